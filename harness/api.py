@@ -1,0 +1,356 @@
+"""The vocabulary: what every room of fencepost knows, and nothing else.
+
+This module imports nothing of ours. It holds the values that travel between rooms (tests, operations,
+receipts, findings, verdicts) and the contracts of the four kinds of plug-in: cluster, workload, fault
+(nemesis) and checker. Words are those of Jepsen (op, process, history, nemesis), Adya (anomalies) and
+KIP-98 (transactional id, coordinator, last stable offset).
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+HISTORY_VERSION = 1
+VERDICT_SCHEMA = 1
+PLAN_SCHEMA = 1
+
+
+# --------------------------------------------------------------------------------------------------
+# Errors: what *we* broke. Findings and outcomes are values and never exceptions.
+#
+#   HarnessError
+#   ├── CampaignError      a campaign, option or plug-in that cannot be used (exit 254)
+#   ├── ClusterError       a cluster that did not start, or cannot be reached
+#   ├── HistoryError       a history that cannot be read at all
+#   └── Interrupted        the person asked us to stop
+# --------------------------------------------------------------------------------------------------
+class HarnessError(Exception):
+    """Something of ours broke. The text says what was tried, what came, and what to do."""
+
+
+class CampaignError(HarnessError):
+    """Bad input: every mistake found, one per line, each with file, key and remedy."""
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        self.mistakes = list(mistakes)
+        super().__init__("\n".join(self.mistakes))
+
+
+class ClusterError(HarnessError):
+    """A cluster could not be started, reached or changed."""
+
+
+class HistoryError(HarnessError):
+    """A history could not be read at all."""
+
+
+class Interrupted(HarnessError):
+    """The person pressed Ctrl-C; what there is should still be judged."""
+
+
+class Exit(IntEnum):
+    """Exit codes of the command (as Jepsen's)."""
+
+    VALID = 0
+    INVALID = 1
+    UNKNOWN = 2
+    BAD_CAMPAIGN = 254
+    HARNESS_BROKE = 255
+
+
+# --------------------------------------------------------------------------------------------------
+# Operations
+# --------------------------------------------------------------------------------------------------
+class Outcome(str, Enum):
+    """What is known of an operation. ok: it happened; fail: it surely did not; info: unknown."""
+
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+class Isolation(str, Enum):
+    """A reader's isolation level, in Kafka's words."""
+
+    COMMITTED = "read_committed"
+    UNCOMMITTED = "read_uncommitted"
+
+
+# A record's identity packs (process, op, seq) into 53 bits, so that it survives JSON readers that use doubles.
+_OP_BITS, _SEQ_BITS = 27, 12
+MAX_PROCESS, MAX_OP, MAX_SEQ = (1 << 14) - 1, (1 << _OP_BITS) - 1, (1 << _SEQ_BITS) - 1
+
+
+def record_id(process: int, op: int, seq: int) -> int:
+    """The identity ``v`` of the ``seq``-th record sent by operation ``op`` of ``process``; unique in a run."""
+    if not (0 <= process <= MAX_PROCESS and 0 <= op <= MAX_OP and 0 <= seq <= MAX_SEQ):
+        raise ValueError(f"record identity out of range: process {process}, op {op}, seq {seq}")
+    return (process << (_OP_BITS + _SEQ_BITS)) | (op << _SEQ_BITS) | seq
+
+
+def split_record_id(v: int) -> tuple[int, int, int]:
+    """The (process, op, seq) that ``record_id`` packed into ``v``."""
+    return v >> (_OP_BITS + _SEQ_BITS), (v >> _SEQ_BITS) & MAX_OP, v & MAX_SEQ
+
+
+# --------------------------------------------------------------------------------------------------
+# A test: one frozen point of a campaign's matrix
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """A plug-in by name and the options given for it (`kind = "pause"`, `count = 2`)."""
+
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultChoice:
+    """One `[[nemesis]]` of a test: a fault, how often it strikes and how long it lasts.
+
+    Faults of one lane never overlap; every lane has its own timeline. ``every_s`` is the pause between
+    two faults of the lane, ``lasts_s`` how long each lasts, both (low, high) in seconds.
+    """
+
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    every_s: tuple[float, float] = (3.0, 6.0)
+    lasts_s: tuple[float, float] = (3.0, 6.0)
+    lane: str = "main"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Test:
+    """Everything that decides one run, except the seed's draws. Made by `harness.campaign`."""
+
+    __test__: ClassVar[bool] = False  # not a pytest class
+
+    name: str
+    cluster: Choice = field(default_factory=lambda: Choice(kind="auto"))
+    workload: Choice = field(default_factory=lambda: Choice(kind="transactions"))
+    nemesis: tuple[FaultChoice, ...] = ()
+    client: str = "librdkafka"
+    producer: Mapping[str, Any] = field(default_factory=dict)  # any client setting
+    consumer: Mapping[str, Any] = field(default_factory=dict)
+    topic: Mapping[str, Any] = field(default_factory=dict)  # any topic setting
+    contract: Mapping[str, str] = field(default_factory=dict)  # overrides what the settings promise
+    expect: tuple[str, ...] = ("valid",)  # "valid", or the anomalies that must be found
+    time_s: float = 60.0
+    rate: float = 0.0  # operations per second over all writers; 0: as fast as the client goes
+    seed: int | None = None
+    repeat: int = 1
+    campaign: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Injection:
+    """One planned fault: when (seconds after the workload starts), what, and for how long."""
+
+    id: int
+    at_s: float
+    lasts_s: float
+    kind: str
+    options: Mapping[str, Any]
+    lane: str
+    seed: int
+
+
+# --------------------------------------------------------------------------------------------------
+# Clusters
+# --------------------------------------------------------------------------------------------------
+Pair = tuple[str, str]  # (source node, destination node): packets from source are dropped on arrival at destination
+
+
+class Roles(Protocol):
+    """Who plays which role right now; asked at the moment of a fault. Each returns a broker's or controller's node name.
+
+    All raise `ClusterError` when nobody answers or nobody plays the role.
+    """
+
+    def leader(self, topic: str, partition: int) -> str: ...
+    def controller(self) -> str: ...
+    def transaction_coordinator(self, transactional_id: str) -> str: ...
+    def group_coordinator(self, group: str) -> str: ...
+
+
+class Admin(Protocol):
+    """What the harness asks of a cluster. Partitions are written ``topic-number`` (`orders-0`)."""
+
+    def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
+        """Create topics and wait until every partition has a leader. Raises ClusterError."""
+
+    def lagging(self, topics: Iterable[str]) -> dict[str, str]:
+        """Partitions whose in-sync replicas are not all replicas: partition -> what is missing, in words."""
+
+    def end_offsets(self, partitions: Iterable[str], isolation: Isolation) -> dict[str, int]:
+        """Last stable offset (read_committed) or high watermark (read_uncommitted) of each partition that answered."""
+
+    def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSpec:
+    """A topic that a workload needs; ``settings`` are topic settings, laid over by the test's own."""
+
+    partitions: int
+    replication: int = 3
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Killable(Protocol):
+    """Nodes that can be killed (SIGKILL) and started again."""
+
+    def kill(self, node: str) -> None: ...
+    def start(self, node: str) -> None:
+        """Start a dead node; nothing if it runs. A client node is replaced by the harness instead, so nothing here."""
+
+    def pid(self, node: str) -> int | None:
+        """The node's process id while it lives, else None."""
+
+    def answers(self, node: str) -> bool:
+        """Whether a broker answers a Kafka request right now (a client: whether it lives)."""
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """Nodes that can be frozen (SIGSTOP) and thawed (SIGCONT)."""
+
+    def pause(self, node: str) -> None: ...
+    def resume(self, node: str) -> None: ...
+    def process_state(self, node: str) -> str:
+        """The kernel's letter for the process (R, S, D, T, Z; empty: gone). T is frozen."""
+
+
+@runtime_checkable
+class Partitionable(Protocol):
+    """Nodes whose network can be cut, pair by pair and direction by direction."""
+
+    def drop(self, pairs: Iterable[Pair]) -> None:
+        """From now on drop every packet of each pair (adds to what is dropped already)."""
+
+    def undrop(self, pairs: Iterable[Pair]) -> None:
+        """Let these pairs talk again; a pair that is not dropped is left alone."""
+
+    def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
+        """Send one datagram per pair; whether it arrived."""
+
+    def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
+        """How many packets were dropped for each pair since `drop`."""
+
+
+class Cluster(Protocol):
+    """A running cluster. What can be done to it beyond this is in `Killable`, `Pausable`, `Partitionable`."""
+
+    brokers: tuple[str, ...]  # node names, `n1`...
+    controllers: tuple[str, ...]  # the same nodes, unless controllers are separate (`k1`...)
+    kafka_version: str
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Names of the client nodes spawned so far, `c0`..."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics of the workload (for faults that aim at a partition's leader), as `topic-number`."""
+
+    @property
+    def transactional_ids(self) -> tuple[str, ...]: ...
+
+    @property
+    def groups(self) -> tuple[str, ...]: ...
+
+    def bootstrap(self) -> str:
+        """Bootstrap servers for clients."""
+
+    def admin(self) -> Admin: ...
+    def roles(self) -> Roles: ...
+
+    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
+        """Start a client's process at its own node (for `local`: in its own network namespace)."""
+
+    def unavailable(self, capability: type) -> str | None:
+        """Why a capability cannot be used here, or None when it can."""
+
+    def heal(self) -> None:
+        """Undo every fault of every kind, whoever made it, and wait until every broker answers. Idempotent."""
+
+
+class ClusterProvider(Protocol):
+    """Plug-in `fencepost.cluster`: a frozen dataclass whose fields are the options of `[test.cluster]`."""
+
+    def sandbox(self, argv: Sequence[str]) -> list[str]:
+        """The command line that runs `argv` inside the cluster's sandbox (`argv` itself when there is none)."""
+
+    def missing(self) -> dict[type, str]:
+        """Capabilities that this machine cannot offer, each with the reason and the remedy. Asked before the start."""
+
+    def describe(self) -> dict[str, Any]:
+        """Everything worth keeping in the plan: versions, jar checksums, effective settings of every broker."""
+
+    def up(self, run_dir: Path, topics: Mapping[str, TopicSpec]) -> AbstractContextManager[Cluster]:
+        """Start the cluster (inside its sandbox), create the topics, yield it ready, and take it down."""
+
+
+# --------------------------------------------------------------------------------------------------
+# Faults
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """What a fault really did. Times are CLOCK_MONOTONIC nanoseconds; evidence is plain JSON.
+
+    ``effective`` is None until it is known, False when the evidence shows that nothing was hurt; then ``note``
+    says why. A fault without effect weakens the verdict.
+    """
+
+    id: int = -1
+    kind: str = ""
+    role: str = ""  # the target as asked: "leader:orders-0", "controller"
+    targets: tuple[str, ...] = ()  # the nodes it turned out to be
+    pairs: tuple[Pair, ...] = ()  # for partitions
+    planned_ns: int = 0
+    injected_ns: int = 0  # when the fault had taken hold
+    healed_ns: int = 0
+    evidence: Mapping[str, Any] = field(default_factory=dict)  # before, during
+    healing: Mapping[str, Any] = field(default_factory=dict)  # after
+    effective: bool | None = None
+    note: str = ""
+
+
+class Fault(Protocol):
+    """Plug-in `fencepost.nemesis`: a frozen dataclass whose fields are its options."""
+
+    needs: ClassVar[tuple[type, ...]]  # capabilities, e.g. (Killable,)
+
+    def inject(self, cluster: Any, rng: Random) -> Receipt:
+        """Hurt the cluster; return what was hurt, with evidence that it took hold."""
+
+    def heal(self, cluster: Any, receipt: Receipt) -> Receipt:
+        """Undo what `receipt` says was done, and add the evidence. Idempotent; leaves the cluster whole."""
+
+
+# --------------------------------------------------------------------------------------------------
+# Findings and verdicts
+# --------------------------------------------------------------------------------------------------
+class Property(str, Enum):
+    """The answer for one anomaly."""
+
+    VIOLATED = "violated"
+    HELD = "held"
+    NOT_EXERCISED = "not exercised"
+    UNKNOWN = "unknown"
+
+
+class Verdict(str, Enum):
+    """The answer for one run."""
+
+    VALID = "valid"
+    INVALID = "invalid"
+    UNKNOWN = "unknown"
