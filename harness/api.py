@@ -9,7 +9,7 @@ KIP-98 (transactional id, coordinator, last stable offset).
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
@@ -267,6 +267,9 @@ class Cluster(Protocol):
     @property
     def groups(self) -> tuple[str, ...]: ...
 
+    def note_clients(self, *, transactional_ids: Sequence[str], groups: Sequence[str]) -> None:
+        """Tell which ids and groups the workload uses, for faults that aim at their coordinators."""
+
     def bootstrap(self) -> str:
         """Bootstrap servers for clients."""
 
@@ -297,6 +300,122 @@ class ClusterProvider(Protocol):
 
     def up(self, run_dir: Path, topics: Mapping[str, TopicSpec]) -> AbstractContextManager[Cluster]:
         """Start the cluster (inside its sandbox), create the topics, yield it ready, and take it down."""
+
+
+# --------------------------------------------------------------------------------------------------
+# Workloads and their clients
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """What the process of one slot is: a `writer` (producer and consumer), a `reader` or a `final` reader (consumer only)."""
+
+    name: str
+    isolation: Isolation = Isolation.COMMITTED
+    transactional: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """An operation that a generator asks for.
+
+    ``mops`` are `("send", partition)` and `("poll",)` in order; ``think_s`` is slept before each of them and before the
+    decision; ``intent`` is `commit` or `abort` for transactions.
+    """
+
+    f: str
+    mops: Sequence[tuple[str, ...]]
+    intent: str | None = None
+    think_s: float = 0.0
+
+
+@dataclass
+class Operation:
+    """An operation under way. ``value`` grows from its planned to its done form, micro-operation by micro-operation.
+
+    Both forms are those of docs/history.md; ``planned.mops`` and ``value`` run in parallel.
+    """
+
+    process: int
+    number: int
+    planned: Planned
+    value: list[list[Any]]
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    decided: int | None = None  # when commit was first called, CLOCK_MONOTONIC ns
+    renew: bool = False  # the producer cannot be used any more: go on as a new process
+
+
+class CallError(Exception):
+    """A client call that failed: which call, and what the client said.
+
+    ``name`` is the client's name of the error (`_TIMED_OUT`, `PRODUCER_FENCED`), ``code`` its number.
+    """
+
+    def __init__(
+        self, call: str, name: str, code: int, text: str, *, fatal: bool = False, retriable: bool = False, abortable: bool = False
+    ) -> None:
+        super().__init__(f"{call}: {name}: {text}")
+        self.call, self.name, self.code, self.text = call, name, code, text
+        self.fatal, self.retriable, self.abortable = fatal, retriable, abortable
+
+
+@dataclass(frozen=True)
+class Polled:
+    """One record as a consumer returned it."""
+
+    partition: str
+    offset: int
+    value: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientSettings:
+    """All that a client needs to be opened. Without ``producer`` there is none; likewise ``consumer``."""
+
+    name: str
+    bootstrap: str
+    partitions: tuple[str, ...]  # assigned to the consumer, from the log's start
+    transactional_id: str | None = None
+    producer: Mapping[str, Any] | None = None
+    consumer: Mapping[str, Any] | None = None
+
+
+class Client(Protocol):
+    """Plug-in `fencepost.client`: one producer and one consumer. Every call may raise `CallError`."""
+
+    version: ClassVar[str]
+
+    def __init__(self, settings: ClientSettings) -> None: ...
+    def open(self, timeout_s: float) -> None: ...
+    def begin(self) -> None: ...
+    def send(self, partition: str, key: bytes, value: bytes, done: Callable[[int | None, CallError | None], None]) -> None:
+        """Hand one record over; `done(offset, error)` is called once, from within a later call."""
+
+    def flush(self, timeout_s: float) -> None: ...
+    def commit(self, timeout_s: float) -> None: ...
+    def abort(self, timeout_s: float) -> None: ...
+    def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]: ...
+    def ends(self) -> Mapping[str, int]:
+        """Partitions that the consumer has read to their end, with the offset it stood at."""
+
+    def close(self) -> None:
+        """Let go of everything at once; never waits for a broker."""
+
+
+class Workload(Protocol):
+    """Plug-in `fencepost.workload`: a frozen dataclass whose fields are the options of `[test.workload]`."""
+
+    def topics(self) -> dict[str, TopicSpec]: ...
+    def roles(self) -> tuple[Role, ...]:
+        """One role per slot."""
+
+    def producer_settings(self) -> Mapping[str, Any]:
+        """Producer settings the workload stands for (the test's own are laid over them)."""
+
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[Planned]:
+        """What comes next, for whom: pure, endless, decided by `rng` alone."""
+
+    def perform(self, op: Operation, client: Client, run: str) -> Outcome:
+        """Make it happen; fill in `op`; raise nothing for what a cluster may do."""
 
 
 # --------------------------------------------------------------------------------------------------

@@ -1,0 +1,291 @@
+"""Records that are lost, doubled, misplaced, out of order, or nobody's (Jepsen's Kafka workload; KIP-98).
+
+Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.contracts`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from checkers.anomaly import Bools, Ints, Suspects, join_rows, partition_check
+from checkers.log import INFO, NONE, PartitionLog
+from checkers.story import Finding, Story
+from checkers.suspects import read_rows, send_rows
+from checkers.world import World
+
+NO_FINAL = "no final read was complete, and nobody read past a promised record"
+
+
+# --------------------------------------------------------------------------------------------------
+# lost-write
+# --------------------------------------------------------------------------------------------------
+def _explain_lost(finding: Finding, story: Story) -> str:
+    lost = finding.records("missing")
+    writers = sorted({record.op for record in lost})
+    places = story.places(lost)
+    how = story.how_missing(lost[0].partition)
+    if len(writers) > 1:
+        return (
+            f"{len(lost)} records of {len(writers)} operations, next to each other in {lost[0].partition} ({places}), "
+            f"were acknowledged and {how}."
+        )
+    writer, elsewhere = story.name(writers[0]), story.read_elsewhere(finding)
+    record = "the record" if len(lost) == 1 else f"the {len(lost)} records"
+    return f"{writer} {story.outcome(writers[0])}{elsewhere}, but {record} it wrote to {places} {how}."
+
+
+def _resolve_lost(rows: pd.DataFrame, world: World) -> pd.DataFrame:
+    """Keep what is surely lost: promises, and the missing records of undecided transactions that prove to be committed.
+
+    An undecided transaction emits a row for each of its records in every partition, so that its proof (one record that a
+    read_committed reader got, role `read`) is found wherever it is. Misplaced records are not lost: `wrong-partition` has them.
+    """
+    undecided = world.status(rows["op"].to_numpy()) == INFO
+    undecided &= world.transactional(rows["op"].to_numpy())
+    proven = set(rows.loc[undecided & (rows["role"] == "read"), "op"])
+    committed = ~undecided | rows["op"].isin(proven)
+    kept = rows[committed & (rows["role"] == "missing") & ~rows["v"].isin(world.misplaced)]
+    kept.attrs["compared"] = int((undecided & committed).sum())
+    return kept
+
+
+@partition_check(
+    "lost-write", resolve=_resolve_lost, explain=_explain_lost, needs="no record was promised (acknowledged or committed)"
+)
+def lost_write(log: PartitionLog) -> Suspects:
+    """A promised record that a completed final read did not return.
+
+    Promised: every record of a transaction whose commit returned ok; an acknowledged record outside transactions; every record
+    of an undecided transaction of which a read_committed reader got some record. The final read is the completed read_committed
+    one, else the completed read_uncommitted one (which sees more). Without either, only what lies below an offset that was
+    later read at the same isolation level, and was read by nobody at all, is lost: the tail may simply be unpolled.
+    In a partition whose last stable offset is stuck, a record above it is hidden; it is lost only if read_uncommitted misses it too.
+
+    compared: promised records that had to be returned. One cause: neighbours in the version order with no survivor between.
+    """
+    judged, found, lacking = _final_witness(log)
+    undecided = log.sends.txn & (log.sends.status == INFO)
+    missing = judged & ~found
+    lost = log.promised & missing
+    doubtful = undecided & missing
+    proof = undecided & log.seen_committed
+    cause = _runs(log, lost, found)
+    rows = [
+        send_rows(log, lost, cause, "missing"),
+        send_rows(log, doubtful & ~lost, -2 - log.sends.op, "missing"),
+        send_rows(log, proof, -2 - log.sends.op, "read"),
+    ]
+    return Suspects(int((log.promised & judged).sum()), join_rows(*rows), lacking)
+
+
+def _final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
+    """Which sends had to be returned if they are promises, which of them were, and what is lacking."""
+    if log.final.committed:
+        hidden = ~log.covered & ~(log.seen_witness if log.final.uncommitted else np.ones(len(log.sends), np.bool_))
+        return log.covered | hidden, log.seen_final, ""
+    if log.final.uncommitted:
+        return np.ones(len(log.sends), np.bool_), log.seen_witness, ""
+    reads = log.reads
+    passed = np.where(log.sends.txn, _highest(reads.offset[reads.committed]), _highest(reads.offset))
+    return (log.place != NONE) & (log.place < passed), log.seen, NO_FINAL
+
+
+def _highest(offsets: Ints) -> int:
+    return int(offsets[-1]) if len(offsets) else NONE
+
+
+def _runs(log: PartitionLog, lost: Bools, survivors: Bools) -> Ints:
+    """Lost sends with no survivor between them in the version order share a number; without a known place, each operation has its own."""
+    known = np.sort(log.place[survivors & (log.place != NONE)])
+    return np.where(log.place == NONE, -2 - log.sends.op, np.searchsorted(known, log.place))
+
+
+# --------------------------------------------------------------------------------------------------
+# duplicate
+# --------------------------------------------------------------------------------------------------
+def _explain_duplicate(finding: Finding, story: Story) -> str:
+    sent, read = finding.records("sent"), finding.records("read")
+    offsets = sorted({record.offset for record in read})
+    if len(sent) > 1:
+        return (
+            f"{len(sent)} records that {story.name(sent[0].op)} sent once each to {sent[0].partition} "
+            f"are in the log more than once (offsets {offsets[0]} to {offsets[-1]})."
+        )
+    places = " and ".join(str(offset) for offset in offsets)
+    return f"{story.name(sent[0].op)} sent one record to {sent[0].partition}, and readers got it at offsets {places}."
+
+
+@partition_check("duplicate", explain=_explain_duplicate, needs="no record was read")
+def duplicate(log: PartitionLog) -> Suspects:
+    """One sent record at two or more offsets of its partition, both visible at the isolation level in use.
+
+    A record sent in a transaction counts where read_committed returned it; one sent outside transactions where anybody got it.
+    The same offset read by many readers is one place.
+
+    compared: records read at least once. One cause: the operation that sent them.
+    """
+    visible = log.reads.send >= 0
+    visible[visible] &= log.reads.judged[visible] | ~log.sends.txn[log.reads.send[visible]]
+    low, high = log.span(visible)
+    twice = low != high
+    if not twice.any():
+        return Suspects(int((low != NONE).sum()))
+    again = visible.copy()
+    again[visible] &= twice[log.reads.send[visible]]
+    again[again] &= _first_of_each(log.reads.send[again], log.reads.offset[again])
+    writer = log.sends.op[log.reads.send]
+    rows = join_rows(read_rows(log, again, writer), send_rows(log, twice, log.sends.op, "sent"))
+    return Suspects(int((low != NONE).sum()), rows)
+
+
+def _first_of_each(*keys: Ints | Any) -> Bools:
+    """The first row of every distinct combination of keys."""
+    first = np.zeros(len(keys[0]), dtype=np.bool_)
+    first[np.unique(np.stack(keys), axis=1, return_index=True)[1]] = True
+    return first
+
+
+# --------------------------------------------------------------------------------------------------
+# inconsistent-offset
+# --------------------------------------------------------------------------------------------------
+def _explain_inconsistent(finding: Finding, story: Story) -> str:
+    where = f"{finding.rows[0].partition}@{finding.rows[0].offset}"
+    writers = sorted({story.writer(record.v) for record in finding.rows})
+    return f"Two different records are at {where}: one is {'; another is '.join(writers)}."
+
+
+@partition_check("inconsistent-offset", explain=_explain_inconsistent, needs="no record was read")
+def inconsistent_offset(log: PartitionLog) -> Suspects:
+    """Two different records at one offset of one partition.
+
+    Reads and acknowledgements are both evidence, except the acknowledgement of a promised record that nobody ever read: such a
+    record is a lost write, and its offset was naturally given away again.
+
+    compared: offsets with at least one read. One cause: the offset.
+    """
+    believed = (log.sends.offset != NONE) & ~(log.promised & ~log.seen)
+    offset = np.concatenate([log.reads.offset, log.sends.offset[believed]])
+    v = np.concatenate([log.reads.v, log.sends.v[believed]])
+    order = np.argsort(offset, kind="stable")
+    same = (np.diff(offset[order]) == 0) & (np.diff(v[order]) != 0)
+    compared = len(log.reads) and 1 + int((np.diff(log.reads.offset) != 0).sum())
+    if not same.any():
+        return Suspects(compared)
+    bad = np.unique(offset[order][1:][same])
+    read = np.isin(log.reads.offset, bad)
+    read[read] &= _first_of_each(log.reads.offset[read], log.reads.v[read])
+    sent = believed & np.isin(log.sends.offset, bad)
+    acknowledged = {**send_rows(log, sent, log.sends.offset, "sent"), "offset": log.sends.offset[sent]}
+    return Suspects(compared, join_rows(read_rows(log, read, log.reads.offset), acknowledged))
+
+
+# --------------------------------------------------------------------------------------------------
+# phantom, wrong-partition
+# --------------------------------------------------------------------------------------------------
+def _strangers(log: PartitionLog) -> Suspects:
+    """Every distinct record read here that nobody sent here; which of them are phantoms is decided over all partitions."""
+    which = log.strangers.copy()
+    if which.any():
+        which[which] &= _first_of_each(log.reads.offset[which], log.reads.v[which])
+    return Suspects(len(log.reads), read_rows(log, which, log.reads.offset))
+
+
+def _explain_phantom(finding: Finding, story: Story) -> str:
+    row = finding.rows[0]
+    why = story.strange(row) if row.v < 0 else "its identity was sent by no operation of this run"
+    return f"{story.name(row.op)} read a record at {row.partition}@{row.offset} that nobody in this run sent: {why}."
+
+
+@partition_check(
+    "phantom",
+    resolve=lambda rows, world: rows[~rows["v"].isin(world.misplaced)],
+    explain=_explain_phantom,
+    needs="no record was read",
+)
+def phantom(log: PartitionLog) -> Suspects:
+    """A record that nobody in this run sent to any partition, or whose content does not match what was sent.
+
+    compared: reads. One cause: the offset.
+    """
+    return _strangers(log)
+
+
+def _explain_wrong(finding: Finding, story: Story) -> str:
+    row = finding.rows[0]
+    return f"{story.writer(row.v)} was sent to {story.destination(row.v)}, but {story.name(row.op)} read it at {row.partition}@{row.offset}."
+
+
+@partition_check(
+    "wrong-partition",
+    resolve=lambda rows, world: rows[rows["v"].isin(world.misplaced)],
+    explain=_explain_wrong,
+    needs="no record was read",
+)
+def wrong_partition(log: PartitionLog) -> Suspects:
+    """A record read from a topic or partition to which it was not sent, though it was sent to another.
+
+    compared: reads. One cause: the offset.
+    """
+    return _strangers(log)
+
+
+# --------------------------------------------------------------------------------------------------
+# order-inversion
+# --------------------------------------------------------------------------------------------------
+def _explain_inversion(finding: Finding, story: Story) -> str:
+    first, second = sorted(finding.rows[:2], key=lambda row: row.v)
+    return (
+        f"{story.writer(first.v).capitalize()} was sent to {first.partition} before {story.writer(second.v)}, "
+        f"but lies after it (offsets {first.offset} and {second.offset})."
+    )
+
+
+@partition_check("order-inversion", explain=_explain_inversion, needs="no process sent two records whose places are known to one partition")
+def order_inversion(log: PartitionLog) -> Suspects:
+    """Two sends of one process to one partition that are stored the other way round.
+
+    Under idempotence (so in transactions too) sends keep the order of their calls even when in flight together (KIP-98:
+    sequence numbers); else only a send that was acknowledged before the other began has a claim. A process is one producer
+    instance: its successor after a crash is another process and is not compared with it. Places come from acknowledgements
+    and from reads; a record at several places counts at the lowest.
+
+    compared: sends with a predecessor of known place. One cause: the send that lies too low, with the highest predecessor.
+    """
+    known = np.flatnonzero(log.place != NONE)
+    process = log.sends.v[known] >> 39
+    starts = np.flatnonzero(np.r_[True, process[1:] != process[:-1]]) if len(known) else np.empty(0, np.int64)
+    pairs = [_inverted(log, group) for group in np.split(known, starts[1:]) if len(group) > 1]
+    compared = sum(count for _, _, count in pairs)
+    later = np.concatenate([low for low, _, _ in pairs]) if pairs else np.empty(0, np.int64)
+    if not len(later):
+        return Suspects(compared)
+    earlier = np.concatenate([high for _, high, _ in pairs])
+    return Suspects(compared, join_rows(_pick(log, later, later), _pick(log, earlier, later)))
+
+
+def _inverted(log: PartitionLog, group: Ints) -> tuple[Ints, Ints, int]:
+    """Sends of one process that lie below a predecessor, the highest such predecessor of each, and how many had one."""
+    place = log.place[group]
+    if log.settings.pipelined_order:
+        order = np.arange(len(group))
+        before = order  # how many sends each one must lie above
+    else:
+        acked = np.flatnonzero(log.acked[group])
+        order = acked[np.argsort(log.sends.ended[group][acked], kind="stable")]
+        before = np.searchsorted(log.sends.ended[group][order], log.sends.began[group], side="left")
+    top = np.maximum.accumulate(place[order]) if len(order) else place[:0]
+    candidates = np.flatnonzero(before > 0)
+    bad = candidates[top[before[candidates] - 1] > place[candidates]]
+    position = {int(value): at for at, value in enumerate(place)} if len(bad) else {}
+    highest = np.array([position[int(top[before[at] - 1])] for at in bad], dtype=np.int64)
+    return group[bad], group[highest], len(candidates)
+
+
+def _pick(log: PartitionLog, which: Ints, cause: Ints) -> dict[str, Any]:
+    """Rows of sends by position, each with the cause given for it."""
+    everything = {"op": log.sends.op, "v": log.sends.v, "offset": log.place, "time": log.sends.began}
+    rows = {name: values[which] for name, values in everything.items()}
+    return {"cause": cause.astype(np.int64), **rows, "role": np.full(len(which), "sent", dtype=object)}

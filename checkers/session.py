@@ -1,0 +1,70 @@
+"""The Spark session: local by default, quiet, and tuned for many small checks and a few large ones."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    "spark.sql.files.maxPartitionBytes": "16m",
+    "spark.sql.files.openCostInBytes": "1m",
+    "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.shuffle.compress": "true",
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+}
+
+_LOG4J = """
+status = error
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+def start_session(master: str = "local[*]", memory: str = "2g") -> SparkSession:
+    """A session for checking (or the one there is). `memory` is the driver's heap; only the first call in a process sets it.
+
+    Adaptive execution is off: the plan is one shuffle of a few large rows, and planning it twice costs more than it brings.
+    """
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    scratch = Path(tempfile.mkdtemp(prefix="fencepost-spark-"))
+    quiet = scratch / "log4j2.properties"
+    quiet.write_text(_LOG4J)
+    builder = SparkSession.builder.master(master).appName("fencepost")
+    for key, value in SETTINGS.items():
+        builder = builder.config(key, value)
+    builder = builder.config("spark.driver.memory", memory).config("spark.local.dir", str(scratch))
+    java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} -XX:+UseParallelGC"
+    session = builder.config("spark.driver.extraJavaOptions", java).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def warm(spark: SparkSession) -> None:
+    """Judge a tiny built-in history, so that JIT, code generation and Python workers are hot when the real one arrives."""
+    from checkers.judge import judge
+    from checkers.sample import write_sample
+
+    with tempfile.TemporaryDirectory(prefix="fencepost-warm-") as folder:
+        write_sample(Path(folder))
+        judge(Path(folder), spark=spark)

@@ -1,0 +1,168 @@
+"""Findings: suspicious rows grouped by cause, with a sentence that a Kafka engineer understands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from checkers.anomaly import Check
+from checkers.log import ABORTED, COMMITTED, NONE
+from checkers.world import World
+from harness.api import split_record_id
+
+SLACK_NS = 1_000_000_000
+MOST_PLACES = 6
+
+
+@dataclass(frozen=True)
+class Row:
+    """One record involved in a finding (`Suspects` says what the fields mean)."""
+
+    partition: str
+    op: int
+    v: int
+    offset: int
+    time: int
+    role: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.partition}@{self.offset}" if self.offset != NONE else f"{self.partition} (offset unknown)"
+
+    def document(self) -> dict[str, Any]:
+        offset = None if self.offset == NONE else self.offset
+        return {"partition": self.partition, "offset": offset, "v": self.v, "operation": self.op, "role": self.role}
+
+
+@dataclass
+class Finding:
+    """One cause of one anomaly: its rows, first in time first."""
+
+    anomaly: str
+    rows: list[Row]
+    sentence: str = ""
+    forbidden: bool = True
+    id: int = 0
+    faults: list[int] = field(default_factory=list)
+
+    def records(self, role: str) -> list[Row]:
+        return [row for row in self.rows if row.role == role]
+
+    @property
+    def time(self) -> int:
+        return min(row.time for row in self.rows)
+
+    @property
+    def operations(self) -> list[int]:
+        return sorted({row.op for row in self.rows})
+
+    def document(self) -> dict[str, Any]:
+        """The finding as in `verdict.json`."""
+        return {
+            "id": self.id,
+            "anomaly": self.anomaly,
+            "forbidden": self.forbidden,
+            "sentence": self.sentence,
+            "operations": self.operations,
+            "records": [row.document() for row in self.rows],
+            "time": self.time,
+            "faults": self.faults,
+        }
+
+
+def group(check: Check[Any], rows: pd.DataFrame) -> list[Finding]:
+    """Rows to findings: by cause, over all partitions or inside each as the check says; first in time first."""
+    if rows.empty:
+        return []
+    rows = rows.sort_values(["time", "partition", "offset"], kind="stable")
+    keys = ["cause"] if check.across else ["partition", "cause"]
+    numbers = rows.groupby(keys, sort=False).ngroup().to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    columns = [rows[name].to_numpy()[order].tolist() for name in ("partition", "op", "v", "offset", "time", "role")]
+    bounds = np.flatnonzero(np.diff(numbers[order], prepend=-1)).tolist() + [len(order)]
+    made = [Row(*values) for values in zip(*columns, strict=True)]
+    return [Finding(check.name, made[start:stop]) for start, stop in zip(bounds, bounds[1:], strict=False)]
+
+
+class Story:
+    """Words for operations and records."""
+
+    def __init__(self, world: World, strangers: Iterable[int] = ()) -> None:
+        self.world = world
+        self._senders: dict[int, tuple[str, int]] = dict(world.homes)
+
+    def _at(self, op: int) -> int:
+        return int(self.world.overview.at(op))
+
+    def name(self, op: int, capital: bool = True) -> str:
+        """`Transaction 412 of process 3`."""
+        view, at = self.world.overview, self._at(op)
+        word = "transaction" if view.txn[at] else "send" if view.send[at] else "poll"
+        text = f"{word} {view.op[at]} of process {view.process[at]}"
+        return text.capitalize() if capital else text
+
+    def decided(self, op: int) -> int:
+        return int(self.world.overview.decided[self._at(op)])
+
+    def outcome(self, op: int) -> str:
+        """How an operation ended, as the rest of a sentence whose subject is the operation."""
+        view, at = self.world.overview, self._at(op)
+        if not view.txn[at]:
+            return "was acknowledged"
+        if view.status[at] == COMMITTED:
+            return "was acknowledged as committed"
+        if view.status[at] == ABORTED:
+            return "was surely aborted"
+        return "ended without a known outcome"
+
+    def how_missing(self, partition: str) -> str:
+        final = self.world.overview.final_reads.get(partition)
+        if final and final.committed:
+            return "was not returned by the complete final read"
+        if final and final.uncommitted:
+            return "was not returned even by the complete read_uncommitted final read"
+        return "was read by nobody, though later records were"
+
+    def places(self, rows: Sequence[Row]) -> str:
+        """`t-0@17, t-2@9`, shortened when there are many."""
+        places = sorted({row.place for row in rows}, key=_natural)
+        if len(places) <= MOST_PLACES:
+            return " and ".join(places) if len(places) < 3 else ", ".join(places)
+        return f"{places[0]} to {places[-1]}"
+
+    def written(self, rows: Sequence[Row]) -> str:
+        """`the record it wrote to t-1 (acknowledged at offset 12)`."""
+        if len(rows) > 1:
+            return f"the {len(rows)} records it wrote to {self.places(rows)}"
+        row = rows[0]
+        ack = f"acknowledged at offset {row.offset}" if row.offset != NONE else "its offset is unknown"
+        return f"the record it wrote to {row.partition} ({ack})"
+
+    def and_more(self, rows: Sequence[Row]) -> str:
+        return f" (and {len(rows) - 1} more times)" if len(rows) > 1 else ""
+
+    def read_elsewhere(self, finding: Finding) -> str:
+        seen = finding.records("read")
+        return f", and its records at {self.places(seen)} were read" if seen else ""
+
+    def writer(self, v: int) -> str:
+        """Who sent a record, from the identity it carries."""
+        if v < 0:
+            return "a record that is not readable"
+        process, op, seq = split_record_id(v)
+        return f"record {seq} of operation {op} of process {process}"
+
+    def destination(self, v: int) -> str:
+        return self.world.homes.get(v, ("nowhere", NONE))[0]
+
+    def strange(self, row: Row) -> str:
+        return self.world.strange(row.op, row.partition, row.offset) or "its content is not what anybody sent"
+
+
+def _natural(place: str) -> tuple[str, int]:
+    name, _, offset = place.partition("@")
+    return name, int(offset) if offset.isdigit() else NONE

@@ -1,0 +1,145 @@
+"""Transactions that show what they must not: aborted, too early, or in part (Adya G1a, G1b; KIP-98; KAFKA-17754).
+
+Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.contracts`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from checkers.anomaly import Suspects, join_rows, partition_check
+from checkers.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
+from checkers.story import Finding, Story
+from checkers.suspects import reads_with_writers, send_rows
+from checkers.world import World
+
+
+# --------------------------------------------------------------------------------------------------
+# aborted-read
+# --------------------------------------------------------------------------------------------------
+def _explain_aborted(finding: Finding, story: Story) -> str:
+    writer, reader = finding.records("sent")[0], finding.records("read")[0]
+    return (
+        f"{story.name(writer.op)} was surely aborted, yet {story.name(reader.op)} "
+        f"read its record at {reader.partition}@{reader.offset}{story.and_more(finding.records('read'))}."
+    )
+
+
+@partition_check(
+    "aborted-read",
+    across=True,
+    explain=_explain_aborted,
+    needs="no transaction failed in a partition that was read at read_committed, so no aborted record could show",
+)
+def aborted_read(log: PartitionLog) -> Suspects:
+    """G1a: a record of a transaction that surely failed was returned to a reader judged by read_committed.
+
+    What became of the operation that polled it does not matter: a polled record is evidence.
+
+    compared: records of failed transactions in partitions with such a reader. One cause: the failed transaction.
+    """
+    aborted = log.sends.txn & (log.sends.status == ABORTED)
+    compared = int(aborted.sum()) if log.reads.judged.any() else 0
+    which = log.reads.judged & ~log.strangers
+    which[which] &= aborted[log.reads.send[which]]
+    return reads_with_writers(log, which, compared)
+
+
+# --------------------------------------------------------------------------------------------------
+# dirty-read
+# --------------------------------------------------------------------------------------------------
+def _explain_dirty(finding: Finding, story: Story) -> str:
+    writer, reader = finding.records("sent")[0], finding.records("read")[0]
+    where = f"{reader.partition}@{reader.offset}{story.and_more(finding.records('read'))}"
+    if writer.op == reader.op:
+        return f"{story.name(writer.op)} polled its own record at {where} before it was decided."
+    if story.decided(writer.op) == NONE:
+        return f"{story.name(reader.op)} read {where} of {story.name(writer.op, capital=False)}, for which commit was never called."
+    early = (story.decided(writer.op) - reader.time) / 1e6
+    return (
+        f"{story.name(reader.op)} read {where} of {story.name(writer.op, capital=False)} {early:.1f} ms before its commit was called."
+    )
+
+
+@partition_check("dirty-read", across=True, explain=_explain_dirty, needs="no record of a transaction was read at read_committed")
+def dirty_read(log: PartitionLog) -> Suspects:
+    """A record returned to a reader judged by read_committed before its transaction was decided, or to the very one that wrote it.
+
+    Decided is when commit was first called. A completed transaction of unknown outcome for which commit was never called is not
+    decided at all; of one without completion (its worker was killed) the time is unknown and proves nothing. Records of
+    failed transactions belong to `aborted-read`.
+
+    compared: such reads of records whose writer's decision is known. One cause: the writing transaction.
+    """
+    which = log.reads.judged & ~log.strangers
+    which[which] &= (log.sends.txn & (log.sends.status != ABORTED))[log.reads.send[which]]
+    writer = log.reads.send[which]
+    decided, finished = log.sends.decided[writer], log.sends.finished[writer]
+    never = (decided == NONE) & finished & (log.sends.status[writer] == INFO)
+    own = log.sends.op[writer] == log.reads.op[which]
+    early = (decided != NONE) & (log.reads.ended[which] != NONE) & (log.reads.ended[which] < decided)
+    compared = int(((decided != NONE) | never | own).sum())
+    which[which] = early | never | own
+    return reads_with_writers(log, which, compared)
+
+
+# --------------------------------------------------------------------------------------------------
+# torn-transaction
+# --------------------------------------------------------------------------------------------------
+def _explain_torn(finding: Finding, story: Story) -> str:
+    seen, missing = finding.records("read"), finding.records("missing")
+    return (
+        f"{story.name(missing[0].op)} {story.outcome(missing[0].op)}; its records at {story.places(seen)} were read back, "
+        f"but {story.written(missing)} {'was' if len(missing) == 1 else 'were'} not returned by the complete final read."
+    )
+
+
+def _resolve_torn(rows: pd.DataFrame, world: World) -> pd.DataFrame:
+    """Put the suspicious transactions together over all partitions; keep those with records on both sides.
+
+    Exact although partitions report little: a covered partition that reports no missing record of an ok transaction returned all
+    of them, and one that reports nothing seen of a failed transaction returned none. So the sends of the suspicious operations
+    (read again from the history, these few only) fill in what was left out.
+    """
+    rows = rows[(rows["role"] == "read") | ~rows["v"].isin(world.misplaced)]
+    if rows.empty:
+        return rows
+    reported = rows.drop_duplicates("v").set_index("v")["role"]
+    sends = world.sends_of(rows["op"].unique())
+    status = world.status(sends["op"].to_numpy())
+    sends = sends[world.covered(sends["partition"], sends["offset"].to_numpy()) | sends["v"].isin(reported.index)]
+    status = pd.Series(world.status(sends["op"].to_numpy()), index=sends.index)
+    silent = status.map({COMMITTED: "read", ABORTED: "missing", INFO: ""})
+    role = sends["v"].map(reported).fillna(silent)
+    stored = (sends["ended"] != NONE) | (status == COMMITTED) | ~world.finished(sends["op"].to_numpy())
+    whole = sends.assign(role=role, cause=sends["op"], time=sends["ended"].where(sends["ended"] != NONE, sends["began"]))
+    whole = whole[(role == "read") | ((role == "missing") & stored)]
+    sides = whole.groupby("op")["role"].nunique()
+    torn = sides.index[sides > 1]
+    return whole[whole["op"].isin(torn)]
+
+
+@partition_check(
+    "torn-transaction",
+    across=True,
+    resolve=_resolve_torn,
+    explain=_explain_torn,
+    needs="no transaction of two or more records in partitions with a complete read_committed final read",
+)
+def torn_transaction(log: PartitionLog) -> Suspects:
+    """A completed final read shows some but not all records of one transaction, whatever its outcome was.
+
+    Only partitions with a completed read_committed final read count, and in them only what lies below a stuck last stable
+    offset. For a transaction that did not return ok, a record without acknowledgement may never have reached the log, so it is
+    not missed; except when nothing at all is recorded of how the operation ended (commit follows only after every
+    acknowledgement, so a transaction of which something is visible had sent everything).
+
+    compared: transactions of two or more records, counted where their second record was sent. One cause: the transaction.
+    """
+    sends = log.sends
+    part = sends.txn & log.covered
+    missing = part & ~log.seen_final & (sends.status != ABORTED)
+    shown = part & log.seen_final & (sends.status != COMMITTED)
+    rows = join_rows(send_rows(log, missing, sends.op, "missing"), send_rows(log, shown, sends.op, "read"))
+    return Suspects(int((part & (sends.v & np.int64(4095) == 1)).sum()), rows)

@@ -1,0 +1,131 @@
+"""The whole run, for what no single partition can decide: second steps, run checks and sentences.
+
+Lookups go back to `history.parquet` for the few operations in question only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from checkers.anomaly import Bools, Ints
+from checkers.log import NONE
+from checkers.overview import Overview
+from harness.api import MAX_OP
+
+_OP_SHIFT, _PROCESS_SHIFT = 12, 39
+
+
+class World:
+    """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
+
+    strangers: identities that were read in partitions to which they were not sent; known once the partition checks ran.
+    """
+
+    def __init__(self, history: Path, spark: SparkSession, overview: Overview, contract: Mapping[str, str]) -> None:
+        self.history, self.spark, self.overview, self.contract = history, spark, overview, contract
+        self.strangers: Ints = np.empty(0, dtype=np.int64)
+
+    # ---- Spark tables, for checks that need joins over everything ----
+    @cached_property
+    def ops(self) -> DataFrame:
+        """The history, a row per operation (docs/history.md)."""
+        return self.spark.read.parquet(str(self.history))
+
+    @cached_property
+    def sends(self) -> DataFrame:
+        """index, process, op, f, type, v, partition, offset, began, ended: a row per sent record. Cached."""
+        return self._mops(0).cache()
+
+    @cached_property
+    def reads(self) -> DataFrame:
+        """index, process, op, isolation, final, v, partition, offset, ended: a row per returned record. Cached."""
+        return self._mops(1).cache()
+
+    def _mops(self, kind: int) -> DataFrame:
+        whole = ("index", "process", "op", "f", "type", "isolation", "final", "time", "end", "decided")
+        return self.ops.select(*whole, F.explode("mops").alias("mop")).where(F.col("mop.kind") == kind).select(*whole, "mop.*")
+
+    # ---- operations ----
+    def status(self, ops: Ints) -> Any:
+        """COMMITTED, ABORTED or INFO of operations by history index."""
+        return self.overview.status[self.overview.at(ops)]
+
+    def transactional(self, ops: Ints) -> Any:
+        return self.overview.txn[self.overview.at(ops)]
+
+    def finished(self, ops: Ints) -> Any:
+        """Whether operations have a completion."""
+        return self.overview.end[self.overview.at(ops)] != NONE
+
+    def sends_of(self, ops: Any) -> pd.DataFrame:
+        """Records sent by some operations: op, partition, v, offset, began, ended (NONE for unknown)."""
+        wanted = ds.field("index").isin(pa.array(np.asarray(ops, dtype=np.int64)))
+        table = ds.dataset(self.history).to_table(columns=["index", "mops"], filter=wanted).combine_chunks()
+        if not len(table):
+            return pd.DataFrame({name: [] for name in ("op", "partition", "v", "offset", "began", "ended")})
+        lists = table["mops"].combine_chunks()
+        lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
+        mops = pa.Table.from_struct_array(lists.flatten())
+        owners = table["index"].take(pc.list_parent_indices(lists))
+        mops = mops.append_column("op", owners).filter(pc.equal(mops["kind"], 0))
+        columns = {"op": mops["op"], "partition": mops["partition"]}
+        columns |= {name: pc.fill_null(mops[name], NONE) for name in ("v", "offset", "began", "ended")}
+        return pa.table(columns).to_pandas()  # type: ignore[no-any-return]
+
+    def covered(self, partitions: pd.Series, offsets: Ints) -> Bools:
+        """Whether a complete read_committed final read had to return what lies there (`PartitionLog.covered`)."""
+        finals = self.overview.final_reads
+        answer = np.zeros(len(partitions), dtype=np.bool_)
+        for partition in partitions.unique():
+            final = finals.get(partition)
+            if final is not None and final.committed:
+                below = (offsets != NONE) & (offsets < final.reach)
+                answer |= (partitions == partition).to_numpy() & (below if final.stalled else True)
+        return answer
+
+    # ---- records ----
+    @cached_property
+    def homes(self) -> dict[int, tuple[str, int]]:
+        """Where each stranger that this run sent was really sent: identity -> (partition, operation)."""
+        wanted = self.strangers[self.strangers >= 0]
+        return {int(v): (partition, int(op)) for v, partition, op in self._senders(wanted)}
+
+    @cached_property
+    def misplaced(self) -> set[int]:
+        """Records that were sent in this run, and read in a partition to which they were not sent."""
+        return set(self.homes)
+
+    def writers_of(self, identities: Ints) -> dict[int, tuple[str, int]]:
+        """Like `homes`, for any records."""
+        return {int(v): (partition, int(op)) for v, partition, op in self._senders(identities)}
+
+    def _senders(self, identities: Ints) -> Any:
+        identities = np.unique(identities)
+        view = self.overview
+        keys = (view.process << (_PROCESS_SHIFT - _OP_SHIFT)) | (view.op & MAX_OP)
+        ops = view.index[np.isin(keys, identities >> _OP_SHIFT) & (view.txn | view.send)]
+        if not len(ops):
+            return []
+        sends = self.sends_of(ops)
+        sends = sends[sends["v"].isin(identities)]
+        return zip(sends["v"], sends["partition"], sends["op"], strict=True)
+
+    def strange(self, op: int, partition: str, offset: int) -> str:
+        """What the history says of an unreadable record, in words; empty when nothing."""
+        wanted = ds.field("index") == op
+        for row in ds.dataset(self.history).to_table(columns=["strange"], filter=wanted).to_pylist():
+            for odd in row["strange"] or []:
+                if odd["partition"] == partition and odd["offset"] == offset:
+                    return f"{odd['why']} (it begins with {odd['raw']!r})"
+        return ""

@@ -1,0 +1,42 @@
+"""Finds a Java that can run Kafka and Ivy."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+from harness.api import ClusterError
+
+OLDEST = 17
+_REMEDY = f"install a Java runtime {OLDEST} or newer (Debian, Ubuntu: sudo apt install openjdk-17-jre-headless) or set JAVA_HOME"
+
+
+@lru_cache(maxsize=1)
+def java() -> tuple[str, str]:
+    """The `java` program of JAVA_HOME, else of PATH, and its version ("17.0.15").
+
+    Raises ClusterError, with the remedy, when there is none or it is older than 17.
+    """
+    home = os.environ.get("JAVA_HOME")
+    candidates = ([str(Path(home) / "bin" / "java")] if home else []) + [shutil.which("java") or ""]
+    tried = []
+    for program in filter(None, candidates):
+        version = _version(program)
+        if version and int(version.split(".")[0]) >= OLDEST:
+            return program, version
+        tried.append(f"{program} is {'version ' + version if version else 'no working Java'}")
+    raise ClusterError(f"no Java {OLDEST} or newer found ({'; '.join(tried) or 'no java in PATH, JAVA_HOME not set'}): {_REMEDY}")
+
+
+def _version(program: str) -> str:
+    """What `java -version` says, or empty when it does not run."""
+    try:
+        done = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r'version "(?:1\.)?([0-9][^"]*)"', done.stderr + done.stdout)
+    return found.group(1) if found else ""

@@ -1,0 +1,147 @@
+"""The first process of a sandbox: `python -m clusters.local.init [--namespaces] -- argv...`.
+
+It runs one child, reaps orphans, and forwards SIGINT and SIGTERM. Its stdin is the *lifeline*, a pipe held by the harness
+outside: lines that arrive are passed on to the child's stdin; its end means that the harness died, and then everything in
+the sandbox is killed at once. A stdin that is no pipe is no lifeline, and the child reads /dev/null.
+
+As PID 1 of a namespace its own exit makes the kernel kill the rest. Without namespaces it is a subreaper (prctl(2)) and
+kills its descendants itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+NETWORK = "FENCEPOST_NETWORK"  # tells the child what the sandbox offers: "namespaces" or "loopback"
+KILLED = 128 + signal.SIGKILL
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the child; its exit status, or 137 when the lifeline ended first."""
+    options, command = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
+    namespaces = "--namespaces" in options
+    if not namespaces:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    lifeline = 0 if stat.S_ISFIFO(os.fstat(0).st_mode) or stat.S_ISSOCK(os.fstat(0).st_mode) else None
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL if lifeline is None else subprocess.PIPE,
+        env={**os.environ, NETWORK: "namespaces" if namespaces else "loopback"},
+        preexec_fn=_die_with(os.getpid()),
+        start_new_session=True,
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, _frame: child.send_signal(received))
+    try:
+        return _supervise(child, lifeline)
+    finally:
+        if not namespaces:
+            kill_descendants()
+
+
+def _supervise(child: subprocess.Popen[bytes], lifeline: int | None) -> int:
+    """Reap and forward until the child has ended (its status) or the lifeline has (137)."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    while True:
+        status = _reap(child.pid)
+        if status is not None:
+            return status
+        ready, _, _ = select.select([woken] if lifeline is None else [woken, lifeline], [], [])
+        if woken in ready:
+            os.read(woken, 512)
+        if lifeline in ready:
+            line = os.read(0, 65536)
+            if not line:
+                return KILLED
+            _pass_on(child, line)
+
+
+def _pass_on(child: subprocess.Popen[bytes], line: bytes) -> None:
+    assert child.stdin is not None
+    try:
+        child.stdin.write(line)
+        child.stdin.flush()
+    except BrokenPipeError:
+        return  # the child no longer listens; its end will be seen by the reaper
+
+
+def _reap(child: int) -> int | None:
+    """Reap whatever ended; the exit status of `child` if it was among them."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return None
+        if pid == 0:
+            return None
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+def kill_descendants() -> None:
+    """SIGKILL every descendant of this process, frozen ones too, until none is left."""
+    while True:
+        doomed = descendants(os.getpid())
+        if not doomed:
+            return
+        for pid in doomed:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        _reap(-1)
+
+
+def descendants(root: int) -> list[int]:
+    """Process ids of the children of `root`, their children, and so on (zombies that others must reap excluded)."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        state, parent = fields[0], int(fields[1])
+        if state != "Z" or parent == root:
+            children.setdefault(parent, []).append(int(entry.name))
+    found, todo = [], [root]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    """What the child does before it becomes its program: ask the kernel to die together with `parent`."""
+
+    def before_exec() -> None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(KILLED)
+
+    return before_exec
+
+
+def _prctl(option: int, value: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl {option}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

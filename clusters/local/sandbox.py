@@ -1,0 +1,82 @@
+"""What box this machine can give us, found out by a real trial, and the command line that enters it.
+
+Best is one user, network, mount and PID namespace around everything (unshare(1), namespaces(7)): no root, nothing can
+leak, the end of the first process is the end of all. Where that is refused, the supervisor alone remains: brokers share the
+loopback interface and cannot be cut from one another.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+_FLAGS = ("--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+_TRIAL_S = 20.0
+
+
+@dataclass(frozen=True)
+class Box:
+    """A way to isolate: the words that go before the supervisor (`prefix`), or why there is none (`reason`)."""
+
+    prefix: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def namespaces(self) -> bool:
+        return not self.reason
+
+
+@lru_cache(maxsize=1)
+def box() -> Box:
+    """The best box this machine offers. Tries it for real (about a second), once per process."""
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        return Box(reason="network namespaces need the program `unshare`: install util-linux")
+    attempts = [(unshare, "--user", "--map-root-user", *_FLAGS), (unshare, *_FLAGS)]
+    said = []
+    for prefix in attempts:
+        answer = _try(prefix)
+        if not answer:
+            return Box(prefix=prefix)
+        said.append(answer)
+    return Box(reason=f"network namespaces cannot be used here ({said[0]}){remedy()}")
+
+
+def _try(prefix: Sequence[str]) -> str:
+    """Build a network of two nodes and cut it, inside; empty when it worked, else what was said."""
+    argv = [*prefix, sys.executable, "-m", "clusters.local.network"]
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TRIAL_S)
+    except subprocess.TimeoutExpired:
+        return f"no answer within {_TRIAL_S:.0f} s"
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"exit {done.returncode}"
+
+
+def remedy(sysctls: Path = Path("/proc/sys")) -> str:
+    """What the person can do about a refusal, as far as the kernel's settings tell."""
+    if _sysctl(sysctls / "kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return "; this kernel restricts them through AppArmor: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    if _sysctl(sysctls / "user/max_user_namespaces") == "0":
+        return "; user namespaces are switched off: sudo sysctl -w user.max_user_namespaces=10000"
+    if _sysctl(sysctls / "kernel/unprivileged_userns_clone") == "0":
+        return "; user namespaces are for root only: sudo sysctl -w kernel.unprivileged_userns_clone=1"
+    return "; in a container, start it with more privileges (docker run --privileged), or run on the host"
+
+
+def _sysctl(path: Path) -> str:
+    return path.read_text().strip() if path.exists() else ""
+
+
+def command(argv: Sequence[str], *, loopback: bool = False) -> list[str]:
+    """The command line that runs `argv` under the supervisor, in namespaces unless `loopback` or refused."""
+    found = Box(reason="not wanted") if loopback else box()
+    options = ["--namespaces"] if found.namespaces else []
+    return [*found.prefix, sys.executable, "-m", "clusters.local.init", *options, "--", *argv]

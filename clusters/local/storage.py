@@ -1,0 +1,61 @@
+"""Nodes' data directories: formatted, copied, collected.
+
+The directories lie under `data/` of the run while it lasts, on disk, so that they survive the death of a broker's process.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from clusters.kafka import Distribution
+from clusters.local.jvm import Node, command
+from harness.api import ClusterError
+
+_FORMAT_S = 60.0
+_META = "meta.properties"
+
+
+def kafka_uuid() -> str:
+    """A random identifier as Kafka writes them: 128 bits, URL-safe base64 without padding, no leading dash."""
+    while (text := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        continue
+    return text
+
+
+def format_all(distribution: Distribution, nodes: Sequence[Node], configs: Mapping[str, Path], data: Path) -> None:
+    """Format the first node's directory with Kafka's own tool (about a second), and derive the others' from it.
+
+    Only `node.id` and `directory.id` differ between nodes; everything else the tool writes holds for the cluster.
+    Raises ClusterError with what the tool said.
+    """
+    first = nodes[0]
+    arguments = ["format", "-t", kafka_uuid(), "-c", str(configs[first.name])]
+    argv = command(distribution, "kafka.tools.StorageTool", arguments, heap_mb=128)
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_FORMAT_S)
+    if done.returncode != 0:
+        said = " ".join((done.stdout + done.stderr).strip().splitlines()[-5:])
+        raise ClusterError(f"Kafka {distribution.version} could not format its storage with {configs[first.name]}: {said}")
+    for node in nodes[1:]:
+        shutil.copytree(data / first.name, data / node.name)
+        meta = data / node.name / _META
+        meta.write_text(readdressed(meta.read_text(), node.id, kafka_uuid()))
+
+
+def readdressed(meta: str, node_id: int, directory_id: str) -> str:
+    """A meta.properties for another node: same cluster, own node and directory id (the latter since 3.7 only)."""
+    new = {"node.id": str(node_id), "directory.id": directory_id}
+    lines = []
+    for line in meta.splitlines():
+        name = line.partition("=")[0]
+        lines.append(f"{name}={new[name]}" if name in new else line)
+    return "\n".join(lines) + "\n"
+
+
+def collect(data: Path, destination: Path) -> None:
+    """Copy every node's log segments and checkpoints (indexes are left out: they can be rebuilt)."""
+    shutil.copytree(data, destination, ignore=shutil.ignore_patterns("*index", ".lock"), dirs_exist_ok=True)

@@ -1,0 +1,187 @@
+"""The few Kafka requests that no installed client offers, written to a socket directly.
+
+Each asks one given broker and believes no cache: whether it answers at all (ApiVersions, KIP-35), what it knows of topics
+(Metadata, with leader epochs of KIP-320), who leads the KRaft quorum (DescribeQuorum, KIP-595), who coordinates an id or a
+group (FindCoordinator, KIP-98), and to set a setting of the whole cluster (IncrementalAlterConfigs, KIP-226 and KIP-339). The oldest version of each that brokers 3.0 to 4.x share is spoken.
+Layouts: https://kafka.apache.org/protocol
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+Address = tuple[str, int]
+T = TypeVar("T")
+
+_METADATA, _FIND_COORDINATOR, _API_VERSIONS, _ALTER_CONFIGS, _DESCRIBE_QUORUM = 3, 10, 18, 44, 55
+_BROKER_RESOURCE, _SET = 4, 0
+_CLIENT = "fencepost"
+GROUP, TRANSACTION = 0, 1  # kinds of coordinator
+
+
+class WireError(OSError):
+    """A broker answered with an error code, or not in the protocol."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition as one broker sees it. `leader` is -1 when there is none."""
+
+    topic: str
+    number: int
+    leader: int
+    epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    error: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.number}"
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What one broker knows: node ids of the brokers in service, and every partition."""
+
+    brokers: tuple[int, ...]
+    partitions: tuple[Partition, ...]
+
+
+def answers(address: Address, timeout_s: float = 1.0) -> bool:
+    """Whether the broker or controller at `address` answers a request within `timeout_s`."""
+    try:
+        return _ask(address, _API_VERSIONS, 0, b"", timeout_s).number(">h") in (0, 35)  # 35: it would rather speak another version
+    except OSError:
+        return False
+
+
+def metadata(address: Address, timeout_s: float = 2.0) -> Metadata:
+    """All topics as the broker at `address` knows them. Raises OSError when it does not answer."""
+    reply = _ask(address, _METADATA, 7, struct.pack(">i?", -1, False), timeout_s)
+    reply.number(">i")  # throttle time
+    brokers = reply.array(lambda: (reply.number(">i"), reply.text(), reply.number(">i"), reply.text())[0])
+    reply.text(), reply.number(">i")  # cluster id; controller id, which under KRaft is any broker
+    topics = reply.array(lambda: _topic(reply))
+    return Metadata(tuple(brokers), tuple(p for partitions in topics for p in partitions))
+
+
+def quorum_leader(address: Address, timeout_s: float = 1.0) -> tuple[int, int] | None:
+    """(leader's node id, epoch) if the controller at `address` leads the quorum, None if it does not. Raises OSError."""
+    body = b"\x02" + _compact("__cluster_metadata") + b"\x02" + struct.pack(">i", 0) + b"\x00\x00\x00"
+    reply = _ask(address, _DESCRIBE_QUORUM, 0, body, timeout_s, flexible=True)
+    if reply.number(">h") != 0 or reply.varint() != 2:
+        return None
+    reply.take(reply.varint() - 1)
+    if reply.varint() != 2:
+        return None
+    _, error, leader, epoch = reply.numbers(">ihii")
+    return (leader, epoch) if error == 0 else None
+
+
+def find_coordinator(address: Address, kind: int, key: str, timeout_s: float = 2.0) -> int:
+    """Node id of the coordinator of a group or transactional id; asking makes the broker create the internal topic.
+
+    Raises WireError while there is none.
+    """
+    reply = _ask(address, _FIND_COORDINATOR, 1, _string(key) + struct.pack(">b", kind), timeout_s)
+    _, error = reply.numbers(">ih")
+    said = reply.text()
+    if error:
+        raise WireError(f"no coordinator for {key}: error {error} {said}")
+    return reply.number(">i")
+
+
+def set_cluster_setting(address: Address, name: str, value: str, timeout_s: float = 5.0) -> None:
+    """Set a dynamic setting of every broker, now and later. Raises WireError when it is refused."""
+    config = _string(name) + struct.pack(">b", _SET) + _string(value)
+    resource = struct.pack(">b", _BROKER_RESOURCE) + _string("") + struct.pack(">i", 1) + config
+    reply = _ask(address, _ALTER_CONFIGS, 0, struct.pack(">i", 1) + resource + struct.pack(">?", False), timeout_s)
+    _, _, error = reply.numbers(">iih")
+    if error:
+        raise WireError(f"{name} = {value} refused: error {error} {reply.text()}")
+
+
+def _topic(reply: _Reply) -> list[Partition]:
+    _, name, _ = reply.number(">h"), reply.text(), reply.number(">b")
+    return reply.array(lambda: _partition(reply, name))
+
+
+def _partition(reply: _Reply, topic: str) -> Partition:
+    error, number, leader, epoch = reply.numbers(">hiii")
+    replicas, in_sync, _ = (tuple(reply.array(lambda: reply.number(">i"))) for _ in range(3))
+    return Partition(topic, number, leader, epoch, replicas, in_sync, error)
+
+
+def _ask(address: Address, key: int, version: int, body: bytes, timeout_s: float, flexible: bool = False) -> _Reply:
+    """One request on a connection of its own; `timeout_s` bounds all of it."""
+    deadline = time.monotonic() + timeout_s
+    request = struct.pack(">hhi", key, version, 1) + _string(_CLIENT) + (b"\x00" if flexible else b"") + body
+    with socket.create_connection(address, timeout=timeout_s) as connection:
+        connection.sendall(struct.pack(">i", len(request)) + request)
+        (length,) = struct.unpack(">i", _receive(connection, 4, deadline))
+        reply = _Reply(_receive(connection, length, deadline))
+    reply.number(">i")  # correlation id
+    if flexible:
+        reply.varint()  # tagged fields of the header
+    return reply
+
+
+def _receive(connection: socket.socket, length: int, deadline: float) -> bytes:
+    received = b""
+    while len(received) < length:
+        connection.settimeout(max(0.001, deadline - time.monotonic()))
+        block = connection.recv(length - len(received))
+        if not block:
+            raise WireError("the broker closed the connection")
+        received += block
+    return received
+
+
+def _string(text: str) -> bytes:
+    return struct.pack(">h", len(text.encode())) + text.encode()
+
+
+def _compact(text: str) -> bytes:
+    return bytes([len(text) + 1]) + text.encode()
+
+
+class _Reply:
+    """Reads a reply from its beginning to its end."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def take(self, length: int) -> bytes:
+        taken = self._data[self._at : self._at + length]
+        if len(taken) < length:
+            raise WireError("the broker's reply is too short")
+        self._at += length
+        return taken
+
+    def numbers(self, layout: str) -> tuple[int, ...]:
+        return struct.unpack(layout, self.take(struct.calcsize(layout)))
+
+    def number(self, layout: str) -> int:
+        return self.numbers(layout)[0]
+
+    def text(self) -> str:
+        """A nullable string; empty for null."""
+        return self.take(max(0, self.number(">h"))).decode()
+
+    def array(self, item: Callable[[], T]) -> list[T]:
+        return [item() for _ in range(max(0, self.number(">i")))]
+
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7

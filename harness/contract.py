@@ -1,0 +1,61 @@
+"""What the settings of a test promise: the `contract` of plan.json, from the settings that are really in effect.
+
+The keys and their values are those of docs/run-directory.md; which anomaly they forbid is the checkers' to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from harness.api import Isolation, Role
+
+_ACKS = ("acks", "request.required.acks")
+_IN_FLIGHT = ("max.in.flight", "max.in.flight.requests.per.connection")
+_IN_FLIGHT_IDEMPOTENT = "5"  # librdkafka and the Java client lower it so far by themselves (KIP-98)
+
+
+def derive(
+    roles: Iterable[Role], producer: Mapping[str, Any], topic: Mapping[str, Any], broker: Mapping[str, Any]
+) -> dict[str, str]:
+    """The contract of a test's effective producer, topic and broker settings.
+
+    The weakest topic setting counts where a topic overlays the brokers' own.
+    """
+    roles = tuple(roles)
+    transactional = any(role.transactional for role in roles)
+    idempotent = transactional or _flag(producer.get("enable.idempotence", False))
+    acks = str(_first(producer, _ACKS, "all"))
+    in_flight = str(_first(producer, _IN_FLIGHT, _IN_FLIGHT_IDEMPOTENT if idempotent else "1000000"))
+    committed = any(role.isolation is Isolation.COMMITTED for role in roles)
+    return {
+        "acks": "all" if acks in ("-1", "all") else acks,
+        "idempotence": _text(idempotent),
+        "transactional": _text(transactional),
+        "isolation": (Isolation.COMMITTED if committed else Isolation.UNCOMMITTED).value,
+        "readers": "own",
+        "consumption": "assigned",
+        "max_in_flight": in_flight,
+        "unclean_leader_election": _text(_flag(_overlaid("unclean.leader.election.enable", topic, broker, "false"))),
+        "min_insync_replicas": str(_overlaid("min.insync.replicas", topic, broker, "1")),
+        "compaction": _text("compact" in str(_overlaid("cleanup.policy", topic, broker, "delete", "log.cleanup.policy"))),
+        "retention": str(topic.get("retention.ms", "none")),
+    }
+
+
+def _first(settings: Mapping[str, Any], names: Iterable[str], default: str) -> Any:
+    return next((settings[name] for name in names if name in settings), default)
+
+
+def _overlaid(
+    name: str, topic: Mapping[str, Any], broker: Mapping[str, Any], default: str, broker_name: str | None = None
+) -> Any:
+    return topic.get(name, broker.get(broker_name or name, default))
+
+
+def _flag(value: Any) -> bool:
+    return str(value).lower() == "true"
+
+
+def _text(flag: bool) -> str:
+    return "true" if flag else "false"

@@ -1,0 +1,127 @@
+"""The options of `fencepost run` -> one test, by the same checks as a campaign's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.api import CampaignError, Test
+from harness.plugins import make_importable
+from harness.tables import Keys, toml_value
+from harness.testtable import read_test
+
+DEFAULT_NEMESIS = ("kill", "pause", "isolate", "cut-clients")
+_OPTIONS: dict[tuple[str, ...], str] = {
+    ("workload", "kind"): "--workload",
+    ("workload",): "--set",
+    ("cluster", "kind"): "--cluster",
+    ("cluster", "kafka"): "--kafka",
+    ("cluster", "brokers"): "--brokers",
+    ("cluster", "settings"): "--broker-setting",
+    ("cluster",): "--cluster-set",
+    ("client", "kind"): "--client",
+    ("client", "producer"): "--producer",
+    ("client", "consumer"): "--consumer",
+    ("topic",): "--topic",
+    ("contract",): "--contract",
+    ("time_s",): "--time",
+}
+
+
+def from_options(
+    *,
+    name: str | None = None,
+    workload: str = "transactions",
+    workload_options: Sequence[str] = (),
+    nemesis: Sequence[str] = DEFAULT_NEMESIS,
+    cluster: str = "auto",
+    cluster_options: Sequence[str] = (),
+    kafka: str | None = None,
+    brokers: int | None = None,
+    broker_settings: Sequence[str] = (),
+    client: str = "librdkafka",
+    producer: Sequence[str] = (),
+    consumer: Sequence[str] = (),
+    topic: Sequence[str] = (),
+    contract: Sequence[str] = (),
+    expect: Sequence[str] = (),
+    time_s: float = 60.0,
+    rate: float = 0.0,
+) -> Test:
+    """The one test of `fencepost run`. Options are texts `key=value`; faults are `kind[,key=value...]`, or `none`.
+
+    Raises CampaignError with every mistake, each named after the option it was given by.
+    """
+    mistakes: list[str] = []
+    faults = [_fault(text, mistakes) for text in nemesis if text != "none"]
+    versions: dict[str, Any] = {
+        "kafka": kafka,
+        "brokers": brokers,
+        "settings": _pairs(broker_settings, "--broker-setting", mistakes, plain=True),
+    }
+    table = {
+        "name": name or workload.rpartition(":")[2],
+        "workload": {"kind": workload, **_pairs(workload_options, "--set", mistakes)},
+        "cluster": {
+            "kind": cluster,
+            **_pairs(cluster_options, "--cluster-set", mistakes),
+            **{k: v for k, v in versions.items() if v},
+        },
+        "client": {
+            "kind": client,
+            "producer": _pairs(producer, "--producer", mistakes, plain=True),
+            "consumer": _pairs(consumer, "--consumer", mistakes, plain=True),
+        },
+        "topic": _pairs(topic, "--topic", mistakes, plain=True),
+        "contract": _pairs(contract, "--contract", mistakes, plain=True),
+        "expect": list(expect) or ["valid"],
+        "nemesis": faults,
+        "time_s": time_s,
+        "rate": rate,
+    }
+    make_importable([Path.cwd()])
+    try:
+        test = read_test(table, _option_of)
+    except CampaignError as error:
+        raise CampaignError([*mistakes, *error.mistakes]) from error
+    if mistakes:
+        raise CampaignError(mistakes)
+    return test
+
+
+def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    """`key=value` texts as a mapping of texts. Raises CampaignError naming `option` and every text that is no pair."""
+    mistakes: list[str] = []
+    found = _pairs(texts, option, mistakes, plain=True)
+    if mistakes:
+        raise CampaignError(mistakes)
+    return found
+
+
+def _option_of(keys: Keys) -> str:
+    """What the value at `keys` is called on the command line."""
+    if keys[0] == "nemesis":
+        return "--nemesis" + "".join(f" #{key + 1}" if isinstance(key, int) else f" {key}" for key in keys[1:])
+    for table, option in _OPTIONS.items():
+        if keys[: len(table)] == table:
+            return " ".join([option, *(str(key) for key in keys[len(table) :])])
+    return "--" + ".".join(str(key) for key in keys)
+
+
+def _pairs(texts: Sequence[str], option: str, mistakes: list[str], plain: bool = False) -> dict[str, Any]:
+    """`key=value` texts as a mapping; values are read as TOML's, unless they are to stay texts (`plain`)."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            mistakes.append(f"{option} {text}: must be key=value")
+            continue
+        found[key.strip()] = value.strip() if plain else toml_value(value.strip())
+    return found
+
+
+def _fault(text: str, mistakes: list[str]) -> dict[str, Any]:
+    kind, *rest = re.split(r",(?![^\[]*\])", text)  # a comma inside [3,6] parts nothing
+    return {"kind": kind, **_pairs(rest, f"--nemesis {kind},", mistakes)}

@@ -1,0 +1,88 @@
+"""The plan of a run: everything that is decided before anything starts (docs/run-directory.md has the keys)."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from importlib.metadata import version
+from typing import Any
+
+from harness import contract, plugins, schedule
+from harness.api import PLAN_SCHEMA, Test, TopicSpec
+
+
+def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any]:
+    """Everything that is decided before the start (docs/run-directory.md has the keys)."""
+    provider = _instance("cluster", test.cluster.kind, test.cluster.options)
+    workload = _instance("workload", test.workload.kind, test.workload.options)
+    client = plugins.load("fencepost.client", test.client)
+    description = provider.describe()
+    topics = {name: _topic(spec, test, getattr(provider, "brokers", 3)) for name, spec in workload.topics().items()}
+    producer = {**workload.producer_settings(), **test.producer}
+    weakest: dict[str, Any] = {}
+    for spec in topics.values():
+        weakest.update(spec["settings"])
+    promised = contract.derive(workload.roles(), producer, weakest, description.get("broker_settings", {}))
+    return {
+        "schema": PLAN_SCHEMA,
+        "run": run,
+        "campaign": test.campaign,
+        "test": test.name,
+        "seed": seed,
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "command": command,
+        "fencepost": version("fencepost"),
+        "expect": list(test.expect),
+        "time_s": test.time_s,
+        "rate": test.rate,
+        "cluster": {"kind": test.cluster.kind, "options": dict(test.cluster.options), "description": description},
+        "workload": {"kind": test.workload.kind, "options": dataclasses.asdict(workload)},
+        "client": {
+            "kind": test.client,
+            "version": client.version,
+            "producer": dict(test.producer),
+            "consumer": dict(test.consumer),
+        },
+        "topics": topics,
+        "contract": {**promised, **test.contract},
+        "overridden": dict(test.contract),
+        "schedule": [dataclasses.asdict(injection) for injection in schedule.draw(test.nemesis, test.time_s, seed)],
+        "unavailable": {capability.__name__: reason for capability, reason in provider.missing().items()},
+        "machine": machine(),
+    }
+
+
+def _topic(spec: TopicSpec, test: Test, brokers: int) -> dict[str, Any]:
+    """A topic as it will be created: replication as far as there are brokers, and enough of them in sync."""
+    replication = min(spec.replication, brokers)
+    honest = {"min.insync.replicas": "2" if replication > 2 else "1"}
+    settings = {**honest, **spec.settings, **{key: str(value) for key, value in test.topic.items()}}
+    return {"partitions": spec.partitions, "replication": replication, "settings": settings}
+
+
+def machine() -> dict[str, Any]:
+    """What the run was performed on, as far as it may matter to its figures."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpus": os.cpu_count(),
+        "memory_gib": round(memory / 2**30),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def cluster_of(plan: Mapping[str, Any]) -> Any:
+    """The plan's cluster provider. Raises CampaignError when it cannot be made here."""
+    return _instance("cluster", plan["cluster"]["kind"], plan["cluster"]["options"])
+
+
+def workload_of(plan: Mapping[str, Any]) -> Any:
+    """The plan's workload. Raises CampaignError when it cannot be made here."""
+    return _instance("workload", plan["workload"]["kind"], plan["workload"]["options"])
+
+
+def _instance(group: str, kind: str, options: Mapping[str, Any]) -> Any:
+    return plugins.build(plugins.load(f"fencepost.{group}", kind), options, group)

@@ -1,0 +1,195 @@
+"""A name -> a class, through entry points; a class and its options -> an instance, or every mistake in them.
+
+Built-ins and strangers come in by the same door: a name from an entry-point group (`fencepost.nemesis`, ...) or an
+import path `module:Name`, for which the current directory and the campaign's are searched too. The fields of a
+plug-in's dataclass are its options.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import importlib
+import inspect
+import json
+import os
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from harness.api import CampaignError
+
+GROUPS = ("cluster", "workload", "client", "nemesis", "checker", "judge")
+SEARCH_VARIABLE = "FENCEPOST_PLUGIN_PATH"  # inherited by the processes that perform a test
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a plug-in: its name, its type as text, its default as text ("required": none), and its sentence."""
+
+    name: str
+    type: str
+    default: str
+    doc: str
+
+
+def names(group: str) -> list[str]:
+    """Every name of a group (`nemesis`, or `fencepost.nemesis`), sorted."""
+    return sorted({entry.name for entry in entry_points(group=_full(group))})
+
+
+def load(group: str, name_or_path: str, search: Sequence[Path] = ()) -> Any:
+    """The class or function behind a name of `group`, or behind an import path `module:Name`.
+
+    `search` are directories that may hold the module, besides the current one.
+    Raises CampaignError: unknown (with the nearest names), or not importable (with what the import said).
+    """
+    if ":" in name_or_path:
+        return _import(name_or_path, search)
+    found = [entry for entry in entry_points(group=_full(group)) if entry.name == name_or_path]
+    if not found:
+        raise CampaignError([unknown(_short(group), name_or_path, names(group)) + " or an import path `module:Class`"])
+    return _import(found[0].value, search)
+
+
+def make_importable(directories: Iterable[Path]) -> None:
+    """Let `module:Name` find modules in these directories, here and in processes started from here.
+
+    They go last in `sys.path`, so that a stray `signal.py` beside a campaign shadows nothing.
+    """
+    known = [part for part in os.environ.get(SEARCH_VARIABLE, "").split(os.pathsep) if part]
+    known += [text for text in (str(directory.resolve()) for directory in directories) if text not in known]
+    os.environ[SEARCH_VARIABLE] = os.pathsep.join(known)
+    sys.path.extend(part for part in known if part not in sys.path)
+
+
+def build(cls: Any, options: Mapping[str, Any], where: str) -> Any:
+    """An instance of `cls` with these options. `where` names the table they stand in, for the mistakes.
+
+    Raises CampaignError with every mistake in them: see `attempt`.
+    """
+    instance, mistakes = attempt(cls, options)
+    if mistakes:
+        raise CampaignError([f"{where}.{key}: {text}" if key else f"{where}: {text}" for key, text in mistakes])
+    return instance
+
+
+def attempt(cls: Any, options: Mapping[str, Any]) -> tuple[Any, list[tuple[str, str]]]:
+    """An instance of `cls` with these options, or what is wrong with them: pairs of a key (`count`, `pair[1]`) and a sentence.
+
+    Wrong is what is unknown, missing, of another type than the field, or refused by the class itself (then the key is empty).
+    Values are JSON-like, as TOML gives them; "3" is no number.
+    """
+    fields = {field.name: field for field in option_fields(cls)}
+    mistakes = [(key, unknown("option", key, fields)) for key in options if key not in fields]
+    mistakes += [(name, "missing") for name, field in fields.items() if name not in options and _required(field)]
+    hints = get_type_hints(cls) if fields else {}
+    values = {}
+    for key in options:
+        if key in fields:
+            values[key], wrong = convert(options[key], hints[key])
+            mistakes += [(key + inner, text) for inner, text in wrong]
+    if mistakes:
+        return None, mistakes
+    try:
+        return cls(**values), []
+    except CampaignError as error:
+        return None, [("", mistake) for mistake in error.mistakes]
+    except (ValueError, TypeError) as error:
+        return None, [("", str(error))]
+
+
+def convert(value: Any, hint: Any) -> tuple[Any, list[tuple[str, str]]]:
+    """`value` (JSON-like) as the type `hint`, and what is wrong with it: pairs of an inner key (`[1]`) and a sentence."""
+    import pydantic
+
+    try:
+        adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(hint)
+        return adapter.validate_json(json.dumps(value, default=str), strict=True), []
+    except pydantic.ValidationError as error:
+        wrong = {_inner(found["loc"]): f"{found['msg'][:1].lower()}{found['msg'][1:]}, not {value!r}" for found in error.errors()}
+        return None, list(wrong.items())
+
+
+def options(cls: Any) -> list[Option]:
+    """The options of a plug-in's class, in the order it declares them. A function or plain class has none."""
+    docs = _field_docs(cls)
+    return [
+        Option(
+            name=field.name,
+            type=field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type)),
+            default=_default(field),
+            doc=docs.get(field.name, ""),
+        )
+        for field in option_fields(cls)
+    ]
+
+
+def option_fields(cls: Any) -> list[dataclasses.Field[Any]]:
+    """The dataclass fields that a person may set; none for what is no dataclass."""
+    return [field for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
+
+
+def unknown(what: str, word: str, choices: Iterable[str]) -> str:
+    """`unknown option "tagret"; did you mean "target"? There are: count, target`."""
+    known = sorted(choices)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    hint = f'; did you mean "{near[0]}"?' if near else "."
+    return f'unknown {what} "{word}"{hint} There are: {", ".join(known) or "none"}'
+
+
+def _full(group: str) -> str:
+    return f"fencepost.{_short(group)}"
+
+
+def _short(group: str) -> str:
+    return group.removeprefix("fencepost.")
+
+
+def _import(path: str, search: Sequence[Path]) -> Any:
+    make_importable([Path.cwd(), *search])
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except AttributeError as error:
+        raise CampaignError([f'"{path}" cannot be loaded: module {module} has no {name}']) from error
+    except Exception as error:  # a stranger's module may raise anything while it is imported
+        raise CampaignError([f'"{path}" cannot be loaded: {type(error).__name__}: {error}']) from error
+
+
+def _inner(location: tuple[int | str, ...]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if _required(field):
+        return "required"
+    value = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    return json.dumps(value, default=str)
+
+
+def _field_docs(cls: Any) -> dict[str, str]:
+    """Sentences of fields: the string below a field, or the comment behind it."""
+    try:
+        source = textwrap.dedent(inspect.getsource(cls))
+    except (OSError, TypeError):  # no source to be had: the docstring must do
+        return {}
+    body = getattr(ast.parse(source).body[0], "body", [])
+    lines, docs = source.splitlines(), {}
+    for statement, follower in zip(body, [*body[1:], None], strict=True):
+        if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
+            continue
+        tail = lines[(statement.end_lineno or 1) - 1][statement.end_col_offset :]
+        docs[statement.target.id] = tail.partition("#")[2].strip()
+        if isinstance(follower, ast.Expr) and isinstance(follower.value, ast.Constant) and isinstance(follower.value.value, str):
+            docs[statement.target.id] = " ".join(follower.value.value.split())
+    return docs

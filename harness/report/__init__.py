@@ -1,0 +1,76 @@
+"""The report of one run: `report.html`, one file that needs no network, and `summary.md` for a CI job's page.
+
+Documents become a page model by pure functions (`page`), and the model becomes text by templates without logic.
+Whatever a record, an error or a setting contains, it stays text: templates escape everything, the data of the
+timeline goes through `tojson`, and the page's own policy (CSP) runs no script but ours, known by its hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness.report.documents import read
+from harness.report.model import Page, page
+from harness.report.text import fenced, for_html, for_markdown, number, plural
+
+__all__ = ["render"]
+
+_ASSETS = Path(__file__).parent / "assets"
+_SCRIPTS = ("page.js", "timeline.js")
+
+
+def render(run_dir: Path) -> Path:
+    """Write `report.html` and `summary.md` of a run; returns the path of the first.
+
+    Raises HarnessError when `plan.json` or `verdict.json` cannot be read. Whatever else is missing, the report says so.
+    """
+    told = page(read(run_dir))
+    report = run_dir / "report.html"
+    _write(report, html(told))
+    _write(run_dir / "summary.md", summary(told))
+    return report
+
+
+def html(told: Page) -> str:
+    """The report as one HTML document."""
+    style, scripts = _asset("report.css"), [_asset(name) for name in _SCRIPTS]
+    environment = _environment(autoescape=True, finalize=for_html)
+    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data:"
+    template = environment.get_template("report.html")
+    return template.render(page=told, style=style, scripts=scripts, policy=f"{policy}; base-uri 'none'; form-action 'none'")
+
+
+def summary(told: Page) -> str:
+    """The report in a screenful of Markdown."""
+    environment = _environment(autoescape=False, finalize=for_markdown)
+    return environment.get_template("summary.md").render(page=told)
+
+
+def _environment(**options: Any) -> Environment:
+    made = Environment(
+        loader=PackageLoader("harness.report"), trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, **options
+    )
+    made.filters.update(number=number, plural=plural, fenced=fenced)
+    return made
+
+
+def _asset(name: str) -> Markup:
+    return Markup((_ASSETS / name).read_text("utf-8"))
+
+
+def _hash(content: str) -> str:
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _write(path: Path, text: str) -> None:
+    """Write atomically; a character that UTF-8 cannot hold (half of a surrogate pair) is written as an escape."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, "utf-8", errors="backslashreplace", newline="\n")
+    part.replace(path)

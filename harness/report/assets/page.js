@@ -1,0 +1,51 @@
+"use strict";
+// What every report needs: errors that are seen, buttons that copy, and everything unfolded on paper.
+(function () {
+  const errors = document.getElementById("script-errors");
+  function told(text) {
+    errors.hidden = false;
+    errors.textContent += (errors.textContent ? "\n" : "This page's script failed: ") + text;
+  }
+  window.addEventListener("error", (event) => told(event.message + " (line " + event.lineno + ")"));
+  document.addEventListener("securitypolicyviolation", (event) => told("refused by the page's policy: " + event.violatedDirective));
+
+  function selected(element) {
+    const range = document.createRange();
+    range.selectNodeContents(element);
+    const selection = window.getSelection();
+    selection.removeAllRanges();
+    selection.addRange(range);
+    return document.execCommand("copy");
+  }
+
+  async function copy(button) {
+    const source = document.getElementById(button.dataset.copy);
+    let done = false;
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      done = true;
+    } catch (refused) {
+      done = selected(source); // a page from disk may lack the clipboard API
+    }
+    button.textContent = done ? "Copied" : "Press Ctrl+C";
+  }
+  for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copy(button));
+
+  const opened = [];
+  window.addEventListener("beforeprint", () => {
+    for (const fold of document.querySelectorAll("#findings details:not([open])")) {
+      fold.open = true;
+      opened.push(fold);
+    }
+  });
+  window.addEventListener("afterprint", () => { while (opened.length) opened.pop().open = false; });
+
+  // A link to a card inside a fold opens the fold.
+  function reveal() {
+    const card = location.hash.startsWith("#finding-") && document.getElementById(location.hash.slice(1));
+    const fold = card && card.closest("details");
+    if (fold && !fold.open) { fold.open = true; card.scrollIntoView(); }
+  }
+  window.addEventListener("hashchange", reveal);
+  document.addEventListener("DOMContentLoaded", () => { reveal(); document.documentElement.dataset.ready = "true"; });
+})();

@@ -1,0 +1,160 @@
+"""Reading what lies in a run's directory. Nothing here judges or words anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.api import HarnessError
+
+Doc = Mapping[str, Any]
+Ints = npt.NDArray[np.int64]
+NEVER = -1
+_LIGHT = ("index", "process", "slot", "op", "node", "role", "f", "type", "intent", "final", "time", "end")
+_HEAVY_ROWS = 65_536
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ops:
+    """The history's light columns, equally long and in order of time (ns); `rows` fetches whole operations."""
+
+    path: Path
+    index: Ints
+    process: Ints
+    slot: Ints
+    op: Ints
+    time: Ints
+    end: Ints  # NEVER when the operation has no completion
+    final: npt.NDArray[np.bool_]
+    f: npt.NDArray[np.str_]
+    type: npt.NDArray[np.str_]
+    intent: npt.NDArray[np.str_]
+    node: npt.NDArray[np.str_]
+    role: npt.NDArray[np.str_]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def table(self, positions: Ints, columns: Iterable[str]) -> Any:
+        """Some columns of the operations at `positions` (ascending), as an Arrow table. Reads batch by batch."""
+        parts, base = [], 0
+        with pq.ParquetFile(self.path) as file:
+            for batch in file.iter_batches(_HEAVY_ROWS, columns=list(columns)):
+                inside = positions[(positions >= base) & (positions < base + len(batch))] - base
+                parts.append(pa.Table.from_batches([batch]).take(pa.array(inside)))
+                base += len(batch)
+        return pa.concat_tables(parts)
+
+    def rows(self, wanted: Iterable[int]) -> dict[int, dict[str, Any]]:
+        """Whole operations by their `index`. An index that the history does not have is left out."""
+        positions = np.flatnonzero(np.isin(self.index, np.fromiter(wanted, dtype=np.int64)))
+        if not len(positions):
+            return {}
+        columns = pq.read_schema(self.path).names
+        return {row["index"]: row for row in self.table(positions, columns).to_pylist()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run's documents. `notes` says which could not be read, and what the report lacks for it."""
+
+    plan: Doc
+    verdict: Doc
+    ops: Ops | None
+    faults: tuple[Doc, ...] | None
+    anomalies: int | None  # how many findings anomalies.parquet holds
+    notes: tuple[str, ...] = ()
+
+    @property
+    def origin_ns(self) -> int:
+        """The moment every time on the page is told from: the first operation's invocation, or else the first thing known."""
+        if self.ops is not None and len(self.ops):
+            return int(self.ops.time.min())
+        known = [f["injected_ns"] for f in self.faults or () if f.get("injected_ns")]
+        known += [f["time"] for f in self.verdict.get("findings", ()) if f.get("time")]
+        return min(known, default=0)
+
+    @property
+    def end_ns(self) -> int:
+        """The last thing that is known to have happened."""
+        ends = [self.origin_ns]
+        if self.ops is not None and len(self.ops):
+            ends += [int(self.ops.end.max()), int(self.ops.time.max())]
+        return max(ends + [f.get("healed_ns") or f.get("injected_ns") or 0 for f in self.faults or ()])
+
+
+def read(run_dir: Path) -> Run:
+    """Read a run's documents. Raises HarnessError when the plan or the verdict cannot be read; the rest may be missing."""
+    notes: list[str] = []
+    ops = faults = anomalies = None
+    try:
+        ops = _ops(run_dir / "history.parquet")
+    except (OSError, pa.ArrowException, KeyError) as error:
+        notes.append(f"{_why(run_dir / 'history.parquet', error)}: no timeline, and findings without their operations.")
+    try:
+        faults = _faults(run_dir / "faults.parquet")
+    except (OSError, pa.ArrowException, KeyError) as error:
+        notes.append(f"{_why(run_dir / 'faults.parquet', error)}: what the faults did is not known.")
+    try:
+        anomalies = pq.read_metadata(run_dir / "anomalies.parquet").num_rows
+    except (OSError, pa.ArrowException) as error:
+        notes.append(f"{_why(run_dir / 'anomalies.parquet', error)}: only the findings in verdict.json are shown.")
+    plan = _json(run_dir / "plan.json", "is this a run's directory?")
+    verdict = _json(run_dir / "verdict.json", f"judge the run first: fencepost check {run_dir}")
+    return Run(plan=plan, verdict=verdict, ops=ops, faults=faults, anomalies=anomalies, notes=tuple(notes))
+
+
+def _why(path: Path, error: Exception) -> str:
+    if not path.exists():
+        return f"{path.name} is missing"
+    return f"{path.name} could not be read ({type(error).__name__}: {str(error).splitlines()[0][:200]})"
+
+
+def _json(path: Path, remedy: str) -> Doc:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise HarnessError(f"the report needs {path}, which could not be read ({error}); {remedy}") from error
+    if not isinstance(value, dict):
+        raise HarnessError(f"the report needs {path} to hold a JSON object, not a {type(value).__name__}; {remedy}")
+    return value
+
+
+def _ops(path: Path) -> Ops:
+    table = pq.read_table(path, columns=list(_LIGHT))
+    names = ("index", "process", "slot", "op", "time", "end")
+    numbers: dict[str, Any] = {name: pc.fill_null(table[name].cast("int64"), NEVER).to_numpy() for name in names}
+    words: dict[str, Any] = {name: _words(table[name]) for name in ("f", "type", "intent", "node", "role")}
+    return Ops(path=path, final=pc.fill_null(table["final"], False).to_numpy(), **numbers, **words)
+
+
+def _words(column: Any) -> npt.NDArray[np.str_]:
+    """A column of few different words, as numpy text."""
+    encoded = pc.fill_null(column, "").combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.unify_dictionaries().combine_chunks()
+    words = np.array(encoded.dictionary.to_pylist() or [""], dtype=np.str_)
+    chosen: npt.NDArray[np.str_] = words[encoded.indices.to_numpy(zero_copy_only=False)]
+    return chosen
+
+
+def _faults(path: Path) -> tuple[Doc, ...]:
+    rows = pq.read_table(path).to_pylist()
+    return tuple({**row, "evidence": _inner(row["evidence"]), "healing": _inner(row["healing"])} for row in rows)
+
+
+def _inner(text: str | None) -> Any:
+    """JSON kept as text inside a column; the text itself when it is not JSON."""
+    try:
+        return json.loads(text) if text else {}
+    except ValueError:
+        return text

@@ -1,0 +1,222 @@
+"""Findings as cards: the sentence, the operations behind it, their errors, the records, the faults around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.report import faults
+from harness.report.documents import Doc, Run
+from harness.report.text import NOTHING, at, duration, place, record_name
+
+OPEN_CARDS = 20
+_OPERATIONS, _MICRO, _RECORDS, _ERRORS = 8, 12, 24, 10
+_SENT = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Micro:
+    """A record sent or read inside an operation; `mark` is missing, read or sent when the finding is about it."""
+
+    verb: str
+    place: str
+    record: str
+    mark: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientError:
+    """What the client said, whatever became of the operation."""
+
+    when: str
+    call: str
+    name: str
+    text: str
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One operation of a finding."""
+
+    index: int
+    title: str
+    who: str
+    outcome: str
+    when: str
+    micro: tuple[Micro, ...]
+    more_micro: int
+    errors: tuple[ClientError, ...]
+    more_errors: int
+    strange: tuple[tuple[str, str, str], ...]  # (place, why, raw)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One record of a finding."""
+
+    place: str
+    sender: str
+    v: str
+    role: str
+    operation: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A card."""
+
+    id: int
+    sentence: str
+    when: str
+    operations: tuple[Operation, ...]
+    more_operations: int
+    lost_operations: tuple[int, ...]  # named by the finding, not in the history that could be read
+    records: tuple[Record, ...]
+    more_records: int
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """All findings of one anomaly; only those in `verdict.json` can be shown."""
+
+    anomaly: str
+    forbidden: bool
+    contract: str
+    total: int
+    open: tuple[Finding, ...]
+    folded: tuple[Finding, ...]
+
+    @property
+    def shown(self) -> int:
+        return len(self.open) + len(self.folded)
+
+
+def groups(run: Run) -> tuple[Group, ...]:
+    """Findings by anomaly, forbidden ones first, in the verdict's order."""
+    by_anomaly: dict[tuple[bool, str], list[Doc]] = {}
+    for finding in run.verdict.get("findings", ()):
+        by_anomaly.setdefault((not finding.get("forbidden", True), finding.get("anomaly", "?")), []).append(finding)
+    ordered = sorted(by_anomaly.items(), key=lambda item: item[0][0])
+    places = shares([len(found) for _, found in ordered], OPEN_CARDS)
+    history = _history(run)
+    return tuple(
+        _group(run, history, anomaly, not permitted, found, opened)
+        for ((permitted, anomaly), found), opened in zip(ordered, places, strict=True)
+    )
+
+
+def shares(sizes: Sequence[int], places: int) -> list[int]:
+    """Deal `places` one by one to groups of these sizes, so that a large group hides no small one."""
+    dealt = [0] * len(sizes)
+    while places > 0 and dealt != list(sizes):
+        for group, size in enumerate(sizes):
+            if dealt[group] < size and places > 0:
+                dealt[group] += 1
+                places -= 1
+    return dealt
+
+
+def _history(run: Run) -> Mapping[int, Doc]:
+    if run.ops is None:
+        return {}
+    found = run.verdict.get("findings", ())
+    return run.ops.rows({index for finding in found for index in finding.get("operations", ())[:_OPERATIONS]})
+
+
+def _group(run: Run, history: Mapping[int, Doc], anomaly: str, forbidden: bool, found: list[Doc], opened: int) -> Group:
+    known = run.verdict.get("properties" if forbidden else "allowed", ())
+    row: Doc = next((p for p in known if p.get("name") == anomaly), {})
+    cards = tuple(_finding(run, history, finding) for finding in found)
+    return Group(
+        anomaly=anomaly,
+        forbidden=forbidden,
+        contract=row.get("contract", ""),
+        total=max(row.get("count") or 0, len(found)),
+        open=cards[:opened],
+        folded=cards[opened:],
+    )
+
+
+def _finding(run: Run, history: Mapping[int, Doc], finding: Doc) -> Finding:
+    indexes, records = list(finding.get("operations", ())), list(finding.get("records", ()))
+    marks = {(r.get("partition"), r.get("v")): r.get("role", "") for r in records}
+    near = set(finding.get("faults", ()))
+    shown = indexes[:_OPERATIONS]
+    return Finding(
+        id=finding.get("id", 0),
+        sentence=finding.get("sentence", ""),
+        when=at(finding.get("time"), run.origin_ns),
+        operations=tuple(_operation(history[i], marks, run.origin_ns) for i in shown if i in history),
+        more_operations=len(indexes) - len(shown),
+        lost_operations=tuple(i for i in shown if i not in history),
+        records=tuple(_record(r) for r in records[:_RECORDS]),
+        more_records=max(0, len(records) - _RECORDS),
+        faults=tuple(faults.around(fault, run.origin_ns) for fault in run.faults or () if fault["id"] in near),
+    )
+
+
+def _record(record: Doc) -> Record:
+    v, operation = record.get("v"), record.get("operation")
+    return Record(
+        place=place(record.get("partition"), record.get("offset")),
+        sender=record_name(v),
+        v=NOTHING if v is None else str(v),
+        role=record.get("role", ""),
+        operation=NOTHING if operation is None else str(operation),
+    )
+
+
+def _operation(row: Doc, marks: Mapping[tuple[str, int], str], origin_ns: int) -> Operation:
+    micro = sorted((_micro(mop, marks) for mop in row.get("mops") or ()), key=lambda m: m.mark == "")
+    shown = max(_MICRO, sum(m.mark != "" for m in micro[: _MICRO * 4]))
+    errors = row.get("errors") or ()
+    return Operation(
+        index=row["index"],
+        title=" ".join(filter(None, (row.get("f"), f"({row['intent']})" if row.get("intent") else ""))),
+        who=_who(row),
+        outcome=row.get("type") or "info",
+        when=_when(row, origin_ns),
+        micro=tuple(micro[:shown]),
+        more_micro=max(0, len(micro) - shown),
+        errors=tuple(_error(error, origin_ns) for error in errors[:_ERRORS]),
+        more_errors=max(0, len(errors) - _ERRORS),
+        strange=tuple((place(s.get("partition"), s.get("offset")), s.get("why"), s.get("raw")) for s in row.get("strange") or ()),
+    )
+
+
+def _who(row: Doc) -> str:
+    parts = [f"process {row.get('process')}", f"op {row.get('op')}", row.get("node"), row.get("role")]
+    parts.append(row.get("isolation") if row.get("role") != "writer" else row.get("transactional_id"))
+    return " · ".join(str(part) for part in parts if part)
+
+
+def _when(row: Doc, origin_ns: int) -> str:
+    begun, ended = row.get("time") or 0, row.get("end")
+    if ended is None:
+        return f"{at(begun, origin_ns)}, never completed"
+    return f"{at(begun, origin_ns)} to {at(ended, origin_ns)} ({duration(ended - begun)})"
+
+
+def _micro(mop: Doc, marks: Mapping[tuple[str, int], str]) -> Micro:
+    sent = mop["kind"] == _SENT
+    return Micro(
+        verb="send" if sent else "read",
+        place=place(mop["partition"], mop["offset"]),
+        record=record_name(mop["v"]),
+        mark=marks.get((mop["partition"], mop["v"]), ""),
+        note="not acknowledged" if sent and mop["ended"] is None else "",
+    )
+
+
+def _error(error: Doc, origin_ns: int) -> ClientError:
+    code = f" ({error['code']})" if error.get("code") is not None else ""
+    return ClientError(
+        when=at(error.get("time"), origin_ns),
+        call=error.get("call") or "?",
+        name=f"{error.get('name') or '?'}{code}",
+        text=error.get("text") or "",
+        flags=tuple(flag for flag in ("fatal", "retriable", "abortable") if error.get(flag)),
+    )

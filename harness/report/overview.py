@@ -1,0 +1,181 @@
+"""The top of the page: the verdict in words, what it rests on, the properties, and what was not tested."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.api import Property, Verdict
+from harness.report.documents import Doc, Run
+from harness.report.text import at, duration, number, plain, plural
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """The verdict for a reader with ten seconds. `tone` is good, shown, bad or unsure."""
+
+    tone: str
+    word: str
+    title: str
+    expectation: str
+    reason: str
+    first: tuple[tuple[int, str, str], ...]  # (finding id, when, sentence), the first of each violated property
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """A count that the verdict rests on."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PropertyRow:
+    """One anomaly that was looked for."""
+
+    name: str
+    state: str  # the word
+    css: str
+    count: str
+    compared: str
+    reason: str
+    contract: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Untested:
+    """Something this run says nothing about, and why."""
+
+    what: str
+    why: str
+
+
+def headline(run: Run) -> Headline:
+    verdict, properties = run.verdict, run.verdict.get("properties", ())
+    word = str(verdict.get("verdict", Verdict.UNKNOWN.value))
+    met = bool(verdict.get("expectation_met", word == Verdict.VALID.value))
+    wanted = [str(name) for name in verdict.get("expect", ())]
+    tone, title, expectation = _words(word, met, wanted, properties)
+    return Headline(
+        tone=tone, word=word, title=title, expectation=expectation, reason=verdict.get("reason", ""), first=_first(run)
+    )
+
+
+def _words(word: str, met: bool, wanted: list[str], properties: list[Doc]) -> tuple[str, str, str]:
+    """(tone, title, what was expected) for each meeting of verdict and expectation."""
+    violated = [p["name"] for p in properties if p.get("verdict") == Property.VIOLATED.value]
+    expects_bug = bool(wanted) and wanted != [Verdict.VALID.value]
+    asked = ", ".join(wanted) or Verdict.VALID.value
+    if word == Verdict.INVALID.value and met:
+        return "shown", "Invalid, as this test expects", f"This test expects {asked}: a live bug is shown. That is a success."
+    if word == Verdict.INVALID.value:
+        broken = f"{plural(len(violated), 'promise was', 'promises were')} broken" if violated else "a promise was broken"
+        return "bad", f"Invalid: {broken}", f"This test expects {asked}. That is not what was found."
+    if word == Verdict.VALID.value and met:
+        return "good", "Valid: every promise that was tested held", "As this test expects."
+    if word == Verdict.VALID.value:
+        return "bad", "Valid, but this test expects otherwise", f"This test expects {asked}: the bug was not shown this time."
+    expected = "As this test expects." if met else f"This test expects {asked}; it is not known whether that is so."
+    if expects_bug and not met:
+        expected = f"This test expects {asked}: it was not shown, and not excluded."
+    return "unsure", "Unknown: the run does not allow a verdict", expected
+
+
+def _first(run: Run) -> tuple[tuple[int, str, str], ...]:
+    seen: dict[str, tuple[int, str, str]] = {}
+    for finding in run.verdict.get("findings", ()):
+        if finding.get("forbidden", True):
+            told = (finding.get("id", 0), at(finding.get("time"), run.origin_ns), finding.get("sentence", ""))
+            seen.setdefault(finding.get("anomaly", ""), told)
+    return tuple(seen.values())
+
+
+def tiles(run: Run) -> tuple[Tile, ...]:
+    counts = run.verdict.get("counts", {})
+
+    def tell(name: str) -> str:
+        return number(counts.get(name))
+
+    made = [
+        Tile(label="operations", value=tell("operations"), note=f"{tell('ok')} ok · {tell('fail')} fail · {tell('info')} info")
+    ]
+    ended = f"{tell('committed')} committed · {tell('aborted')} aborted"
+    made.append(Tile(label="transactions", value=tell("transactions"), note=ended))
+    made.append(Tile(label="records sent", value=tell("sent"), note=f"to {plural(counts.get('partitions', 0), 'partition')}"))
+    made.append(Tile(label="records read", value=tell("read"), note=f"{tell('final_read')} in the final read"))
+    idle = counts.get("faults_without_effect", 0)
+    made.append(Tile(label="faults", value=tell("faults"), note=f"{number(idle)} without effect" if idle else "all took effect"))
+    if not counts.get("faults"):
+        made[-1] = Tile(label="faults", value=tell("faults"), note="nothing was broken on purpose")
+    progress = run.verdict.get("progress") or {}
+    if progress.get("longest_gap_s"):
+        back = f"recovered in {progress.get('recovery_s', 0):.1f} s"
+        made.append(Tile(label="longest stall", value=f"{progress['longest_gap_s']:.1f} s", note=back))
+    return tuple(made)
+
+
+def facts(run: Run) -> tuple[tuple[str, str], ...]:
+    """The line under the title: (label, value)."""
+    plan, client = run.plan, run.plan.get("client", {})
+    description = run.plan.get("cluster", {}).get("description", {})
+    spent = run.end_ns - run.origin_ns
+    lines = [
+        ("test", run.verdict.get("test") or plan.get("test")),
+        ("campaign", run.verdict.get("campaign") or plan.get("campaign")),
+        ("run", run.verdict.get("run") or plan.get("run")),
+        ("Kafka", description.get("kafka")),
+        ("client", " ".join(plain(client[key]) for key in ("kind", "version") if client.get(key))),
+        ("seed", plan.get("seed")),
+        ("lasted", duration(spent) if spent else None),
+        ("started", plan.get("created")),
+    ]
+    return tuple((label, str(value)) for label, value in lines if value not in (None, ""))
+
+
+_ORDER = [Property.VIOLATED.value, Property.UNKNOWN.value, Property.NOT_EXERCISED.value, Property.HELD.value]
+
+
+def properties(rows: list[Doc], allowed: bool = False) -> tuple[PropertyRow, ...]:
+    """Properties, the worst answers first. For allowed ones the words say that nothing was promised."""
+    told = {Property.VIOLATED.value: "seen", Property.HELD.value: "not seen"} if allowed else {}
+    made = []
+    for row in sorted(rows, key=lambda p: _ORDER.index(p["verdict"]) if p.get("verdict") in _ORDER else 1):
+        state = str(row.get("verdict", Property.UNKNOWN.value))
+        made.append(
+            PropertyRow(
+                name=row.get("name", "?"),
+                state=told.get(state, state),
+                css="allowed" if allowed else state.replace(" ", "-") if state in _ORDER else "unknown",
+                count=number(row.get("count")),
+                compared=number(row.get("compared")),
+                reason=row.get("reason", ""),
+                contract=row.get("contract", ""),
+            )
+        )
+    return tuple(made)
+
+
+def untested(run: Run) -> tuple[Untested, ...]:
+    """Everything this run says nothing about."""
+    blank = (Property.NOT_EXERCISED.value, Property.UNKNOWN.value)
+    silent = [p for p in run.verdict.get("properties", ()) if p.get("verdict") in blank]
+    made = [
+        Untested(what=f"{p.get('name')}: {p['verdict']}", why=p.get("reason") or f"{number(p.get('compared'))} compared")
+        for p in silent
+    ]
+    made += [Untested(what=f"Faults that need {name}", why=why) for name, why in run.plan.get("unavailable", {}).items()]
+    fired = {fault["id"] for fault in run.faults or ()}
+    if run.faults is not None:
+        missed = [i for i in run.plan.get("schedule", ()) if i.get("id") not in fired]
+        made += [Untested(what=f"Fault {i.get('id')}, {i.get('kind')}", why="planned, but it never struck") for i in missed]
+    for fault in run.faults or ():
+        if fault.get("effective") is False:
+            why = fault.get("note") or "the evidence shows that nothing was hurt"
+            made.append(Untested(what=f"Fault {fault['id']}, {fault.get('kind')}: no effect", why=why))
+    if not run.plan.get("schedule") and not run.faults:
+        made.append(Untested(what="Behaviour under faults", why="this run broke nothing on purpose"))
+    permitted = [p["name"] for p in run.verdict.get("allowed", ())]
+    if permitted:
+        made.append(Untested(what=", ".join(permitted), why="the settings permit it, so it cannot make a run invalid"))
+    return tuple(made + [Untested(what="Note on the settings", why=plain(note)) for note in run.plan.get("notes", ())])

@@ -1,0 +1,121 @@
+"""How numbers, times and foreign text are written for people."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from harness.api import split_record_id
+
+NOTHING = "\N{EN DASH}"  # what stands where there is no value
+_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#|~>!@$])")
+
+
+def visible(text: str) -> str:
+    """Text with every control, format (bidirectional override, zero width) and separator character written as an escape.
+
+    What a record holds must neither break the page nor pretend to be something else. Newline and tab stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c in "\n\t" or unicodedata.category(c) not in _HIDDEN else _escape(c) for c in text)
+
+
+def _escape(char: str) -> str:
+    return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
+
+
+def for_html(value: Any) -> Any:
+    """Jinja's `finalize`: nothing for None, and `visible` text before it is escaped."""
+    if value is None:
+        return ""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def for_markdown(value: Any) -> Any:
+    """Jinja's `finalize` for Markdown: one line, no markup, no table cell boundary that was not meant."""
+    if value is None:
+        return ""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    line = " ".join(visible(value).split())
+    return _MARKDOWN.sub(r"\\\1", line.replace("&", "&amp;").replace("<", "&lt;"))
+
+
+def fenced(text: str) -> Markup:
+    """A Markdown code block that `text` cannot close."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return Markup(f"{fence}\n{visible(text)}\n{fence}")
+
+
+def number(value: float | None) -> str:
+    """A count with thousands separated; a dash for what is not known."""
+    return NOTHING if value is None else f"{value:,}"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """`1 finding`, `3 findings`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def at(ns: int | None, origin_ns: int) -> str:
+    """A moment as seconds since the start of the run; a dash for never."""
+    return NOTHING if not ns else f"{(ns - origin_ns) / 1e9:,.3f} s"
+
+
+def duration(ns: float) -> str:
+    """A length of time (nanoseconds) in the unit that suits it."""
+    if ns < 1_000_000:
+        return f"{ns / 1e3:.0f} µs"
+    if ns < 1_000_000_000:
+        return f"{ns / 1e6:.0f} ms"
+    if ns < 120_000_000_000:
+        return f"{ns / 1e9:.1f} s"
+    return f"{int(ns // 60_000_000_000)} min {int(ns % 60_000_000_000 / 1e9)} s"
+
+
+def place(partition: str | None, offset: int | None) -> str:
+    """`orders-0@17`; a question mark when the offset is not known."""
+    return f"{partition or '?'}@{'?' if offset is None else offset}"
+
+
+def record_name(v: int | None) -> str:
+    """Who sent a record: `process 3, op 7, record 0`."""
+    if v is None:
+        return NOTHING
+    if v < 0:
+        return "not of this run"
+    process, op, seq = split_record_id(v)
+    return f"process {process}, op {op}, record {seq}"
+
+
+def flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The leaves of a JSON value as (path, text)."""
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from flat(inner, f"{prefix} / {key}" if prefix else str(key))
+    elif isinstance(value, list) and value and any(isinstance(inner, (Mapping, list)) for inner in value):
+        for position, inner in enumerate(value):
+            yield from flat(inner, f"{prefix} / {position}" if prefix else str(position))
+    else:
+        yield prefix, plain(value)
+
+
+def plain(value: Any) -> str:
+    """A JSON leaf as text: words instead of `null`, `true` and brackets."""
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(plain(inner) for inner in value) or "none"
+    if isinstance(value, Mapping):
+        return json.dumps(value) if value else "none"
+    return str(value)

@@ -1,0 +1,196 @@
+"""The data behind the timeline: operations per worker, faults, findings and throughput, as columns small enough to inline.
+
+Times are whole microseconds since the start of the run, which JavaScript's numbers hold exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.report import faults
+from harness.report.documents import NEVER, Doc, Ints, Ops, Run
+from harness.report.text import place, visible
+
+MOST_OPS = 30_000
+_MOPS, _ERRORS, _BINS = 6, 3, 3_000
+_OUTCOMES = ("ok", "fail", "info")
+_ROLES = ("writer", "reader", "final", "harness")
+
+
+def timeline(run: Run) -> dict[str, Any] | None:
+    """Everything `timeline.js` draws, or None when there is no operation to draw."""
+    ops = run.ops
+    if ops is None or not len(ops):
+        return None
+    named = {index for finding in run.verdict.get("findings", ()) for index in finding.get("operations", ())}
+    kept = thinned(ops.index, named, MOST_OPS)
+    rows, row_of = _rows(ops)
+    return {
+        "end": _us(run.end_ns, run.origin_ns),
+        "total": len(ops),
+        "rows": rows,
+        "ops": _columns(ops, kept, row_of, run.origin_ns),
+        **_insides(ops, kept),
+        "faults": [_fault(fault, run) for fault in run.faults or () if fault.get("injected_ns")],
+        "findings": [_finding(finding, run) for finding in run.verdict.get("findings", ()) if finding.get("time")],
+        "throughput": throughput(ops, run.origin_ns, run.end_ns),
+        "gap": _relative(longest_gap(ops), run.origin_ns),
+        "finalAt": _us(int(ops.time[ops.final].min()), run.origin_ns) if ops.final.any() else None,
+    }
+
+
+def thinned(index: Ints, named: set[int], most: int) -> Ints:
+    """Positions to inline: all of them when they are few, else those of findings and an even sample of the rest."""
+    if len(index) <= most:
+        return np.arange(len(index))
+    of_findings = np.flatnonzero(np.isin(index, np.fromiter(named, dtype=np.int64)))[:most]
+    room = max(1, most - len(of_findings))
+    return np.union1d(of_findings, np.linspace(0, len(index) - 1, room, dtype=np.int64))
+
+
+def _us(ns: int, origin_ns: int) -> int:
+    return (ns - origin_ns) // 1000
+
+
+def _rows(ops: Ops) -> tuple[list[dict[str, Any]], Ints]:
+    """A row per worker (its processes follow one another), and each operation's row."""
+    key = np.where(ops.slot >= 0, ops.slot, -2 - ops.process)
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    places = [_place(str(ops.role[f])) for f in first]
+    order = sorted(range(len(first)), key=lambda k: (places[k], int(key[first[k]])))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    row_of = rank[inverse]
+    rows = []
+    for k in order:
+        processes = np.unique(ops.process[inverse == k]).tolist()
+        node, role = str(ops.node[first[k]]), str(ops.role[first[k]])
+        rows.append({"label": visible(_label(node, processes)), "role": visible(role), "processes": processes})
+    return rows, row_of
+
+
+def _place(role: str) -> int:
+    return _ROLES.index(role) if role in _ROLES else len(_ROLES)
+
+
+def _label(node: str, processes: list[int]) -> str:
+    if processes == [-1]:
+        return node or "harness"
+    name = f"p{processes[0]}" if len(processes) == 1 else f"p{processes[0]}…{processes[-1]}"
+    return f"{node} {name}".strip()
+
+
+def _columns(ops: Ops, kept: Ints, row_of: Ints, origin_ns: int) -> dict[str, Any]:
+    kinds, f = np.unique(ops.f[kept], return_inverse=True)
+    intents, intent = np.unique(ops.intent[kept], return_inverse=True)
+    outcome = np.full(len(kept), _OUTCOMES.index("info"))
+    for code, name in enumerate(_OUTCOMES):
+        outcome[ops.type[kept] == name] = code
+    start, end = ops.time[kept], ops.end[kept]
+    return {
+        "row": row_of[kept].tolist(),
+        "start": ((start - origin_ns) // 1000).tolist(),
+        "length": np.where(end == NEVER, NEVER, (end - start) // 1000).tolist(),
+        "outcome": outcome.tolist(),
+        "index": ops.index[kept].tolist(),
+        "process": ops.process[kept].tolist(),
+        "op": ops.op[kept].tolist(),
+        "f": f.tolist(),
+        "intent": intent.tolist(),
+        "fs": [visible(str(kind)) for kind in kinds],
+        "intents": [visible(str(word)) for word in intents],
+    }
+
+
+def _insides(ops: Ops, kept: Ints) -> dict[str, Any]:
+    """The first records of each operation (`send t-0@17` as [kind, partition, offset]), how many there are, and its errors."""
+    table = ops.table(kept, ("mops", "errors"))
+    mops = table["mops"].combine_chunks()
+    bounds, inner = mops.offsets.to_numpy(), mops.values
+    partition = inner.field("partition").dictionary_encode()
+    codes = partition.indices.fill_null(NEVER).to_pylist()
+    kinds, offsets = inner.field("kind").to_pylist(), inner.field("offset").fill_null(NEVER).to_pylist()
+    packed = []
+    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        shown = range(low, min(high, low + _MOPS))
+        packed.append([number for i in shown for number in (kinds[i], codes[i], offsets[i])])
+    return {
+        "partitions": [visible(name) for name in partition.dictionary.to_pylist()],
+        "mops": packed,
+        "mopCount": np.diff(bounds).tolist(),
+        "errors": _errors(table["errors"].combine_chunks()),
+    }
+
+
+def _errors(column: Any) -> dict[str, list[list[str]]]:
+    """Errors of the operations that had any: position among the inlined ones -> [call, name, text] each."""
+    counts = np.diff(column.offsets.to_numpy())
+    found = {}
+    for position in np.flatnonzero(counts).tolist():
+        errors = column[position].as_py()
+        told = [[visible(str(error[key] or "")) for key in ("call", "name", "text")] for error in errors[:_ERRORS]]
+        more = len(errors) - _ERRORS
+        found[str(position)] = [*told, ["", f"and {more} more", ""]] if more > 0 else told
+    return found
+
+
+def _fault(fault: Doc, run: Run) -> dict[str, Any]:
+    return {
+        "id": fault["id"],
+        "label": visible(faults.name(fault)),
+        "start": _us(fault["injected_ns"], run.origin_ns),
+        "end": _us(fault.get("healed_ns") or run.end_ns, run.origin_ns),
+        "effective": fault.get("effective"),
+    }
+
+
+def _finding(finding: Doc, run: Run) -> dict[str, Any]:
+    first: Mapping[str, Any] = next(iter(finding.get("records", ())), {})
+    return {
+        "id": finding.get("id", 0),
+        "anomaly": visible(str(finding.get("anomaly", "?"))),
+        "sentence": visible(str(finding.get("sentence", ""))),
+        "forbidden": bool(finding.get("forbidden", True)),
+        "time": _us(finding["time"], run.origin_ns),
+        "operations": list(finding.get("operations", ())),
+        "place": visible(place(first.get("partition"), first.get("offset"))) if first else "",
+    }
+
+
+def _writes(ops: Ops) -> npt.NDArray[np.bool_]:
+    """Transactions and sends of the main phase; every main operation when there are none."""
+    writes: npt.NDArray[np.bool_] = np.isin(ops.f, ("txn", "send")) & ~ops.final
+    return writes if writes.any() else ~ops.final
+
+
+def throughput(ops: Ops, origin_ns: int, end_ns: int) -> dict[str, Any]:
+    """Writes that ended per second by outcome (an operation without completion counts when it began)."""
+    span_s = max(1e-3, (end_ns - origin_ns) / 1e9)
+    width_s = max(1.0, float(np.ceil(span_s / _BINS)))
+    bins = int(span_s // width_s) + 1
+    chosen = _writes(ops)
+    when = np.where(ops.end == NEVER, ops.time, ops.end)[chosen]
+    slot = np.clip(((when - origin_ns) / (width_s * 1e9)).astype(np.int64), 0, bins - 1)
+    kinds = ops.type[chosen]
+    counted = {name: np.bincount(slot[kinds == name], minlength=bins).tolist() for name in _OUTCOMES}
+    return {"bin": int(width_s * 1e6), **counted}
+
+
+def longest_gap(ops: Ops) -> tuple[int, int] | None:
+    """The longest time (ns, from and to) without a successful commit or send in the main phase."""
+    chosen = _writes(ops)
+    done = ops.end[chosen & (ops.type == "ok") & (ops.intent != "abort")]
+    if not chosen.any():
+        return None
+    edges = [ops.time[chosen].min(), max(int(ops.end[chosen].max()), int(ops.time[chosen].max()))]
+    moments = np.sort(np.concatenate([edges, done]))
+    widest = int(np.argmax(np.diff(moments)))
+    return int(moments[widest]), int(moments[widest + 1])
+
+
+def _relative(span: tuple[int, int] | None, origin_ns: int) -> list[int] | None:
+    return None if span is None else [_us(span[0], origin_ns), _us(span[1], origin_ns)]

@@ -1,0 +1,157 @@
+"""One test from plan to report: prepare, perform (in the cluster's sandbox), judge (outside it), report.
+
+What a run directory holds, and what is written when: docs/run-directory.md.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import history, plugins, store
+from harness.api import ClusterError, HarnessError, Interrupted, Test
+from harness.plan import make_plan
+from harness.report import render
+
+OnEvent = Callable[[dict[str, Any]], None]
+_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
+DAMAGE_FILE = "damage.json"
+
+
+class Runner:
+    """Performs tests one after the other, and keeps one Spark session for judging them all."""
+
+    def __init__(self, *, results: Path, master: str = "local[*]", on_event: OnEvent) -> None:
+        self._results, self._master, self._on_event = results, master, on_event
+        self._spark: Any = None
+        self._spark_error: Exception | None = None
+        self._spark_thread: threading.Thread | None = None
+        self._performer: subprocess.Popen[bytes] | None = None
+        self._stopping = False
+
+    # -- Spark -----------------------------------------------------------------------------------
+    def start_spark(self) -> None:
+        """Start and warm the session in the background, so that the verdict does not wait for it."""
+        if self._spark_thread is None:
+            self._spark_thread = threading.Thread(target=self._start_spark, daemon=True)
+            self._spark_thread.start()
+
+    def _start_spark(self) -> None:
+        try:
+            spark = plugins.load("fencepost.judge", "session")(self._master)
+            plugins.load("fencepost.judge", "warm")(spark)
+            self._spark = spark
+        except Exception as error:  # noqa: BLE001 - raised again where the session is needed
+            self._spark_error = error
+
+    def _session(self) -> Any:
+        self.start_spark()
+        assert self._spark_thread is not None
+        self._spark_thread.join()
+        if self._spark is None:
+            raise HarnessError(
+                f"Spark did not start on {self._master}: {self._spark_error}; `fencepost doctor` says what is missing"
+            )
+        return self._spark
+
+    # -- prepare ---------------------------------------------------------------------------------
+    def prepare(self, test: Test, *, seed: int, command: str) -> Path:
+        """Decide everything and write it down: a new run directory with its plan.json. Nothing is started."""
+        run = "".join(secrets.choice(_ALPHABET) for _ in range(6))
+        plan = make_plan(test, run=run, seed=seed, command=command)
+        run_dir = store.new_run_dir(self._results, test.campaign or test.name, run)
+        store.write_json(run_dir / "plan.json", plan)
+        return run_dir
+
+    # -- perform ---------------------------------------------------------------------------------
+    def perform(self, run_dir: Path) -> None:
+        """Perform the plan in its cluster's sandbox. Raises ClusterError, HarnessError, or Interrupted when killed."""
+        plan = json.loads((run_dir / "plan.json").read_bytes())
+        provider = plugins.build(
+            plugins.load("fencepost.cluster", plan["cluster"]["kind"]), plan["cluster"]["options"], "cluster"
+        )
+        argv = provider.sandbox([sys.executable, "-m", "harness.performer", str(run_dir.resolve())])
+        (run_dir / "logs").mkdir(exist_ok=True)
+        ended: dict[str, Any] = {}
+        with open(run_dir / "logs" / "performer.log", "ab") as log:
+            # a session of its own: Ctrl-C reaches the harness alone, and the harness decides what it means
+            performer = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+        self._performer = performer
+        if self._stopping:
+            self._tell_stop()
+        assert performer.stdout is not None
+        for line in performer.stdout:
+            event = json.loads(line)
+            if event["event"] in ("performed", "failed"):
+                ended = event
+            else:
+                self._on_event(event)
+        performer.wait()
+        self._performer = None
+        if ended.get("event") == "failed":
+            broken = ClusterError if ended["kind"] == "ClusterError" else HarnessError
+            raise broken(ended["text"])
+        if not ended:
+            raise self._cut_off(run_dir, performer.returncode)
+
+    def _cut_off(self, run_dir: Path, code: int) -> HarnessError:
+        words = (run_dir / "logs" / "performer.log").read_text(errors="replace").strip().splitlines()[-5:]
+        text = f"performing the test ended early (exit {code}); last words in {run_dir}/logs/performer.log: {' / '.join(words)}"
+        return Interrupted(text) if self._stopping else HarnessError(text)
+
+    def request_stop(self) -> None:
+        """Ctrl-C once: end the workload now, heal, read back, and return from `perform`."""
+        self._stopping = True
+        self._tell_stop()
+
+    def _tell_stop(self) -> None:
+        if self._performer is not None and self._performer.stdin is not None:
+            try:
+                self._performer.stdin.write(b'{"stop": true}\n')
+                self._performer.stdin.flush()
+            except BrokenPipeError:
+                return  # it has ended by itself
+
+    def kill(self) -> None:
+        """Ctrl-C twice: end the sandbox at once; the kernel takes everything in it along."""
+        self._stopping = True
+        if self._performer is not None:
+            self._performer.kill()
+
+    # -- judge -----------------------------------------------------------------------------------
+    def judge(self, run_dir: Path, contract: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Merge, check and report; also for a run that was cut off, and for one judged before. Returns the verdict document."""
+        merge_s = self._merge(run_dir)
+        self._phase("check", "checking")
+        verdict: dict[str, Any] = plugins.load("fencepost.judge", "judge")(run_dir, spark=self._session(), contract=contract)
+        verdict["timing"] = {"merge_s": round(merge_s, 3), **verdict.get("timing", {})}
+        store.write_json(run_dir / "verdict.json", verdict)
+        self._phase("report", "writing the report")
+        render(run_dir)
+        return verdict
+
+    def _merge(self, run_dir: Path) -> float:
+        began = time.monotonic()
+        if not history.is_merged(run_dir):
+            self._phase("merge", "merging the workers' histories")
+            damage = [f"{item.file} line {item.line}: {item.why}" for item in history.merge(run_dir)]
+            store.write_json(run_dir / DAMAGE_FILE, damage)
+        return time.monotonic() - began
+
+    def _phase(self, phase: str, text: str) -> None:
+        self._on_event({"event": "phase", "phase": phase, "text": text})
+
+    def close(self) -> None:
+        """End what is left: a performer, and Spark."""
+        if self._performer is not None:
+            self.kill()
+        if self._spark is not None:
+            self._spark.stop()
+            self._spark = None

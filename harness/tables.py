@@ -1,0 +1,158 @@
+"""Tables as TOML gives them: read, merged, varied by a matrix, and named by the keys of what stands in them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.api import CampaignError
+
+_toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+Keys = tuple[str | int, ...]  # ("nemesis", 0, "target")
+
+# Tables whose keys are settings of Kafka: dots belong to the key, quoted or not.
+SETTINGS_TABLES: tuple[tuple[str, ...], ...] = (
+    ("topic",),
+    ("client", "producer"),
+    ("client", "consumer"),
+    ("cluster", "settings"),
+)
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The table in the file `path`. Raises CampaignError: not readable, not UTF-8, not TOML (with line and column)."""
+    try:
+        return dict(_toml.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise CampaignError([f"{path}: cannot be read: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        raise CampaignError([f"{path}: is not UTF-8 text: {error}"]) from error
+    except _toml.TOMLDecodeError as error:
+        raise CampaignError([f"{path}: is not TOML: {error}"]) from error
+
+
+def toml_value(text: str) -> Any:
+    """`8` -> 8, `true` -> True, `[3, 6]` -> a list; what is no such value is a text."""
+    try:
+        value = _toml.loads(f"value = {text}")["value"]
+    except _toml.TOMLDecodeError:
+        return text
+    return value if isinstance(value, bool | int | float | str | list | dict) else text
+
+
+def at_point(test: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+    """The table of one combination of the matrix."""
+    table = copied(test)
+    for key, value in point.items():
+        _put(table, matrix_keys(key), value)
+    labels = ",".join(_label(key, value) for key, value in point.items())
+    if labels and isinstance(table.get("name"), str):
+        table["name"] = f"{table['name']}[{labels}]"
+    return table
+
+
+def matrix_keys(key: str) -> Keys:
+    """`cluster.kafka` -> ("cluster", "kafka"); `nemesis[0].target` -> ("nemesis", 0, "target"); a setting keeps its dots."""
+    for table in SETTINGS_TABLES:
+        prefix = ".".join(table) + "."
+        if key.startswith(prefix):
+            return (*table, key[len(prefix) :])
+    return tuple(int(part) if part.isdecimal() else part for part in re.split(r"[.\[]", key.replace("]", "")))
+
+
+def _put(table: Any, keys: Keys, value: Any) -> None:
+    """Set `value` at `keys`, making tables on the way; where the way is barred the value stays away and a check tells."""
+    for key in keys[:-1]:
+        if isinstance(key, str) and isinstance(table, dict):
+            table = table.setdefault(key, {})
+        elif isinstance(key, int) and isinstance(table, list) and key < len(table):
+            table = table[key]
+        else:
+            return
+    if isinstance(table, dict):
+        table[keys[-1]] = value
+
+
+def _label(key: str, value: Any) -> str:
+    if isinstance(value, list):
+        return (
+            "+".join(str(entry.get("kind", "?")) if isinstance(entry, dict) else str(entry) for entry in value) or f"{key}=none"
+        )
+    text = json.dumps(value) if isinstance(value, bool) else str(value)
+    last = str(matrix_keys(key)[-1])
+    return text if last in ("kafka", "kind") else f"{last}={text}"
+
+
+def flat_settings(table: Mapping[str, Any]) -> dict[str, Any]:
+    """`table` with unquoted dotted settings (`min.insync.replicas = 2`, which TOML nests) put back into one key."""
+    copy = copied(table)
+    for keys in SETTINGS_TABLES:
+        parent: Any = copy
+        for key in keys[:-1]:
+            parent = parent.get(key, {}) if isinstance(parent, dict) else {}
+        if isinstance(parent, dict) and isinstance(parent.get(keys[-1]), dict):
+            parent[keys[-1]] = dict(_flat(parent[keys[-1]]))
+    return copy
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        pairs += _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)]
+    return pairs
+
+
+def copied(table: Mapping[str, Any]) -> dict[str, Any]:
+    """A deep copy of tables and lists; values are shared."""
+    return {key: _copy(value) for key, value in table.items()}
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return copied(value)
+    return [_copy(entry) for entry in value] if isinstance(value, list) else value
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`above` laid over `below`: tables merge deeply, lists and values are replaced."""
+    result = copied(below)
+    for key, value in above.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = merged(result[key], value) if both else _copy(value)
+    return result
+
+
+def name_in_file(keys: Keys, where: str, own: Mapping[str, Any], defaults: Mapping[str, Any], point: Mapping[str, Any]) -> str:
+    """What the value at `keys` is called in the file: in the test, in its matrix, or in the defaults."""
+    for key in point:
+        if matrix_keys(key) == keys[: len(matrix_keys(key))]:
+            holder = where if key in own.get("matrix", {}) else "defaults"
+            return f'{holder}.matrix."{key}"'
+    inherited = _holds(defaults, keys) and not _holds(own, keys)
+    return ("defaults" if inherited else where) + _written(keys)
+
+
+def _holds(table: Any, keys: Keys) -> bool:
+    for key in keys:
+        there = key in table if isinstance(table, dict) else isinstance(table, list) and isinstance(key, int) and key < len(table)
+        if not there:
+            return False
+        table = table[key]
+    return True
+
+
+def _written(keys: Keys) -> str:
+    parts = []
+    for key in keys:
+        if isinstance(key, int):
+            parts.append(f"[{key}]")
+        else:
+            plain = re.fullmatch(r"[A-Za-z0-9_-]+(\[\d+\])*", key)
+            parts.append(f".{key}" if plain else f'."{key}"')
+    return "".join(parts)

@@ -1,0 +1,231 @@
+"""One table of a campaign (or the options of `fencepost run`) -> one `Test`, or every mistake in it.
+
+A mistake is found at a path of keys (`("nemesis", 0, "target")`); what that path is called, in a file or on a command
+line, is the caller's business: `locate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.api import CampaignError, Choice, FaultChoice, Test
+from harness.tables import Keys
+
+Locate = Callable[[Keys], str]
+
+TEST_KEYS = (
+    "name", "expect", "time_s", "rate", "repeat", "seed",
+    "cluster", "workload", "client", "topic", "contract", "nemesis",
+)  # fmt: skip
+CONTRACT_KEYS = (
+    "acks", "idempotence", "transactional", "isolation", "consumption", "max_in_flight",
+    "unclean_leader_election", "min_insync_replicas", "compaction", "retention", "readers",
+)  # fmt: skip
+_SCHEDULE_KEYS = ("every_s", "lasts_s", "lane")
+_OURS = {"bootstrap.servers", "metadata.broker.list", "transactional.id"}
+
+
+def read_test(table: Mapping[str, Any], locate: Locate, campaign: str = "", search: Sequence[Path] = ()) -> Test:
+    """The test that `table` describes. Raises CampaignError with every mistake; `search` are directories of plug-ins."""
+    reader = _Reader(table, locate, search)
+    test = reader.test(campaign)
+    if reader.mistakes:
+        raise CampaignError(reader.mistakes)
+    return test
+
+
+def as_text(value: Any) -> str:
+    """A setting's value as Kafka writes it: `true`, not `True`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class _Reader:
+    """Reads one table and remembers every mistake; what cannot be read gets a stand-in, so that reading goes on."""
+
+    def __init__(self, table: Mapping[str, Any], locate: Locate, search: Sequence[Path]) -> None:
+        self.table, self.locate, self.search = table, locate, search
+        self.mistakes: list[str] = []
+
+    def test(self, campaign: str) -> Test:
+        self.known_keys((), self.table, TEST_KEYS)
+        producer, consumer = self.settings(("client", "producer")), self.settings(("client", "consumer"))
+        client = self.client()
+        if client == "librdkafka":
+            self.client_settings(("client", "producer"), producer)
+            self.client_settings(("client", "consumer"), consumer)
+        return Test(
+            name=self.name(),
+            cluster=self.choice("cluster", "auto"),
+            workload=self.choice("workload", "transactions"),
+            nemesis=self.nemesis(),
+            client=client,
+            producer=producer,
+            consumer=consumer,
+            topic={key: as_text(value) for key, value in self.settings(("topic",)).items()},
+            contract=self.contract(),
+            expect=self.expect(),
+            time_s=self.number(("time_s",), self.table.get("time_s", 60.0), above=0),
+            rate=self.number(("rate",), self.table.get("rate", 0.0), least=0),
+            seed=self.value(("seed",), self.table.get("seed"), int | None, None),
+            repeat=int(self.number(("repeat",), self.table.get("repeat", 1), least=1, whole=True)),
+            campaign=campaign,
+        )
+
+    def wrong(self, keys: Keys, text: str) -> None:
+        self.mistakes.append(f"{self.locate(keys)}: {text}")
+
+    def known_keys(self, keys: Keys, table: Mapping[str, Any], known: Sequence[str]) -> None:
+        for key in table:
+            if key not in known:
+                self.wrong((*keys, key), plugins.unknown("key", key, known))
+
+    def value(self, keys: Keys, value: Any, hint: Any, instead: Any) -> Any:
+        """`value` if it has the type `hint`; else `instead`, and a mistake."""
+        found, wrong = plugins.convert(value, hint)
+        for _, text in wrong:
+            self.wrong(keys, text)
+        return instead if wrong else found
+
+    def number(
+        self, keys: Keys, value: Any, *, above: float = float("-inf"), least: float = float("-inf"), whole: bool = False
+    ) -> float:
+        found: float = self.value(keys, value, int if whole else float, max(1.0, least))
+        if found <= above or found < least:
+            self.wrong(keys, f"must be {'above ' + str(above) if found <= above else 'at least ' + str(least)}, not {found:g}")
+        return found
+
+    def subtable(self, keys: Sequence[str]) -> dict[str, Any]:
+        """The table at `keys`; an empty one when it is missing, or is no table (a mistake)."""
+        found: Any = self.table
+        for depth, key in enumerate(keys, start=1):
+            found = found.get(key, {})
+            if not isinstance(found, dict):
+                if depth == len(keys):
+                    self.wrong(tuple(keys), f"must be a table, not {found!r}")
+                return {}
+        return dict(found)
+
+    def name(self) -> str:
+        if "name" not in self.table:
+            self.wrong(("name",), "missing")
+        name: str = self.value(("name",), self.table.get("name", "?"), str, "?")
+        if not name.strip():
+            self.wrong(("name",), "must not be empty")
+        return name
+
+    def expect(self) -> tuple[str, ...]:
+        given = self.table.get("expect", "valid")
+        names: list[str] = self.value(("expect",), [given] if isinstance(given, str) else given, list[str], ["valid"])
+        known = plugins.names("checker")
+        for name in names:
+            if name != "valid" and name not in known:
+                self.wrong(("expect",), plugins.unknown("anomaly", name, ["valid", *known]))
+        if not names or ("valid" in names and len(names) > 1):
+            self.wrong(("expect",), 'must be "valid", or the anomalies that must be found')
+        return tuple(names)
+
+    def choice(self, group: str, default: str) -> Choice:
+        options = self.subtable([group])
+        kind: str = self.value((group, "kind"), options.pop("kind", default), str, default)
+        self.build(group, kind, options, (group,))
+        return Choice(kind=kind, options=options)
+
+    def build(self, group: str, kind: str, options: Mapping[str, Any], keys: Keys) -> None:
+        """Load a plug-in and make it once, only to find the mistakes."""
+        try:
+            cls = plugins.load(group, kind, self.search)
+        except CampaignError as error:
+            for mistake in error.mistakes:
+                self.wrong((*keys, "kind"), mistake)
+            return
+        for key, text in plugins.attempt(cls, options)[1]:
+            self.wrong((*keys, key) if key else keys, text)
+
+    def client(self) -> str:
+        table = self.subtable(["client"])
+        self.known_keys(("client",), table, ("kind", "producer", "consumer"))
+        kind: str = self.value(("client", "kind"), table.get("kind", "librdkafka"), str, "librdkafka")
+        try:
+            plugins.load("client", kind, self.search)
+        except CampaignError as error:
+            for mistake in error.mistakes:
+                self.wrong(("client", "kind"), mistake)
+        return kind
+
+    def settings(self, keys: tuple[str, ...]) -> dict[str, Any]:
+        found = self.subtable(keys)
+        for key, value in found.items():
+            if not isinstance(value, str | int | float):
+                self.wrong((*keys, key), f"must be a text, a number, true or false, not {value!r}")
+        return {key: value for key, value in found.items() if isinstance(value, str | int | float)}
+
+    def client_settings(self, keys: tuple[str, ...], settings: Mapping[str, Any]) -> None:
+        for key in sorted(_OURS & settings.keys()):
+            self.wrong((*keys, key), "is set by fencepost itself")
+        usable = {key: as_text(value) for key, value in settings.items() if key not in _OURS}
+        for key, text in refused_settings(keys[-1], usable):
+            self.wrong((*keys, key) if key else keys, text)
+
+    def contract(self) -> dict[str, str]:
+        found = self.settings(("contract",))
+        self.known_keys(("contract",), found, CONTRACT_KEYS)
+        return {key: as_text(value) for key, value in found.items()}
+
+    def nemesis(self) -> tuple[FaultChoice, ...]:
+        given = self.table.get("nemesis", [])
+        if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
+            self.wrong(("nemesis",), f"must be a list of tables ([[test.nemesis]]), not {given!r}")
+            return ()
+        return tuple(self.fault(("nemesis", number), entry) for number, entry in enumerate(given))
+
+    def fault(self, keys: Keys, table: Mapping[str, Any]) -> FaultChoice:
+        options = {key: value for key, value in table.items() if key not in ("kind", *_SCHEDULE_KEYS)}
+        if "kind" not in table:
+            self.wrong((*keys, "kind"), "missing")
+        kind: str = self.value((*keys, "kind"), table.get("kind", ""), str, "")
+        if kind:
+            self.build("nemesis", kind, options, keys)
+        return FaultChoice(
+            kind=kind,
+            options=options,
+            every_s=self.span((*keys, "every_s"), table.get("every_s", [3.0, 6.0]), least=0),
+            lasts_s=self.span((*keys, "lasts_s"), table.get("lasts_s", [3.0, 6.0]), above=0),
+            lane=self.value((*keys, "lane"), table.get("lane", "main"), str, "main"),
+        )
+
+    def span(self, keys: Keys, given: Any, *, above: float = float("-inf"), least: float = float("-inf")) -> tuple[float, float]:
+        """A length in seconds: one number, or [lowest, highest]."""
+        pair = given if isinstance(given, list) else [given, given]
+        low, high = self.value(keys, pair, tuple[float, float], (1.0, 1.0))
+        self.number(keys, low, above=above, least=least)
+        if low > high:
+            self.wrong(keys, f"must be [lowest, highest], not [{low:g}, {high:g}]")
+        return low, high
+
+
+def refused_settings(kind: str, settings: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What librdkafka itself refuses among a `producer`'s or `consumer`'s settings: pairs of a key and its own words.
+
+    A client is made from each setting alone, then (producers) from all of them, without brokers: nothing is contacted. A
+    setting that cannot stand beside librdkafka's defaults is let pass, for the workload may set what it needs beside it.
+    """
+    import confluent_kafka
+
+    def refusal(given: Mapping[str, str]) -> str:
+        try:
+            if kind == "producer":
+                confluent_kafka.Producer({**given, "log_level": 0})
+            else:
+                confluent_kafka.Consumer({"group.id": "fencepost-check", **given, "log_level": 0}).close()
+        except confluent_kafka.KafkaException as error:
+            return str(error.args[0].str()).strip()
+        return ""
+
+    alone = {key: refusal({key: value}) for key, value in settings.items()}
+    wrong = [(key, f"librdkafka says: {text}") for key, text in alone.items() if text and "Failed to create" not in text]
+    if kind == "producer" and not any(alone.values()) and (together := refusal(settings)):
+        wrong.append(("", f"librdkafka says: {together}"))
+    return wrong

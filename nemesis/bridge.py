@@ -1,0 +1,40 @@
+"""Bridge: two groups of servers that only one node still connects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from harness.api import HarnessError, Partitionable, Receipt
+from nemesis import partition, targets
+from nemesis.capabilities import PartitionableCluster
+from nemesis.steps import missed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bridge:
+    """Splits all servers but one into random halves that cannot talk; the one left out talks to both.
+
+    So the halves see different majorities, both with the bridge in them. `evidence.sides` holds the halves.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+
+    target: str = "random"  # the role of the broker that both halves still see
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, targets.ONE_BROKER)
+
+    def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
+        """Split all but the broker that plays the role now."""
+        try:
+            (middle,) = targets.find(self.target, cluster, rng)
+        except HarnessError as error:
+            return missed(self.target, error)
+        sides = partition.split([node for node in partition.servers(cluster) if node != middle], rng)
+        return partition.cut(cluster, self.target, (middle,), partition.both_ways(*sides), {"sides": [list(side) for side in sides]})
+
+    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
+        """Let the halves talk again."""
+        return partition.mend(cluster, receipt)

@@ -1,0 +1,19 @@
+"""Clusters that can be hurt in a certain way, as types for the faults' signatures."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from harness.api import Cluster, Killable, Partitionable, Pausable
+
+
+class KillableCluster(Cluster, Killable, Protocol):
+    """A cluster whose nodes can be killed and started again."""
+
+
+class PausableCluster(Cluster, Pausable, Protocol):
+    """A cluster whose nodes can be frozen and thawed."""
+
+
+class PartitionableCluster(Cluster, Partitionable, Protocol):
+    """A cluster whose network can be cut, pair by pair."""

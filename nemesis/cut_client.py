@@ -1,0 +1,45 @@
+"""Cut-client: one client loses one broker, and nobody else notices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from harness.api import HarnessError, Partitionable, Receipt
+from nemesis import partition, targets
+from nemesis.capabilities import PartitionableCluster
+from nemesis.cut_clients import Direction, between, check_direction
+from nemesis.steps import missed
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutClient:
+    """Drops the packets of one client towards one broker (or back, or both ways). Targets: the broker, then the client."""
+
+    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+
+    target: str = "random"  # the role of the broker
+    client: str = "random"  # a client's node (c3), or random
+    direction: Direction = "to-broker"  # to-broker, from-broker or both
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, targets.BROKERS)
+        targets.check(self._client_role())
+        check_direction(self.direction)
+
+    def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
+        """Cut the client from the broker that plays the role now."""
+        try:
+            brokers = targets.find(self.target, cluster, rng)
+            client = targets.find(self._client_role(), cluster, rng)
+        except HarnessError as error:
+            return missed(self.target, error)
+        return partition.cut(cluster, self.target, brokers + client, between(client, brokers, self.direction))
+
+    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
+        """Let the client through again."""
+        return partition.mend(cluster, receipt)
+
+    def _client_role(self) -> str:
+        return "client" if self.client == "random" else f"client:{self.client}"

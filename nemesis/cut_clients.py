@@ -1,0 +1,59 @@
+"""Cut-clients: no client reaches a certain broker, while the servers see each other as ever."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar, Literal, get_args
+
+from harness.api import ClusterError, HarnessError, Pair, Partitionable, Receipt
+from nemesis import partition, targets
+from nemesis.capabilities import PartitionableCluster
+from nemesis.steps import missed
+
+Direction = Literal["to-broker", "from-broker", "both"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutClients:
+    """Drops every client's packets towards one broker (or back, or both ways).
+
+    With `to-broker`, what the broker sends still arrives: this is the fault that made KAFKA-17754 visible, where a request
+    written before the cut is retransmitted after it and ends the next transaction.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+
+    target: str = "random"  # the role of the broker that loses its clients
+    direction: Direction = "to-broker"  # to-broker, from-broker or both
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, targets.BROKERS)
+        check_direction(self.direction)
+
+    def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
+        """Cut all clients that run now from the broker that plays the role now."""
+        try:
+            nodes = targets.find(self.target, cluster, rng)
+            if not cluster.clients:
+                raise ClusterError("no client runs")
+        except HarnessError as error:
+            return missed(self.target, error)
+        return partition.cut(cluster, self.target, nodes, between(cluster.clients, nodes, self.direction))
+
+    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
+        """Let the clients through again."""
+        return partition.mend(cluster, receipt)
+
+
+def check_direction(direction: str) -> None:
+    """Raise ValueError unless `direction` is one of `Direction`."""
+    if direction not in get_args(Direction):
+        raise ValueError(f'direction = "{direction}": must be one of {", ".join(get_args(Direction))}')
+
+
+def between(clients: tuple[str, ...], brokers: tuple[str, ...], direction: Direction) -> tuple[Pair, ...]:
+    """The pairs between clients and brokers that a direction means."""
+    if direction == "both":
+        return partition.both_ways(clients, brokers)
+    return partition.one_way(clients, brokers) if direction == "to-broker" else partition.one_way(brokers, clients)

@@ -1,0 +1,31 @@
+"""Halves: the servers fall into two groups that cannot see each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from harness.api import Partitionable, Receipt
+from nemesis import partition
+from nemesis.capabilities import PartitionableCluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halves:
+    """Drops every packet between two random halves of the brokers and controllers.
+
+    Clients see both halves, so that the side without a majority is asked as well. The receipt's targets are the
+    smaller half; `evidence.sides` holds both.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+
+    def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
+        """Split the servers at random."""
+        sides = partition.split(partition.servers(cluster), rng)
+        return partition.cut(cluster, "", sides[0], partition.both_ways(*sides), {"sides": [list(side) for side in sides]})
+
+    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
+        """Let the halves talk again."""
+        return partition.mend(cluster, receipt)

@@ -1,0 +1,40 @@
+"""Isolate: a broker loses all other servers, but not its clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from harness.api import HarnessError, Partitionable, Receipt
+from nemesis import partition, targets
+from nemesis.capabilities import PartitionableCluster
+from nemesis.steps import missed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Isolate:
+    """Drops every packet between one broker and all other brokers and controllers, in both directions.
+
+    Clients still reach it: a leader that does not know yet that it was replaced answers them. With the target `all`,
+    no two servers can talk.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+
+    target: str = "random"  # the role that is cut off
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, targets.BROKERS)
+
+    def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
+        """Cut off the broker that plays the role now."""
+        try:
+            nodes = targets.find(self.target, cluster, rng)
+        except HarnessError as error:
+            return missed(self.target, error)
+        return partition.cut(cluster, self.target, nodes, partition.both_ways(nodes, partition.servers(cluster)))
+
+    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
+        """Let it talk again."""
+        return partition.mend(cluster, receipt)

@@ -1,0 +1,81 @@
+"""Kill: nodes die at once, as by `kill -9` or a lost machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, ClassVar
+
+from harness.api import HarnessError, Killable, Receipt
+from nemesis import targets
+from nemesis.capabilities import KillableCluster
+from nemesis.steps import attempt, missed, until
+
+GONE_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kill:
+    """SIGKILLs nodes; healing starts those again that this very fault killed and that are still dead.
+
+    Evidence: process ids before, during (null: gone) and after, and whether each broker answers again.
+    A killed client is replaced by the harness, not by this fault.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Killable,)
+
+    target: str = "random"  # the role that dies
+    count: int = 1  # how many, with the targets random and client
+    answer_within_s: float = 30.0  # how long healing waits for the started brokers to answer
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, count=self.count)
+        if self.answer_within_s < 0:
+            raise ValueError(f"answer_within_s = {self.answer_within_s}: must not be negative")
+
+    def inject(self, cluster: KillableCluster, rng: Random) -> Receipt:
+        """Kill the nodes that play the role now."""
+        try:
+            nodes = targets.find(self.target, cluster, rng, self.count)
+        except HarnessError as error:
+            return missed(self.target, error)
+        before = _pids(cluster, nodes)
+        alive = [node for node in nodes if before[node] is not None]
+        problems = attempt(cluster.kill, alive)
+        during = until(lambda: _pids(cluster, nodes), lambda pids: not _left(alive, before, pids), GONE_WITHIN_S)
+        problems += [f"{node} was dead already" for node in nodes if node not in alive]
+        problems += [f"{node} survived" for node in _left(alive, before, during)]
+        return Receipt(
+            role=self.target,
+            targets=nodes,
+            evidence={"before": before, "during": during},
+            effective=bool(alive) and not _left(alive, before, during),
+            note="; ".join(problems),
+        )
+
+    def heal(self, cluster: KillableCluster, receipt: Receipt) -> Receipt:
+        """Start what is still dead, and wait until it answers or the time for that is over."""
+        before: dict[str, int | None] = dict(receipt.evidence.get("before", {}))
+        ours = [node for node in receipt.targets if before.get(node) is not None]
+        brokers = [node for node in ours if node not in cluster.clients]
+        dead = [node for node in brokers if cluster.pid(node) is None]
+        problems = attempt(cluster.start, dead)
+        answers = until(lambda: {n: cluster.answers(n) for n in brokers}, lambda seen: all(seen.values()), self.answer_within_s)
+        after = _pids(cluster, ours)
+        problems += [_silence(node, after[node], self.answer_within_s) for node, heard in answers.items() if not heard]
+        healing: dict[str, Any] = {"started": dead, "after": after, "answers": answers}
+        return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+
+
+def _pids(cluster: KillableCluster, nodes: Iterable[str]) -> dict[str, int | None]:
+    return {node: cluster.pid(node) for node in nodes}
+
+
+def _left(alive: Iterable[str], before: dict[str, int | None], now: dict[str, int | None]) -> list[str]:
+    return [node for node in alive if now[node] == before[node]]
+
+
+def _silence(node: str, pid: int | None, waited_s: float) -> str:
+    seen = "its process is gone" if pid is None else f"its process {pid} lives"
+    return f"{node} did not answer within {waited_s:g} s of healing; {seen}"

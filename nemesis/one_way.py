@@ -1,0 +1,47 @@
+"""One-way: a broker is heard but does not hear, or hears but is not heard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar, Literal, get_args
+
+from harness.api import HarnessError, Partitionable, Receipt
+from nemesis import partition, targets
+from nemesis.capabilities import PartitionableCluster
+from nemesis.steps import missed
+
+Direction = Literal["in", "out", "random"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneWay:
+    """Drops packets between one broker and all other servers in one direction only.
+
+    `in`: what the others send to it is dropped; `out`: what it sends to them. `evidence.direction` says which it was.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+
+    target: str = "random"  # the role that goes half deaf or half mute
+    direction: Direction = "random"  # in, out, or one of them at random each time
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, targets.ONE_BROKER)
+        if self.direction not in get_args(Direction):
+            raise ValueError(f'direction = "{self.direction}": must be one of {", ".join(get_args(Direction))}')
+
+    def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
+        """Cut one direction of the broker that plays the role now."""
+        direction = rng.choice(["in", "out"]) if self.direction == "random" else self.direction
+        try:
+            (target,) = targets.find(self.target, cluster, rng)
+        except HarnessError as error:
+            return missed(self.target, error)
+        servers = partition.servers(cluster)
+        pairs = partition.one_way([target], servers) if direction == "out" else partition.one_way(servers, [target])
+        return partition.cut(cluster, self.target, [target], pairs, {"direction": direction})
+
+    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
+        """Let packets through again."""
+        return partition.mend(cluster, receipt)

@@ -1,0 +1,100 @@
+"""What all network partitions share: grudges (who drops whom) as pure functions, and cutting and mending them.
+
+The words and the shapes (isolated node, halves, bridge) are Jepsen's `jepsen.nemesis`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from harness.api import Cluster, Pair, Receipt
+from nemesis.capabilities import PartitionableCluster
+from nemesis.steps import attempt
+
+Sides = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+def servers(cluster: Cluster) -> tuple[str, ...]:
+    """Brokers and controllers, each node once."""
+    return tuple(dict.fromkeys((*cluster.brokers, *cluster.controllers)))
+
+
+def one_way(sources: Iterable[str], destinations: Sequence[str]) -> tuple[Pair, ...]:
+    """Every packet from a source to a destination."""
+    return tuple((source, destination) for source in sources for destination in destinations if source != destination)
+
+
+def both_ways(some: Sequence[str], others: Sequence[str]) -> tuple[Pair, ...]:
+    """Every packet between `some` and `others`, in either direction; each pair once."""
+    return tuple(dict.fromkeys(one_way(some, others) + one_way(others, some)))
+
+
+def split(nodes: Sequence[str], rng: Random) -> Sides:
+    """Two random halves; the first is the smaller one when the number is odd."""
+    shuffled = rng.sample(list(nodes), len(nodes))
+    middle = len(shuffled) // 2
+    return tuple(sorted(shuffled[:middle])), tuple(sorted(shuffled[middle:]))
+
+
+def cut(
+    cluster: PartitionableCluster,
+    role: str,
+    nodes: Sequence[str],
+    pairs: Sequence[Pair],
+    detail: Mapping[str, Any] | None = None,
+) -> Receipt:
+    """Drop `pairs`, with what could be probed before and during as evidence.
+
+    Effective when every pair that was open before is closed, and at least one was open.
+    role, nodes: the target as asked and as found; detail: more evidence (the sides of a split).
+    Raises what the cluster raises, with nothing left dropped.
+    """
+    receipt = Receipt(role=role, targets=tuple(nodes), pairs=tuple(pairs))
+    if not pairs:
+        return replace(receipt, effective=False, note="nothing to cut: there are no two nodes to keep apart")
+    before = cluster.probe(pairs)
+    try:
+        cluster.drop(pairs)
+        during = cluster.probe(pairs)
+    except Exception:
+        cluster.undrop(pairs)  # without a receipt nobody would know what to mend
+        raise
+    were_open = [pair for pair in pairs if before.get(pair)]
+    leaks = [pair for pair in were_open if during.get(pair, True)]
+    problems = [] if were_open else ["no pair was open before"]
+    if leaks:
+        problems.append(f"still open: {', '.join(map(text, leaks))}")
+    return replace(
+        receipt,
+        evidence={**(detail or {}), "before": matrix(before), "during": matrix(during)},
+        effective=bool(were_open) and not leaks,
+        note="; ".join(problems),
+    )
+
+
+def mend(cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
+    """Let the receipt's pairs talk again, with the packets dropped meanwhile and what can be probed now as evidence."""
+    if not receipt.pairs:
+        return receipt
+    dropped = cluster.dropped_packets(receipt.pairs)
+    problems = attempt(cluster.undrop, [receipt.pairs])
+    after = cluster.probe(receipt.pairs)
+    before = receipt.evidence.get("before", {})
+    closed = [text(pair) for pair in receipt.pairs if before.get(text(pair)) and not after.get(pair)]
+    if closed:
+        problems.append(f"still closed after healing: {', '.join(closed)}")
+    healing = {"after": matrix(after), "dropped": {text(pair): count for pair, count in dropped.items()}}
+    return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+
+
+def matrix(probed: Mapping[Pair, bool]) -> dict[str, bool]:
+    """A probe's answer as plain JSON: `n1>n2` -> whether the datagram arrived."""
+    return {text(pair): arrived for pair, arrived in probed.items()}
+
+
+def text(pair: Pair) -> str:
+    """A pair as it is written everywhere: `source>destination`."""
+    return f"{pair[0]}>{pair[1]}"

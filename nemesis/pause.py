@@ -1,0 +1,67 @@
+"""Pause: nodes freeze and later go on as if no time had passed, as in a long garbage collection or a suspended machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from harness.api import HarnessError, Pausable, Receipt
+from nemesis import targets
+from nemesis.capabilities import PausableCluster
+from nemesis.steps import attempt, missed, until
+
+FROZEN = "T"
+SEEN_WITHIN_S = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pause:
+    """SIGSTOPs nodes; healing SIGCONTs those that this very fault froze.
+
+    Evidence: the kernel's letter for each process before, during (T: frozen) and after. A frozen client that wakes up
+    is the zombie of KIP-98.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Pausable,)
+
+    target: str = "random"  # the role that freezes
+    count: int = 1  # how many, with the targets random and client
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, count=self.count)
+
+    def inject(self, cluster: PausableCluster, rng: Random) -> Receipt:
+        """Freeze the nodes that play the role now."""
+        try:
+            nodes = targets.find(self.target, cluster, rng, self.count)
+        except HarnessError as error:
+            return missed(self.target, error)
+        before = _states(cluster, nodes)
+        ours = [node for node in nodes if before[node] not in ("", FROZEN)]
+        problems = attempt(cluster.pause, ours)
+        during = until(lambda: _states(cluster, nodes), lambda now: all(now[node] == FROZEN for node in ours), SEEN_WITHIN_S)
+        awake = [node for node in ours if during[node] != FROZEN]
+        problems += [f"{node} was {'frozen' if before[node] else 'dead'} already" for node in nodes if node not in ours]
+        problems += [f'{node} did not freeze (state "{during[node]}")' for node in awake]
+        return Receipt(
+            role=self.target,
+            targets=nodes,
+            evidence={"before": before, "during": during},
+            effective=bool(ours) and not awake,
+            note="; ".join(problems),
+        )
+
+    def heal(self, cluster: PausableCluster, receipt: Receipt) -> Receipt:
+        """Thaw what is still frozen, and look whether it woke up."""
+        before: dict[str, str] = dict(receipt.evidence.get("before", {}))
+        ours = [node for node in receipt.targets if before.get(node, "") not in ("", FROZEN)]
+        problems = attempt(cluster.resume, [node for node in ours if cluster.process_state(node) == FROZEN])
+        after = until(lambda: _states(cluster, ours), lambda now: FROZEN not in now.values(), SEEN_WITHIN_S)
+        problems += [f"{node} is still frozen after healing" for node in ours if after[node] == FROZEN]
+        return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))
+
+
+def _states(cluster: PausableCluster, nodes: Iterable[str]) -> dict[str, str]:
+    return {node: cluster.process_state(node) for node in nodes}

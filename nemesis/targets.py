@@ -1,0 +1,101 @@
+"""Targets as roles in text (`leader:orders-0`), turned into nodes at the moment of the fault."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from random import Random
+
+from harness.api import Cluster, ClusterError
+
+SPELLINGS = {
+    "random": "random",
+    "all": "all",
+    "leader": "leader[:TOPIC-PARTITION]",
+    "controller": "controller",
+    "coordinator": "coordinator[:TRANSACTIONAL-ID]",
+    "group-coordinator": "group-coordinator[:GROUP]",
+    "broker": "broker:NODE",
+    "client": "client[:NODE]",
+}
+ONE_BROKER = ("random", "leader", "controller", "coordinator", "group-coordinator", "broker")
+BROKERS = (*ONE_BROKER, "all")
+ANY = (*BROKERS, "client")
+
+
+def check(role: str, allowed: Sequence[str] = ANY, count: int = 1) -> None:
+    """Raise ValueError when `role` cannot be meant, saying what is allowed. Needs no cluster.
+
+    allowed: the roles that make sense (`ONE_BROKER`, `BROKERS`, `ANY`); count: how many nodes are wanted.
+    """
+    head, colon, name = role.partition(":")
+    choices = ", ".join(SPELLINGS[choice] for choice in allowed)
+    if head not in allowed:
+        near = difflib.get_close_matches(head, allowed, n=1)
+        hint = f'; did you mean "{near[0]}"?' if near else "."
+        raise ValueError(f'unknown target "{role}"{hint} Allowed: {choices}')
+    if (colon and not name) or (colon and ":" not in SPELLINGS[head]) or (head == "broker" and not name):
+        raise ValueError(f'target "{role}" is spelled {SPELLINGS[head]}. Allowed: {choices}')
+    if head == "leader" and name and not re.fullmatch(r".+-\d+", name):
+        raise ValueError(f'target "{role}" names no partition; write it like leader:orders-0')
+    if count < 1:
+        raise ValueError(f"count = {count}: at least one node must be hurt")
+    if count > 1 and role not in ("random", "client"):
+        raise ValueError(f'count = {count} goes with the targets "random" and "client" only, not with "{role}"')
+
+
+def find(role: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str, ...]:
+    """The nodes that play `role` right now.
+
+    Raises ClusterError when nobody plays it, nobody answers, or fewer than `count` nodes are there.
+    """
+    head, _, name = role.partition(":")
+    if head == "all":
+        return tuple(cluster.brokers)
+    if role == "random":
+        return _some(cluster.brokers, count, "broker", rng)
+    if role == "client":
+        return _some(cluster.clients, count, "client", rng)
+    return (_FINDERS[head](name, cluster, rng),)
+
+
+def _some(nodes: Sequence[str], count: int, what: str, rng: Random) -> tuple[str, ...]:
+    if len(nodes) < count:
+        raise ClusterError(f"{count} {what}(s) wanted, but there are {len(nodes)}")
+    return tuple(rng.sample(list(nodes), count))
+
+
+def _known(name: str, nodes: Sequence[str], what: str) -> str:
+    if name not in nodes:
+        raise ClusterError(f'there is no {what} "{name}"; there are: {", ".join(nodes) or "none"}')
+    return name
+
+
+def _leader(name: str, cluster: Cluster, rng: Random) -> str:
+    topic, _, partition = (name or _any(cluster.topics, "partition of the workload", rng)).rpartition("-")
+    return cluster.roles().leader(topic, int(partition))
+
+
+def _coordinator(name: str, cluster: Cluster, rng: Random) -> str:
+    return cluster.roles().transaction_coordinator(name or _any(cluster.transactional_ids, "transactional id", rng))
+
+
+def _group_coordinator(name: str, cluster: Cluster, rng: Random) -> str:
+    return cluster.roles().group_coordinator(name or _any(cluster.groups, "consumer group", rng))
+
+
+def _any(names: Sequence[str], what: str, rng: Random) -> str:
+    if not names:
+        raise ClusterError(f"no {what} is known")
+    return rng.choice(list(names))
+
+
+_FINDERS: dict[str, Callable[[str, Cluster, Random], str]] = {
+    "leader": _leader,
+    "controller": lambda _name, cluster, _rng: cluster.roles().controller(),
+    "coordinator": _coordinator,
+    "group-coordinator": _group_coordinator,
+    "broker": lambda name, cluster, _rng: _known(name, cluster.brokers, "broker"),
+    "client": lambda name, cluster, _rng: _known(name, cluster.clients, "client"),
+}

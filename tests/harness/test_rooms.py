@@ -1,0 +1,39 @@
+"""The rooms of the house: who may import whom (docs/architecture.md)."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("clusters", "nemesis", "workloads", "checkers")
+
+
+def imported(path: Path) -> set[str]:
+    """Every module that a file imports, as dotted names."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+def test_rooms_know_the_vocabulary_and_never_one_another():
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            for name in imported(path):
+                first = name.split(".")[0]
+                allowed = first == room or name == "harness.api" or first not in (*ROOMS, "harness")
+                assert allowed, f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_the_harness_reaches_the_rooms_by_name_only():
+    for path in (ROOT / "harness").rglob("*.py"):
+        reached = {name for name in imported(path) if name.split(".")[0] in ROOMS}
+        assert not reached, f"{path.relative_to(ROOT)} imports {reached}"
+
+
+def test_the_vocabulary_imports_nothing_of_ours():
+    assert not {name for name in imported(ROOT / "harness" / "api.py") if name.split(".")[0] in (*ROOMS, "harness")}

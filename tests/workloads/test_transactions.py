@@ -1,0 +1,138 @@
+"""What a transaction's outcome is, call by call."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from fake_client import FakeClient, error
+
+from harness.api import Operation, Outcome, Planned, Polled
+from harness.interpreter import operation
+from workloads.records import encode
+from workloads.transactions import Transactions
+
+WORKLOAD = Transactions(think_ms=0, transaction_timeout_s=0.0)
+COMMIT = Planned(f="txn", mops=(("send", "t-0"), ("send", "t-1")), intent="commit")
+ABORT = Planned(f="txn", mops=(("send", "t-0"),), intent="abort")
+
+
+def perform(client: FakeClient, planned: Planned = COMMIT) -> tuple[Outcome, Operation]:
+    op = operation(5, 7, planned)
+    return WORKLOAD.perform(op, client, "run1"), op
+
+
+def test_a_commit_that_is_acknowledged_is_ok_and_keeps_the_offsets():
+    outcome, op = perform(FakeClient())
+    assert outcome is Outcome.OK
+    assert [(mop[1], mop[3]) for mop in op.value] == [("t-0", 0), ("t-1", 1)]
+    assert op.decided is not None
+    assert not op.renew
+
+
+def test_an_intended_abort_is_a_definite_failure_and_waits_for_the_records_first():
+    client = FakeClient()
+    outcome, op = perform(client, ABORT)
+    assert outcome is Outcome.FAIL
+    assert client.calls == ["begin", "send", "flush", "abort"]
+    assert op.decided is None
+
+
+def test_a_commit_that_times_out_for_good_is_unknown_and_ends_the_process():
+    """EndTxn may have been written: neither ok nor fail would be honest."""
+    outcome, op = perform(FakeClient({"commit": [error("commit")]}))
+    assert outcome is Outcome.INFO
+    assert op.renew
+
+
+def test_a_retriable_commit_is_called_again_and_recorded_as_one_operation():
+    workload = Transactions(think_ms=0, transaction_timeout_s=10)
+    client = FakeClient({"commit": [error("commit", retriable=True), error("commit", retriable=True)]})
+    op = operation(5, 7, COMMIT)
+    assert workload.perform(op, client, "run1") is Outcome.OK
+    assert client.calls.count("commit") == 3
+    assert [e["name"] for e in op.errors] == ["_TIMED_OUT", "_TIMED_OUT"]
+
+
+def test_a_commit_that_demands_an_abort_fails_once_the_abort_is_acknowledged():
+    outcome, op = perform(FakeClient({"commit": [error("commit", "_INCONSISTENT", abortable=True)]}))
+    assert outcome is Outcome.FAIL
+    assert not op.renew
+
+
+def test_a_commit_that_demands_an_abort_is_unknown_when_the_abort_fails_too():
+    script = {"commit": [error("commit", "_INCONSISTENT", abortable=True)], "abort": [error("abort", "_FENCED", fatal=True)]}
+    outcome, op = perform(FakeClient(script))
+    assert outcome is Outcome.INFO
+    assert op.renew
+
+
+def test_a_fenced_commit_is_unknown_because_an_earlier_attempt_may_have_been_heard():
+    outcome, op = perform(FakeClient({"commit": [error("commit", "_FENCED", fatal=True)]}))
+    assert outcome is Outcome.INFO
+    assert op.renew
+
+
+def test_a_fatal_abort_is_still_a_failure_since_nobody_ever_committed():
+    """librdkafka 4849: the abort overtakes AddPartitionsToTxn and the producer is gone; the transaction cannot commit."""
+    outcome, op = perform(FakeClient({"abort": [error("abort", "INVALID_TXN_STATE", fatal=True)]}), ABORT)
+    assert outcome is Outcome.FAIL
+    assert op.renew
+    assert op.errors[0]["fatal"]
+
+
+def test_a_send_that_is_refused_aborts_and_fails():
+    client = FakeClient({"send": [error("send", "_QUEUE_FULL")]})
+    outcome, _ = perform(client)
+    assert outcome is Outcome.FAIL
+    assert "abort" in client.calls
+    assert "commit" not in client.calls
+
+
+def test_a_begin_that_fails_sends_nothing():
+    client = FakeClient({"begin": [error("begin", "_STATE")]})
+    outcome, op = perform(client)
+    assert outcome is Outcome.FAIL
+    assert client.sent == []
+    assert op.renew
+
+
+def test_an_undelivered_record_keeps_no_offset_and_its_error():
+    _, op = perform(FakeClient({"deliver": [error("deliver", "_MSG_TIMED_OUT")]}))
+    assert op.value[0][3] is None
+    assert op.value[0][5] is None
+    assert op.errors[0]["call"] == "deliver"
+
+
+def test_a_poll_names_our_records_by_identity_and_keeps_strangers_as_evidence():
+    ours = Polled("t-0", 3, encode("run1", 2, 9, 1, "t-0", "commit", 100))
+    foreign = Polled("t-0", 4, encode("other", 2, 9, 1, "t-0", "commit", 100))
+    broken = Polled("t-1", 5, b"<script>alert(1)</script>\xff")
+    op = operation(0, 0, Planned(f="poll", mops=(("poll",),)))
+    assert WORKLOAD.perform(op, FakeClient(polled=[[ours, foreign, broken]]), "run1") is Outcome.OK
+    (mop,) = op.value
+    assert mop[1] == {"t-0": [[3, 2 << 39 | 9 << 12 | 1], [4, -1]], "t-1": [[5, -1]]}
+    assert [odd["why"] for odd in mop[3]] == ["record of another run (other)", "content does not match its checksum"]
+    assert mop[3][1]["raw"].endswith("\\xff")
+
+
+def test_the_generator_is_decided_by_its_seed_alone():
+    def first(seed: int) -> list[Planned]:
+        workload = Transactions()
+        operations = workload.operations(workload.roles()[0], ["t-0", "t-1", "t-2"], Random(seed))
+        return [next(operations) for _ in range(50)]
+
+    assert first(1) == first(1)
+    assert first(1) != first(2)
+
+
+def test_records_of_one_transaction_spread_over_partitions_while_there_are_enough():
+    workload = Transactions(sends=(3, 3), poll_share=0)
+    planned = next(workload.operations(workload.roles()[0], ["t-0", "t-1", "t-2"], Random(1)))
+    assert sorted(mop[1] for mop in planned.mops) == ["t-0", "t-1", "t-2"]
+
+
+@pytest.mark.parametrize("options", [{"sends": (0, 3)}, {"sends": (4, 3)}, {"writers": 0}, {"abort_share": 1.5}])
+def test_impossible_options_are_refused(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        Transactions(**options)

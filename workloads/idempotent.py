@@ -1,0 +1,93 @@
+"""An idempotent producer without transactions: bursts of pipelined records, acknowledged one by one (KIP-98, acks=all)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.api import CallError, Client, Isolation, Operation, Outcome, Planned, Role, TopicSpec
+from workloads import outcomes
+from workloads.polling import note, read, reader_operations
+from workloads.sending import send
+
+FLUSH_MARGIN_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Idempotent:
+    """Producers without transactions; every record stands for itself.
+
+    writers: processes that write
+    readers: read_committed processes that only poll
+    uncommitted_readers: the same at read_uncommitted
+    partitions: of the one topic
+    burst: records sent back to back before their answers are awaited, (fewest, most)
+    message_timeout_s: how long the client tries to deliver a record (message.timeout.ms)
+    record_bytes: about the size of a record's value
+    """
+
+    writers: int = 8
+    readers: int = 2
+    uncommitted_readers: int = 0
+    partitions: int = 4
+    burst: tuple[int, int] = (1, 5)
+    message_timeout_s: float = 10.0
+    record_bytes: int = 100
+
+    def __post_init__(self) -> None:
+        low, high = self.burst
+        if not 1 <= low <= high:
+            raise ValueError(f"burst: (fewest, most) with 1 <= fewest <= most, not ({low}, {high})")
+        if self.writers < 1 or self.partitions < 1:
+            raise ValueError("writers and partitions must be at least 1")
+
+    def topics(self) -> dict[str, TopicSpec]:
+        return {"t": TopicSpec(partitions=self.partitions)}
+
+    def roles(self) -> tuple[Role, ...]:
+        return (
+            *[Role(name="writer")] * self.writers,
+            *[Role(name="reader")] * self.readers,
+            *[Role(name="reader", isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
+        )
+
+    def producer_settings(self) -> Mapping[str, Any]:
+        return {"acks": "all", "enable.idempotence": True, "message.timeout.ms": round(self.message_timeout_s * 1000)}
+
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[Planned]:
+        if role.name != "writer":
+            yield from reader_operations()
+        while True:
+            partition = rng.choice(partitions)
+            yield Planned(f="send", mops=(("send", partition),) * rng.randint(*self.burst))
+
+    def perform(self, op: Operation, client: Client, run: str) -> Outcome:
+        """Send the burst and wait for every answer."""
+        if op.planned.f == "poll":
+            return read(op, client, run)
+        fates: list[Outcome] = []
+        for seq in range(len(op.value)):
+            try:
+                send(op, seq, client, run, self.record_bytes)
+            except CallError as error:
+                note(op, error)
+                fates.append(outcomes.judge("deliver", error, "no transaction").outcome)
+        try:
+            client.flush(self.message_timeout_s + FLUSH_MARGIN_S)
+        except CallError as error:
+            note(op, error)
+            fates.append(Outcome.INFO)
+        op.renew = any(error["fatal"] for error in op.errors) or Outcome.INFO in fates
+        return outcomes.worst([*fates, *self._delivered(op)])
+
+    def _delivered(self, op: Operation) -> list[Outcome]:
+        """The fate of each record whose answer came: acknowledged, or refused with an error."""
+        acknowledged = [Outcome.OK for mop in op.value if len(mop) > 5 and mop[5] is not None]
+        refused = [
+            outcomes.judge("deliver", CallError("deliver", e["name"], e["code"], e["text"]), "no transaction").outcome
+            for e in op.errors
+            if e["call"] == "deliver"
+        ]
+        return [*acknowledged, *refused]

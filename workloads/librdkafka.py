@@ -1,0 +1,146 @@
+"""The client of the installed confluent-kafka (librdkafka) behind `harness.api.Client`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import confluent_kafka as ck
+
+from harness.api import CallError, ClientSettings, Polled
+
+# Beneath the workload's and the test's own settings; each has its reason.
+PRODUCER_DEFAULTS: Mapping[str, Any] = {
+    "linger.ms": 0,  # a record leaves when it is sent: transactions are short, and waiting would hide interleavings
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 200,  # back soon after a fault, so that time is spent on operations
+}
+CONSUMER_DEFAULTS: Mapping[str, Any] = {
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",  # after a truncation, start over: the checker sees the jump
+    "fetch.wait.max.ms": 100,
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 200,
+    "enable.partition.eof": True,  # says where the end is, which trailing transaction markers otherwise hide
+}
+
+
+def call_error(call: str, error: ck.KafkaError) -> CallError:
+    """librdkafka's error as ours, with its three answers: fatal, retriable, abortable."""
+    return CallError(
+        call,
+        error.name(),
+        error.code(),
+        error.str(),
+        fatal=error.fatal(),
+        retriable=error.retriable(),
+        abortable=error.txn_requires_abort(),
+    )
+
+
+@contextmanager
+def _translated(call: str) -> Iterator[None]:
+    """Every way in which confluent-kafka complains becomes a CallError of `call`."""
+    try:
+        yield
+    except ck.KafkaException as error:
+        raise call_error(call, error.args[0]) from error
+    except BufferError as error:
+        raise CallError(call, "_QUEUE_FULL", ck.KafkaError._QUEUE_FULL, str(error), retriable=True) from error
+
+
+class Librdkafka:
+    """One producer and one consumer of confluent-kafka."""
+
+    version: ClassVar[str] = str(ck.libversion()[0])
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._producer: ck.Producer | None = None
+        self._consumer: ck.Consumer | None = None
+        self._ends: dict[str, int] = {}
+        self._fatal: ck.KafkaError | None = None
+
+    def open(self, timeout_s: float) -> None:
+        """Create both and, for a transactional producer, initialise its transactions."""
+        settings = self._settings
+        common = {"bootstrap.servers": settings.bootstrap, "client.id": settings.name}
+        with _translated("open"):
+            if settings.producer is not None:
+                own = {"transactional.id": settings.transactional_id} if settings.transactional_id else {}
+                self._producer = ck.Producer({**common, **PRODUCER_DEFAULTS, **settings.producer, **own})
+                if settings.transactional_id:
+                    self._producer.init_transactions(timeout_s)
+            if settings.consumer is not None:
+                group = {"group.id": f"{settings.name}-readers"}  # demanded by librdkafka; positions are never committed
+                self._consumer = ck.Consumer({**common, **group, **CONSUMER_DEFAULTS, **settings.consumer})
+                self._consumer.assign([_at_start(partition) for partition in settings.partitions])
+
+    def begin(self) -> None:
+        with _translated("begin"):
+            self._writing().begin_transaction()
+
+    def send(self, partition: str, key: bytes, value: bytes, done: Callable[[int | None, CallError | None], None]) -> None:
+        def delivered(error: ck.KafkaError | None, message: ck.Message) -> None:
+            done(None if error else message.offset(), call_error("deliver", error) if error else None)
+
+        topic, _, number = partition.rpartition("-")
+        with _translated("send"):
+            self._writing().produce(topic, key=key, value=value, partition=int(number), on_delivery=delivered)
+            self._writing().poll(0)
+
+    def flush(self, timeout_s: float) -> None:
+        with _translated("flush"):
+            left = self._writing().flush(timeout_s)
+        if left:
+            raise CallError("flush", "_TIMED_OUT", ck.KafkaError._TIMED_OUT, f"{left} records still in flight", retriable=True)
+
+    def commit(self, timeout_s: float) -> None:
+        with _translated("commit"):
+            self._writing().commit_transaction(timeout_s)
+
+    def abort(self, timeout_s: float) -> None:
+        with _translated("abort"):
+            self._writing().abort_transaction(timeout_s)
+
+    def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]:
+        consumer = self._consumer
+        if consumer is None:
+            raise CallError("poll", "_STATE", ck.KafkaError._STATE, "this process has no consumer")
+        with _translated("poll"):
+            first = consumer.poll(timeout_s)
+            messages = [] if first is None else [first, *consumer.consume(limit - 1, 0)]
+        return [record for message in messages if (record := self._record(message)) is not None]
+
+    def ends(self) -> Mapping[str, int]:
+        return self._ends
+
+    def close(self) -> None:
+        if self._producer is not None:
+            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+            self._producer = None
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def _writing(self) -> ck.Producer:
+        if self._producer is None:
+            raise CallError("send", "_STATE", ck.KafkaError._STATE, "this process has no producer")
+        return self._producer
+
+    def _record(self, message: ck.Message) -> Polled | None:
+        error = message.error()
+        if error is not None:
+            if error.code() == ck.KafkaError._PARTITION_EOF:
+                self._ends[f"{message.topic()}-{message.partition()}"] = message.offset()
+                return None
+            if error.retriable() or not error.fatal():
+                return None  # librdkafka reports and recovers by itself; what is lost by it, the checker sees
+            raise call_error("poll", error)
+        return Polled(f"{message.topic()}-{message.partition()}", message.offset(), message.value() or b"")
+
+
+def _at_start(partition: str) -> ck.TopicPartition:
+    topic, _, number = partition.rpartition("-")
+    return ck.TopicPartition(topic, int(number), ck.OFFSET_BEGINNING)

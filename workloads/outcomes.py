@@ -1,0 +1,75 @@
+"""What an operation's outcome is when a call of it failed: one table, each row with its reason.
+
+ok: it happened. fail: it surely did not. info: nobody knows. The default is info. Sources: KIP-98 (error handling), KIP-360,
+librdkafka's INTRODUCTION (transactional producer), and what Jepsen's Kafka client treats as definite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.api import CallError, Outcome
+
+ANY = "any"
+# Errors that librdkafka raises before a record leaves the process.
+NEVER_SENT = (
+    "_QUEUE_FULL",
+    "_PURGE_QUEUE",
+    "MSG_SIZE_TOO_LARGE",
+    "_UNKNOWN_TOPIC",
+    "_UNKNOWN_PARTITION",
+    "_INVALID_ARG",
+    "_STATE",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """`call` failed with one of `errors` and then `after` was the case: the operation's `outcome`, because of `reason`."""
+
+    call: str
+    errors: tuple[str, ...]
+    after: str
+    outcome: Outcome
+    reason: str
+
+
+NEVER_COMMITTED = "commit was never called, and nobody else may call it for this producer: the coordinator can only abort"
+TABLE: tuple[Row, ...] = (
+    Row("begin", (ANY,), ANY, Outcome.FAIL, "no record had been sent"),
+    Row("send", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
+    Row("poll", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
+    Row("flush", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
+    Row("abort", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED + " (whether the abort was heard or not)"),
+    Row("commit", (ANY,), "aborted", Outcome.FAIL, "the client demanded an abort, and the coordinator acknowledged it"),
+    Row("commit", (ANY,), "not aborted", Outcome.INFO, "EndTxn may have been written and its answer lost"),
+    Row("deliver", NEVER_SENT, "no transaction", Outcome.FAIL, "refused inside the client: it never left the process"),
+    Row("deliver", (ANY,), "no transaction", Outcome.INFO, "an earlier attempt may have been appended and its answer lost"),
+    Row("poll", (ANY,), "no transaction", Outcome.FAIL, "a poll changes nothing in the cluster"),
+)
+DEFAULT = Row(ANY, (ANY,), ANY, Outcome.INFO, "not in the table: unknown is the only honest answer")
+
+
+def judge(call: str, error: CallError | None, after: str) -> Row:
+    """The first row of the table that fits; `error` None stands for any."""
+    name = error.name if error else ANY
+    for row in TABLE:
+        if row.call == call and (ANY in row.errors or name in row.errors) and row.after in (ANY, after):
+            return row
+    return DEFAULT
+
+
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """The outcome of several records sent as one operation: ok if all are, fail if all are, else info."""
+    seen = set(outcomes)
+    return seen.pop() if len(seen) == 1 else Outcome.INFO
+
+
+def markdown() -> str:
+    """The table as docs/outcomes.md shows it."""
+    lines = ["| call that failed | error | and then | outcome | because |", "|---|---|---|---|---|"]
+    for row in (*TABLE, DEFAULT):
+        errors = ", ".join(row.errors)
+        lines.append(f"| {row.call} | {errors} | {row.after} | {row.outcome.value} | {row.reason} |")
+    return "\n".join(lines)

@@ -1,0 +1,158 @@
+"""Transactions of a few sends and polls over several partitions; the reading processes only poll.
+
+After Jepsen's Kafka workload (`txn` operations of micro-operations), KIP-98 and KIP-447.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from harness.api import CallError, Client, Isolation, Operation, Outcome, Planned, Role, TopicSpec
+from workloads import outcomes
+from workloads.polling import note, polled, read, reader_operations
+from workloads.sending import send
+
+POLL_S = 0.02  # inside a transaction: a glance, so that transactions stay short
+CALL_S = 10.0  # one call of commit, abort or flush
+MARGIN_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transactions:
+    """Transactional producers and read_committed consumers, assigned partitions.
+
+    writers: processes that write (each with a consumer of its own)
+    readers: read_committed processes that only poll
+    uncommitted_readers: the same at read_uncommitted
+    partitions: of the one topic
+    sends: records per transaction, (fewest, most); spread over as many partitions as possible
+    poll_share: chance of a poll beside each send
+    abort_share: share of transactions that abort on purpose
+    think_ms: pause before each micro-operation and before the decision
+    flush_before_abort: wait for the records' answers before an abort (without it librdkafka's abort overtakes
+        AddPartitionsToTxn and ends fatally: librdkafka 4849)
+    transaction_timeout_s: the producers' transaction.timeout.ms
+    record_bytes: about the size of a record's value
+    """
+
+    writers: int = 8
+    readers: int = 2
+    uncommitted_readers: int = 1
+    partitions: int = 4
+    sends: tuple[int, int] = (1, 4)
+    poll_share: float = 0.2
+    abort_share: float = 0.1
+    think_ms: float = 5.0
+    flush_before_abort: bool = True
+    transaction_timeout_s: float = 15.0
+    record_bytes: int = 100
+
+    def __post_init__(self) -> None:
+        low, high = self.sends
+        if not 1 <= low <= high:
+            raise ValueError(f"sends: (fewest, most) with 1 <= fewest <= most, not ({low}, {high})")
+        if self.writers < 1 or self.partitions < 1:
+            raise ValueError("writers and partitions must be at least 1")
+        if not (0 <= self.abort_share <= 1 and 0 <= self.poll_share <= 1):
+            raise ValueError("abort_share and poll_share are shares: between 0 and 1")
+
+    def topics(self) -> dict[str, TopicSpec]:
+        return {"t": TopicSpec(partitions=self.partitions)}
+
+    def roles(self) -> tuple[Role, ...]:
+        return (
+            *[Role(name="writer", transactional=True)] * self.writers,
+            *[Role(name="reader")] * self.readers,
+            *[Role(name="reader", isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
+        )
+
+    def producer_settings(self) -> Mapping[str, Any]:
+        timeout_ms = round(self.transaction_timeout_s * 1000)
+        # librdkafka refuses a message timeout above the transaction timeout
+        return {"acks": "all", "transaction.timeout.ms": timeout_ms, "message.timeout.ms": max(1000, timeout_ms * 2 // 3)}
+
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[Planned]:
+        if role.name != "writer":
+            yield from reader_operations()
+        while True:
+            count = rng.randint(*self.sends)
+            targets = rng.sample(partitions, min(count, len(partitions)))
+            targets += rng.choices(partitions, k=count - len(targets))
+            mops: list[tuple[str, ...]] = []
+            for partition in targets:
+                if rng.random() < self.poll_share:
+                    mops.append(("poll",))
+                mops.append(("send", partition))
+            intent = "abort" if rng.random() < self.abort_share else "commit"
+            yield Planned(f="txn", mops=tuple(mops), intent=intent, think_s=self.think_ms / 1000)
+
+    def perform(self, op: Operation, client: Client, run: str) -> Outcome:
+        """One transaction from begin to decision; only a commit or abort that the client says to call again is repeated."""
+        if op.planned.f == "poll":
+            return read(op, client, run)
+        try:
+            client.begin()
+        except CallError as error:
+            return self._give_up(op, error)
+        try:
+            self._body(op, client, run)
+        except CallError as error:
+            return self._aborted(op, client, error)
+        if op.planned.intent == "abort":
+            return self._aborted(op, client, None)
+        return self._committed(op, client)
+
+    def _body(self, op: Operation, client: Client, run: str) -> None:
+        for seq, mop in enumerate(op.planned.mops):
+            time.sleep(op.planned.think_s)
+            if mop[0] == "send":
+                send(op, seq, client, run, self.record_bytes)
+            else:
+                op.value[seq] = polled(client, run, POLL_S)
+        time.sleep(op.planned.think_s)
+        if op.planned.intent == "abort" and self.flush_before_abort:
+            client.flush(CALL_S)
+
+    def _committed(self, op: Operation, client: Client) -> Outcome:
+        op.decided = time.monotonic_ns()
+        error = self._decide(op, client.commit)
+        if error is None:
+            return Outcome.OK
+        if error.fatal or not error.abortable:
+            op.renew = True
+            return outcomes.judge("commit", error, "not aborted").outcome
+        refused = self._decide(op, client.abort)
+        op.renew = refused is not None
+        return outcomes.judge("commit", error, "not aborted" if refused else "aborted").outcome
+
+    def _aborted(self, op: Operation, client: Client, why: CallError | None) -> Outcome:
+        """Abort, on purpose (`why` None) or because a call failed; a fatal error leaves nothing to abort."""
+        if why is not None:
+            note(op, why)
+        if why is not None and why.fatal:
+            op.renew = True
+        else:
+            op.renew = self._decide(op, client.abort) is not None
+        return outcomes.judge(why.call if why else "abort", why, "transaction").outcome
+
+    def _give_up(self, op: Operation, error: CallError) -> Outcome:
+        note(op, error)
+        op.renew = True
+        return outcomes.judge("begin", error, "transaction").outcome
+
+    def _decide(self, op: Operation, call: Any) -> CallError | None:
+        """Call commit or abort, again while the client says that it must be called again; the last error, or None."""
+        deadline = time.monotonic() + 2 * self.transaction_timeout_s + MARGIN_S
+        while True:
+            try:
+                call(CALL_S)
+            except CallError as error:
+                note(op, error)
+                if not error.retriable or time.monotonic() > deadline:
+                    return error
+            else:
+                return None
