@@ -133,7 +133,11 @@ def _tests_of(number: int, own: Any, defaults: Mapping[str, Any], campaign: str)
 
 
 def _called_alike(names: Sequence[Any]) -> list[str]:
-    return [f'test: {count} tests are called "{name}"' for name, count in Counter(map(str, names)).items() if count > 1 and name != "None"]
+    return [
+        f'test: {count} tests are called "{name}"'
+        for name, count in Counter(map(str, names)).items()
+        if count > 1 and name != "None"
+    ]
 
 
 def _command(campaign: Campaign, test: Test, seed: int) -> str:

@@ -66,7 +66,9 @@ class Result:
 class Conductor:
     """Performs planned runs with an engine, one after another."""
 
-    def __init__(self, engine: Engine, say: Callable[[Event], None], leave: Callable[[], None], clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self, engine: Engine, say: Callable[[Event], None], leave: Callable[[], None], clock: Callable[[], float] = time.monotonic
+    ):
         """`say` gets events (as the engine's); `leave` tidies the screen before the second Ctrl-C ends the process."""
         self._engine, self._say, self._leave, self._clock = engine, say, leave, clock
         self._spark_started = False
@@ -105,7 +107,9 @@ class Conductor:
             verdict = self._engine.judge(run_dir)
         except HarnessError as error:
             self._wait_if_leaving()
-            return Result(planned=planned, run_dir=run_dir, error=f"{type(error).__name__}: {error}", took_s=self._clock() - began)
+            return Result(
+                planned=planned, run_dir=run_dir, error=f"{type(error).__name__}: {error}", took_s=self._clock() - began
+            )
         self._wait_if_leaving()
         return Result(planned=planned, run_dir=run_dir, verdict=verdict, took_s=self._clock() - began)
 

@@ -61,7 +61,12 @@ def java() -> Finding:
     try:
         path, version = plugins.load("kafka", "clusters.java:java")()
     except HarnessError as error:
-        return Finding("java", False, str(error), "install OpenJDK 17 or newer (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME")
+        return Finding(
+            "java",
+            False,
+            str(error),
+            "install OpenJDK 17 or newer (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME",
+        )
     return Finding("java", True, f"{version} ({path})")
 
 
@@ -102,7 +107,12 @@ def cores(count: int) -> Finding:
 
 def disk(free_gib: float) -> Finding:
     ok = True if free_gib >= 5 else None if free_gib >= 1 else False
-    return Finding("disk", ok, f"{free_gib:.1f} GiB free for results; 5 are comfortable, 1 the least", "" if ok else "free some space, or use --results")
+    return Finding(
+        "disk",
+        ok,
+        f"{free_gib:.1f} GiB free for results; 5 are comfortable, 1 the least",
+        "" if ok else "free some space, or use --results",
+    )
 
 
 def kafka_jars() -> Finding:
@@ -112,7 +122,9 @@ def kafka_jars() -> Finding:
         return Finding("kafka", False, str(error), "install fencepost completely")
     if versions:
         return Finding("kafka", True, f"cached: {', '.join(versions)}")
-    return Finding("kafka", None, "no version cached; the first run fetches one (45 MB)", f"fencepost cluster fetch {NEWEST_KAFKA}")
+    return Finding(
+        "kafka", None, "no version cached; the first run fetches one (45 MB)", f"fencepost cluster fetch {NEWEST_KAFKA}"
+    )
 
 
 def chromium(path: str | None) -> Finding:

@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from harness.api import CampaignError, Cluster, Fault, HarnessError, Injection, Receipt
-from harness.plugin_contract import breaches, lacks
+from harness.fault_contract import breaches, lacks
 
 log = structlog.get_logger()
 
@@ -197,8 +197,11 @@ class Nemesis:
     def _record(self, receipt: Receipt) -> None:
         line = {field.name: plain(getattr(receipt, field.name)) for field in fields(receipt)}
         log.info("fault", **{key: line[key] for key in ("id", "kind", "role", "targets", "effective", "healed_ns", "note")})
-        with self._writing:
-            self._write(line)
+        try:
+            with self._writing:
+                self._write(line)
+        except OSError as error:
+            self._problem(f"the receipt of fault {receipt.id} could not be written: {error}")
 
     def _problem(self, text: str) -> None:
         self._problems.append(text)

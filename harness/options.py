@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.api import CampaignError, Test
-from harness.plugins import make_importable
+from harness.plugins import make_importable, unknown
 from harness.tables import Keys, toml_value
-from harness.testtable import read_test
+from harness.testtable import CONTRACT_KEYS, read_test
 
 DEFAULT_NEMESIS = ("kill", "pause", "isolate", "cut-clients")
 _OPTIONS: dict[tuple[str, ...], str] = {
@@ -91,10 +91,11 @@ def from_options(
     return test
 
 
-def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
-    """`key=value` texts as a mapping of texts. Raises CampaignError naming `option` and every text that is no pair."""
+def contract_of(texts: Sequence[str]) -> dict[str, str]:
+    """`key=value` texts of `fencepost check --contract` as a contract. Raises CampaignError with every mistake."""
     mistakes: list[str] = []
-    found = _pairs(texts, option, mistakes, plain=True)
+    found = _pairs(texts, "--contract", mistakes, plain=True)
+    mistakes += [f"--contract {key}: {unknown('key', key, CONTRACT_KEYS)}" for key in found if key not in CONTRACT_KEYS]
     if mistakes:
         raise CampaignError(mistakes)
     return found

@@ -169,7 +169,9 @@ def together(runs: Sequence[Result]) -> str:
         return in_words(runs[0])
     met, expect = [run for run in runs if run.met], runs[0].planned.test.expect
     text = f"{len(met)} of {len(runs)} " + ("valid" if expect == ("valid",) else f"hit: {', '.join(expect)}")
-    others = list(dict.fromkeys(in_words(run) for run in runs if not run.met and (run.error or run.verdict.get("verdict") != "valid")))
+    others = list(
+        dict.fromkeys(in_words(run) for run in runs if not run.met and (run.error or run.verdict.get("verdict") != "valid"))
+    )
     return "; ".join([text, *others])
 
 

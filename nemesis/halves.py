@@ -24,7 +24,7 @@ class Halves:
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
         """Split the servers at random."""
         sides = partition.split(partition.servers(cluster), rng)
-        return partition.cut(cluster, "", sides[0], partition.both_ways(*sides), {"sides": [list(side) for side in sides]})
+        return partition.cut(cluster, "", sides[0], partition.both_ways(*sides), {"sides": sides})
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
         """Let the halves talk again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,16 +71,36 @@ def _row(fault: Doc, origin_ns: int) -> FaultRow:
 
 
 def summary(evidence: Any, healing: Any) -> tuple[str, ...]:
-    """Evidence in a few lines; where the same thing was measured before and after, `before → after`."""
-    before, after = dict(flat(evidence or {})), dict(flat(healing or {}))
-    lines = []
-    for key, value in before.items():
-        later = after.pop(key, value)
-        lines.append(f"{key}: {value}" if later == value else f"{key}: {value} → {later}")
-    lines += [f"healed, {key}: {value}" for key, value in after.items()]
-    lines = [line for line in lines if line.strip(": ") not in ("", "none")]
+    """Evidence in a few lines: what was measured before, during and after the fault side by side, then the rest."""
+    begun, ended = _mapping(evidence), _mapping(healing)
+    stages = [stage for stage in (begun.pop("before", None), begun.pop("during", None), ended.pop("after", None)) if stage]
+    lines = _stages(stages) if all(isinstance(stage, Mapping) for stage in stages) else [plain(stage) for stage in stages]
+    if isinstance(ended.get("dropped"), Mapping):
+        lines.append(f"{sum(ended.pop('dropped').values()):,} packets dropped")
+    lines += [f"{key}: {value}" if key else value for key, value in (*flat(begun), *flat(ended)) if value != "none"]
     more = len(lines) - _SHOWN
     return (*lines[:_SHOWN], f"and {more} more") if more > 0 else tuple(lines)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {"": value} if value else {}
+
+
+def _stages(stages: list[Mapping[str, Any]]) -> list[str]:
+    """`n2: pid 812 → gone → 907` for each node; probes are counted: `open pairs: 4 of 4 → 0 of 4 → 4 of 4`."""
+    values = [value for stage in stages for value in stage.values()]
+    if values and all(isinstance(value, bool) for value in values):
+        return ["open pairs: " + " → ".join(f"{sum(stage.values())} of {len(stage)}" for stage in stages)]
+    nodes = list(dict.fromkeys(node for stage in stages for node in stage))
+    return [f"{node}: " + " → ".join(_measured(stage[node]) for stage in stages if node in stage) for node in nodes]
+
+
+def _measured(value: Any) -> str:
+    if value is None:
+        return "gone"
+    if isinstance(value, int):
+        return f"pid {value}"
+    return {"": "gone", "T": "state T (frozen)"}.get(value, f"state {value}") if isinstance(value, str) else plain(value)
 
 
 def _full(fault: Doc) -> str:

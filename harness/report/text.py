@@ -14,7 +14,7 @@ from harness.api import split_record_id
 
 NOTHING = "\N{EN DASH}"  # what stands where there is no value
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#|~>!@$])")
+_MARKDOWN = re.compile(r"([\\`*_\[\]#|~>])")
 
 
 def visible(text: str) -> str:
@@ -83,7 +83,7 @@ def duration(ns: float) -> str:
 
 def place(partition: str | None, offset: int | None) -> str:
     """`orders-0@17`; a question mark when the offset is not known."""
-    return f"{partition or '?'}@{'?' if offset is None else offset}"
+    return f"{partition or '?'}@{'?' if offset is None or offset < 0 else offset}"
 
 
 def record_name(v: int | None) -> str:

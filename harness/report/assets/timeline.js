@@ -8,7 +8,7 @@
   const canvas = document.getElementById("canvas"), ctx = canvas.getContext("2d");
   const tip = document.getElementById("tip"), pinned = document.getElementById("pinned");
   const OUTCOMES = ["ok", "fail", "info"], SEVERITY = [1, 2, 3];
-  const AXIS = 20, STRIP = 62, LANE = 17, MARKS = 18, PAD = 5, SHORTEST = 500;
+  const AXIS = 20, STRIP = 76, LANE = 17, MARKS = 18, PAD = 5, SHORTEST = 500;
   const whole = { from: -data.end * 0.01 - 1000, to: data.end * 1.01 + 1000 };
   const view = { from: whole.from, to: whole.to };
   const findings = data.findings.slice().sort((a, b) => a.time - b.time);
@@ -37,10 +37,10 @@
   }
   const lanes = []; // faults that overlap lie in different lanes
   for (const fault of data.faults.slice().sort((a, b) => a.start - b.start)) {
-    let lane = lanes.findIndex((end) => end <= fault.start);
-    if (lane < 0) lane = lanes.push(0) - 1;
-    lanes[lane] = fault.end;
-    fault.lane = lane;
+    let lane = lanes.findIndex((last) => last.end <= fault.start);
+    if (lane < 0) lane = lanes.push(null) - 1;
+    if (lanes[lane]) lanes[lane].next = fault.start;
+    lanes[lane] = Object.assign(fault, { lane, next: Infinity });
   }
   function bisect(values, wanted) { // first position whose value is >= wanted
     let low = 0, high = values.length;
@@ -163,8 +163,8 @@
       ctx.setLineDash(useless ? [3, 2] : []);
       ctx.strokeRect(from + 0.5, top + 0.5, width - 1, LANE - 4);
       ctx.setLineDash([]);
-      const shown = Math.max(from, place.left), words = fitted((useless ? "no effect: " : "") + fault.label, Math.min(from + width, place.right) - shown - 8);
-      text(words, shown + 4, top + LANE / 2 - 1, colour.ink);
+      const shown = Math.max(from, place.left), room = Math.min(x(fault.next), place.right) - shown - 8; // a label may run on until the lane's next fault
+      text(fitted((useless ? "no effect: " : "") + fault.label, room), shown + 4, top + LANE / 2 - 1, colour.ink);
     }
   }
   function throughput() {
@@ -181,7 +181,7 @@
     for (const [b, sum] of sums) {
       let top = base;
       OUTCOMES.forEach((name, n) => {
-        const height = (sum[n] / most) * (STRIP - 12), wide = Math.max(1, width * merged - 1);
+        const height = (sum[n] / most) * (STRIP - 24), wide = Math.max(1, width * merged - 1);
         if (!height) return;
         top -= height;
         box(x(b * bin), top, wide, height, colour[name], name === "ok" ? 0.8 : 0.3);

@@ -1,0 +1,227 @@
+"""From a run's directory to its verdict. Everything a check finds is written down; nothing a check breaks stops the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyspark
+from pyspark.sql import SparkSession
+
+from checkers.anomaly import COLUMNS, NUMBERS, Broken, Check, Suspects, installed_checks
+from checkers.contracts import clause, full_contract, settings
+from checkers.log import NONE
+from checkers.overview import Overview, read_overview
+from checkers.pipeline import Answer, Counts, run_partition_checks
+from checkers.progress import count_operations, progress, replaced_processes
+from checkers.session import start_session
+from checkers.story import SLACK_NS, Finding, Story, group
+from checkers.verdict import Judged, decide, expectation_met, judge_property, weaknesses
+from checkers.world import World
+from harness.api import VERDICT_SCHEMA, HistoryError
+
+SHOWN_PER_ANOMALY = 100
+RECORD = pa.struct(
+    [("partition", pa.string()), ("offset", pa.int64()), ("v", pa.int64()), ("operation", pa.int64()), ("role", pa.string())]
+)
+ANOMALIES_SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("anomaly", pa.string()),
+        ("forbidden", pa.bool_()),
+        ("sentence", pa.string()),
+        ("operations", pa.list_(pa.int64())),
+        ("records", pa.list_(RECORD)),
+        ("time", pa.int64()),
+        ("faults", pa.list_(pa.int32())),
+    ]
+)
+
+
+def judge(
+    run_dir: Path,
+    spark: SparkSession | None = None,
+    master: str = "local[2]",
+    contract: Mapping[str, str] | None = None,
+    checks: Sequence[Check[Any]] | None = None,
+) -> dict[str, Any]:
+    """Judge a run's `history.parquet`; write `verdict.json` and `anomalies.parquet`, and return the verdict's document.
+
+    contract: laid over the plan's own. spark: a session to use; else one is started at `master`. checks: instead of the
+    installed ones. Raises HistoryError when there is no readable history.
+    """
+    begun = time.monotonic()
+    plan = _plan(run_dir)
+    full = full_contract(plan.get("contract"), contract)
+    history = run_dir / "history.parquet"
+    view = _overview(history)
+    session = spark or start_session(master)
+    world = World(history, session, view, full)
+    found, broken = (list(checks), []) if checks is not None else installed_checks()
+    answers, counts = _ask(world, found)
+    receipts = _receipts(run_dir / "faults.parquet")
+    judged = [_judged(check, answers[check.name], world, receipts) for check in found]
+    judged += [judge_property(one.name, clause(one.name, full), 0, [], error=one.reason) for one in broken]
+    document = _document(plan, view, counts, receipts, judged)
+    document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
+    document["checker"] = {"spark": pyspark.__version__, "master": session.sparkContext.master}
+    _write(run_dir, document, judged)
+    return document
+
+
+# --------------------------------------------------------------------------------------------------
+# Reading
+# --------------------------------------------------------------------------------------------------
+def _plan(run_dir: Path) -> dict[str, Any]:
+    path = run_dir / "plan.json"
+    if not path.exists():
+        return {}
+    try:
+        plan = json.loads(path.read_text())
+    except ValueError as error:
+        raise HistoryError(f"{path}: not JSON ({error}); is the run's directory whole?") from error
+    return plan if isinstance(plan, dict) else {}
+
+
+def _overview(history: Path) -> Overview:
+    try:
+        return read_overview(history)
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{history}: cannot be read ({error}); merge the run's history first") from error
+
+
+def _receipts(path: Path) -> list[dict[str, Any]]:
+    """Receipts of faults; none when the file is missing."""
+    if not path.exists():
+        return []
+    return pq.read_table(path, columns=["id", "planned_ns", "injected_ns", "healed_ns", "effective"]).to_pylist()  # type: ignore[no-any-return]
+
+
+# --------------------------------------------------------------------------------------------------
+# Asking
+# --------------------------------------------------------------------------------------------------
+def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer], Counts]:
+    """Every check's answer, second steps done."""
+    local = [check for check in checks if check.scope == "partition"]
+    answers, counts, world.strangers = run_partition_checks(
+        world.spark, str(world.history), local, world.overview.final_reads, settings(world.contract)
+    )
+    for check in checks:
+        if check.scope == "partition":
+            answers[check.name] = _resolved(check, answers[check.name], world)
+        else:
+            answers[check.name] = _whole(check, world)
+    return answers, counts
+
+
+def _resolved(check: Check[Any], answer: Answer, world: World) -> Answer:
+    if check.resolve is None or answer.rows.empty:
+        return answer
+    try:
+        rows = check.resolve(answer.rows, world)
+    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
+        return Answer(answer.rows.iloc[:0], answer.compared, error=f"{type(error).__name__}: {error}")
+    answer.compared += int(rows.attrs.get("compared", 0))
+    answer.rows = rows
+    return answer
+
+
+def _whole(check: Check[Any], world: World) -> Answer:
+    try:
+        suspects: Suspects = check(world)
+        rows = pd.DataFrame(suspects.rows, columns=list(COLUMNS)).astype(dict.fromkeys(NUMBERS, "int64"))
+        return Answer(rows, suspects.compared, suspects.lacking)
+    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
+        return Answer(pd.DataFrame(columns=list(COLUMNS)), error=f"{type(error).__name__}: {error}")
+
+
+# --------------------------------------------------------------------------------------------------
+# Judging
+# --------------------------------------------------------------------------------------------------
+def _judged(check: Check[Any], answer: Answer, world: World, receipts: Sequence[Mapping[str, Any]]) -> Judged:
+    """A check's answer with its findings explained, the faults around each, and the clause that decides."""
+    decided = clause(check.name, world.contract)
+    findings = group(check, answer.rows)
+    story = Story(world)
+    for finding in findings:
+        finding.forbidden = decided.judged == "forbidden"
+        finding.sentence = _sentence(check, finding, story)
+        finding.faults = _faults_around(finding, world.overview, receipts)
+    lacking = answer.lacking or check.needs
+    return judge_property(check.name, decided, answer.compared, findings, error=answer.error, lacking=lacking)
+
+
+def _sentence(check: Check[Any], finding: Finding, story: Story) -> str:
+    plain = f"{check.name}: {len(finding.rows)} records, first {finding.rows[0].place}."
+    if check.explain is None:
+        return plain
+    try:
+        return check.explain(finding, story)
+    except Exception as error:  # noqa: BLE001 - a finding without a good sentence is still a finding
+        return f"{plain} (It could not be explained: {type(error).__name__}: {error})"
+
+
+def _faults_around(finding: Finding, view: Overview, receipts: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Faults that were active while an operation of the finding ran, with a second before and after."""
+    at = view.at(np.array(finding.operations))
+    start = view.time[at] - SLACK_NS
+    stop = np.maximum(view.end[at], np.where(view.end[at] == NONE, finding.time, view.end[at])) + SLACK_NS
+    return [
+        int(receipt["id"])
+        for receipt in receipts
+        if receipt["injected_ns"]
+        and bool(((start <= (receipt["healed_ns"] or np.iinfo(np.int64).max)) & (stop >= receipt["injected_ns"])).any())
+    ]
+
+
+def _document(
+    plan: Mapping[str, Any], view: Overview, counts: Counts, receipts: Sequence[Mapping[str, Any]], judged: Sequence[Judged]
+) -> dict[str, Any]:
+    verdict, reason = decide(judged)
+    expect = list(plan.get("expect") or ["valid"])
+    for number, finding in enumerate(sorted((f for one in judged for f in one.findings), key=lambda f: f.time), 1):
+        finding.id = number
+    shown = sorted((f for one in judged for f in one.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)
+    cut_off = int(((view.end == NONE) & (view.process >= 0)).sum())
+    return {
+        "schema": VERDICT_SCHEMA,
+        "verdict": verdict.value,
+        "reason": reason,
+        **{key: plan.get(key, "") for key in ("run", "campaign", "test")},
+        "expect": expect,
+        "expectation_met": expectation_met(expect, verdict, judged),
+        "weakened": weaknesses(receipts, replaced_processes(view), cut_off, _unread(plan, view)),
+        "properties": [one.document() for one in judged if not one.allowed],
+        "allowed": [one.document() for one in judged if one.allowed],
+        "findings": [finding.document() for finding in shown],
+        "counts": count_operations(view, counts, receipts),
+        "progress": progress(view, receipts),
+    }
+
+
+def _unread(plan: Mapping[str, Any], view: Overview) -> list[str]:
+    """Partitions of the plan's topics without a complete read_committed final read."""
+    topics = plan.get("topics") or {}
+    planned = [f"{topic}-{number}" for topic, spec in topics.items() for number in range(int(spec.get("partitions", 0)))]
+    finals = view.final_reads
+    return [partition for partition in planned if partition not in finals or not finals[partition].committed]
+
+
+# --------------------------------------------------------------------------------------------------
+# Writing
+# --------------------------------------------------------------------------------------------------
+def _write(run_dir: Path, document: Mapping[str, Any], judged: Sequence[Judged]) -> None:
+    rows = sorted((finding.document() for one in judged for finding in one.findings), key=lambda row: row["id"])
+    parquet, verdict = run_dir / "anomalies.parquet.part", run_dir / "verdict.json.part"
+    pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES_SCHEMA), parquet)
+    os.replace(parquet, run_dir / "anomalies.parquet")
+    verdict.write_text(json.dumps(document, indent=1) + "\n")
+    os.replace(verdict, run_dir / "verdict.json")

@@ -1,0 +1,247 @@
+"""A cluster in memory and a clock by hand, for testing faults and schedules in milliseconds.
+
+Public: authors of faults of their own test against these. See README.md in this directory.
+"""
+
+from __future__ import annotations
+
+import heapq
+import subprocess
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from harness.api import ClusterError, Isolation, Pair, TopicSpec
+
+FIRST_PID = 4000
+
+
+class FakeClock:
+    """Nanoseconds that pass only when told. Call it to read it, as one calls `time.monotonic_ns`."""
+
+    def __init__(self, now_ns: int = 1_000_000_000) -> None:
+        self.now_ns = now_ns
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def play(self, timelines: Iterable[Iterator[int]], until_ns: int | None = None) -> None:
+        """Run generators that yield the times they wait for, all in this thread, whoever is due first first.
+
+        Ends when all are done, or before the first one that is due after `until_ns`.
+        """
+        waiting = [(wake_ns, order, line) for order, line in enumerate(timelines) if (wake_ns := next(line, None)) is not None]
+        heapq.heapify(waiting)
+        while waiting and (until_ns is None or waiting[0][0] <= until_ns):
+            wake_ns, order, line = heapq.heappop(waiting)
+            self.now_ns = max(self.now_ns, wake_ns)
+            again_ns = next(line, None)
+            if again_ns is not None:
+                heapq.heappush(waiting, (again_ns, order, line))
+        self.now_ns = max(self.now_ns, until_ns or 0)
+
+
+class FakeCluster:
+    """A cluster in memory: Cluster, Killable, Pausable, Partitionable, Roles and Admin.
+
+    brokers, controllers, clients: how many; `n1`..., `k1`... (none: the brokers control), `c0`...
+    topics: partitions of the workload; the leader of one is the first broker, counted from its number, that is awake.
+    Knobs that may be changed at any time:
+    stubborn: nodes on which kill, pause and start have no effect; leaky: pairs that a drop does not close;
+    mute_for: node -> how often it still does not answer; missing: capability -> why it is unavailable here.
+    calls: what was done to the cluster, in order: (verb, node), and for networks (verb, (pair, ...)).
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        controllers: int = 0,
+        clients: int = 2,
+        topics: Sequence[str] = ("t-0", "t-1"),
+        transactional_ids: Sequence[str] = ("tx-0",),
+        groups: Sequence[str] = (),
+    ) -> None:
+        self.brokers = tuple(f"n{number}" for number in range(1, brokers + 1))
+        self.controllers = tuple(f"k{number}" for number in range(1, controllers + 1)) or self.brokers
+        self.clients = tuple(f"c{number}" for number in range(clients))
+        self.topics, self.transactional_ids, self.groups = tuple(topics), tuple(transactional_ids), tuple(groups)
+        self.kafka_version = "fake"
+        self.stubborn: set[str] = set()
+        self.leaky: set[Pair] = set()
+        self.mute_for: dict[str, int] = {}
+        self.missing: dict[type, str] = {}
+        self.calls: list[tuple[str, Any]] = []
+        self._pids: dict[str, int] = {}
+        self._frozen: set[str] = set()
+        self._dropped: dict[Pair, int] = {}
+        self._next_pid = FIRST_PID
+        for node in dict.fromkeys((*self.brokers, *self.controllers, *self.clients)):
+            self._spring_up(node)
+
+    def kill(self, node: str) -> None:
+        """Raises ClusterError when it is dead already."""
+        self._done("kill", node)
+        self._require_alive(node)
+        if node not in self.stubborn:
+            del self._pids[node]
+            self._frozen.discard(node)
+
+    def start(self, node: str) -> None:
+        """Under a new process id. Nothing when it runs; nothing for a client (see `replace`)."""
+        self._done("start", node)
+        if self.pid(node) is None and node not in self.stubborn and node not in self.clients:
+            self._spring_up(node)
+
+    def replace(self, client: str) -> None:
+        """What the harness does about a client that was killed."""
+        self._spring_up(client)
+
+    def pid(self, node: str) -> int | None:
+        self._require_known(node)
+        return self._pids.get(node)
+
+    def answers(self, node: str) -> bool:
+        """False while dead or frozen, and `mute_for` times more."""
+        if not self.awake(node):
+            return False
+        self.mute_for[node] = self.mute_for.get(node, 0) - 1
+        return self.mute_for[node] < 0
+
+    def pause(self, node: str) -> None:
+        """Raises ClusterError when it is dead."""
+        self._done("pause", node)
+        self._require_alive(node)
+        if node not in self.stubborn:
+            self._frozen.add(node)
+
+    def resume(self, node: str) -> None:
+        """Raises ClusterError when it is dead."""
+        self._done("resume", node)
+        self._require_alive(node)
+        self._frozen.discard(node)
+
+    def process_state(self, node: str) -> str:
+        """S, T when frozen, empty when dead."""
+        if self.pid(node) is None:
+            return ""
+        return "T" if node in self._frozen else "S"
+
+    def drop(self, pairs: Iterable[Pair]) -> None:
+        wanted = self._known_pairs("drop", pairs)
+        self._dropped.update({pair: 0 for pair in wanted if pair not in self._dropped})
+
+    def undrop(self, pairs: Iterable[Pair]) -> None:
+        for pair in self._known_pairs("undrop", pairs):
+            self._dropped.pop(pair, None)
+
+    def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
+        return {pair: self.send(*pair) for pair in pairs}
+
+    def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
+        return {pair: self._dropped.get(pair, 0) for pair in pairs}
+
+    def send(self, source: str, destination: str) -> bool:
+        """One packet from node to node; whether it arrives. Frozen and dead nodes still have a network."""
+        pair = (source, destination)
+        if pair not in self._dropped or pair in self.leaky:
+            return True
+        self._dropped[pair] += 1
+        return False
+
+    def closed(self) -> set[Pair]:
+        """The pairs that cannot talk now."""
+        return set(self._dropped) - self.leaky
+
+    def awake(self, node: str) -> bool:
+        """Neither dead nor frozen."""
+        return self.process_state(node) == "S"
+
+    def whole(self) -> bool:
+        """Whether nothing is dead, frozen or cut: what every `heal` must lead to."""
+        return not self._dropped and all(self.awake(node) for node in (*self.brokers, *self.controllers, *self.clients))
+
+    def leader(self, topic: str, partition: int) -> str:
+        if f"{topic}-{partition}" not in self.topics:
+            raise ClusterError(f"no partition {topic}-{partition}; there are: {', '.join(self.topics)}")
+        return self._first_awake(self.brokers, partition, f"leader of {topic}-{partition}")
+
+    def controller(self) -> str:
+        return self._first_awake(self.controllers, 0, "controller")
+
+    def transaction_coordinator(self, transactional_id: str) -> str:
+        return self._first_awake(self.brokers, zlib.crc32(transactional_id.encode()), f"coordinator of {transactional_id}")
+
+    def group_coordinator(self, group: str) -> str:
+        return self._first_awake(self.brokers, zlib.crc32(group.encode()), f"coordinator of group {group}")
+
+    def roles(self) -> FakeCluster:
+        return self
+
+    def admin(self) -> FakeCluster:
+        return self
+
+    def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
+        made = [f"{name}-{number}" for name, spec in topics.items() for number in range(spec.partitions)]
+        self.topics = tuple(dict.fromkeys((*self.topics, *made)))
+
+    def lagging(self, topics: Iterable[str]) -> dict[str, str]:
+        """Every partition lags while a broker is dead or frozen."""
+        away = ", ".join(node for node in self.brokers if not self.awake(node))
+        wanted = set(topics)
+        return {one: f"without {away}" for one in self.topics if away and one.rpartition("-")[0] in wanted}
+
+    def end_offsets(self, partitions: Iterable[str], isolation: Isolation) -> dict[str, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def note_clients(self, *, transactional_ids: Sequence[str], groups: Sequence[str]) -> None:
+        self.transactional_ids, self.groups = tuple(transactional_ids), tuple(groups)
+
+    def bootstrap(self) -> str:
+        return ",".join(f"{node}:9092" for node in self.brokers)
+
+    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
+        raise ClusterError(f"a fake cluster starts no processes: {client}: {' '.join(argv)}")
+
+    def unavailable(self, capability: type) -> str | None:
+        return self.missing.get(capability)
+
+    def heal(self) -> None:
+        """Undo everything."""
+        self._dropped.clear()
+        self._frozen.clear()
+        self.stubborn.clear()
+        for node in (*self.brokers, *self.controllers):
+            self.start(node)
+
+    def _spring_up(self, node: str) -> None:
+        self._next_pid += 1
+        self._pids[node] = self._next_pid
+
+    def _first_awake(self, nodes: Sequence[str], first: int, what: str) -> str:
+        turned = [nodes[(first + step) % len(nodes)] for step in range(len(nodes))]
+        for node in turned:
+            if self.awake(node):
+                return node
+        raise ClusterError(f"nobody answered when asked for the {what}: all of {', '.join(nodes)} are dead or frozen")
+
+    def _done(self, verb: str, what: Any) -> None:
+        self.calls.append((verb, what))
+
+    def _known_pairs(self, verb: str, pairs: Iterable[Pair]) -> list[Pair]:
+        wanted = list(pairs)
+        for source, destination in wanted:
+            self._require_known(source)
+            self._require_known(destination)
+        self._done(verb, tuple(wanted))
+        return wanted
+
+    def _require_known(self, node: str) -> None:
+        if node not in (*self.brokers, *self.controllers, *self.clients):
+            raise ClusterError(f"there is no node {node}")
+
+    def _require_alive(self, node: str) -> None:
+        if self.pid(node) is None:
+            raise ClusterError(f"{node} is dead")
