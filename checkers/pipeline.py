@@ -9,7 +9,7 @@ Arrow message. So the shuffle moves few large rows instead of millions of small 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,8 @@ def run_partition_checks(
 ) -> tuple[dict[str, Answer], Counts, Any]:
     """Run every partition check over every partition in one job. Returns answers by check, counts, and strangers' identities."""
     packed = _operations(spark.read.parquet(history)).mapInArrow(pack, PACKED)
-    judged = packed.groupBy("partition").applyInArrow(_judge(checks, dict(finals), settings), RESULT_DDL)
+    bare = [replace(check, resolve=None, explain=None) for check in checks]  # what the workers need
+    judged = packed.groupBy("partition").applyInArrow(_judge(bare, dict(finals), settings), RESULT_DDL)
     table = judged.toArrow()
     results = table.to_pandas()
     strangers = results.loc[results["what"] == "stranger", "v"].to_numpy(dtype=np.int64)

@@ -63,8 +63,8 @@ def start_session(master: str = "local[*]", memory: str = "2g") -> SparkSession:
 def warm(spark: SparkSession) -> None:
     """Judge a tiny built-in history, so that JIT, code generation and Python workers are hot when the real one arrives."""
     from checkers.judge import judge
-    from checkers.sample import write_sample
+    from checkers.lawful import write_lawful
 
     with tempfile.TemporaryDirectory(prefix="fencepost-warm-") as folder:
-        write_sample(Path(folder))
+        write_lawful(Path(folder), transactions=200)
         judge(Path(folder), spark=spark)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
@@ -31,8 +32,9 @@ class KafkaAdmin:
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         new = [NewTopic(name, s.partitions, s.replication, config=dict(s.settings)) for name, s in topics.items()]
         for topic in new:
-            self._change(f"create topic {topic.topic}", lambda t=topic: self._client.create_topics([t], request_timeout=_REQUEST_S))
+            self._change(f"create topic {topic.topic}", partial(self._client.create_topics, [topic], request_timeout=_REQUEST_S))
         self.await_leaders({name: spec.partitions for name, spec in topics.items()})
+        self._await_service([f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions)])
 
     def await_leaders(self, topics: Mapping[str, int | None]) -> None:
         """Wait until each topic has its partitions (None: any number), all led and in sync. Raises ClusterError."""
@@ -40,6 +42,14 @@ class KafkaAdmin:
         while problems := self._unready(topics):
             if time.monotonic() > deadline:
                 raise ClusterError(f"topics not ready after {_DEADLINE_S:.0f} s: {'; '.join(problems[:5])}")
+            time.sleep(0.05)
+
+    def _await_service(self, partitions: list[str]) -> None:
+        """Wait until the leader of every partition serves it (it learns of its office a little after the controller)."""
+        deadline = time.monotonic() + _DEADLINE_S
+        while silent := set(partitions) - set(self.end_offsets(partitions, Isolation.COMMITTED)):
+            if time.monotonic() > deadline:
+                raise ClusterError(f"no leader serves {', '.join(sorted(silent)[:5])} after {_DEADLINE_S:.0f} s")
             time.sleep(0.05)
 
     def lagging(self, topics: Iterable[str]) -> dict[str, str]:

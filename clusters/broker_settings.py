@@ -33,7 +33,7 @@ DEFAULTS = (
     Setting("log.retention.bytes", "-1", "as above"),
     Setting("offsets.topic.num.partitions", "4", "several group coordinators, yet a quick start"),
     Setting("transaction.state.log.num.partitions", "6", "several transaction coordinators, yet a quick start"),
-    Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", "1000", "a dead client's transaction must end within the run"),
+    Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", "1000", "a dead client must not stall the readers"),
     Setting("transaction.remove.expired.transaction.cleanup.interval.ms", "60000", "expiry of ids stays out of the way"),
     Setting("group.initial.rebalance.delay.ms", "0", "groups form at once"),
     Setting("group.min.session.timeout.ms", "1000", "a killed consumer can be noticed within a run"),

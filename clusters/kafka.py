@@ -97,7 +97,7 @@ def run_ivy(recipe: Path, destination: Path, cache: Path) -> subprocess.Complete
     try:
         return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_FETCH_S)
     except subprocess.TimeoutExpired as e:
-        raise ClusterError(f"fetching Kafka: no end after {_FETCH_S:.0f} s; is the way to Maven's central repository slow?") from e
+        raise ClusterError(f"fetching Kafka: no end after {_FETCH_S:.0f} s; is Maven's central repository slow today?") from e
 
 
 def _kafka_dir() -> Path:
@@ -156,8 +156,12 @@ def _refused(version: str, said: str) -> str:
 @contextmanager
 def _locked(on_progress: Callable[[str], None]) -> Iterator[None]:
     """Only one fetch at a time; the lock ends with its process."""
-    _kafka_dir().mkdir(parents=True, exist_ok=True)
-    with (_kafka_dir() / ".lock").open("w") as lock:
+    try:
+        _kafka_dir().mkdir(parents=True, exist_ok=True)
+        lock = (_kafka_dir() / ".lock").open("w")
+    except OSError as e:
+        raise ClusterError(f"Kafka cannot be kept in {_kafka_dir()}: {e.strerror}; name another place in FENCEPOST_CACHE") from e
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -31,8 +31,12 @@ def java_hash(text: str) -> int:
 
 
 def coordinator_partition(key: str, partitions: int) -> int:
-    """The partition of the coordinators' log that holds `key` (Kafka's `Utils.abs(hashCode) % partitions`)."""
-    return (java_hash(key) & 0x7FFFFFFF) % partitions
+    """The partition of the coordinators' log that holds `key`: Kafka's `Utils.abs(key.hashCode) % partitions`.
+
+    Its `abs` maps the one number without a positive counterpart to 0.
+    """
+    value = java_hash(key)
+    return 0 if value == -(1 << 31) else abs(value) % partitions
 
 
 def ask_all(call: Callable[[Address], T], addresses: Mapping[str, Address]) -> dict[str, T]:
@@ -85,7 +89,7 @@ class WireRoles:
         claims = ask_all(lambda address: wire.quorum_leader(address, _ASK_S), self.controllers)
         leaders = {epoch: node for claim in claims.values() if claim for node, epoch in [claim]}
         if not leaders:
-            raise ClusterError(f"no controller leads the quorum: {len(claims)} of {len(self.controllers)} answered, none as leader")
+            raise ClusterError(f"no controller leads: {len(claims)} of {len(self.controllers)} answered, none as leader")
         return self.names[leaders[max(leaders)]]
 
     def _coordinator(self, log: str, key: str) -> str:

@@ -1,8 +1,9 @@
 """The few Kafka requests that no installed client offers, written to a socket directly.
 
 Each asks one given broker and believes no cache: whether it answers at all (ApiVersions, KIP-35), what it knows of topics
-(Metadata, with leader epochs of KIP-320), who leads the KRaft quorum (DescribeQuorum, KIP-595), who coordinates an id or a
-group (FindCoordinator, KIP-98), and to set a setting of the whole cluster (IncrementalAlterConfigs, KIP-226 and KIP-339). The oldest version of each that brokers 3.0 to 4.x share is spoken.
+(Metadata, with leader epochs of KIP-320), who leads the KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or
+a group (FindCoordinator, KIP-98). One sets a setting of the whole cluster (IncrementalAlterConfigs, KIP-226, KIP-339).
+Spoken is the oldest version of each that brokers 3.0 to 4.x share.
 Layouts: https://kafka.apache.org/protocol
 """
 
@@ -56,7 +57,7 @@ class Metadata:
 def answers(address: Address, timeout_s: float = 1.0) -> bool:
     """Whether the broker or controller at `address` answers a request within `timeout_s`."""
     try:
-        return _ask(address, _API_VERSIONS, 0, b"", timeout_s).number(">h") in (0, 35)  # 35: it would rather speak another version
+        return _ask(address, _API_VERSIONS, 0, b"", timeout_s).number(">h") == 0
     except OSError:
         return False
 

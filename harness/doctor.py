@@ -117,7 +117,7 @@ def disk(free_gib: float) -> Finding:
 
 def kafka_jars() -> Finding:
     try:
-        versions = [found.version for found in plugins.load("kafka", "clusters.kafka:installed")()]
+        versions = [found.version for found in plugins.load("kafka", "installed")()]
     except HarnessError as error:
         return Finding("kafka", False, str(error), "install fencepost completely")
     if versions:

@@ -196,7 +196,10 @@ class Nemesis:
 
     def _record(self, receipt: Receipt) -> None:
         line = {field.name: plain(getattr(receipt, field.name)) for field in fields(receipt)}
-        log.info("fault", **{key: line[key] for key in ("id", "kind", "role", "targets", "effective", "healed_ns", "note")})
+        log.info(
+            "fault healed" if receipt.healed_ns else "fault",
+            **{key: line[key] for key in ("id", "kind", "role", "targets", "effective", "healed_ns", "note")},
+        )
         try:
             with self._writing:
                 self._write(line)

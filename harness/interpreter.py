@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -165,6 +166,7 @@ class Interpreter:
         try:
             outcome = self._workload.perform(op, client, self._plan["run"])
         except Exception as error:  # noqa: BLE001 - a client or plug-in may raise anything; the operation is then info
+            traceback.print_exc()  # to the worker's own log
             op.errors.append(_unexpected(error))
             op.renew = True
             outcome = Outcome.INFO

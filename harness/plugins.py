@@ -14,13 +14,14 @@ import importlib
 import inspect
 import json
 import os
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from harness.api import CampaignError
 
@@ -53,7 +54,7 @@ def load(group: str, name_or_path: str, search: Sequence[Path] = ()) -> Any:
         return _import(name_or_path, search)
     found = [entry for entry in entry_points(group=_full(group)) if entry.name == name_or_path]
     if not found:
-        raise CampaignError([unknown(_short(group), name_or_path, names(group)) + " or an import path `module:Class`"])
+        raise CampaignError([unknown(_short(group), name_or_path, names(group)) + ", or an import path `module:Class`"])
     return _import(found[0].value, search)
 
 
@@ -122,7 +123,7 @@ def options(cls: Any) -> list[Option]:
     return [
         Option(
             name=field.name,
-            type=field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type)),
+            type=_type_text(field.type),
             default=_default(field),
             doc=docs.get(field.name, ""),
         )
@@ -170,6 +171,12 @@ def _required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
+def _type_text(hint: Any) -> str:
+    if isinstance(hint, str):
+        return hint
+    return str(hint) if get_origin(hint) else getattr(hint, "__name__", str(hint))
+
+
 def _default(field: dataclasses.Field[Any]) -> str:
     if _required(field):
         return "required"
@@ -178,18 +185,27 @@ def _default(field: dataclasses.Field[Any]) -> str:
 
 
 def _field_docs(cls: Any) -> dict[str, str]:
-    """Sentences of fields: the string below a field, or the comment behind it."""
+    """Sentences of fields: `name: ...` in the docstring, or the string below a field, or the comment behind it."""
+    docs = _docs_in_docstring(cls)
     try:
-        source = textwrap.dedent(inspect.getsource(cls))
+        body = getattr(ast.parse(textwrap.dedent(source := inspect.getsource(cls))).body[0], "body", [])
     except (OSError, TypeError):  # no source to be had: the docstring must do
-        return {}
-    body = getattr(ast.parse(source).body[0], "body", [])
-    lines, docs = source.splitlines(), {}
+        return docs
+    lines = textwrap.dedent(source).splitlines()
     for statement, follower in zip(body, [*body[1:], None], strict=True):
         if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
             continue
-        tail = lines[(statement.end_lineno or 1) - 1][statement.end_col_offset :]
-        docs[statement.target.id] = tail.partition("#")[2].strip()
+        tail = lines[(statement.end_lineno or 1) - 1].encode()[statement.end_col_offset :].decode()
+        if comment := tail.partition("#")[2].strip():
+            docs[statement.target.id] = comment
         if isinstance(follower, ast.Expr) and isinstance(follower.value, ast.Constant) and isinstance(follower.value.value, str):
             docs[statement.target.id] = " ".join(follower.value.value.split())
     return docs
+
+
+def _docs_in_docstring(cls: Any) -> dict[str, str]:
+    """`count: how many` and its indented continuation lines; `target, count: ...` speaks of both."""
+    paragraphs = re.findall(r"^([a-z_][\w, ]*): (.+(?:\n[ \t]+.+)*)", inspect.getdoc(cls) or "", flags=re.MULTILINE)
+    names = {field.name for field in option_fields(cls)}
+    spoken = {name: " ".join(text.split()) for several, text in paragraphs for name in re.split(r",\s*", several)}
+    return {name: text for name, text in spoken.items() if name in names}

@@ -94,7 +94,7 @@ class LiveDisplay:
         if event["event"] == "begin":
             self._progress = Progress()
         self._progress.take(event)
-        if event["event"] in ("begin", "note"):
+        if event["event"] in ("begin", "note", "result"):
             self._console.print(sentence(event), soft_wrap=True)
         self._live.update(live_view(self._progress))
 
@@ -108,6 +108,8 @@ def sentence(event: Event) -> str:
         return f"{event['test'].name}  ({event['number']} of {event['of']})  seed {event['seed']}"
     if event["event"] == "phase":
         return f"  {event['phase']:<10}  {event.get('text', '')}".rstrip()
+    if event["event"] == "result":
+        return f"  -> {event['text']}"
     return f"  {event['event']}: {event.get('text', '')}"
 
 

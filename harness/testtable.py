@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import plugins
+from harness import contract, plugins
 from harness.api import CampaignError, Choice, FaultChoice, Test
+from harness.fault_contract import breaches
 from harness.tables import Keys
 
 Locate = Callable[[Keys], str]
@@ -20,10 +21,7 @@ TEST_KEYS = (
     "name", "expect", "time_s", "rate", "repeat", "seed",
     "cluster", "workload", "client", "topic", "contract", "nemesis",
 )  # fmt: skip
-CONTRACT_KEYS = (
-    "acks", "idempotence", "transactional", "isolation", "consumption", "max_in_flight",
-    "unclean_leader_election", "min_insync_replicas", "compaction", "retention", "readers",
-)  # fmt: skip
+CONTRACT_KEYS = tuple(contract.derive((), {}, {}, {}))
 _SCHEDULE_KEYS = ("every_s", "lasts_s", "lane")
 _OURS = {"bootstrap.servers", "metadata.broker.list", "transactional.id"}
 
@@ -141,7 +139,9 @@ class _Reader:
             for mistake in error.mistakes:
                 self.wrong((*keys, "kind"), mistake)
             return
-        for key, text in plugins.attempt(cls, options)[1]:
+        broken = breaches(cls) if group == "nemesis" else []
+        wrong = [("kind", text) for text in broken] or plugins.attempt(cls, options)[1]
+        for key, text in wrong:
             self.wrong((*keys, key) if key else keys, text)
 
     def client(self) -> str:

@@ -33,9 +33,7 @@ class Bridge:
         except HarnessError as error:
             return missed(self.target, error)
         sides = partition.split([node for node in partition.servers(cluster) if node != middle], rng)
-        return partition.cut(
-            cluster, self.target, (middle,), partition.both_ways(*sides), {"sides": sides}
-        )
+        return partition.cut(cluster, self.target, (middle,), partition.both_ways(*sides), {"sides": sides})
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
         """Let the halves talk again."""

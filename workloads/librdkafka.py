@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -9,6 +10,9 @@ from typing import Any, ClassVar
 import confluent_kafka as ck
 
 from harness.api import CallError, ClientSettings, Polled
+
+FLUSH_STEP_S = 0.1
+Done = Callable[["int | None", "CallError | None"], None]
 
 # Beneath the workload's and the test's own settings; each has its reason.
 PRODUCER_DEFAULTS: Mapping[str, Any] = {
@@ -60,7 +64,6 @@ class Librdkafka:
         self._producer: ck.Producer | None = None
         self._consumer: ck.Consumer | None = None
         self._ends: dict[str, int] = {}
-        self._fatal: ck.KafkaError | None = None
 
     def open(self, timeout_s: float) -> None:
         """Create both and, for a transactional producer, initialise its transactions."""
@@ -78,31 +81,34 @@ class Librdkafka:
                 self._consumer.assign([_at_start(partition) for partition in settings.partitions])
 
     def begin(self) -> None:
-        with _translated("begin"):
-            self._writing().begin_transaction()
+        with self._writing("begin") as producer:
+            producer.begin_transaction()
 
-    def send(self, partition: str, key: bytes, value: bytes, done: Callable[[int | None, CallError | None], None]) -> None:
+    def send(self, partition: str, key: bytes, value: bytes, done: Done) -> None:
         def delivered(error: ck.KafkaError | None, message: ck.Message) -> None:
             done(None if error else message.offset(), call_error("deliver", error) if error else None)
 
         topic, _, number = partition.rpartition("-")
-        with _translated("send"):
-            self._writing().produce(topic, key=key, value=value, partition=int(number), on_delivery=delivered)
-            self._writing().poll(0)
+        with self._writing("send") as producer:
+            producer.produce(topic, key=key, value=value, partition=int(number), on_delivery=delivered)
+            producer.poll(0)
 
     def flush(self, timeout_s: float) -> None:
-        with _translated("flush"):
-            left = self._writing().flush(timeout_s)
+        # not Producer.flush: confluent-kafka 2.16 calls back from it with an exception pending when the producer has failed
+        deadline = time.monotonic() + timeout_s
+        with self._writing("flush") as producer:
+            while (left := len(producer)) and time.monotonic() < deadline:
+                producer.poll(FLUSH_STEP_S)
         if left:
             raise CallError("flush", "_TIMED_OUT", ck.KafkaError._TIMED_OUT, f"{left} records still in flight", retriable=True)
 
     def commit(self, timeout_s: float) -> None:
-        with _translated("commit"):
-            self._writing().commit_transaction(timeout_s)
+        with self._writing("commit") as producer:
+            producer.commit_transaction(timeout_s)
 
     def abort(self, timeout_s: float) -> None:
-        with _translated("abort"):
-            self._writing().abort_transaction(timeout_s)
+        with self._writing("abort") as producer:
+            producer.abort_transaction(timeout_s)
 
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]:
         consumer = self._consumer
@@ -124,10 +130,13 @@ class Librdkafka:
             self._consumer.close()
             self._consumer = None
 
-    def _writing(self) -> ck.Producer:
+    @contextmanager
+    def _writing(self, call: str) -> Iterator[ck.Producer]:
+        """The producer for one call, whose complaints become a CallError of `call`."""
         if self._producer is None:
-            raise CallError("send", "_STATE", ck.KafkaError._STATE, "this process has no producer")
-        return self._producer
+            raise CallError(call, "_STATE", ck.KafkaError._STATE, "this process has no producer")
+        with _translated(call):
+            yield self._producer
 
     def _record(self, message: ck.Message) -> Polled | None:
         error = message.error()

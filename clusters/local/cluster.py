@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,12 +16,11 @@ from clusters import wire
 from clusters.admin import KafkaAdmin
 from clusters.broker_settings import broker_settings
 from clusters.kafka import Distribution
-from clusters.local import jvm, storage
+from clusters.local import jvm, plan, storage
 from clusters.local.init import NETWORK
-from clusters.local.network import HUB, Network
+from clusters.local.network import Network
 from clusters.local.processes import Processes
 from clusters.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
-from clusters.wire import Address
 from harness.api import ClusterError, Pair, Partitionable, TopicSpec
 
 if TYPE_CHECKING:
@@ -30,9 +28,6 @@ if TYPE_CHECKING:
 
 _READY_S = 90.0
 _HEAL_S = 60.0
-_CONTROLLER_ID = 100
-_PORTS = {jvm.CLIENT: 9092, jvm.BROKER: 9093, jvm.CONTROLLER: 9094}
-_NET, _BROKERS, _CONTROLLERS, _CLIENTS = HUB.rpartition(".")[0].rpartition(".")[0], 1, 2, 3
 
 
 class LocalCluster:
@@ -43,7 +38,8 @@ class LocalCluster:
         self._network = Network() if os.environ.get(NETWORK) == "namespaces" and not options.loopback else None
         self._processes = Processes()
         self._data = run_dir / "data"
-        self._planned = {node.name: node for node in _plan(options, separate=self._network is not None)}
+        listen = plan.private if self._network else plan.loopback
+        self._planned = {node.name: node for node in plan.nodes(options.brokers, options.controllers, listen)}
         self._topics: tuple[str, ...] = ()
         self._clients: list[str] = []
         self._transactional_ids: tuple[str, ...] = ()
@@ -70,7 +66,7 @@ class LocalCluster:
         for name in self._planned:
             self.start(name)
         self._wait(_READY_S, "the brokers to join", self._absent)
-        self._make_topics({name: fitted(spec, self._options.brokers) for name, spec in topics.items()})
+        self._make_topics({name: plan.fitted(spec, self._options.brokers) for name, spec in topics.items()})
 
     def end(self) -> None:
         """Kill every process, keep the log segments if asked, remove the data."""
@@ -133,7 +129,8 @@ class LocalCluster:
         while last := problem():
             for node in self._planned:
                 if self.pid(node) is None:
-                    raise ClusterError(f"{node} ended with status {self._processes.status(node)} while waiting for {what}: {self._tail(node)}")
+                    status = self._processes.status(node)
+                    raise ClusterError(f"{node} ended with status {status} while waiting for {what}: {self._tail(node)}")
             if time.monotonic() > deadline:
                 raise ClusterError(f"waited {limit_s:.0f} s for {what}; last seen: {last}. Logs: {self._run_dir / 'logs'}")
             time.sleep(0.05)
@@ -183,7 +180,7 @@ class LocalCluster:
 
     def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
         if self._network and client not in self._network:
-            self._network.add(client, _address(_CLIENTS, len(self._clients) + 1))
+            self._network.add(client, plan.client_address(len(self._clients) + 1))
         if client not in self._clients:
             self._clients.append(client)
         with self._at(client):
@@ -255,44 +252,3 @@ class LocalCluster:
         addresses = {name: node.front for name, node in self._planned.items()}
         answering = ask_all(wire.answers, addresses)
         return ", ".join(f"{name} does not answer" for name, answers in answering.items() if not answers)
-
-
-def fitted(spec: TopicSpec, brokers: int) -> TopicSpec:
-    """The topic as a cluster of so few brokers can hold it: no more replicas, nor in-sync replicas asked for, than there are."""
-    settings = dict(spec.settings)
-    if int(settings.get("min.insync.replicas", 0)) > brokers:
-        settings["min.insync.replicas"] = str(brokers)
-    return TopicSpec(partitions=spec.partitions, replication=min(spec.replication, brokers), settings=settings)
-
-
-def _plan(options: Local, *, separate: bool) -> list[jvm.Node]:
-    """The nodes and their addresses: n1... and, when separate controllers are wanted, k1..."""
-    broker_roles = ("broker",) if options.controllers else ("broker", "controller")
-    nodes = [_node(f"n{i}", i, broker_roles, _address(_BROKERS, i), separate) for i in range(1, options.brokers + 1)]
-    for i in range(1, options.controllers + 1):
-        nodes.append(_node(f"k{i}", _CONTROLLER_ID + i, ("controller",), _address(_CONTROLLERS, i), separate))
-    return nodes
-
-
-def _node(name: str, number: int, roles: tuple[str, ...], address: str, separate: bool) -> jvm.Node:
-    wanted = [jvm.CLIENT, jvm.BROKER] if "broker" in roles else []
-    wanted += [jvm.CONTROLLER] if "controller" in roles else []
-    ports = _PORTS if separate else _free_ports()
-    host = address if separate else "127.0.0.1"
-    return jvm.Node(name, number, roles, {listener: (host, ports[listener]) for listener in wanted})
-
-
-def _free_ports() -> dict[str, int]:
-    """A port nobody listens on for each listener."""
-    with ExitStack() as held:
-        sockets = {listener: held.enter_context(socket.socket()) for listener in _PORTS}
-        for s in sockets.values():
-            s.bind(("127.0.0.1", 0))
-        return {listener: int(s.getsockname()[1]) for listener, s in sockets.items()}
-
-
-def _address(kind: int, number: int) -> str:
-    return f"{_NET}.{kind + number // 250 * 10}.{number % 250 + (1 if number >= 250 else 0)}"
-
-
-__all__ = ["Address", "LocalCluster", "fitted"]

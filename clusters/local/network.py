@@ -19,9 +19,9 @@ from pyroute2 import IPRoute
 from pyroute2.nftables.expressions import genex, ipv4addr, verdict
 from pyroute2.nftables.main import NFTables
 
+from clusters.local.plan import HUB
 from harness.api import Pair
 
-HUB = "10.73.0.1"
 _PREFIX = 16
 _BRIDGE, _INTERFACE = "fencepost", "eth0"
 _TABLE, _CHAIN = "fencepost", "in"
@@ -127,7 +127,8 @@ class Network:
         with self._lock:
             wanted = list(pairs)
             live = {destination: self._counters(destination) for _, destination in set(wanted) & set(self._rules)}
-            return {pair: live[pair[1]][self._rules[pair]] if pair in self._rules else self._counted.get(pair, 0) for pair in wanted}
+            now = {pair: live[pair[1]][handle] for pair, handle in self._rules.items() if pair[1] in live}
+            return {pair: now.get(pair, self._counted.get(pair, 0)) for pair in wanted}
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
         """Whether a datagram sent now arrives, for all pairs at once; at most a quarter of a second."""
@@ -183,9 +184,7 @@ def _packets(rule: NFTables) -> int:
     raise LookupError("a rule without counter in the table fencepost")
 
 
-def _collect(
-    wanted: list[Pair], receivers: dict[str, socket.socket], senders: dict[tuple[str, int], str]
-) -> dict[Pair, bool]:
+def _collect(wanted: list[Pair], receivers: dict[str, socket.socket], senders: dict[tuple[str, int], str]) -> dict[Pair, bool]:
     """Read every receiver until all pairs are seen or the time is over."""
     arrived: set[Pair] = set()
     deadline = time.monotonic() + _PROBE_S

@@ -36,7 +36,10 @@ def format_all(distribution: Distribution, nodes: Sequence[Node], configs: Mappi
     first = nodes[0]
     arguments = ["format", "-t", kafka_uuid(), "-c", str(configs[first.name])]
     argv = command(distribution, "kafka.tools.StorageTool", arguments, heap_mb=128)
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_FORMAT_S)
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_FORMAT_S)
+    except subprocess.TimeoutExpired as e:
+        raise ClusterError(f"Kafka {distribution.version} was still formatting its storage after {_FORMAT_S:.0f} s") from e
     if done.returncode != 0:
         said = " ".join((done.stdout + done.stderr).strip().splitlines()[-5:])
         raise ClusterError(f"Kafka {distribution.version} could not format its storage with {configs[first.name]}: {said}")

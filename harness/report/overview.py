@@ -104,15 +104,23 @@ def tiles(run: Run) -> tuple[Tile, ...]:
     made.append(Tile(label="transactions", value=tell("transactions"), note=ended))
     made.append(Tile(label="records sent", value=tell("sent"), note=f"to {plural(counts.get('partitions', 0), 'partition')}"))
     made.append(Tile(label="records read", value=tell("read"), note=f"{tell('final_read')} in the final read"))
-    idle = counts.get("faults_without_effect", 0)
-    made.append(Tile(label="faults", value=tell("faults"), note=f"{number(idle)} without effect" if idle else "all took effect"))
-    if not counts.get("faults"):
-        made[-1] = Tile(label="faults", value=tell("faults"), note="nothing was broken on purpose")
+    made.append(Tile(label="faults", value=tell("faults"), note=_effect(run)))
     progress = run.verdict.get("progress") or {}
     if progress.get("longest_gap_s"):
         back = f"recovered in {progress.get('recovery_s', 0):.1f} s"
         made.append(Tile(label="longest stall", value=f"{progress['longest_gap_s']:.1f} s", note=back))
     return tuple(made)
+
+
+def _effect(run: Run) -> str:
+    """What became of the faults, in a few words."""
+    counts = run.verdict.get("counts", {})
+    if not counts.get("faults"):
+        return "nothing was broken on purpose" if run.faults is not None else "no receipts could be read"
+    idle = counts.get("faults_without_effect") or 0
+    unproven = sum(fault.get("effective") is None for fault in run.faults or ())
+    told = [f"{count:,} {words}" for count, words in ((idle, "without effect"), (unproven, "not proven")) if count]
+    return " · ".join(told) or "all took effect"
 
 
 def facts(run: Run) -> tuple[tuple[str, str], ...]:
@@ -158,24 +166,39 @@ def properties(rows: list[Doc], allowed: bool = False) -> tuple[PropertyRow, ...
 
 def untested(run: Run) -> tuple[Untested, ...]:
     """Everything this run says nothing about."""
-    blank = (Property.NOT_EXERCISED.value, Property.UNKNOWN.value)
-    silent = [p for p in run.verdict.get("properties", ()) if p.get("verdict") in blank]
-    made = [
-        Untested(what=f"{p.get('name')}: {p['verdict']}", why=p.get("reason") or f"{number(p.get('compared'))} compared")
-        for p in silent
-    ]
-    made += [Untested(what=f"Faults that need {name}", why=why) for name, why in run.plan.get("unavailable", {}).items()]
-    fired = {fault["id"] for fault in run.faults or ()}
-    if run.faults is not None:
-        missed = [i for i in run.plan.get("schedule", ()) if i.get("id") not in fired]
-        made += [Untested(what=f"Fault {i.get('id')}, {i.get('kind')}", why="planned, but it never struck") for i in missed]
-    for fault in run.faults or ():
-        if fault.get("effective") is False:
-            why = fault.get("note") or "the evidence shows that nothing was hurt"
-            made.append(Untested(what=f"Fault {fault['id']}, {fault.get('kind')}: no effect", why=why))
-    if not run.plan.get("schedule") and not run.faults:
-        made.append(Untested(what="Behaviour under faults", why="this run broke nothing on purpose"))
-    permitted = [p["name"] for p in run.verdict.get("allowed", ())]
+    made = _unanswered(run)
+    made += [Untested(what=f"Faults that need {name}", why=plain(why)) for name, why in run.plan.get("unavailable", {}).items()]
+    made += _unhurt(run)
+    permitted = [p.get("name", "?") for p in run.verdict.get("allowed", ())]
     if permitted:
         made.append(Untested(what=", ".join(permitted), why="the settings permit it, so it cannot make a run invalid"))
     return tuple(made + [Untested(what="Note on the settings", why=plain(note)) for note in run.plan.get("notes", ())])
+
+
+def _unanswered(run: Run) -> list[Untested]:
+    blank = (Property.NOT_EXERCISED.value, Property.UNKNOWN.value)
+    return [
+        Untested(what=f"{p.get('name')}: {p['verdict']}", why=p.get("reason") or f"{number(p.get('compared'))} compared")
+        for p in run.verdict.get("properties", ())
+        if p.get("verdict") in blank
+    ]
+
+
+def _unhurt(run: Run) -> list[Untested]:
+    """Faults that were planned or done, and yet tested nothing."""
+    if run.faults is None:
+        return [Untested(what="Behaviour under faults", why="no receipts of faults could be read")]
+    fired = {fault["id"] for fault in run.faults}
+    missed = [i for i in run.plan.get("schedule", ()) if i.get("id") not in fired]
+    made = [Untested(what=f"Fault {i.get('id')}, {i.get('kind')}", why="planned, but it never struck") for i in missed]
+    doubts = {
+        False: ("no effect", "the evidence shows that nothing was hurt"),
+        None: ("not proven", "no evidence for or against"),
+    }
+    for fault in run.faults:
+        if not fault.get("effective"):
+            word, why = doubts[fault.get("effective")]
+            made.append(Untested(what=f"Fault {fault['id']}, {fault.get('kind')}: {word}", why=fault.get("note") or why))
+    if not run.faults and not missed:
+        made.append(Untested(what="Behaviour under faults", why="this run broke nothing on purpose"))
+    return made

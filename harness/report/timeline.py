@@ -5,7 +5,6 @@ Times are whole microseconds since the start of the run, which JavaScript's numb
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ import numpy.typing as npt
 
 from harness.report import faults
 from harness.report.documents import NEVER, Doc, Ints, Ops, Run
-from harness.report.text import place, visible
+from harness.report.text import visible
 
 MOST_OPS = 30_000
-_MOPS, _ERRORS, _BINS = 6, 3, 3_000
+_MOPS, _ERRORS, _BINS, _NAMED = 6, 3, 3_000, 200
 _OUTCOMES = ("ok", "fail", "info")
 _ROLES = ("writer", "reader", "final", "harness")
 
@@ -26,7 +25,7 @@ def timeline(run: Run) -> dict[str, Any] | None:
     ops = run.ops
     if ops is None or not len(ops):
         return None
-    named = {index for finding in run.verdict.get("findings", ()) for index in finding.get("operations", ())}
+    named = {index for finding in run.verdict.get("findings", ()) for index in finding.get("operations", ())[:_NAMED]}
     kept = thinned(ops.index, named, MOST_OPS)
     rows, row_of = _rows(ops)
     return {
@@ -149,15 +148,13 @@ def _fault(fault: Doc, run: Run) -> dict[str, Any]:
 
 
 def _finding(finding: Doc, run: Run) -> dict[str, Any]:
-    first: Mapping[str, Any] = next(iter(finding.get("records", ())), {})
     return {
         "id": finding.get("id", 0),
         "anomaly": visible(str(finding.get("anomaly", "?"))),
         "sentence": visible(str(finding.get("sentence", ""))),
         "forbidden": bool(finding.get("forbidden", True)),
         "time": _us(finding["time"], run.origin_ns),
-        "operations": list(finding.get("operations", ())),
-        "place": visible(place(first.get("partition"), first.get("offset"))) if first else "",
+        "operations": list(finding.get("operations", ()))[:_NAMED],
     }
 
 

@@ -191,6 +191,7 @@ def verdict(rows: list[Row], faults: list[Row], **fields: Any) -> Row:
 def write(folder: Path, planned: Row, judged: Row, rows: list[Row] | None, faults: list[Row] | None, anomalies: int = 0) -> Path:
     """Write a run's directory; None leaves a file out."""
     folder.mkdir(parents=True, exist_ok=True)
+    judged = judged | {key: planned[key] for key in ("run", "campaign", "test", "expect")}
     (folder / "plan.json").write_text(json.dumps(planned), "utf-8")
     (folder / "verdict.json").write_text(json.dumps(judged), "utf-8")
     if rows is not None:
@@ -324,7 +325,7 @@ def empty(folder: Path) -> Path:
 
 
 def large(folder: Path, operations: int = 20_000) -> Path:
-    """An hour's worth of operations in one page."""
+    """Many operations, many faults, and more findings than a page shows at once."""
     seconds = operations / 20 * 0.1
     rows = steady(seconds * 1.05, 20, seed=4, stalled=(seconds * 0.4, seconds * 0.42), each_ms=100)
     rows = ordered(rows + final_reads(seconds * 1.1, 20, rows))
@@ -339,7 +340,44 @@ def large(folder: Path, operations: int = 20_000) -> Path:
     return write(folder, plan(test="large"), judged, rows, faults, anomalies=len(found) + 40)
 
 
-RUNS: dict[str, Callable[[Path], Path]] = {"valid": valid, "torn": torn, "unknown": unknown, "empty": empty, "large": large}
+EVIL = (
+    "</script><script>document.documentElement.dataset.owned = 1</script>"
+    '<img src=x onerror="document.documentElement.dataset.owned = 2">'
+    "'\"><svg onload=alert(1)> {{ 7 * 7 }} {% raw %} --> ]]> \u2028\u2029\u202e \\ | `x` ``` [a](javascript:alert(1)) \x00\x07 http://evil.example/"
+)
+
+
+def hostile(folder: Path) -> Path:
+    """Every text that comes from a cluster, a record or a campaign tries to become markup or script."""
+    evil = EVIL.replace("\x00", "")  # JSON and Parquet could hold it, but no Kafka name or setting does
+    met = [error(evil, evil, -1, evil, 40, fatal=True)]
+    odd = [{"partition": evil, "offset": 3, "why": evil, "raw": EVIL}]
+    v = record_id(0, 0, 0)
+    mops = [{"kind": 0, "partition": evil, "v": v, "offset": 17, "began": START, "ended": None}]
+    texts = {"f": evil, "intent": evil, "node": evil, "role": evil, "isolation": evil, "transactional_id": evil}
+    rows = ordered([op(0, 0, 10, 50, type="info", mops=mops, errors=met, strange=odd, **texts), op(1, 0, 30, None, mops=mops)])
+    faults = [fault(0, evil, 0.01, 0.02, role=evil, targets=[evil], note=evil, evidence={evil: evil}, healing={"after": evil})]
+    record = {"partition": evil, "offset": 17, "v": v, "operation": 0, "role": evil}
+    finding = {"id": 1, "anomaly": evil, "forbidden": True, "sentence": evil, "operations": [0], "records": [record]}
+    answer = {"name": evil, "verdict": evil, "count": 1, "compared": 1, "reason": evil, "contract": evil}
+    judged = verdict(rows, faults, reason=evil, weakened=[evil], findings=[finding | {"time": rows[0]["time"], "faults": [0]}])
+    judged |= {"verdict": "invalid", "expectation_met": False, "properties": [answer], "allowed": [answer]}
+    planned = plan(
+        test=evil, campaign=evil, run=evil, command=evil, expect=[evil], unavailable={evil: evil}, machine={evil: [evil]}
+    )
+    planned["client"]["producer"] = {evil: evil}
+    planned["cluster"]["description"]["jars"] = {evil: evil}
+    return write(folder, planned, judged, rows, faults, anomalies=1)
+
+
+RUNS: dict[str, Callable[[Path], Path]] = {
+    "valid": valid,
+    "torn": torn,
+    "unknown": unknown,
+    "empty": empty,
+    "large": large,
+    "hostile": hostile,
+}
 
 
 if __name__ == "__main__":

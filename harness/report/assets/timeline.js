@@ -241,11 +241,11 @@
     if (data.finalAt !== null) {
       const at = x(data.finalAt);
       line(at, AXIS, at, place.bottom, colour.ink, [2, 3]);
-      text("final read", at - 4, AXIS + STRIP - 8, colour.muted, "right");
+      text("final read", at - 4, AXIS + 7, colour.muted, "right");
     }
     for (const finding of findings) {
       const at = x(finding.time), y = place.marks + MARKS / 2, chosen = finding.id === state.finding, size = chosen ? 7 : 5;
-      line(at, place.marks + MARKS, at, place.bottom, colour.mark, chosen ? [] : [1, 4]);
+      if (chosen) line(at, place.marks + MARKS, at, place.bottom, colour.mark);
       ctx.beginPath();
       ctx.moveTo(at, y - size); ctx.lineTo(at + size, y); ctx.lineTo(at, y + size); ctx.lineTo(at - size, y);
       ctx.closePath();
@@ -258,7 +258,7 @@
   function labels() {
     const edge = place.left - 6, wide = place.left - 10;
     text(fitted(place.most.toFixed(0) + "/s", wide), edge, AXIS + 12, colour.muted, "right");
-    text(fitted("writes ended", wide), edge, AXIS + STRIP / 2 + 4, colour.muted, "right");
+    text(wide > 80 ? "writes ended" : "writes", edge, AXIS + STRIP / 2 + 4, colour.muted, "right");
     if (lanes.length) text("faults", edge, place.faults + LANE / 2, colour.muted, "right");
     if (findings.length) text("findings", edge, place.marks + MARKS / 2, colour.muted, "right");
     const step = Math.max(1, Math.ceil(12 / place.row));
@@ -266,7 +266,9 @@
     data.rows.forEach((row, r) => {
       const y = place.body + r * place.row;
       if (row.role !== role) { role = row.role; if (r) line(0, y - 1.5, place.right, y - 1.5, colour.line); }
-      if (r % step === 0) text(fitted(place.left > 100 ? row.label + (row.role === "writer" || row.label === row.role ? "" : " " + row.role) : row.label, wide), edge, y + place.row / 2, colour.muted, "right");
+      if (r % step) return;
+      const label = place.left > 100 ? row.label + (row.role === "writer" || row.label === row.role ? "" : " " + row.role) : row.label.split(" ")[0];
+      text(fitted(label, wide), edge, y + place.row / 2, colour.muted, "right");
     });
   }
 

@@ -1,0 +1,148 @@
+"""The commands beside running and judging: what there is, what this machine can do, and what was left behind."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+
+from harness.api import CampaignError
+from harness.console import Json, Results, out, say, say_json, table
+
+PLUGINS_EXAMPLES = "\b\nExamples:\n  fencepost plugins\n  fencepost plugins pause\n  fencepost plugins my_faults:Stutter"
+
+cluster_app = typer.Typer(help="Kafka by version: fetched once, kept for all runs.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to `app`."""
+    app.command(epilog=PLUGINS_EXAMPLES)(plugins)
+    app.command()(doctor)
+    app.command()(clean)
+    app.add_typer(cluster_app, name="cluster")
+
+
+def plugins(name: Annotated[str | None, typer.Argument(metavar="NAME")] = None, json_: Json = False) -> None:
+    """Every plug-in by name; with NAME, what it is and its options.
+
+    NAME may be an import path `module:Class`; the current directory is searched too.
+    """
+    from harness.plugins import GROUPS, load, names, unknown
+
+    if name is None:
+        found = {group: names(group) for group in GROUPS}
+        if json_:
+            say_json(found)
+        else:
+            rows = [(group, one, _first_line(group, one)) for group, many in found.items() for one in many]
+            out().print(table(("group", "name", ""), rows))
+        return
+    groups = ["import path"] if ":" in name else [group for group in GROUPS if name in names(group)]
+    if not groups:
+        raise CampaignError([unknown("plug-in", name, {one for group in GROUPS for one in names(group)})])
+    described = [(group, load(group, name)) for group in groups]
+    if json_:
+        say_json([_description(group, name, plug_in) for group, plug_in in described])
+        return
+    for group, plug_in in described:
+        _describe(_description(group, name, plug_in))
+
+
+def doctor(results: Results = None, json_: Json = False) -> None:
+    """What this machine can do, and what to do about what it cannot.
+
+    Exit code: 0 when a run is possible, else 1.
+    """
+    from harness.doctor import examine, possible
+    from harness.store import results_root
+
+    findings = examine(results_root(results))
+    if json_:
+        say_json([vars(finding) for finding in findings])
+    else:
+        marks = {True: "ok", False: "MISSING", None: "-"}
+        rows = [(marks[one.ok], one.name, one.text + (f"\n-> {one.remedy}" if one.remedy else "")) for one in findings]
+        out().print(table(("", "what", "found"), rows))
+        say("A run is possible here." if possible(findings) else "No run is possible here.")
+    raise typer.Exit(0 if possible(findings) else 1)
+
+
+def clean(
+    runs: Annotated[float | None, typer.Option("--runs", metavar="DAYS", min=0, help="Also remove runs older than this.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove runs without asking.")] = False,
+    results: Results = None,
+) -> None:
+    """Remove leftovers: broken-off downloads, brokers' data of runs that are over, sandboxes whose harness died.
+
+    There should be none. With --runs, old runs go as well, after a question.
+    """
+    from harness import leftovers
+    from harness.store import results_root
+
+    root, running = results_root(results), leftovers.processes()
+    orphans = leftovers.orphaned_sandboxes(running)
+    for process in orphans:
+        leftovers.end(process)
+        say(f"ended process {process.pid}: {process.command}")
+    removable = [*leftovers.stale_fetches(), *leftovers.data_directories(root, running)]
+    old = leftovers.old_runs(root, runs, running) if runs is not None else []
+    if old and (yes or typer.confirm(f"Remove {len(old)} runs older than {runs:g} days below {root}?")):
+        removable = [*(path for path in removable if path.parent not in old), *old]
+    for directory in removable:
+        leftovers.remove(directory)
+        say(f"removed {directory}")
+    if not (orphans or removable):
+        say("nothing removed")
+
+
+@cluster_app.command("fetch", epilog="\b\nExample:\n  fencepost cluster fetch 4.3.0")
+def cluster_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) -> None:
+    """Fetch a version of Kafka into the cache (about 45 MB)."""
+    from harness.plugins import load
+
+    found = load("kafka", "fetch")(version, on_progress=lambda text: say(f"  {text}"))
+    say(f"Kafka {found.version}: {len(found.jars)} jars in {found.directory}")
+
+
+@cluster_app.command("list")
+def cluster_list(json_: Json = False) -> None:
+    """The versions of Kafka that lie in the cache."""
+    from harness.plugins import load
+
+    found = load("kafka", "installed")()
+    if json_:
+        say_json([{"version": one.version, "directory": str(one.directory), "jars": dict(one.jars)} for one in found])
+    else:
+        rows = [(one.version, str(len(one.jars)), str(one.directory)) for one in found]
+        out().print(table(("version", "jars", "directory"), rows))
+
+
+def _description(group: str, name: str, plug_in: Any) -> dict[str, Any]:
+    from harness.plugins import options
+
+    return {
+        "group": group,
+        "name": name,
+        "doc": inspect.getdoc(plug_in) or "",
+        "options": [vars(one) for one in options(plug_in)],
+    }
+
+
+def _describe(found: dict[str, Any]) -> None:
+    say(f"{found['name']} ({found['group']})\n\n{found['doc']}\n")
+    if found["options"]:
+        rows = [(one["name"], one["type"], one["default"], one["doc"]) for one in found["options"]]
+        out().print(table(("option", "type", "default", ""), rows))
+    else:
+        say("It has no options.")
+
+
+def _first_line(group: str, name: str) -> str:
+    """The first sentence of a plug-in, or why it cannot be loaded."""
+    from harness.plugins import load
+
+    try:
+        return (inspect.getdoc(load(group, name)) or "").partition("\n")[0]
+    except CampaignError as error:
+        return f"cannot be used: {error}"

@@ -1,0 +1,35 @@
+"""One Spark session for all tests of the checker, and a way to write a history as compact rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from histories import History, write_history
+from pyspark.sql import SparkSession
+
+from checkers.judge import judge
+from checkers.lawful import CONTRACT
+from checkers.session import start_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = start_session("local[2]", memory="1g")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def judged(spark: SparkSession, tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Judge a history made of operations; the contract is that of transactions unless something else is given."""
+
+    def run(history: History, contract: Mapping[str, str] | None = None, **plan: Any) -> dict[str, Any]:
+        (tmp_path / "plan.json").write_text(json.dumps({"run": "r", "contract": {**CONTRACT, **(contract or {})}, **plan}))
+        write_history(tmp_path, history.ops)
+        return judge(tmp_path, spark=spark)
+
+    return run

@@ -1,0 +1,117 @@
+"""The sandbox's texts and its supervisor, without Kafka."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from clusters.local import Local, sandbox
+from harness.api import Partitionable
+
+
+@pytest.fixture(autouse=True)
+def fresh_trial():
+    sandbox.box.cache_clear()
+    yield
+    sandbox.box.cache_clear()
+
+
+def sysctl(directory, name, value):
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value + "\n")
+
+
+def test_ubuntus_restriction_is_named_with_its_switch(tmp_path):
+    """Ubuntu 24.04 forbids user namespaces through AppArmor."""
+    sysctl(tmp_path, "kernel/apparmor_restrict_unprivileged_userns", "1")
+    assert "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in sandbox.remedy(tmp_path)
+
+
+def test_switched_off_user_namespaces_are_named_with_their_switch(tmp_path):
+    """Hardened kernels set the maximum to zero."""
+    sysctl(tmp_path, "user/max_user_namespaces", "0")
+    assert "sudo sysctl -w user.max_user_namespaces=10000" in sandbox.remedy(tmp_path)
+
+
+def test_with_nothing_to_blame_the_container_is_suspected(tmp_path):
+    """No switch is off; what is left is a container's seccomp profile."""
+    assert "--privileged" in sandbox.remedy(tmp_path)
+
+
+def test_a_machine_without_unshare_is_told_what_to_install(monkeypatch, tmp_path):
+    """Then only the supervisor goes before the command, and partitions are missing."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "install util-linux" in Local().missing()[Partitionable]
+    assert sandbox.command(["x"]) == [sys.executable, "-m", "clusters.local.init", "--", "x"]
+
+
+def test_a_refusal_is_quoted(monkeypatch, tmp_path):
+    """What unshare said stands in the reason."""
+    refusing = tmp_path / "unshare"
+    refusing.write_text("#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2\nexit 1\n")
+    refusing.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert "unshare failed: Operation not permitted" in Local().missing()[Partitionable]
+
+
+def test_loopback_on_request_says_who_wanted_it():
+    """No trial is made; the reason is the campaign's own."""
+    assert "loopback = true" in Local(loopback=True).missing()[Partitionable]
+
+
+@pytest.fixture(params=[False, True], ids=["namespaces", "supervisor alone"])
+def alone(request):
+    """Both kinds of sandbox; the first only where the machine offers it (else that very test fails)."""
+    return request.param
+
+
+def supervised(alone, *argv):
+    return subprocess.Popen(
+        sandbox.command(argv, loopback=alone), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+
+
+def test_the_status_of_the_child_is_the_status_of_the_sandbox(alone):
+    """An exit code as it is, a signal as shells write it."""
+    assert supervised(alone, "sh", "-c", "exit 7").wait(20) == 7
+    assert supervised(alone, "sh", "-c", "kill -KILL $$").wait(20) == 128 + signal.SIGKILL
+
+
+def test_lines_on_the_lifeline_reach_the_child(alone):
+    """The harness outside talks to the one inside."""
+    process = supervised(alone, "head", "-n1")
+    process.stdin.write("stop please\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "stop please\n"
+    assert process.wait(20) == 0
+
+
+def test_the_end_of_the_lifeline_is_the_end_of_all(alone):
+    """A child, a grandchild in a session of its own, and a frozen one hold the pipe open; it closes when all are dead."""
+    script = "setsid sleep 300 & sleep 300 & kill -STOP $!; echo up; sleep 300"
+    process = supervised(alone, "sh", "-c", script)
+    assert process.stdout.readline() == "up\n"
+    process.stdin.close()
+    assert process.wait(20) == 128 + signal.SIGKILL
+    assert process.stdout.read() == ""
+
+
+def test_orphans_do_not_survive_the_child(alone):
+    """The child ends well and leaves a daemon behind, which is killed."""
+    process = supervised(alone, "sh", "-c", "setsid sleep 300 & exit 0")
+    assert process.wait(20) == 0
+    assert process.stdout.read() == ""
+
+
+def test_killing_the_harness_kills_the_sandbox(alone, tmp_path):
+    """kill -9 of the process that holds the lifeline: whatever held the other pipe is gone."""
+    inner = ["sh", "-c", "setsid sleep 300 & echo up; sleep 300"]
+    outer = f"import subprocess; subprocess.Popen({sandbox.command(inner, loopback=alone)!r}, stdin=subprocess.PIPE).wait()"
+    harness = subprocess.Popen([sys.executable, "-c", outer], stdout=subprocess.PIPE, text=True)
+    assert harness.stdout.readline() == "up\n"
+    harness.kill()
+    harness.wait()
+    assert harness.stdout.read() == ""

@@ -1,0 +1,111 @@
+"""A stranger's package: plug-ins that come in by entry points, as anybody's do."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+
+import pytest
+
+THINGS = '''
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Mapping
+
+from harness.api import Killable, Receipt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attic:
+    """Brokers in the attic."""
+
+    brokers: int = 3
+    kafka: str = "4.3.0"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def missing(self):
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Letters:
+    """Writes letters.
+
+    writers: how many write
+        at the same time
+    """
+
+    writers: int = 8
+    sends: tuple[int, int] = (1, 4)
+    """letters per envelope,
+    fewest and most"""
+    slow: bool = False  # writes with a quill
+
+    def __post_init__(self):
+        if self.writers < 1:
+            raise ValueError("writers must be at least 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hammer:
+    """Hits a broker."""
+
+    needs: ClassVar[tuple[type, ...]] = (Killable,)
+    target: str = "random"
+    count: int = 1
+
+    def inject(self, cluster, rng):
+        return Receipt()
+
+    def heal(self, cluster, receipt):
+        return receipt
+
+
+class Feather:
+    """No fault at all: it is not even a dataclass."""
+
+
+class Pigeon:
+    """Carries letters."""
+
+
+def torn(log):
+    """An anomaly."""
+'''
+
+ENTRY_POINTS = """
+[fencepost.cluster]
+attic = strange_things:Attic
+[fencepost.workload]
+letters = strange_things:Letters
+[fencepost.nemesis]
+hammer = strange_things:Hammer
+feather = strange_things:Feather
+broken = strange_things_lost:Gone
+[fencepost.client]
+pigeon = strange_things:Pigeon
+[fencepost.checker]
+torn-letter = strange_things:torn
+lost-letter = strange_things:torn
+"""
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch):
+    """Installs the stranger's package, and works in an empty directory; returns that directory."""
+    site = tmp_path / "site"
+    information = site / "strange_things-1.0.dist-info"
+    information.mkdir(parents=True)
+    (site / "strange_things.py").write_text(textwrap.dedent(THINGS))
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: strange-things\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setenv("FENCEPOST_PLUGIN_PATH", "")
+    monkeypatch.delenv("FENCEPOST_RESULTS", raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    yield work
+    for name in ("strange_things", "my_faults"):
+        sys.modules.pop(name, None)

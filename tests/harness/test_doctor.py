@@ -1,0 +1,66 @@
+"""What a machine can do, from what was measured on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness import doctor
+from harness.api import Partitionable
+from harness.doctor import Finding
+
+
+@pytest.mark.parametrize(
+    ("finding", "ok"),
+    [
+        (doctor.python((3, 9, 18)), False),
+        (doctor.python((3, 10, 0)), True),
+        (doctor.unshare(None), None),
+        (doctor.unshare("/usr/bin/unshare"), True),
+        (doctor.memory(2.0), False),
+        (doctor.memory(4.0), None),
+        (doctor.memory(6.0), True),
+        (doctor.cores(1), None),
+        (doctor.cores(2), True),
+        (doctor.disk(0.5), False),
+        (doctor.disk(2.0), None),
+        (doctor.disk(50.0), True),
+        (doctor.chromium(None), None),
+    ],
+)
+def test_what_is_missing_ends_it_or_only_narrows_it(finding, ok):
+    assert finding.ok is ok
+    assert finding.text
+
+
+@pytest.mark.parametrize("finding", [doctor.python((3, 9)), doctor.memory(2), doctor.disk(0.5), doctor.unshare(None)])
+def test_whatever_is_missing_comes_with_a_remedy(finding):
+    assert finding.remedy
+
+
+def test_namespaces_that_work_need_no_remedy():
+    assert doctor.from_missing({}, "1") == Finding(
+        "namespaces", True, "user, network, mount and pid namespaces work: every fault can be had"
+    )
+
+
+def test_ubuntus_restriction_is_named_with_its_sysctl():
+    found = doctor.from_missing({Partitionable: "unshare: operation not permitted"}, "1")
+    assert found.ok is None
+    assert "Partitionable: unshare: operation not permitted" in found.text
+    assert "kernel.apparmor_restrict_unprivileged_userns=0" in found.remedy
+
+
+def test_another_reason_does_not_blame_apparmor():
+    assert "apparmor" not in doctor.from_missing({Partitionable: "user.max_user_namespaces is 0"}, "0").remedy
+
+
+def test_a_run_is_possible_unless_something_needed_is_missing():
+    assert doctor.possible([Finding("a", True, ""), Finding("b", None, "")])
+    assert not doctor.possible([Finding("a", True, ""), Finding("b", False, "")])
+
+
+def test_this_machine_is_examined_completely(tmp_path):
+    findings = doctor.examine(tmp_path / "not" / "there" / "yet")
+    assert [one.name for one in findings] == [
+        "python", "java", "unshare", "namespaces", "memory", "cores", "disk", "kafka", "chromium", "docker",
+    ]  # fmt: skip

@@ -1,0 +1,106 @@
+"""Every breach of a fault's contract is named at once, before anything starts."""
+
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import pytest
+
+from harness.api import Killable, Partitionable, Pausable, Receipt
+from harness.fault_contract import breaches, lacks, unavailable
+from nemesis.isolate import Isolate
+from nemesis.kill import Kill
+from nemesis.pause import Pause
+from nemesis.testing import FakeCluster
+
+
+@pytest.mark.parametrize("entry", list(entry_points(group="fencepost.nemesis")), ids=lambda entry: entry.name)
+def test_every_built_in_keeps_the_contract(entry):
+    """They come in by the same door as strangers."""
+    assert breaches(entry.load()) == []
+
+
+def test_an_empty_class_breaks_everything():
+    class Nothing:
+        pass
+
+    found = breaches(Nothing)
+    assert [text.split()[0] for text in found] == ["Nothing", "Nothing.needs", "Nothing.inject(self,", "Nothing.heal(self,"]
+
+
+def test_a_function_is_no_fault():
+    assert breaches(len) == ["<built-in function len> is not a class; a fault is a frozen dataclass"]
+
+
+def test_wrong_parameters_and_a_wrong_return_type_are_named():
+    @dataclass(frozen=True)
+    class Careless:
+        needs: ClassVar[tuple[type, ...]] = ()
+
+        def inject(self, cluster: Any) -> Receipt: ...
+        def heal(self, cluster: Any, receipt: Receipt) -> None: ...
+
+    inject, heal = breaches(Careless)
+    assert inject.startswith("Careless.inject must take (self, cluster, rng), not (self, cluster: Any)")
+    assert heal.startswith("Careless.heal must return a Receipt, not")
+
+
+def test_a_mutable_dataclass_is_refused():
+    @dataclass
+    class Changing:
+        needs: ClassVar[tuple[type, ...]] = (Killable,)
+
+        def inject(self, cluster, rng):
+            return Receipt()
+
+        def heal(self, cluster, receipt):
+            return receipt
+
+    assert breaches(Changing) == ["Changing must be a frozen dataclass: its fields are the options"]
+
+
+def test_needs_must_be_types_that_can_be_asked():
+    class NotAskable(Protocol): ...
+
+    @dataclass(frozen=True)
+    class Wishful:
+        needs: ClassVar[Any] = (NotAskable,)
+
+        def inject(self, cluster, rng):
+            return Receipt()
+
+        def heal(self, cluster, receipt):
+            return receipt
+
+    assert breaches(Wishful) == ["Wishful.needs: NotAskable must be @runtime_checkable"]
+    Wishful.needs = "Killable"
+    assert breaches(Wishful)[0].startswith("Wishful.needs must be a tuple of capabilities")
+
+
+def test_what_is_unavailable_is_listed_by_capability_with_its_reason():
+    cluster = FakeCluster()
+    cluster.missing = {Partitionable: "no network namespaces here", Pausable: "nobody asks"}
+    assert unavailable([Kill(), Isolate()], cluster.unavailable) == {"Partitionable": "no network namespaces here"}
+    assert unavailable([Kill(), Pause()], {}.get) == {}
+
+
+def test_a_capability_that_the_cluster_never_heard_of_is_lacking():
+    """It says nothing about it, but it has not got the methods either."""
+
+    @runtime_checkable
+    class Skewable(Protocol):
+        def skew(self, node: str, by_s: float) -> None: ...
+
+    @dataclass(frozen=True)
+    class Skew:
+        needs: ClassVar[tuple[type, ...]] = (Skewable,)
+
+        def inject(self, cluster, rng):
+            return Receipt()
+
+        def heal(self, cluster, receipt):
+            return receipt
+
+    assert breaches(Skew) == []
+    assert lacks(Skew(), FakeCluster()) == {"Skewable": "FakeCluster is not Skewable"}
+    assert lacks(Kill(), FakeCluster()) == {}

@@ -1,0 +1,75 @@
+"""The options of `fencepost run` -> one test."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.api import CampaignError
+from harness.options import contract_of, from_options
+
+pytestmark = pytest.mark.usefixtures("stranger")
+HERE = {"workload": "letters", "cluster": "attic", "client": "pigeon"}
+
+
+def test_options_make_the_same_test_as_a_campaign_would():
+    test = from_options(
+        **HERE,
+        workload_options=["writers=2", "sends=[1, 2]", "slow=true"],
+        nemesis=["hammer,count=2,every_s=[1,2],lane=side", "hammer"],
+        kafka="3.9.1",
+        broker_settings=["log.x=1"],
+        topic=["min.insync.replicas=2"],
+        contract=["acks=all"],
+        expect=["torn-letter"],
+        time_s=9,
+    )
+    assert test.workload.options == {"writers": 2, "sends": [1, 2], "slow": True}
+    assert test.cluster.options == {"kafka": "3.9.1", "settings": {"log.x": "1"}}
+    assert [(fault.kind, fault.options, fault.every_s, fault.lane) for fault in test.nemesis] == [
+        ("hammer", {"count": 2}, (1, 2), "side"),
+        ("hammer", {}, (3, 6), "main"),
+    ]
+    assert (test.name, test.topic, test.contract) == ("letters", {"min.insync.replicas": "2"}, {"acks": "all"})
+    assert (test.expect, test.time_s) == (("torn-letter",), 9.0)
+
+
+def test_none_is_no_fault():
+    assert from_options(**HERE, nemesis=["none"]).nemesis == ()
+
+
+def test_the_default_faults_are_a_mix():
+    assert [fault.kind for fault in from_options(**HERE).nemesis] == ["kill", "pause", "isolate", "cut-clients"]
+
+
+def test_mistakes_are_named_after_the_options():
+    with pytest.raises(CampaignError) as caught:
+        from_options(
+            workload="letters",
+            cluster="attic",
+            client="librdkafka",
+            workload_options=["writres=2", "nonsense"],
+            nemesis=["hammer,tagret=leader", "hamer"],
+            cluster_options=["brokers=many"],
+            producer=["socket.timeot.ms=1"],
+            contract=["ackz=all"],
+            time_s=0,
+        )
+    mistakes = caught.value.mistakes
+    for beginning in (
+        "--set nonsense: must be key=value",
+        '--set writres: unknown option "writres"; did you mean "writers"?',
+        '--nemesis #1 tagret: unknown option "tagret"; did you mean "target"?',
+        '--nemesis #2 kind: unknown nemesis "hamer"; did you mean "hammer"?',
+        "--brokers: input should be a valid integer, not 'many'",
+        "--producer socket.timeot.ms: librdkafka says: No such configuration property",
+        '--contract ackz: unknown key "ackz"; did you mean "acks"?',
+        "--time: must be above 0, not 0",
+    ):
+        assert [m for m in mistakes if m.startswith(beginning)], beginning + " is not told among\n" + "\n".join(mistakes)
+    assert len(mistakes) == 8
+
+
+def test_a_contract_for_judging_again_is_checked_too():
+    assert contract_of(["acks=all"]) == {"acks": "all"}
+    with pytest.raises(CampaignError, match='--contract acs: unknown key "acs"; did you mean "acks"'):
+        contract_of(["acs=all"])

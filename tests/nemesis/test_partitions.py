@@ -1,0 +1,199 @@
+"""Partitions: who drops whom, the probes that prove it, and that healing opens everything again."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.api import ClusterError
+from nemesis import partition
+from nemesis.bridge import Bridge
+from nemesis.cut_client import CutClient
+from nemesis.cut_clients import CutClients
+from nemesis.halves import Halves
+from nemesis.isolate import Isolate
+from nemesis.one_way import OneWay
+from nemesis.testing import FakeCluster
+
+EVERY_KIND = [Isolate(), Halves(), Bridge(), OneWay(), CutClients(), CutClient()]
+
+
+def kind(fault):
+    return type(fault).__name__
+
+
+@pytest.mark.parametrize("fault", EVERY_KIND, ids=kind)
+def test_every_partition_shows_open_closed_open_and_counts_what_it_dropped(fault):
+    cluster = FakeCluster()
+    receipt = fault.inject(cluster, Random(3))
+    assert (receipt.effective, receipt.note) == (True, "")
+    assert cluster.closed() == set(receipt.pairs)
+    names = [partition.text(pair) for pair in receipt.pairs]
+    assert receipt.evidence["before"] == dict.fromkeys(names, True)
+    assert receipt.evidence["during"] == dict.fromkeys(names, False)
+    cluster.send(*receipt.pairs[0])
+    healed = fault.heal(cluster, receipt)
+    assert healed.healing["after"] == dict.fromkeys(names, True)
+    assert healed.healing["dropped"] == {**dict.fromkeys(names, 1), names[0]: 2}
+    assert cluster.whole()
+
+
+@pytest.mark.parametrize("fault", EVERY_KIND, ids=kind)
+def test_a_pair_that_still_talks_makes_the_fault_ineffective_and_is_named(fault):
+    leak = fault.inject(FakeCluster(), Random(3)).pairs[0]
+    cluster = FakeCluster()
+    cluster.leaky.add(leak)
+    receipt = fault.inject(cluster, Random(3))
+    assert (receipt.effective, receipt.note) == (False, f"still open: {leak[0]}>{leak[1]}")
+
+
+@pytest.mark.parametrize("fault", EVERY_KIND, ids=kind)
+def test_healing_twice_does_no_harm(fault):
+    cluster = FakeCluster()
+    receipt = fault.inject(cluster, Random(3))
+    fault.heal(cluster, receipt)
+    assert fault.heal(cluster, receipt).note == ""
+    assert cluster.whole()
+
+
+@pytest.mark.parametrize("fault", EVERY_KIND, ids=kind)
+def test_healing_a_receipt_without_pairs_does_nothing(fault):
+    """That is what the host hands over when inject raised."""
+    cluster = FakeCluster()
+    fault.heal(cluster, partition.Receipt())
+    assert cluster.calls == []
+
+
+def test_isolate_cuts_one_broker_from_all_servers_both_ways_but_not_from_clients():
+    cluster = FakeCluster(controllers=1)
+    receipt = Isolate(target="broker:n1").inject(cluster, Random(1))
+    assert receipt.targets == ("n1",)
+    assert set(receipt.pairs) == {("n1", "n2"), ("n2", "n1"), ("n1", "n3"), ("n3", "n1"), ("n1", "k1"), ("k1", "n1")}
+
+
+def test_isolate_all_cuts_every_pair_once():
+    receipt = Isolate(target="all").inject(FakeCluster(), Random(1))
+    assert len(receipt.pairs) == len(set(receipt.pairs)) == 6
+
+
+def test_halves_leave_each_side_whole_and_nothing_between():
+    cluster = FakeCluster(brokers=5)
+    receipt = Halves().inject(cluster, Random(1))
+    some, others = (set(side) for side in receipt.evidence["sides"])
+    assert (len(some), len(others), some | others) == (2, 3, set(cluster.brokers))
+    assert set(receipt.targets) == some
+    assert cluster.closed() == {(a, b) for a in cluster.brokers for b in cluster.brokers if (a in some) != (b in some)}
+
+
+def test_the_bridge_talks_to_both_halves():
+    cluster = FakeCluster(brokers=5)
+    receipt = Bridge(target="broker:n3").inject(cluster, Random(1))
+    assert all("n3" not in pair for pair in receipt.pairs)
+    assert len(receipt.pairs) == 2 * 2 * 2
+
+
+def test_one_way_in_is_deaf_and_out_is_mute():
+    deaf = OneWay(target="broker:n1", direction="in").inject(FakeCluster(), Random(1))
+    assert set(deaf.pairs) == {("n2", "n1"), ("n3", "n1")}
+    mute = OneWay(target="broker:n1", direction="out").inject(FakeCluster(), Random(1))
+    assert set(mute.pairs) == {("n1", "n2"), ("n1", "n3")}
+    drawn = {OneWay().inject(FakeCluster(), Random(seed)).evidence["direction"] for seed in range(20)}
+    assert drawn == {"in", "out"}
+
+
+def test_cut_clients_drops_what_clients_send_and_lets_answers_through():
+    receipt = CutClients(target="broker:n2").inject(FakeCluster(clients=3), Random(1))
+    assert set(receipt.pairs) == {("c0", "n2"), ("c1", "n2"), ("c2", "n2")}
+
+
+def test_cut_clients_knows_the_other_directions():
+    back = CutClients(target="broker:n2", direction="from-broker").inject(FakeCluster(), Random(1))
+    assert set(back.pairs) == {("n2", "c0"), ("n2", "c1")}
+    both = CutClients(target="broker:n2", direction="both").inject(FakeCluster(), Random(1))
+    assert set(both.pairs) == {("n2", "c0"), ("n2", "c1"), ("c0", "n2"), ("c1", "n2")}
+
+
+def test_cut_client_concerns_one_client_and_one_broker():
+    receipt = CutClient(target="leader:t-1", client="c1").inject(FakeCluster(), Random(1))
+    assert (receipt.targets, receipt.pairs) == (("n2", "c1"), (("c1", "n2"),))
+
+
+@pytest.mark.parametrize(
+    ("fault", "cluster", "note"),
+    [
+        (Isolate(target="broker:n9"), FakeCluster(), "no target: there is no broker"),
+        (Isolate(), FakeCluster(brokers=1), "nothing to cut"),
+        (Halves(), FakeCluster(brokers=1), "nothing to cut"),
+        (Bridge(), FakeCluster(brokers=2), "nothing to cut"),
+        (Bridge(target="leader:x-0"), FakeCluster(), "no target"),
+        (OneWay(target="coordinator"), FakeCluster(transactional_ids=()), "no target"),
+        (CutClients(), FakeCluster(clients=0), "no target: no client runs"),
+        (CutClient(client="c9"), FakeCluster(), "no target: there is no client"),
+    ],
+)
+def test_nothing_to_cut_is_a_receipt_and_no_exception(fault, cluster, note):
+    receipt = fault.inject(cluster, Random(1))
+    assert receipt.effective is False
+    assert receipt.note.startswith(note)
+    assert fault.heal(cluster, receipt).note == receipt.note
+    assert cluster.whole()
+
+
+def test_pairs_that_were_closed_already_are_no_effect():
+    cluster = FakeCluster()
+    cluster.drop([("c0", "n1"), ("c1", "n1")])
+    receipt = CutClients(target="broker:n1").inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, "no pair was open before")
+
+
+def test_a_pair_that_does_not_open_again_is_named():
+    cluster = FakeCluster()
+    fault = CutClient(target="broker:n1", client="c0")
+    receipt = fault.inject(cluster, Random(1))
+    cluster.undrop = lambda pairs: None
+    assert fault.heal(cluster, receipt).note == "still closed after healing: c0>n1"
+
+
+def test_nothing_stays_dropped_when_the_second_probe_fails():
+    """No receipt could say what is to be mended, so it is mended at once."""
+    cluster = FakeCluster()
+    probe = cluster.probe
+
+    def fails_once_something_is_dropped(pairs):
+        if cluster.closed():
+            raise ClusterError("no datagram could be sent")
+        return probe(pairs)
+
+    cluster.probe = fails_once_something_is_dropped
+    with pytest.raises(ClusterError, match="no datagram"):
+        Halves().inject(cluster, Random(1))
+    assert cluster.closed() == set()
+
+
+@pytest.mark.parametrize("cls", [OneWay, CutClients, CutClient])
+def test_an_unknown_direction_is_refused_without_a_cluster(cls):
+    with pytest.raises(ValueError, match='direction = "sideways": must be one of'):
+        cls(direction="sideways")
+
+
+@pytest.mark.parametrize("cls", [Isolate, Bridge, OneWay, CutClients, CutClient])
+def test_a_client_is_no_server_to_cut_off(cls):
+    with pytest.raises(ValueError, match="Allowed: random"):
+        cls(target="client")
+
+
+@given(st.integers(min_value=0, max_value=9), st.integers())
+def test_a_split_gives_every_node_one_side(size, seed):
+    nodes = [f"n{number}" for number in range(size)]
+    some, others = partition.split(nodes, Random(seed))
+    assert sorted(some + others) == nodes
+    assert len(others) - len(some) == size % 2
+
+
+@given(st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("abcdef")))
+def test_both_ways_is_symmetric_and_never_with_itself(some, others):
+    pairs = partition.both_ways(sorted(some), sorted(others))
+    assert len(set(pairs)) == len(pairs)
+    assert {(b, a) for a, b in pairs} == set(pairs)
+    assert all(a != b for a, b in pairs)

@@ -1,0 +1,85 @@
+"""Pause: frozen is what the kernel says, and only what this fault froze is thawed."""
+
+from random import Random
+
+import pytest
+
+from nemesis.pause import Pause
+from nemesis.testing import FakeCluster
+
+
+def test_the_kernel_says_frozen_during_and_awake_after():
+    cluster = FakeCluster()
+    fault = Pause(target="controller")
+    receipt = fault.inject(cluster, Random(1))
+    assert (receipt.targets, receipt.effective, receipt.note) == (("n1",), True, "")
+    assert receipt.evidence == {"before": {"n1": "S"}, "during": {"n1": "T"}}
+    healed = fault.heal(cluster, receipt)
+    assert healed.healing == {"after": {"n1": "S"}}
+    assert cluster.whole()
+
+
+def test_a_client_can_be_frozen():
+    """The zombie of KIP-98."""
+    cluster = FakeCluster(clients=5)
+    receipt = Pause(target="client", count=3).inject(cluster, Random(1))
+    assert sum(not cluster.awake(node) for node in cluster.clients) == len(receipt.targets) == 3
+
+
+def test_a_node_that_does_not_freeze_makes_the_fault_ineffective(monkeypatch):
+    monkeypatch.setattr("nemesis.pause.SEEN_WITHIN_S", 0)
+    cluster = FakeCluster()
+    cluster.stubborn.add("n1")
+    receipt = Pause(target="broker:n1").inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, 'n1 did not freeze (state "S")')
+
+
+def test_freezing_the_dead_has_no_effect():
+    cluster = FakeCluster()
+    cluster.kill("n1")
+    receipt = Pause(target="broker:n1").inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, "n1 was dead already")
+
+
+def test_what_another_fault_froze_stays_frozen():
+    cluster = FakeCluster()
+    first, second = Pause(target="broker:n1"), Pause(target="broker:n1")
+    by_first = first.inject(cluster, Random(1))
+    by_second = second.inject(cluster, Random(1))
+    assert (by_second.effective, by_second.note) == (False, "n1 was frozen already")
+    second.heal(cluster, by_second)
+    assert cluster.process_state("n1") == "T"
+    first.heal(cluster, by_first)
+    assert cluster.whole()
+
+
+def test_a_node_killed_while_frozen_does_not_trouble_the_healing():
+    cluster = FakeCluster()
+    fault = Pause(target="broker:n1")
+    receipt = fault.inject(cluster, Random(1))
+    cluster.kill("n1")
+    healed = fault.heal(cluster, receipt)
+    assert (healed.healing, healed.note) == ({"after": {"n1": ""}}, "")
+
+
+def test_healing_twice_thaws_once():
+    cluster = FakeCluster()
+    fault = Pause()
+    receipt = fault.inject(cluster, Random(1))
+    fault.heal(cluster, receipt)
+    fault.heal(cluster, receipt)
+    assert [verb for verb, _ in cluster.calls] == ["pause", "resume"]
+
+
+def test_nobody_to_freeze_is_a_receipt_and_no_exception():
+    cluster = FakeCluster()
+    for node in cluster.brokers:
+        cluster.kill(node)
+    receipt = Pause(target="controller").inject(cluster, Random(1))
+    assert receipt.effective is False
+    assert "no target: nobody answered" in receipt.note
+
+
+def test_options_that_cannot_be_meant_are_refused_without_a_cluster():
+    with pytest.raises(ValueError, match="target"):
+        Pause(target="broker")

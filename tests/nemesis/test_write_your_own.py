@@ -1,0 +1,64 @@
+"""The page "write your own fault" tells the truth: its code is the example's, runs, and is a sound fault."""
+
+import re
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harness.api import ClusterError, FaultChoice, Receipt
+from harness.fault_contract import breaches
+from harness.faults import Nemesis
+from harness.plugins import build, load
+from harness.schedule import draw
+from nemesis.testing import FakeClock, FakeCluster
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "nemesis" / "README.md").read_text()
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def stutter(monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setenv("FENCEPOST_PLUGIN_PATH", "")
+    return load("nemesis", "my_faults:Stutter", [ROOT / "examples"])
+
+
+def test_the_page_shows_the_example_as_it_is():
+    assert BLOCKS[0] == (ROOT / "examples" / "my_faults.py").read_text()
+
+
+def test_the_test_on_the_page_passes(stutter):
+    names = {}
+    exec(compile(BLOCKS[-1], "README.md", "exec"), names)
+    names["test_the_leader_stutters_and_wakes_up"]()
+
+
+def test_the_example_keeps_the_contract(stutter):
+    assert breaches(stutter) == []
+
+
+def test_the_example_thaws_whatever_it_may_have_frozen_when_inject_broke_off(stutter):
+    """The broker is frozen, and then there is an error: no receipt, but nothing stays frozen."""
+    cluster = FakeCluster()
+    cluster.resume = lambda node: (_ for _ in ()).throw(ClusterError("cannot resume"))
+    fault = stutter(target="broker:n1", frozen_s=0, awake_s=0)
+    with pytest.raises(ClusterError):
+        fault.inject(cluster, Random(1))
+    assert not cluster.whole()
+    del cluster.resume
+    fault.heal(cluster, Receipt())
+    assert cluster.whole()
+
+
+def test_the_example_runs_in_a_schedule_by_its_import_path(stutter):
+    choice = FaultChoice(kind="my_faults:Stutter", options={"target": "random", "frozen_s": 0.0, "awake_s": 0.0})
+    cluster, clock, lines = FakeCluster(), FakeClock(), []
+    make = lambda injection: build(stutter, injection.options, "nemesis[0]")  # noqa: E731
+    nemesis = Nemesis(cluster, draw([choice], 600, 7), make, lines.append, clock)
+    clock.play(nemesis.timelines(clock()).values())
+    assert len(lines) > 50
+    assert all(line["effective"] for line in lines)
+    assert cluster.whole()
