@@ -95,14 +95,12 @@ class Check(Generic[Where]):
         return (self.function.__doc__ or "").strip()
 
 
-def partition_check(
-    name: str, **options: Any
-) -> Callable[[Callable[["PartitionLog"], Suspects]], Check["PartitionLog"]]:
+def partition_check(name: str, **options: Any) -> Callable[[Callable[[PartitionLog], Suspects]], Check[PartitionLog]]:
     """Make a function over one partition's log a check. Options are `Check`'s fields."""
     return lambda function: Check(name=name, scope="partition", function=function, **options)
 
 
-def run_check(name: str, **options: Any) -> Callable[[Callable[["World"], Suspects]], Check["World"]]:
+def run_check(name: str, **options: Any) -> Callable[[Callable[[World], Suspects]], Check[World]]:
     """Make a function over the whole run a check. Options are `Check`'s fields."""
     return lambda function: Check(name=name, scope="run", function=function, **options)
 

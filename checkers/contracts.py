@@ -41,8 +41,8 @@ class Clause:
     essential: bool = False
 
 
-_COMPACTED = Clause(INAPPLICABLE, "the topic is compacted: that an older record is gone proves nothing", {"compaction": "!false"})
-_RETAINED = Clause(INAPPLICABLE, "the topic deletes old records (retention): that a record is gone proves nothing", {"retention": "!none"})
+_COMPACTED = Clause(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
+_RETAINED = Clause(INAPPLICABLE, "the topic deletes old records: an absent record proves nothing", {"retention": "!none"})
 _NO_TRANSACTIONS = Clause(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
 _G1 = "read_committed returns only records of committed transactions (KIP-98; Adya's G1)"
 
@@ -59,16 +59,25 @@ CLAUSES: dict[str, tuple[Clause, ...]] = {
         ),
         Clause(
             FORBIDDEN,
-            "acks=all waits for every in-sync replica; with min.insync.replicas=1 that may be the leader alone, but only an in-sync "
-            "replica may lead next, and the page cache survives kills, pauses and partitions (KIP-106, KIP-966)",
+            "acks=all waits for every in-sync replica; with min.insync.replicas=1 that may be the leader alone, but only an "
+            "in-sync replica may lead next, and the page cache survives kills, pauses and partitions (KIP-106, KIP-966)",
             {"min_insync_replicas": "1"},
             essential=True,
         ),
-        Clause(FORBIDDEN, "acks=all: an acknowledged record is on every in-sync replica, and only those may lead (KIP-966)", essential=True),
+        Clause(
+            FORBIDDEN,
+            "acks=all: what is acknowledged is on every in-sync replica, and only those may lead (KIP-966)",
+            essential=True,
+        ),
     ),
     "duplicate": (
-        Clause(FORBIDDEN, "transactional producers are idempotent: a retry is appended once (KIP-98)", {"transactional": "true"}, True),
-        Clause(FORBIDDEN, "idempotent producers: a retry is appended once (KIP-98, KIP-679)", {"idempotence": "true"}, True),
+        Clause(
+            FORBIDDEN,
+            "transactional producers append a retry only once (KIP-98)",
+            {"transactional": "true"},
+            True,
+        ),
+        Clause(FORBIDDEN, "idempotent producers append a retry only once (KIP-98, KIP-679)", {"idempotence": "true"}, True),
         Clause(ALLOWED, "without idempotence a retry may be appended again: at least once is all that is promised"),
     ),
     "aborted-read": (_NO_TRANSACTIONS, Clause(FORBIDDEN, _G1)),
@@ -77,7 +86,7 @@ CLAUSES: dict[str, tuple[Clause, ...]] = {
         _NO_TRANSACTIONS,
         _COMPACTED,
         _RETAINED,
-        Clause(FORBIDDEN, "a transaction's records become visible all together or not at all (KIP-98: atomicity)", essential=True),
+        Clause(FORBIDDEN, "a transaction's records become visible together or not at all (KIP-98: atomicity)", essential=True),
     ),
     "inconsistent-offset": (Clause(FORBIDDEN, "an offset names one record for ever (the replication protocol; KIP-101)"),),
     "phantom": (Clause(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),),
@@ -88,7 +97,7 @@ CLAUSES: dict[str, tuple[Clause, ...]] = {
         Clause(FORBIDDEN, "max.in.flight=1: a send begins after the one before has ended", {"max_in_flight": "1"}),
         Clause(ALLOWED, "without idempotence, retries of several requests in flight may overtake each other"),
     ),
-    "lso-stall": (Clause(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98; hanging transactions: KIP-890)"),),
+    "lso-stall": (Clause(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),),
 }
 STRANGERS = (Clause(FORBIDDEN, "the check was added by a plug-in, and no clause allows what it looks for"),)
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import SparkSession
 
-from checkers.anomaly import COLUMNS, NUMBERS, Broken, Check, Suspects, installed_checks
+from checkers.anomaly import COLUMNS, NUMBERS, Check, Suspects, installed_checks
 from checkers.contracts import clause, full_contract, settings
 from checkers.log import NONE
 from checkers.overview import Overview, read_overview

@@ -35,6 +35,7 @@ TYPES = np.array(["ok", "fail", "info", "info"], dtype=object)
 SHARES = (0.80, 0.16, 0.02, 0.02)
 MS = 1_000_000
 POLL, FINAL_POLL = 50, 500
+TEXTS = ("role", "isolation", "f", "type", "intent", "detail")
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,15 @@ class Mops:
 
 
 def write_lawful(
-    folder: Path, transactions: int = 1000, partitions: int = 4, processes: int = 8, sends: int = 4, seed: int = 0, row_group: int = 65536
+    folder: Path,
+    transactions: int = 1000,
+    partitions: int = 4,
+    processes: int = 8,
+    sends: int = 4,
+    seed: int = 0,
+    row_group: int = 65536,
 ) -> None:
-    """Write `plan.json` and `history.parquet` of a run in which nothing is wrong."""
+    """Write `plan.json` and `history.parquet` of a run in which nothing is wrong (no `errors` and no `strange` columns)."""
     rng = np.random.default_rng(seed)
     txns, log = _run(rng, transactions, partitions, processes, sends)
     batches = [_writers(txns, log), *_readers(log, processes, int(txns["end"].max()), partitions)]
@@ -64,7 +71,9 @@ def write_lawful(
     (folder / "plan.json").write_text(json.dumps({**plan, "contract": CONTRACT, "topics": topics}))
 
 
-def _run(rng: np.random.Generator, count: int, partitions: int, processes: int, sends: int) -> tuple[dict[str, Ints], dict[str, Ints]]:
+def _run(
+    rng: np.random.Generator, count: int, partitions: int, processes: int, sends: int
+) -> tuple[dict[str, Ints], dict[str, Ints]]:
     """Transactions (one per row) and the records of the log, in the order of (partition, offset)."""
     process = np.sort(np.arange(count) % processes)
     first = np.searchsorted(process, process)
@@ -101,7 +110,7 @@ def _visible(log: dict[str, Ints]) -> Any:
 
 def _writers(txns: dict[str, Ints], log: dict[str, Ints]) -> tuple[dict[str, Any], Mops]:
     count = len(txns["fate"])
-    ops = {name: txns[name] for name in ("process", "op", "end")}
+    ops: dict[str, Any] = {name: txns[name] for name in ("process", "op", "end")}
     ops |= {"time": txns["start"], "type": TYPES[txns["fate"]], "f": "txn", "role": "writer", "isolation": "read_committed"}
     aborts = txns["fate"] == ABORT
     ops |= {"decided": np.where(aborts, -1, txns["decided"]), "intent": np.where(aborts, "abort", "commit")}
@@ -141,7 +150,16 @@ def _polls(
 
 def _settle(log: dict[str, Ints], when: int) -> tuple[dict[str, Any], Mops]:
     detail = json.dumps({f"t-{p}": [int(size), int(size)] for p, size in enumerate(log["size"])})
-    ops = {"process": -1, "op": 0, "time": when, "end": when + 1, "f": "settle", "type": "ok", "role": "harness", "detail": detail}
+    ops = {
+        "process": -1,
+        "op": 0,
+        "time": when,
+        "end": when + 1,
+        "f": "settle",
+        "type": "ok",
+        "role": "harness",
+        "detail": detail,
+    }
     return {**ops, "count": 1}, _none()
 
 
@@ -178,13 +196,11 @@ def _history(batches: list[tuple[dict[str, Any], Mops]], partitions: int) -> pa.
         "end": pa.array(column("end", 0, np.int64)[order]),
         "decided": pa.array(decided, mask=decided < 0),
         "mops": _nested([mops for _, mops in batches], counts, rank, partitions),
-        "errors": pa.nulls(total, pa.list_(pa.null())),
-        "strange": pa.nulls(total, pa.list_(pa.null())),
     }
-    columns |= {name: pa.array(column(name)[order], pa.string()) for name in ("role", "isolation", "f", "type", "intent", "detail")}
-    from harness.history import OPS_SCHEMA
-
-    return pa.table({name: columns[name].cast(kind) for name, kind in zip(OPS_SCHEMA.names, OPS_SCHEMA.types, strict=True)})
+    columns |= {
+        name: pa.array(column(name)[order], pa.string()) for name in ("role", "isolation", "f", "type", "intent", "detail")
+    }
+    return pa.table(columns)
 
 
 def _nested(parts: list[Mops], counts: list[int], rank: Ints, partitions: int) -> pa.Array:
@@ -193,11 +209,13 @@ def _nested(parts: list[Mops], counts: list[int], rank: Ints, partitions: int) -
     order = np.argsort(owner, kind="stable")
     kinds = np.concatenate([np.full(len(mops.owner), mops.kind, dtype=np.int8) for mops in parts])[order]
     began = np.concatenate([np.zeros(len(mops.owner), np.int64) if mops.began is None else mops.began for mops in parts])[order]
-    flat = {name: np.concatenate([getattr(mops, name) for mops in parts])[order] for name in ("partition", "v", "offset", "ended")}
-    names = pa.array([f"t-{number}" for number in range(partitions)])
+    flat = {
+        name: np.concatenate([getattr(mops, name) for mops in parts])[order] for name in ("partition", "v", "offset", "ended")
+    }
+    topics = pa.array([f"t-{number}" for number in range(partitions)])
     fields = {
         "kind": pa.array(kinds),
-        "partition": names.take(pa.array(flat["partition"])),
+        "partition": topics.take(pa.array(flat["partition"])),
         "v": pa.array(flat["v"]),
         "offset": pa.array(flat["offset"]),
         "began": pa.array(began, mask=kinds == 1),

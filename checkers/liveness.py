@@ -21,7 +21,7 @@ def _explain_stall(finding: Finding, story: Story) -> str:
     )
 
 
-@run_check("lso-stall", explain=_explain_stall, needs="the history has no `settle` operation, so nobody looked at last stable offsets")
+@run_check("lso-stall", explain=_explain_stall, needs="nobody looked at last stable offsets (no `settle` operation)")
 def lso_stall(world: World) -> Suspects:
     """After healing, and after every transaction timeout has passed, a last stable offset is still below the high watermark.
 

@@ -132,7 +132,7 @@ class PartitionLog:
         return self.seen_by(~self.reads.committed & self._by(self.final.uncommitted))
 
     def _by(self, processes: tuple[int, ...]) -> Bools:
-        return self.reads.final & np.isin(self.reads.process, processes)
+        return np.asarray(self.reads.final & np.isin(self.reads.process, processes), dtype=np.bool_)
 
     def span(self, which: Bools) -> tuple[Ints, Ints]:
         """Lowest and highest offset at which each send was returned by these reads (NONE: by none)."""
@@ -159,7 +159,7 @@ class PartitionLog:
     def covered(self) -> Bools:
         """Sends that a complete read_committed final read had to return if they are committed.
 
-        In a stalled partition only what lies below the offset that the read reached: the rest is hidden, which is another finding.
+        In a stalled partition only what lies below the offset that the read reached: the rest is hidden, another finding.
         """
         everything = np.full(len(self.sends), bool(self.final.committed))
         if self.final.stalled:
@@ -168,5 +168,5 @@ class PartitionLog:
 
     @cached_property
     def promised(self) -> Bools:
-        """Sends that are promises whatever else is known: all of a committed transaction, acknowledged ones outside transactions."""
-        return np.where(self.sends.txn, self.sends.status == COMMITTED, self.acked)
+        """Sends that are promises in any case: all of a committed transaction, acknowledged ones outside transactions."""
+        return np.asarray(np.where(self.sends.txn, self.sends.status == COMMITTED, self.acked), dtype=np.bool_)

@@ -66,8 +66,9 @@ def read_overview(path: Path) -> Overview:
     sends = _is(f, "send")
     writer = (txn | sends) & ~_flags(table["final"])
     finals, settled = _details(table)
+    numbers: dict[str, Any] = {name: _ints(table[name]) for name in ("index", "process", "slot", "op", "time", "end", "decided")}
     return Overview(
-        **{name: _ints(table[name]) for name in ("index", "process", "slot", "op", "time", "end", "decided")},
+        **numbers,
         status=status,
         kind=np.select([ok, failed], ["ok", "fail"], "info"),
         txn=txn,
@@ -85,11 +86,11 @@ def _is_sorted(column: pa.ChunkedArray) -> bool:
 
 
 def _ints(column: pa.ChunkedArray) -> Ints:
-    return pc.fill_null(pc.cast(column, pa.int64()), NONE).to_numpy().astype(np.int64, copy=False)
+    return np.asarray(pc.fill_null(pc.cast(column, pa.int64()), NONE).to_numpy(), dtype=np.int64)
 
 
 def _flags(column: pa.ChunkedArray) -> Bools:
-    return pc.fill_null(column, False).to_numpy().astype(np.bool_)
+    return np.asarray(pc.fill_null(column, False).to_numpy(), dtype=np.bool_)
 
 
 def _is(column: pa.ChunkedArray, word: str) -> Bools:
@@ -99,7 +100,7 @@ def _is(column: pa.ChunkedArray, word: str) -> Bools:
     texts = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     texts = texts.chunk(0) if isinstance(texts, pa.ChunkedArray) else texts
     code = {text: number for number, text in enumerate(texts.dictionary.to_pylist())}.get(word, -2)
-    return pc.fill_null(texts.indices, -1).to_numpy(zero_copy_only=False) == code
+    return np.asarray(pc.fill_null(texts.indices, -1).to_numpy(zero_copy_only=False) == code)
 
 
 def _details(table: pa.Table) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

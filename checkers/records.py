@@ -62,7 +62,7 @@ def lost_write(log: PartitionLog) -> Suspects:
     of an undecided transaction of which a read_committed reader got some record. The final read is the completed read_committed
     one, else the completed read_uncommitted one (which sees more). Without either, only what lies below an offset that was
     later read at the same isolation level, and was read by nobody at all, is lost: the tail may simply be unpolled.
-    In a partition whose last stable offset is stuck, a record above it is hidden; it is lost only if read_uncommitted misses it too.
+    In a partition whose last stable offset is stuck, a record above it is hidden: lost only if read_uncommitted misses it too.
 
     compared: promised records that had to be returned. One cause: neighbours in the version order with no survivor between.
     """
@@ -98,7 +98,7 @@ def _highest(offsets: Ints) -> int:
 
 
 def _runs(log: PartitionLog, lost: Bools, survivors: Bools) -> Ints:
-    """Lost sends with no survivor between them in the version order share a number; without a known place, each operation has its own."""
+    """Lost sends with no survivor between them in the version order share a number; those of unknown place go by operation."""
     known = np.sort(log.place[survivors & (log.place != NONE)])
     return np.where(log.place == NONE, -2 - log.sends.op, np.searchsorted(known, log.place))
 
@@ -215,7 +215,9 @@ def phantom(log: PartitionLog) -> Suspects:
 
 def _explain_wrong(finding: Finding, story: Story) -> str:
     row = finding.rows[0]
-    return f"{story.writer(row.v)} was sent to {story.destination(row.v)}, but {story.name(row.op)} read it at {row.partition}@{row.offset}."
+    reader = story.name(row.op, capital=False)
+    sent = f"{story.writer(row.v).capitalize()} was sent to {story.destination(row.v)}"
+    return f"{sent}, but {reader} read it at {row.partition}@{row.offset}."
 
 
 @partition_check(
@@ -243,7 +245,9 @@ def _explain_inversion(finding: Finding, story: Story) -> str:
     )
 
 
-@partition_check("order-inversion", explain=_explain_inversion, needs="no process sent two records whose places are known to one partition")
+@partition_check(
+    "order-inversion", explain=_explain_inversion, needs="no process sent two records of known place to one partition"
+)
 def order_inversion(log: PartitionLog) -> Suspects:
     """Two sends of one process to one partition that are stored the other way round.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,9 +84,9 @@ def group(check: Check[Any], rows: pd.DataFrame) -> list[Finding]:
     numbers = rows.groupby(keys, sort=False).ngroup().to_numpy()
     order = np.argsort(numbers, kind="stable")
     columns = [rows[name].to_numpy()[order].tolist() for name in ("partition", "op", "v", "offset", "time", "role")]
-    bounds = np.flatnonzero(np.diff(numbers[order], prepend=-1)).tolist() + [len(order)]
+    bounds = [*np.flatnonzero(np.diff(numbers[order], prepend=-1)).tolist(), len(order)]
     made = [Row(*values) for values in zip(*columns, strict=True)]
-    return [Finding(check.name, made[start:stop]) for start, stop in zip(bounds, bounds[1:], strict=False)]
+    return [Finding(check.name, made[start:stop]) for start, stop in itertools.pairwise(bounds)]
 
 
 class Story:

@@ -54,17 +54,18 @@ def _explain_dirty(finding: Finding, story: Story) -> str:
     where = f"{reader.partition}@{reader.offset}{story.and_more(finding.records('read'))}"
     if writer.op == reader.op:
         return f"{story.name(writer.op)} polled its own record at {where} before it was decided."
+    f"{story.name(reader.op)} read {where} of {story.name(writer.op, capital=False)}"
     if story.decided(writer.op) == NONE:
-        return f"{story.name(reader.op)} read {where} of {story.name(writer.op, capital=False)}, for which commit was never called."
+        return (
+            f"{story.name(reader.op)} read {where} of {story.name(writer.op, capital=False)}, for which commit was never called."
+        )
     early = (story.decided(writer.op) - reader.time) / 1e6
-    return (
-        f"{story.name(reader.op)} read {where} of {story.name(writer.op, capital=False)} {early:.1f} ms before its commit was called."
-    )
+    return f"{got} {early:.1f} ms before its commit was called."
 
 
 @partition_check("dirty-read", across=True, explain=_explain_dirty, needs="no record of a transaction was read at read_committed")
 def dirty_read(log: PartitionLog) -> Suspects:
-    """A record returned to a reader judged by read_committed before its transaction was decided, or to the very one that wrote it.
+    """A record returned to a reader judged by read_committed before its transaction was decided, or to the one that wrote it.
 
     Decided is when commit was first called. A completed transaction of unknown outcome for which commit was never called is not
     decided at all; of one without completion (its worker was killed) the time is unknown and proves nothing. Records of
@@ -102,19 +103,16 @@ def _resolve_torn(rows: pd.DataFrame, world: World) -> pd.DataFrame:
     of them, and one that reports nothing seen of a failed transaction returned none. So the sends of the suspicious operations
     (read again from the history, these few only) fill in what was left out.
     """
-    rows = rows[(rows["role"] == "read") | ~rows["v"].isin(world.misplaced)]
-    if rows.empty:
-        return rows
     reported = rows.drop_duplicates("v").set_index("v")["role"]
     sends = world.sends_of(rows["op"].unique())
-    status = world.status(sends["op"].to_numpy())
     sends = sends[world.covered(sends["partition"], sends["offset"].to_numpy()) | sends["v"].isin(reported.index)]
     status = pd.Series(world.status(sends["op"].to_numpy()), index=sends.index)
     silent = status.map({COMMITTED: "read", ABORTED: "missing", INFO: ""})
     role = sends["v"].map(reported).fillna(silent)
     stored = (sends["ended"] != NONE) | (status == COMMITTED) | ~world.finished(sends["op"].to_numpy())
+    missed = stored & ~sends["v"].isin(world.misplaced)
     whole = sends.assign(role=role, cause=sends["op"], time=sends["ended"].where(sends["ended"] != NONE, sends["began"]))
-    whole = whole[(role == "read") | ((role == "missing") & stored)]
+    whole = whole[(role == "read") | ((role == "missing") & missed)]
     sides = whole.groupby("op")["role"].nunique()
     torn = sides.index[sides > 1]
     return whole[whole["op"].isin(torn)]

@@ -81,7 +81,7 @@ class World:
         mops = mops.append_column("op", owners).filter(pc.equal(mops["kind"], 0))
         columns = {"op": mops["op"], "partition": mops["partition"]}
         columns |= {name: pc.fill_null(mops[name], NONE) for name in ("v", "offset", "began", "ended")}
-        return pa.table(columns).to_pandas()  # type: ignore[no-any-return]
+        return pa.table(columns).to_pandas()
 
     def covered(self, partitions: pd.Series, offsets: Ints) -> Bools:
         """Whether a complete read_committed final read had to return what lies there (`PartitionLog.covered`)."""

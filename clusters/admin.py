@@ -72,6 +72,12 @@ class KafkaAdmin:
         asked = {TopicPartition(topic, int(number)): spec for topic, _, number in (p.rpartition("-") for p in partitions)}
         if not asked:
             return {}
+        try:
+            self._client.list_topics(
+                timeout=_REQUEST_S
+            )  # list_offsets asks the leaders it knows, and never forgets one by itself
+        except KafkaException:
+            return {}  # nobody answered
         futures = self._client.list_offsets(asked, isolation_level=isolation, request_timeout=_REQUEST_S)
         offsets = {}
         for where, future in futures.items():

@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from harness.api import Exit, HarnessError, Interrupted, Test, Verdict
+from harness.api import CampaignError, Exit, HarnessError, Interrupted, Test, Verdict
 from harness.campaign import Planned
 
 Event = dict[str, Any]
@@ -99,19 +100,21 @@ class Conductor:
         return results
 
     def _run(self, planned: Planned) -> Result:
-        began, run_dir = self._clock(), None
+        began, run_dir, verdict, error = self._clock(), None, {}, ""
         try:
             run_dir = self._engine.prepare(planned.test, seed=planned.seed, command=planned.command)
             self._perform(run_dir)
             self.start_spark()
             verdict = self._engine.judge(run_dir)
-        except HarnessError as error:
-            self._wait_if_leaving()
-            return Result(
-                planned=planned, run_dir=run_dir, error=f"{type(error).__name__}: {error}", took_s=self._clock() - began
-            )
+        except CampaignError:
+            raise
+        except HarnessError as broken:
+            error = f"{type(broken).__name__}: {broken}"
+        except Exception as bug:  # noqa: BLE001 - a bug of ours in one run must not cost the other runs of a night
+            error = f"{type(bug).__name__}: {bug}"
+            self._say({"event": "note", "text": traceback.format_exc()})
         self._wait_if_leaving()
-        return Result(planned=planned, run_dir=run_dir, verdict=verdict, took_s=self._clock() - began)
+        return Result(planned=planned, run_dir=run_dir, verdict=verdict, error=error, took_s=self._clock() - began)
 
     def _perform(self, run_dir: Path) -> None:
         try:

@@ -32,6 +32,7 @@ STOP_MARGIN_S = 10.0
 REPLICAS_S = 60.0  # for every replica to be in sync again
 ABORT_MARGIN_S = 10.0  # beyond the transaction timeout: the coordinator looks for expired transactions once a second
 FINAL_READ_S = 120.0
+UNKNOWN_END = 2**62  # of a partition that would not say: no reader can reach it, so its final read is never called complete
 TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
 
 
@@ -113,7 +114,7 @@ class Performance:
         self._replicas_in_sync()
         stable, high = self._settled(writer)
         self._emit("phase", phase="final-read", text=f"reading {len(self._partitions)} partitions back")
-        starts = self._cluster.admin().log_start_offsets(self._partitions)
+        starts = {**dict.fromkeys(self._partitions, -1), **self._cluster.admin().log_start_offsets(self._partitions)}
         common = {"partitions": self._partitions, "starts": starts, "bound_s": FINAL_READ_S}
         committed, uncommitted = self._slots - 2, self._slots - 1
         orders = {str(committed): {**common, "ends": stable}, str(uncommitted): {**common, "ends": high}}
@@ -150,7 +151,8 @@ class Performance:
         writer.complete(Outcome.OK if equal else Outcome.INFO, -1, 0, "settle", value, errors=[])
         if not equal:
             self._emit("note", text=f"last stable offset below the high watermark after {bound:.0f} s: {offsets}")
-        return stable, high
+        unknown = dict.fromkeys(self._partitions, UNKNOWN_END)
+        return {**unknown, **stable}, {**unknown, **high}
 
     def _transaction_timeout_s(self) -> float:
         return float(self._producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000

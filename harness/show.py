@@ -54,7 +54,9 @@ class Progress:
         rate = (self.ok + self.fail + self.info) / self.elapsed_s if self.elapsed_s > 0 else 0.0
         counts = f"ok {self.ok}  fail {self.fail}  info {self.info}  {rate:.1f}/s"
         faults = f"  faults: {', '.join(self.faults)}" if self.faults else ""
-        return f"{self.elapsed_s:.0f} of {self.time_s:.0f} s  {counts}{faults}"
+        over = self.elapsed_s > self.time_s
+        time = f"{self.elapsed_s:.0f} s, planned {self.time_s:.0f}" if over else f"{self.elapsed_s:.0f} of {self.time_s:.0f} s"
+        return f"{time}  {counts}{faults}"
 
 
 class PlainDisplay:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -16,7 +15,6 @@ from harness.api import CampaignError, Test
 from harness.plugins import unknown
 
 RESULTS_VARIABLE = "FENCEPOST_RESULTS"
-_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # none that is easily mistaken for another
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +33,6 @@ class Run:
 def results_root(given: Path | None = None) -> Path:
     """Where runs land: what was given, else FENCEPOST_RESULTS, else `results` in the current directory."""
     return given or Path(os.environ.get(RESULTS_VARIABLE) or "results")
-
-
-def new_run_id() -> str:
-    """Six letters and digits, drawn anew for each run (never from the seed: a repeated run is another run)."""
-    return "".join(secrets.choice(_LETTERS) for _ in range(6))
 
 
 def new_run_dir(root: Path, campaign_or_test: str | Test, run_id: str, now: datetime | None = None) -> Path:

@@ -22,6 +22,10 @@ TEST_KEYS = (
     "cluster", "workload", "client", "topic", "contract", "nemesis",
 )  # fmt: skip
 CONTRACT_KEYS = tuple(contract.derive((), {}, {}, {}))
+METHODS = {
+    "cluster": ("sandbox", "missing", "describe", "up"),
+    "workload": ("topics", "roles", "producer_settings", "operations", "perform"),
+}
 _SCHEDULE_KEYS = ("every_s", "lasts_s", "lane")
 _OURS = {"bootstrap.servers", "metadata.broker.list", "transactional.id"}
 
@@ -46,18 +50,19 @@ class _Reader:
     def __init__(self, table: Mapping[str, Any], locate: Locate, search: Sequence[Path]) -> None:
         self.table, self.locate, self.search = table, locate, search
         self.mistakes: list[str] = []
+        self.made: dict[str, Any] = {}  # plug-ins made from their options; None when those are wrong
 
     def test(self, campaign: str) -> Test:
         self.known_keys((), self.table, TEST_KEYS)
         producer, consumer = self.settings(("client", "producer")), self.settings(("client", "consumer"))
-        client = self.client()
+        client, workload = self.client(), self.choice("workload", "transactions")
         if client == "librdkafka":
             self.client_settings(("client", "producer"), producer)
             self.client_settings(("client", "consumer"), consumer)
         return Test(
             name=self.name(),
             cluster=self.choice("cluster", "auto"),
-            workload=self.choice("workload", "transactions"),
+            workload=workload,
             nemesis=self.nemesis(),
             client=client,
             producer=producer,
@@ -128,21 +133,25 @@ class _Reader:
     def choice(self, group: str, default: str) -> Choice:
         options = self.subtable([group])
         kind: str = self.value((group, "kind"), options.pop("kind", default), str, default)
-        self.build(group, kind, options, (group,))
+        self.made[group] = self.build(group, kind, options, (group,))
         return Choice(kind=kind, options=options)
 
-    def build(self, group: str, kind: str, options: Mapping[str, Any], keys: Keys) -> None:
-        """Load a plug-in and make it once, only to find the mistakes."""
+    def build(self, group: str, kind: str, options: Mapping[str, Any], keys: Keys) -> Any:
+        """Load a plug-in and make it once, to find the mistakes; None when there are any."""
         try:
             cls = plugins.load(group, kind, self.search)
         except CampaignError as error:
             for mistake in error.mistakes:
                 self.wrong((*keys, "kind"), mistake)
-            return
-        broken = breaches(cls) if group == "nemesis" else []
-        wrong = [("kind", text) for text in broken] or plugins.attempt(cls, options)[1]
+            return None
+        if broken := breaches(cls) if group == "nemesis" else _lacking(group, cls):
+            for text in broken:
+                self.wrong((*keys, "kind"), text)
+            return None
+        made, wrong = plugins.attempt(cls, options)
         for key, text in wrong:
             self.wrong((*keys, key) if key else keys, text)
+        return made
 
     def client(self) -> str:
         table = self.subtable(["client"])
@@ -166,8 +175,17 @@ class _Reader:
         for key in sorted(_OURS & settings.keys()):
             self.wrong((*keys, key), "is set by fencepost itself")
         usable = {key: as_text(value) for key, value in settings.items() if key not in _OURS}
-        for key, text in refused_settings(keys[-1], usable):
+        beneath = self.producer_settings() if keys[-1] == "producer" else {}
+        for key, text in refused_settings(keys[-1], usable, beneath):
             self.wrong((*keys, key) if key else keys, text)
+
+    def producer_settings(self) -> dict[str, Any]:
+        """What the workload sets beneath the test's own settings; nothing when the workload is wrong itself."""
+        workload = self.made.get("workload")
+        if workload is None:
+            return {}
+        transactional = any(role.transactional for role in workload.roles())
+        return {**workload.producer_settings(), **({"transactional.id": "fencepost-check"} if transactional else {})}
 
     def contract(self) -> dict[str, str]:
         found = self.settings(("contract",))
@@ -206,26 +224,34 @@ class _Reader:
         return low, high
 
 
-def refused_settings(kind: str, settings: Mapping[str, str]) -> list[tuple[str, str]]:
+def refused_settings(kind: str, settings: Mapping[str, str], beneath: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What librdkafka itself refuses among a `producer`'s or `consumer`'s settings: pairs of a key and its own words.
 
-    A client is made from each setting alone, then (producers) from all of them, without brokers: nothing is contacted. A
-    setting that cannot stand beside librdkafka's defaults is let pass, for the workload may set what it needs beside it.
+    A client is made from each setting alone, to judge its name and value; then (producers) from all of them laid over those
+    `beneath`, to find what cannot stand together. No broker is named, so nothing is contacted.
     """
-    import confluent_kafka
-
-    def refusal(given: Mapping[str, str]) -> str:
-        try:
-            if kind == "producer":
-                confluent_kafka.Producer({**given, "log_level": 0})
-            else:
-                confluent_kafka.Consumer({"group.id": "fencepost-check", **given, "log_level": 0}).close()
-        except confluent_kafka.KafkaException as error:
-            return str(error.args[0].str()).strip()
-        return ""
-
-    alone = {key: refusal({key: value}) for key, value in settings.items()}
+    alone = {key: _refusal(kind, {key: value}) for key, value in settings.items()}
     wrong = [(key, f"librdkafka says: {text}") for key, text in alone.items() if text and "Failed to create" not in text]
-    if kind == "producer" and not any(alone.values()) and (together := refusal(settings)):
+    if kind == "producer" and settings and not wrong and (together := _refusal(kind, {**beneath, **settings})):
         wrong.append(("", f"librdkafka says: {together}"))
     return wrong
+
+
+def _refusal(kind: str, settings: Mapping[str, Any]) -> str:
+    """Why librdkafka makes no client of these settings; empty when it does."""
+    import confluent_kafka
+
+    try:
+        if kind == "producer":
+            confluent_kafka.Producer({**settings, "log_level": 0})
+        else:
+            confluent_kafka.Consumer({"group.id": "fencepost-check", **settings, "log_level": 0}).close()
+    except confluent_kafka.KafkaException as error:
+        return str(error.args[0].str()).strip()
+    return ""
+
+
+def _lacking(group: str, cls: Any) -> list[str]:
+    """Methods of the group's Protocol (harness/api.py) that a class lacks."""
+    lost = [name for name in METHODS.get(group, ()) if not callable(getattr(cls, name, None))]
+    return [f"{getattr(cls, '__name__', cls)} is no {group}: it lacks {', '.join(lost)} (see harness/api.py)"] if lost else []

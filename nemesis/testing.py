@@ -42,7 +42,7 @@ class FakeClock:
 
 
 class FakeCluster:
-    """A cluster in memory: Cluster, Killable, Pausable, Partitionable, Roles and Admin.
+    """A cluster in memory: Cluster, Killable, Pausable, Partitionable, Roles and Admin; strict where a real one may be lenient.
 
     brokers, controllers, clients: how many; `n1`..., `k1`... (none: the brokers control), `c0`...
     topics: partitions of the workload; the leader of one is the first broker, counted from its number, that is awake.

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
@@ -37,6 +38,7 @@ class LocalCluster:
         self._options, self._run_dir, self._distribution = options, run_dir, distribution
         self._network = Network() if os.environ.get(NETWORK) == "namespaces" and not options.loopback else None
         self._processes = Processes()
+        self._starting = threading.Lock()
         self._data = run_dir / "data"
         listen = plan.private if self._network else plan.loopback
         self._planned = {node.name: node for node in plan.nodes(options.brokers, options.controllers, listen)}
@@ -136,9 +138,7 @@ class LocalCluster:
             time.sleep(0.05)
 
     def _tail(self, node: str) -> str:
-        lines = (self._run_dir / "logs" / node / "server.log").read_text(errors="replace").splitlines()
-        errors = [line for line in lines if "[ERROR]" in line or "Exception" in line]
-        return " | ".join((errors or lines)[-4:])
+        return jvm.telling_lines((self._run_dir / "logs" / node / "server.log").read_text(errors="replace"))
 
     # ---- what there is
 
@@ -189,12 +189,16 @@ class LocalCluster:
         return process
 
     def start(self, node: str) -> None:
-        if node not in self._planned or (node in self._processes.names() and self.pid(node) is not None):
+        if node not in self._planned:
             return
+        with self._starting:
+            if node not in self._processes.names() or self.pid(node) is None:
+                self._processes.put(node, self._launch(node))
+
+    def _launch(self, node: str) -> subprocess.Popen[bytes]:
         argv = jvm.command(self._distribution, "kafka.Kafka", [str(self._config(node))], self._options.heap_mb)
         with (self._run_dir / "logs" / node / "server.log").open("ab") as log, self._at(node):
-            process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-        self._processes.put(node, process)
+            return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 
     def _at(self, node: str) -> Any:
         return self._network.inside(node) if self._network else nullcontext()

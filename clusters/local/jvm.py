@@ -72,3 +72,10 @@ def command(distribution: Distribution, main: str, arguments: Iterable[str], hea
         main,
         *arguments,
     ]
+
+
+def telling_lines(output: str) -> str:
+    """What a person needs from a Java program that died: its last errors and exceptions, else its last lines."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "[ERROR]" in line or "Exception" in line or line.startswith(("Error", "Caused by"))]
+    return " | ".join((errors or lines)[-4:])

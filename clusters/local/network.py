@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TypeVar
 
 from pyroute2 import IPRoute
@@ -20,7 +20,7 @@ from pyroute2.nftables.expressions import genex, ipv4addr, verdict
 from pyroute2.nftables.main import NFTables
 
 from clusters.local.plan import HUB
-from harness.api import Pair
+from harness.api import ClusterError, Pair
 
 _PREFIX = 16
 _BRIDGE, _INTERFACE = "fencepost", "eth0"
@@ -28,6 +28,7 @@ _TABLE, _CHAIN = "fencepost", "in"
 _CLONE_NEWNET = 0x40000000
 _NFPROTO_IPV4, _ACCEPT, _DROP = 2, 1, 0
 _PROBE_S = 0.25
+_LINK_S = 10.0
 
 T = TypeVar("T")
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -69,29 +70,47 @@ class Network:
         return node in self._namespaces
 
     def close(self) -> None:
-        """Let go of every namespace; the kernel removes those that no process uses."""
-        with self._lock:
-            for descriptor in self._namespaces.values():
-                os.close(descriptor)
+        """Remove the bridge and every node; a namespace goes when no process is left in it."""
+        with self._lock, IPRoute() as links:
+            for node, namespace in self._namespaces.items():
+                links.link("del", index=links.link_lookup(ifname=_port(node))[0])
+                os.close(namespace)
+            links.link("del", index=self._bridge)
             self._namespaces.clear()
+            self._rules.clear()
 
     def add(self, node: str, address: str) -> None:
-        """Give `node` a namespace with `address`, joined to the bridge, dropping nothing."""
+        """Give `node` a namespace with `address`, joined to the bridge and reachable, dropping nothing. Raises ClusterError."""
         with self._lock:
             with _home():
                 _checked(_libc.unshare(_CLONE_NEWNET), "make a network namespace")
                 namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
             with IPRoute() as links:
-                port = f"v{node}"
+                port = _port(node)
                 links.link("add", ifname=port, kind="veth", peer={"ifname": _INTERFACE, "net_ns_fd": namespace})
                 links.link("set", index=links.link_lookup(ifname=port)[0], master=self._bridge, state="up")
             self._namespaces[node], self._addresses[node] = namespace, address
             with self.inside(node):
                 _configure(address)
+            self._await(node)
+
+    def _await(self, node: str) -> None:
+        """Wait until a datagram from the hub arrives: the kernel raises a new link a little later than it says."""
+        deadline = time.monotonic() + _LINK_S
+        with self._socket(node) as receiver, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            receiver.settimeout(0.02)
+            while time.monotonic() < deadline:
+                sender.sendto(b"fencepost", receiver.getsockname())
+                with suppress(TimeoutError):
+                    receiver.recv(64)
+                    return
+        raise ClusterError(f"no datagram reached {node} ({self._addresses[node]}) from {HUB} within {_LINK_S:.0f} s")
 
     @contextmanager
     def inside(self, node: str) -> Iterator[None]:
         """This thread (and what it starts) is in `node`'s namespace for the length of the block."""
+        if node not in self._namespaces:
+            raise ClusterError(f"no node {node} in the network; there are {', '.join(self._namespaces)}")
         with _home():
             _checked(_libc.setns(self._namespaces[node], _CLONE_NEWNET), f"enter the network namespace of {node}")
             yield
@@ -148,6 +167,8 @@ class Network:
             return made
 
     def _add_rule(self, source: str, destination: str) -> int:
+        if source not in self._addresses:
+            raise ClusterError(f"no node {source} in the network; there are {', '.join(self._addresses)}")
         matches = (ipv4addr(src=self._addresses[source]), [genex("counter", {"bytes": 0, "packets": 0})], verdict(_DROP))
         with self.inside(destination), NFTables(nfgen_family=_NFPROTO_IPV4) as tables:
             before = {rule.get_attr("NFTA_RULE_HANDLE") for rule in _rules(tables)}
@@ -159,6 +180,11 @@ class Network:
         """Packets counted by each rule (by handle) in `node`'s namespace."""
         with self.inside(node), NFTables(nfgen_family=_NFPROTO_IPV4) as tables:
             return {int(rule.get_attr("NFTA_RULE_HANDLE")): _packets(rule) for rule in _rules(tables)}
+
+
+def _port(node: str) -> str:
+    """The bridge's end of a node's cable."""
+    return f"v{node}"
 
 
 def _configure(address: str) -> None:
@@ -188,7 +214,9 @@ def _collect(wanted: list[Pair], receivers: dict[str, socket.socket], senders: d
     """Read every receiver until all pairs are seen or the time is over."""
     arrived: set[Pair] = set()
     deadline = time.monotonic() + _PROBE_S
-    while len(arrived) < len(wanted) and time.monotonic() < deadline:
+    over = False
+    while len(arrived) < len(wanted) and not over:
+        over = time.monotonic() > deadline  # noticed before the last look, however long we were kept from it
         for destination, receiver in receivers.items():
             receiver.setblocking(False)
             while True:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clusters.kafka import Distribution
-from clusters.local.jvm import Node, command
+from clusters.local.jvm import Node, command, telling_lines
 from harness.api import ClusterError
 
 _FORMAT_S = 60.0
@@ -41,7 +41,7 @@ def format_all(distribution: Distribution, nodes: Sequence[Node], configs: Mappi
     except subprocess.TimeoutExpired as e:
         raise ClusterError(f"Kafka {distribution.version} was still formatting its storage after {_FORMAT_S:.0f} s") from e
     if done.returncode != 0:
-        said = " ".join((done.stdout + done.stderr).strip().splitlines()[-5:])
+        said = telling_lines(done.stdout + done.stderr)
         raise ClusterError(f"Kafka {distribution.version} could not format its storage with {configs[first.name]}: {said}")
     for node in nodes[1:]:
         shutil.copytree(data / first.name, data / node.name)

@@ -80,7 +80,7 @@ class Run:
         if self.ops is not None and len(self.ops):
             return int(self.ops.time.min())
         known = [f["injected_ns"] for f in self.faults or () if f.get("injected_ns")]
-        known += [f["time"] for f in self.verdict.get("findings", ()) if f.get("time")]
+        known += [f["time"] for f in self.verdict.get("findings", ()) if (f.get("time") or 0) > 0]
         return min(known, default=0)
 
     @property

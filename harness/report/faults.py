@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,12 +36,16 @@ def name(fault: Doc) -> str:
 
 
 def where(fault: Doc) -> str:
-    """The nodes a fault hit; for a partition, who cannot hear whom when there are few pairs."""
-    targets = ", ".join(fault.get("targets") or ())
-    pairs = [pair.replace(">", " → ") for pair in fault.get("pairs") or ()]
-    if targets or not pairs:
-        return targets
-    return ", ".join(pairs[:3]) + (f" and {len(pairs) - 3} more" if len(pairs) > 3 else "")
+    """The nodes a fault hit; for a cut that names none, who is not heard by whom."""
+    pairs = [pair.partition(">") for pair in fault.get("pairs") or ()]
+    if fault.get("targets") or not pairs:
+        return ", ".join(fault.get("targets") or ())
+    return f"{_nodes(source for source, _, _ in pairs)} → {_nodes(destination for _, _, destination in pairs)}"
+
+
+def _nodes(names: Iterable[str]) -> str:
+    different = list(dict.fromkeys(names))
+    return ", ".join(different) if len(different) <= 3 else f"{len(different)} nodes"
 
 
 def rows(run: Run) -> tuple[FaultRow, ...]:

@@ -141,7 +141,7 @@ def _group(run: Run, history: Mapping[int, Doc], anomaly: str, forbidden: bool, 
 
 
 def _finding(run: Run, history: Mapping[int, Doc], finding: Doc) -> Finding:
-    indexes, records = list(finding.get("operations", ())), list(finding.get("records", ()))
+    indexes, records = [i for i in finding.get("operations", ()) if i >= 0], list(finding.get("records", ()))
     marks = {(r.get("partition"), r.get("v")): r.get("role", "") for r in records}
     near = set(finding.get("faults", ()))
     shown = indexes[:_OPERATIONS]

@@ -71,7 +71,7 @@ def _words(word: str, met: bool, wanted: list[str], properties: list[Doc]) -> tu
         return "shown", "Invalid, as this test expects", f"This test expects {asked}: a live bug is shown. That is a success."
     if word == Verdict.INVALID.value:
         broken = f"{plural(len(violated), 'promise was', 'promises were')} broken" if violated else "a promise was broken"
-        return "bad", f"Invalid: {broken}", f"This test expects {asked}. That is not what was found."
+        return "bad", f"Invalid: {broken}", f"This test expects {asked}; {_besides(wanted, violated)}."
     if word == Verdict.VALID.value and met:
         return "good", "Valid: every promise that was tested held", "As this test expects."
     if word == Verdict.VALID.value:
@@ -80,6 +80,18 @@ def _words(word: str, met: bool, wanted: list[str], properties: list[Doc]) -> tu
     if expects_bug and not met:
         expected = f"This test expects {asked}: it was not shown, and not excluded."
     return "unsure", "Unknown: the run does not allow a verdict", expected
+
+
+def _besides(wanted: list[str], violated: list[str]) -> str:
+    """How what was found differs from what was expected."""
+    absent = [name for name in wanted if name not in violated]
+    if wanted == [Verdict.VALID.value] or not wanted:
+        return "it was not"
+    return (
+        f"not found: {', '.join(absent)}"
+        if absent
+        else f"found besides: {', '.join(name for name in violated if name not in wanted)}"
+    )
 
 
 def _first(run: Run) -> tuple[tuple[int, str, str], ...]:
@@ -107,7 +119,8 @@ def tiles(run: Run) -> tuple[Tile, ...]:
     made.append(Tile(label="faults", value=tell("faults"), note=_effect(run)))
     progress = run.verdict.get("progress") or {}
     if progress.get("longest_gap_s"):
-        back = f"recovered in {progress.get('recovery_s', 0):.1f} s"
+        recovery = progress.get("recovery_s")
+        back = "without a success" if recovery is None else f"recovered in {recovery:.1f} s"
         made.append(Tile(label="longest stall", value=f"{progress['longest_gap_s']:.1f} s", note=back))
     return tuple(made)
 
@@ -172,7 +185,14 @@ def untested(run: Run) -> tuple[Untested, ...]:
     permitted = [p.get("name", "?") for p in run.verdict.get("allowed", ())]
     if permitted:
         made.append(Untested(what=", ".join(permitted), why="the settings permit it, so it cannot make a run invalid"))
-    return tuple(made + [Untested(what="Note on the settings", why=plain(note)) for note in run.plan.get("notes", ())])
+    overridden = run.plan.get("overridden", {}).items()
+    return tuple(
+        made
+        + [
+            Untested(what=f"Contract: {key} = {plain(value)}", why="set by the test itself, whatever the settings say")
+            for key, value in overridden
+        ]
+    )
 
 
 def _unanswered(run: Run) -> list[Untested]:

@@ -67,7 +67,7 @@ def plural(count: int, one: str, many: str = "") -> str:
 
 def at(ns: int | None, origin_ns: int) -> str:
     """A moment as seconds since the start of the run; a dash for never."""
-    return NOTHING if not ns else f"{(ns - origin_ns) / 1e9:,.3f} s"
+    return NOTHING if not ns or ns < 0 else f"{(ns - origin_ns) / 1e9:,.3f} s"
 
 
 def duration(ns: float) -> str:

@@ -35,7 +35,7 @@ def timeline(run: Run) -> dict[str, Any] | None:
         "ops": _columns(ops, kept, row_of, run.origin_ns),
         **_insides(ops, kept),
         "faults": [_fault(fault, run) for fault in run.faults or () if fault.get("injected_ns")],
-        "findings": [_finding(finding, run) for finding in run.verdict.get("findings", ()) if finding.get("time")],
+        "findings": [_finding(finding, run) for finding in run.verdict.get("findings", ()) if (finding.get("time") or 0) > 0],
         "throughput": throughput(ops, run.origin_ns, run.end_ns),
         "gap": _relative(longest_gap(ops), run.origin_ns),
         "finalAt": _us(int(ops.time[ops.final].min()), run.origin_ns) if ops.final.any() else None,
@@ -180,7 +180,7 @@ def throughput(ops: Ops, origin_ns: int, end_ns: int) -> dict[str, Any]:
 def longest_gap(ops: Ops) -> tuple[int, int] | None:
     """The longest time (ns, from and to) without a successful commit or send in the main phase."""
     chosen = _writes(ops)
-    done = ops.end[chosen & (ops.type == "ok") & (ops.intent != "abort")]
+    done = ops.end[chosen & (ops.type == "ok") & (ops.intent != "abort") & (ops.end != NEVER)]
     if not chosen.any():
         return None
     edges = [ops.time[chosen].min(), max(int(ops.end[chosen].max()), int(ops.time[chosen].max()))]

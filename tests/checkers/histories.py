@@ -45,12 +45,25 @@ class History:
         self.now += STEP
         row = {"index": len(self.ops), "process": process, "slot": process, "op": op, "node": "c0", "role": "writer"}
         row |= {"isolation": COMMITTED, "transactional_id": None, "final": False, "f": f, "type": type, "intent": None}
-        row |= {"time": start, "end": start + STEP - 1, "decided": None, "mops": list(mops), "errors": [], "strange": [], "detail": None}
+        row |= {
+            "time": start,
+            "end": start + STEP - 1,
+            "decided": None,
+            "mops": list(mops),
+            "errors": [],
+            "strange": [],
+            "detail": None,
+        }
         self.ops.append({**row, **fields})
         return len(self.ops) - 1
 
     def txn(
-        self, process: int, sends: Mapping[str, int | None | Sequence[int | None]], type: str = "ok", reads: Iterable[tuple[str, int, int]] = (), **fields: Any
+        self,
+        process: int,
+        sends: Mapping[str, int | Sequence[int | None] | None],
+        type: str = "ok",
+        reads: Iterable[tuple[str, int, int]] = (),
+        **fields: Any,
     ) -> int:
         """A transaction that sends records, given by the offsets at which they were acknowledged (None: not acknowledged)."""
         mops = [*self._sends(process, sends), *(self._read(*read, self.now + STEP // 2) for read in reads)]
@@ -63,12 +76,25 @@ class History:
 
     def poll(self, process: int, reads: Mapping[str, Sequence[Any]], isolation: str = COMMITTED, **fields: Any) -> int:
         """A poll; a record is an offset (the record acknowledged there) or a pair (offset, v)."""
-        mops = [self._read(partition, *self._pair(partition, item), self.now + STEP // 2) for partition, got in reads.items() for item in got]
+        mops = [
+            self._read(partition, *self._pair(partition, item), self.now + STEP // 2)
+            for partition, got in reads.items()
+            for item in got
+        ]
         return self.add(process, "poll", mops, isolation=isolation, **{"role": "reader", **fields})
 
-    def final(self, committed: Mapping[str, Sequence[Any]], uncommitted: Mapping[str, Sequence[Any]] | None = None, end: int = 1000, position: int = 1000) -> None:
+    def final(
+        self,
+        committed: Mapping[str, Sequence[Any]],
+        uncommitted: Mapping[str, Sequence[Any]] | None = None,
+        end: int = 1000,
+        position: int = 1000,
+    ) -> None:
         """Final reads at both isolation levels, complete unless `position` is below `end`."""
-        for process, isolation, reads in ((90, COMMITTED, committed), (91, UNCOMMITTED, committed if uncommitted is None else uncommitted)):
+        for process, isolation, reads in (
+            (90, COMMITTED, committed),
+            (91, UNCOMMITTED, committed if uncommitted is None else uncommitted),
+        ):
             self.poll(process, reads, isolation, final=True, role="final")
             detail = json.dumps({partition: [0, end, position] for partition in reads})
             self.add(process, "final-read", isolation=isolation, final=True, role="final", detail=detail)
@@ -98,13 +124,19 @@ class History:
 def write_history(folder: Path, ops: Sequence[Mapping[str, Any]]) -> None:
     """Write operations as `history.parquet`, in the order of their times."""
     names = ("kind", "partition", "v", "offset", "began", "ended")
-    rows = [{**op, "mops": [dict(zip(names, mop, strict=True)) if isinstance(mop, tuple) else mop for mop in op["mops"]]} for op in ops]
+    rows = [
+        {**op, "mops": [dict(zip(names, mop, strict=True)) if isinstance(mop, tuple) else mop for mop in op["mops"]]}
+        for op in ops
+    ]
     rows = [{**row, "index": index} for index, row in enumerate(sorted(rows, key=lambda row: row["time"]))]
     pq.write_table(pa.Table.from_pylist(rows, schema=OPS_SCHEMA), folder / "history.parquet")
 
 
 def write_faults(folder: Path, *receipts: Mapping[str, Any]) -> None:
-    pq.write_table(pa.Table.from_pylist([{"planned_ns": 0, **receipt} for receipt in receipts], schema=FAULTS_SCHEMA), folder / "faults.parquet")
+    pq.write_table(
+        pa.Table.from_pylist([{"planned_ns": 0, **receipt} for receipt in receipts], schema=FAULTS_SCHEMA),
+        folder / "faults.parquet",
+    )
 
 
 def violated(document: Mapping[str, Any]) -> list[str]:

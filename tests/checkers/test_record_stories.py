@@ -32,7 +32,7 @@ def test_the_unpolled_tail_is_not_lost(judged):
     h.final({"t-0": [5]}, end=9, position=6)
     document = judged(h)
     assert violated(document) == []
-    assert answer(document, "lost-write")["verdict"] == "not exercised" or answer(document, "lost-write")["verdict"] == "held"
+    assert answer(document, "lost-write")["compared"] == 0
 
 
 def test_without_a_final_read_a_record_jumped_over_by_everybody_is_lost(judged):
@@ -71,9 +71,7 @@ def test_an_undecided_transaction_that_was_seen_is_a_promise(judged):
     h.final({"t-0": [5], "t-1": []})
     document = judged(h)
     assert violated(document) == ["lost-write", "torn-transaction"]
-    assert "ended without a known outcome, and its records at t-0@5 were read" in finding(document, "lost-write")["sentence"] or (
-        finding(document, "lost-write")["records"][0]["partition"] == "t-1"
-    )
+    assert [record["partition"] for record in finding(document, "lost-write")["records"]] == ["t-1"]
 
 
 def test_neighbours_lost_together_are_one_finding(judged):
@@ -133,7 +131,10 @@ def test_one_record_at_two_offsets_is_a_duplicate(judged):
     h.final({"t-0": twice})
     document = judged(h)
     assert violated(document) == ["duplicate"]
-    assert finding(document, "duplicate")["sentence"] == "Transaction 0 of process 0 sent one record to t-0, and readers got it at offsets 5 and 6."
+    assert (
+        finding(document, "duplicate")["sentence"]
+        == "Transaction 0 of process 0 sent one record to t-0, and readers got it at offsets 5 and 6."
+    )
 
 
 def test_many_readers_of_one_offset_are_no_duplicate(judged):

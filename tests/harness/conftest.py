@@ -11,7 +11,7 @@ THINGS = '''
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Mapping
 
-from harness.api import Killable, Receipt
+from harness.api import Killable, Receipt, Role
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,11 @@ class Attic:
 
     def missing(self):
         return {}
+
+    def sandbox(self, argv):
+        return argv
+
+    describe = up = missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +48,14 @@ class Letters:
     def __post_init__(self):
         if self.writers < 1:
             raise ValueError("writers must be at least 1")
+
+    def producer_settings(self):
+        return {"transaction.timeout.ms": 10000, "message.timeout.ms": 5000}
+
+    def roles(self):
+        return (Role("writer", transactional=True),)
+
+    topics = operations = perform = roles
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ Run as a program it is `fencepost` with this engine in place of the real one.
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 import threading
 
@@ -27,7 +28,7 @@ class FakeEngine:
         self.log.append("start_spark")
 
     def prepare(self, test, *, seed, command):
-        run_id = f"run{seed}{len(self.log)}"
+        run_id = secrets.token_hex(3)
         directory = store.new_run_dir(self.results, test, run_id)
         turn = self._turn[test.name] = self._turn.get(test.name, -1) + 1
         kinds = test.name.partition("[")[0].split("+")

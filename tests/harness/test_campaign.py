@@ -234,10 +234,23 @@ isolation.level = "read_comitted"
     assert any('consumer."isolation.level": librdkafka says: Invalid value "read_comitted"' in m for m in mistakes)
 
 
-def test_settings_that_contradict_one_another_are_a_mistake():
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ('acks = 1\n"enable.idempotence" = true\n', "`acks` must be set to `all` when `enable.idempotence` is true"),
+        ('"message.timeout.ms" = 20000\n', "`message.timeout.ms` must be set <= `transaction.timeout.ms`"),
+    ],
+)
+def test_settings_that_cannot_stand_together_or_beside_the_workloads_own_are_a_mistake(settings, says):
     base = '[[test]]\nname = "a"\ncluster.kind = "attic"\nworkload.kind = "letters"\n'
-    [mistake] = mistakes_in('[test.client.producer]\nacks = 1\n"enable.idempotence" = true\n', base=base)
-    assert "test[0].client.producer: librdkafka says: Failed to create producer: `acks` must be set to `all`" in mistake
+    [mistake] = mistakes_in("[test.client.producer]\n" + settings, base=base)
+    assert mistake == f"first.toml: test[0].client.producer: librdkafka says: Failed to create producer: {says}"
+
+
+def test_a_workload_that_lacks_methods_is_a_mistake_not_a_crash_later(stranger):
+    (stranger / "my_faults.py").write_text("class Lazy:\n    def topics(self): ...\n")
+    [mistake] = mistakes_in('[[test]]\nname = "a"\nworkload = {kind = "my_faults:Lazy"}\n')
+    assert mistake.startswith("first.toml: test[0].workload.kind: Lazy is no workload: it lacks roles, producer_settings")
 
 
 def test_a_plug_in_beside_the_campaign_is_found_whatever_the_current_directory(stranger, monkeypatch):

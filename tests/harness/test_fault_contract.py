@@ -1,23 +1,23 @@
 """Every breach of a fault's contract is named at once, before anything starts."""
 
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import pytest
 
 from harness.api import Killable, Partitionable, Pausable, Receipt
 from harness.fault_contract import breaches, lacks, unavailable
+from harness.plugins import load
 from nemesis.isolate import Isolate
 from nemesis.kill import Kill
 from nemesis.pause import Pause
 from nemesis.testing import FakeCluster
 
 
-@pytest.mark.parametrize("entry", list(entry_points(group="fencepost.nemesis")), ids=lambda entry: entry.name)
-def test_every_built_in_keeps_the_contract(entry):
+@pytest.mark.parametrize("kind", ["kill", "pause", "isolate", "halves", "bridge", "one-way", "cut-clients", "cut-client"])
+def test_every_built_in_keeps_the_contract(kind):
     """They come in by the same door as strangers."""
-    assert breaches(entry.load()) == []
+    assert breaches(load("nemesis", kind)) == []
 
 
 def test_an_empty_class_breaks_everything():

@@ -44,6 +44,27 @@ def test_the_headline_tells_verdict_and_expectation(tmp_path, verdict, expect, m
     assert (head.tone, head.title) == (tone, title)
 
 
+@pytest.mark.parametrize(
+    ("expect", "said"),
+    [
+        (["valid"], "This test expects valid; it was not."),
+        (["duplicate"], "This test expects duplicate; not found: duplicate."),
+        (["torn-transaction"], "This test expects torn-transaction; found besides: lost-write."),
+    ],
+)
+def test_an_unmet_expectation_says_what_differs(tmp_path, expect, said):
+    """A run that broke more, or something else, than its test expects."""
+    broken = example.properties(9, torn_transaction={"verdict": "violated"}, lost_write={"verdict": "violated"})
+    run = read(edited(example.torn(tmp_path), expect=expect, expectation_met=False, properties=broken))
+    assert page(run).headline.expectation == said
+
+
+def test_no_recovery_is_no_number(tmp_path):
+    """Nothing succeeded after the last healing."""
+    run = read(edited(example.torn(tmp_path), progress={"longest_gap_s": 20.0, "recovery_s": None, "faults": []}))
+    assert ("longest stall", "20.0 s", "without a success") in [(t.label, t.value, t.note) for t in page(run).tiles]
+
+
 def test_the_first_finding_is_told_at_the_top(tmp_path):
     """Only the first of each violated property: the reader has ten seconds."""
     head = page(read(example.torn(tmp_path))).headline
@@ -58,7 +79,7 @@ def test_a_card_shows_which_records_are_missing(tmp_path):
     assert [micro.mark for micro in writer.micro] == ["missing", "missing", "read", "read"]
     assert [error.name for error in writer.errors] == ["_TIMED_OUT (-185)", "_TRANSPORT (-195)"]
     assert {micro.mark for micro in reader.micro} <= {"read", ""}
-    assert group.open[0].faults[0].startswith("cut-clients c0 → n1")
+    assert group.open[0].faults[0].startswith("cut-clients 12 nodes → n1, from 8.9")
 
 
 def test_what_does_not_fit_on_the_page_is_counted(tmp_path):
@@ -130,6 +151,13 @@ def test_an_aborted_transaction_is_no_progress(tmp_path):
     rows = example.ordered([example.op(0, 0, 0, 10), example.op(0, 1, 500, 10, intent="abort"), example.op(0, 2, 990, 10)])
     example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
     assert page(read(tmp_path)).timeline["gap"] == [10_000, 1_000_000]
+
+
+def test_a_success_without_a_time_is_no_moment(tmp_path):
+    """An `ok` whose completion time was lost does not stretch the stall back to the machine's start."""
+    rows = example.ordered([example.op(0, 0, 0, 10), example.op(0, 1, 100, None, type="ok"), example.op(0, 2, 200, 10)])
+    example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
+    assert page(read(tmp_path)).timeline["gap"] == [10_000, 210_000]
 
 
 def test_the_sample_is_even():

@@ -1,0 +1,102 @@
+"""Spark's answer and the slow, obvious one agree, record by record, on random histories full of trouble.
+
+Many small histories are laid into one file, each with processes and partitions of its own, so that Spark starts few jobs.
+"""
+
+import json
+from random import Random
+
+import pytest
+from histories import History, write_history
+from reference import NAMES, anomalies
+
+from checkers.judge import judge
+from checkers.lawful import CONTRACT
+from harness.api import record_id
+
+HISTORIES_PER_FILE = 60
+
+
+def troubled(rng, number):
+    """A small random history in partitions and processes of its own; nothing in it need make sense."""
+    h = History()
+    h.now += number * 1_000_000_000
+    base, partitions = number * 8, [f"h{number}-{p}" for p in range(rng.randint(1, 3))]
+    free = {partition: rng.sample(range(40), 40) for partition in partitions}
+    orderly = rng.random() < 0.7
+    for partition in partitions:
+        if orderly:
+            free[partition].sort(reverse=True)
+    for _ in range(rng.randint(1, 7)):
+        sends = {
+            p: [free[p].pop() if rng.random() < 0.9 else None for _ in range(rng.randint(1, 2))]
+            for p in partitions
+            if rng.random() < 0.7
+        }
+        type = rng.choice(["ok", "ok", "ok", "fail", "info"])
+        cut = type == "info" and rng.random() < 0.5
+        extra = {"end": None, "decided": None} if cut else {"decided": None} if type == "info" and rng.random() < 0.3 else {}
+        index = h.txn(base + rng.randrange(3), sends, type, **extra)
+        if rng.random() < 0.1 and h.ops[index]["decided"]:
+            h.ops[index]["decided"] += rng.randint(1, 5) * 1_000_000
+    sent = [mop for op in h.ops for mop in op["mops"]]
+    for reader in range(base + 3, base + 6):
+        h.poll(reader, pick(rng, sent, partitions, base), rng.choice(["read_committed", "read_uncommitted"]))
+    finals(rng, h, sent, partitions, base)
+    return h.ops
+
+
+def pick(rng, sent, partitions, base):
+    """Mostly what was sent, where it was acknowledged; sometimes elsewhere, twice, or made up."""
+    got = {partition: [] for partition in partitions}
+    for _, partition, v, offset, *_ in sent:
+        for _ in range(2 if rng.random() < 0.05 else 1):
+            if rng.random() < 0.75:
+                where = partition if rng.random() < 0.97 else rng.choice(partitions)
+                place = offset if offset is not None and rng.random() < 0.95 else rng.randrange(45)
+                got[where].append((place, v))
+    if rng.random() < 0.1:
+        got[rng.choice(partitions)].append((rng.randrange(45), record_id(base + 7, 999, 0)))
+    return got
+
+
+def finals(rng, h, sent, partitions, base):
+    """Final reads at both levels with honest processes; all complete at read_committed, or none at all."""
+    if rng.random() < 0.25:
+        return
+    for process, isolation in ((base + 6, "read_committed"), (base + 7, "read_uncommitted")):
+        h.poll(process, pick(rng, sent, partitions, base), isolation, final=True, role="final")
+        detail = json.dumps({partition: [0, 50, 50] for partition in partitions})
+        h.add(process, "final-read", isolation=isolation, final=True, role="final", detail=detail)
+
+
+def by_records(document):
+    """Spark's findings in the reference's words."""
+    found = {name: set() for name in NAMES}
+    for one in document:
+        name, records = one["anomaly"], one["records"]
+        if name in ("phantom", "wrong-partition", "inconsistent-offset"):
+            found[name] |= {(record["partition"], record["offset"]) for record in records}
+        elif name == "order-inversion":
+            found[name].add(max(record["v"] for record in records))
+        elif name == "lost-write":
+            found[name] |= {record["v"] for record in records if record["role"] == "missing"}
+        elif name in found:
+            found[name] |= {record["v"] for record in records}
+    return found
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_spark_agrees_with_the_slow_reference(spark, tmp_path, seed):
+    import pyarrow.parquet as pq
+
+    rng = Random(seed)
+    ops = [op for number in range(HISTORIES_PER_FILE) for op in troubled(rng, number)]
+    ops.sort(key=lambda op: op["time"])
+    (tmp_path / "plan.json").write_text(json.dumps({"contract": CONTRACT}))
+    write_history(tmp_path, ops)
+    judge(tmp_path, spark=spark)
+    expected, got = anomalies(ops), by_records(pq.read_table(tmp_path / "anomalies.parquet").to_pylist())
+    assert all(expected[name] for name in NAMES), "a seed without trouble of some kind proves little"
+    for name in NAMES:
+        assert got[name] == expected[name], name

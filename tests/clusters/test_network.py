@@ -1,0 +1,94 @@
+"""The private network by itself, in a real sandbox without Kafka."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from clusters.local import sandbox
+
+pytestmark = pytest.mark.cluster
+
+NODES = """
+import json, os
+from concurrent.futures import ThreadPoolExecutor
+from clusters.local.network import Network
+from harness.api import ClusterError
+
+network = Network()
+for i in (1, 2, 3):
+    network.add(f"n{i}", f"10.73.1.{i}")
+pairs = [(a, b) for a in ("n1", "n2", "n3") for b in ("n1", "n2", "n3") if a != b]
+seen = {}
+"""
+
+
+def inside(script):
+    """The JSON that `script` prints after three nodes were made."""
+    assert sandbox.box().namespaces, sandbox.box().reason
+    argv = sandbox.command([sys.executable, "-c", NODES + script + "\nprint(json.dumps(seen))"])
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_faults_from_many_threads_leave_no_rule_and_no_descriptor():
+    """A nemesis works in a thread of its own, and several may strike at once."""
+    seen = inside("""
+def strike(pair):
+    network.drop([pair])
+    cut = network.probe([pair])[pair]
+    network.undrop([pair])
+    return cut
+
+with ThreadPoolExecutor(6) as pool:
+    list(pool.map(strike, pairs))
+    before = len(os.listdir("/proc/self/fd"))
+    seen["arrived"] = [any(pool.map(strike, pairs)) for _ in range(3)]
+seen["leaked"] = len(os.listdir("/proc/self/fd")) - before
+seen["whole"] = all(network.probe(pairs).values())
+""")
+    assert seen["arrived"] == [False, False, False]
+    assert seen["leaked"] <= 0
+    assert seen["whole"]
+
+
+def test_a_rule_is_counted_once_however_often_it_is_asked_for():
+    """Dropping a dropped pair changes nothing, healing it once heals it; a second drop counts from zero."""
+    seen = inside("""
+network.drop([("n1", "n2")])
+network.drop([("n1", "n2")])
+network.probe([("n1", "n2")])
+seen["first"] = network.dropped_packets(pairs[:1])[("n1", "n2")]
+network.undrop(pairs)
+seen["kept"] = network.dropped_packets(pairs[:1])[("n1", "n2")]
+seen["healed"] = network.probe([("n1", "n2")])[("n1", "n2")]
+network.drop([("n1", "n2")])
+seen["second"] = network.dropped_packets(pairs[:1])[("n1", "n2")]
+""")
+    assert seen == {"first": 2, "kept": 2, "healed": True, "second": 0}
+
+
+def test_an_unknown_node_is_named():
+    """A mistyped node is our mistake, said in words."""
+    seen = inside("""
+for pair in (("n1", "n9"), ("n9", "n1")):
+    try:
+        network.drop([pair])
+    except ClusterError as e:
+        seen[">".join(pair)] = str(e)
+""")
+    assert seen == dict.fromkeys(("n1>n9", "n9>n1"), "no node n9 in the network; there are n1, n2, n3")
+
+
+def test_a_network_can_be_closed_and_made_again():
+    """Two clusters after one another in the same sandbox."""
+    seen = inside("""
+network.close()
+again = Network()
+again.add("n1", "10.73.1.1")
+again.add("n2", "10.73.1.2")
+seen["talks"] = again.probe([("n1", "n2")])[("n1", "n2")]
+""")
+    assert seen == {"talks": True}
