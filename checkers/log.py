@@ -102,7 +102,7 @@ class PartitionLog:
     @cached_property
     def acked(self) -> Bools:
         """Sends with an acknowledgement."""
-        return self.sends.ended != NONE
+        return np.asarray(self.sends.ended != NONE)
 
     def seen_by(self, which: Bools) -> Bools:
         """Sends that were returned by at least one of these reads."""

@@ -280,12 +280,19 @@ def _inverted(log: PartitionLog, group: Ints) -> tuple[Ints, Ints, int]:
         acked = np.flatnonzero(log.acked[group])
         order = acked[np.argsort(log.sends.ended[group][acked], kind="stable")]
         before = np.searchsorted(log.sends.ended[group][order], log.sends.began[group], side="left")
-    top = np.maximum.accumulate(place[order]) if len(order) else place[:0]
     candidates = np.flatnonzero(before > 0)
-    bad = candidates[top[before[candidates] - 1] > place[candidates]]
-    position = {int(value): at for at, value in enumerate(place)} if len(bad) else {}
-    highest = np.array([position[int(top[before[at] - 1])] for at in bad], dtype=np.int64)
-    return group[bad], group[highest], len(candidates)
+    highest = _running_highest(place[order])
+    highest = order[highest[before[candidates] - 1]]
+    bad = place[highest] > place[candidates]
+    return group[candidates[bad]], group[highest[bad]], len(candidates)
+
+
+def _running_highest(values: Ints) -> Ints:
+    """For each position, where the highest value so far stands (the first of equal ones)."""
+    if not len(values):
+        return values
+    rises = np.r_[True, values[1:] > np.maximum.accumulate(values)[:-1]]
+    return np.maximum.accumulate(np.where(rises, np.arange(len(values)), 0))
 
 
 def _pick(log: PartitionLog, which: Ints, cause: Ints) -> dict[str, Any]:

@@ -54,11 +54,9 @@ def _explain_dirty(finding: Finding, story: Story) -> str:
     where = f"{reader.partition}@{reader.offset}{story.and_more(finding.records('read'))}"
     if writer.op == reader.op:
         return f"{story.name(writer.op)} polled its own record at {where} before it was decided."
-    f"{story.name(reader.op)} read {where} of {story.name(writer.op, capital=False)}"
+    got = f"{story.name(reader.op)} read {where} of {story.name(writer.op, capital=False)}"
     if story.decided(writer.op) == NONE:
-        return (
-            f"{story.name(reader.op)} read {where} of {story.name(writer.op, capital=False)}, for which commit was never called."
-        )
+        return f"{got}, for which commit was never called."
     early = (story.decided(writer.op) - reader.time) / 1e6
     return f"{got} {early:.1f} ms before its commit was called."
 

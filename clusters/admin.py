@@ -1,4 +1,7 @@
-"""What the harness asks of a cluster: topics and offsets by librdkafka's admin client, replicas over the wire."""
+"""What the harness asks of a cluster: topics are made by librdkafka's admin client; the state is asked over the wire.
+
+librdkafka remembers leaders and would go on asking a dead one.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,17 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import KafkaError, NewTopic
 
-from clusters.roles import WireRoles
+from clusters import wire
+from clusters.roles import WireRoles, ask_all
+from clusters.wire import Address, Partition
 from harness.api import ClusterError, Isolation, TopicSpec
 
 _REQUEST_S = 5.0
 _DEADLINE_S = 60.0
-_ISOLATION = {Isolation.COMMITTED: IsolationLevel.READ_COMMITTED, Isolation.UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED}
 
 
 class KafkaAdmin:
@@ -63,29 +67,24 @@ class KafkaAdmin:
         return lagging
 
     def end_offsets(self, partitions: Iterable[str], isolation: Isolation) -> dict[str, int]:
-        return self._offsets(partitions, OffsetSpec.latest(), _ISOLATION[isolation])
+        return self._offsets(partitions, wire.LATEST, committed=isolation is Isolation.COMMITTED)
 
     def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]:
-        return self._offsets(partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+        return self._offsets(partitions, wire.EARLIEST, committed=False)
 
-    def _offsets(self, partitions: Iterable[str], spec: OffsetSpec, isolation: IsolationLevel) -> dict[str, int]:
-        asked = {TopicPartition(topic, int(number)): spec for topic, _, number in (p.rpartition("-") for p in partitions)}
-        if not asked:
-            return {}
+    def _offsets(self, partitions: Iterable[str], when: int, *, committed: bool) -> dict[str, int]:
+        """Ask each partition's present leader, all at once; who does not answer or no longer leads is left out."""
+        wanted = set(partitions)
         try:
-            self._client.list_topics(
-                timeout=_REQUEST_S
-            )  # list_offsets asks the leaders it knows, and never forgets one by itself
-        except KafkaException:
-            return {}  # nobody answered
-        futures = self._client.list_offsets(asked, isolation_level=isolation, request_timeout=_REQUEST_S)
-        offsets = {}
-        for where, future in futures.items():
-            try:
-                offsets[f"{where.topic}-{where.partition}"] = int(future.result(timeout=2 * _REQUEST_S).offset)
-            except (KafkaException, TimeoutError):
-                continue  # absent from the answer: it did not answer
-        return offsets
+            known = [p for p in self._roles.partitions().values() if p.name in wanted and p.leader in self._roles.names]
+        except ClusterError:
+            return {}
+        led: dict[Address, list[Partition]] = {}
+        for p in known:
+            led.setdefault(self._roles.brokers[self._roles.names[p.leader]], []).append(p)
+        leaders = {str(address): address for address in led}
+        answers = ask_all(lambda address: wire.list_offsets(address, led[address], when=when, committed=committed), leaders)
+        return {name: offset for answer in answers.values() for name, offset in answer.items()}
 
     def _change(self, what: str, request: Callable[[], Mapping[Any, Future[Any]]]) -> None:
         """Make a change, again and again until it is accepted or the deadline passes."""
@@ -117,7 +116,7 @@ class KafkaAdmin:
         return problems
 
 
-def _ready(partition: Any) -> bool:
+def _ready(partition: Partition) -> bool:
     return partition.leader >= 0 and set(partition.in_sync) == set(partition.replicas)
 
 

@@ -1,9 +1,9 @@
 """The few Kafka requests that no installed client offers, written to a socket directly.
 
 Each asks one given broker and believes no cache: whether it answers at all (ApiVersions, KIP-35), what it knows of topics
-(Metadata, with leader epochs of KIP-320), who leads the KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or
-a group (FindCoordinator, KIP-98). One sets a setting of the whole cluster (IncrementalAlterConfigs, KIP-226, KIP-339).
-Spoken is the oldest version of each that brokers 3.0 to 4.x share.
+(Metadata, with leader epochs of KIP-320), where logs begin and end (ListOffsets, with the isolation of KIP-98), who leads the
+KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or a group (FindCoordinator). One sets a setting of the whole
+cluster (IncrementalAlterConfigs, KIP-226, KIP-339). Spoken is the oldest version of each that brokers 3.0 to 4.x share.
 Layouts: https://kafka.apache.org/protocol
 """
 
@@ -12,17 +12,19 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
 Address = tuple[str, int]
 T = TypeVar("T")
 
-_METADATA, _FIND_COORDINATOR, _API_VERSIONS, _ALTER_CONFIGS, _DESCRIBE_QUORUM = 3, 10, 18, 44, 55
+_LIST_OFFSETS, _METADATA, _FIND_COORDINATOR, _API_VERSIONS, _ALTER_CONFIGS, _DESCRIBE_QUORUM = 2, 3, 10, 18, 44, 55
 _BROKER_RESOURCE, _SET = 4, 0
 _CLIENT = "fencepost"
 GROUP, TRANSACTION = 0, 1  # kinds of coordinator
+LATEST, EARLIEST = -1, -2  # instead of a time
+_CONSUMER = -1  # instead of a replica's id
 
 
 class WireError(OSError):
@@ -96,6 +98,22 @@ def find_coordinator(address: Address, kind: int, key: str, timeout_s: float = 2
     if error:
         raise WireError(f"no coordinator for {key}: error {error} {said}")
     return reply.number(">i")
+
+
+def list_offsets(
+    address: Address, partitions: Iterable[Partition], *, when: int, committed: bool, timeout_s: float = 5.0
+) -> dict[str, int]:
+    """First (EARLIEST) or end (LATEST) offset of each of these partitions that the broker at `address` leads.
+
+    The end is the last stable offset when `committed`, else the high watermark. Raises OSError when it does not answer.
+    """
+    wanted = list(partitions)
+    topics = b"".join(_string(p.topic) + struct.pack(">iiq", 1, p.number, when) for p in wanted)
+    body = struct.pack(">ibi", _CONSUMER, committed, len(wanted)) + topics
+    reply = _ask(address, _LIST_OFFSETS, 2, body, timeout_s)
+    reply.number(">i")  # throttle time
+    found = reply.array(lambda: (reply.text(), reply.array(lambda: reply.numbers(">ihqq"))))
+    return {f"{topic}-{number}": offset for topic, rows in found for number, error, _, offset in rows if not error}
 
 
 def set_cluster_setting(address: Address, name: str, value: str, timeout_s: float = 5.0) -> None:

@@ -144,7 +144,7 @@ def run(
     plan = [Planned(test, drawn, _repeating(context, drawn))]
     found = _perform(plan, results, master, to_stderr=json_)
     if json_:
-        say_json(dict(found[0].verdict) or _summary(found)["runs"][0])
+        say_json(found[0].verdict if found and found[0].verdict else _summary(found))
     raise typer.Exit(_finish(found, plan, seed=drawn, quiet=json_))
 
 

@@ -106,7 +106,7 @@ class Interpreter:
     def _settings(self) -> ClientSettings:
         plan, role = self._plan, self._role
         writes = role.name == "writer"
-        producer = {**self._workload.producer_settings(), **plan["client"]["producer"]} if writes else None
+        producer = plan["client"]["producer"] if writes else None
         partitions = tuple(self._control.orders.get("partitions") or partitions_of(plan))
         return ClientSettings(
             name=f"fp-{plan['run']}-{self._slot.index}",

@@ -47,7 +47,7 @@ class Performance:
         self._log = structlog.get_logger(run=plan["run"])
         self._roles = workload.roles()
         self._slots = len(roles_of(workload))
-        self._producer = {**workload.producer_settings(), **plan["client"]["producer"]}
+        self._producer = plan["client"]["producer"]
         self._partitions = partitions_of(plan)
 
     def run(self) -> None:
@@ -77,7 +77,8 @@ class Performance:
             while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():
                 self._watch(crew, nemesis, started)
             self._emit("phase", phase="heal", text="no more faults")
-            nemesis.stop()
+            for problem in nemesis.stop():
+                self._emit("note", text=problem)
             healed = time.monotonic()
             before = crew.counts()["ok"]
             while crew.counts()["ok"] < before + writers and time.monotonic() - healed < RECOVERY_S:

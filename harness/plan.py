@@ -43,7 +43,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any
         "client": {
             "kind": test.client,
             "version": client.version,
-            "producer": dict(test.producer),
+            "producer": producer,
             "consumer": dict(test.consumer),
         },
         "topics": topics,

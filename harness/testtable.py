@@ -7,11 +7,11 @@ line, is the caller's business: `locate`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from harness import contract, plugins
 from harness.api import CampaignError, Choice, FaultChoice, Test
+from harness.client_settings import OURS, refused_settings
 from harness.fault_contract import breaches
 from harness.tables import Keys
 
@@ -27,12 +27,11 @@ METHODS = {
     "workload": ("topics", "roles", "producer_settings", "operations", "perform"),
 }
 _SCHEDULE_KEYS = ("every_s", "lasts_s", "lane")
-_OURS = {"bootstrap.servers", "metadata.broker.list", "transactional.id"}
 
 
-def read_test(table: Mapping[str, Any], locate: Locate, campaign: str = "", search: Sequence[Path] = ()) -> Test:
-    """The test that `table` describes. Raises CampaignError with every mistake; `search` are directories of plug-ins."""
-    reader = _Reader(table, locate, search)
+def read_test(table: Mapping[str, Any], locate: Locate, campaign: str = "") -> Test:
+    """The test that `table` describes. Raises CampaignError with every mistake."""
+    reader = _Reader(table, locate)
     test = reader.test(campaign)
     if reader.mistakes:
         raise CampaignError(reader.mistakes)
@@ -47,8 +46,8 @@ def as_text(value: Any) -> str:
 class _Reader:
     """Reads one table and remembers every mistake; what cannot be read gets a stand-in, so that reading goes on."""
 
-    def __init__(self, table: Mapping[str, Any], locate: Locate, search: Sequence[Path]) -> None:
-        self.table, self.locate, self.search = table, locate, search
+    def __init__(self, table: Mapping[str, Any], locate: Locate) -> None:
+        self.table, self.locate = table, locate
         self.mistakes: list[str] = []
         self.made: dict[str, Any] = {}  # plug-ins made from their options; None when those are wrong
 
@@ -139,7 +138,7 @@ class _Reader:
     def build(self, group: str, kind: str, options: Mapping[str, Any], keys: Keys) -> Any:
         """Load a plug-in and make it once, to find the mistakes; None when there are any."""
         try:
-            cls = plugins.load(group, kind, self.search)
+            cls = plugins.load(group, kind)
         except CampaignError as error:
             for mistake in error.mistakes:
                 self.wrong((*keys, "kind"), mistake)
@@ -158,7 +157,7 @@ class _Reader:
         self.known_keys(("client",), table, ("kind", "producer", "consumer"))
         kind: str = self.value(("client", "kind"), table.get("kind", "librdkafka"), str, "librdkafka")
         try:
-            plugins.load("client", kind, self.search)
+            plugins.load("client", kind)
         except CampaignError as error:
             for mistake in error.mistakes:
                 self.wrong(("client", "kind"), mistake)
@@ -172,9 +171,9 @@ class _Reader:
         return {key: value for key, value in found.items() if isinstance(value, str | int | float)}
 
     def client_settings(self, keys: tuple[str, ...], settings: Mapping[str, Any]) -> None:
-        for key in sorted(_OURS & settings.keys()):
+        for key in sorted(OURS & settings.keys()):
             self.wrong((*keys, key), "is set by fencepost itself")
-        usable = {key: as_text(value) for key, value in settings.items() if key not in _OURS}
+        usable = {key: as_text(value) for key, value in settings.items() if key not in OURS}
         beneath = self.producer_settings() if keys[-1] == "producer" else {}
         for key, text in refused_settings(keys[-1], usable, beneath):
             self.wrong((*keys, key) if key else keys, text)
@@ -222,33 +221,6 @@ class _Reader:
         if low > high:
             self.wrong(keys, f"must be [lowest, highest], not [{low:g}, {high:g}]")
         return low, high
-
-
-def refused_settings(kind: str, settings: Mapping[str, str], beneath: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What librdkafka itself refuses among a `producer`'s or `consumer`'s settings: pairs of a key and its own words.
-
-    A client is made from each setting alone, to judge its name and value; then (producers) from all of them laid over those
-    `beneath`, to find what cannot stand together. No broker is named, so nothing is contacted.
-    """
-    alone = {key: _refusal(kind, {key: value}) for key, value in settings.items()}
-    wrong = [(key, f"librdkafka says: {text}") for key, text in alone.items() if text and "Failed to create" not in text]
-    if kind == "producer" and settings and not wrong and (together := _refusal(kind, {**beneath, **settings})):
-        wrong.append(("", f"librdkafka says: {together}"))
-    return wrong
-
-
-def _refusal(kind: str, settings: Mapping[str, Any]) -> str:
-    """Why librdkafka makes no client of these settings; empty when it does."""
-    import confluent_kafka
-
-    try:
-        if kind == "producer":
-            confluent_kafka.Producer({**settings, "log_level": 0})
-        else:
-            confluent_kafka.Consumer({"group.id": "fencepost-check", **settings, "log_level": 0}).close()
-    except confluent_kafka.KafkaException as error:
-        return str(error.args[0].str()).strip()
-    return ""
 
 
 def _lacking(group: str, cls: Any) -> list[str]:

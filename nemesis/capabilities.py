@@ -17,3 +17,7 @@ class PausableCluster(Cluster, Pausable, Protocol):
 
 class PartitionableCluster(Cluster, Partitionable, Protocol):
     """A cluster whose network can be cut, pair by pair."""
+
+
+class StrandableCluster(Cluster, Killable, Partitionable, Protocol):
+    """A cluster whose nodes can be cut off and killed."""

@@ -17,7 +17,7 @@ from clusters import wire
 from clusters.admin import KafkaAdmin
 from clusters.broker_settings import broker_settings
 from clusters.kafka import Distribution
-from clusters.local import jvm, plan, storage
+from clusters.local import archive, jvm, plan, storage
 from clusters.local.init import NETWORK
 from clusters.local.network import Network
 from clusters.local.processes import Processes
@@ -40,6 +40,8 @@ class LocalCluster:
         self._processes = Processes()
         self._starting = threading.Lock()
         self._data = run_dir / "data"
+        classes = archive.path(distribution)
+        self._flags = [f"-XX:SharedArchiveFile={classes}"] if classes.exists() else []
         listen = plan.private if self._network else plan.loopback
         self._planned = {node.name: node for node in plan.nodes(options.brokers, options.controllers, listen)}
         self._topics: tuple[str, ...] = ()
@@ -196,7 +198,7 @@ class LocalCluster:
                 self._processes.put(node, self._launch(node))
 
     def _launch(self, node: str) -> subprocess.Popen[bytes]:
-        argv = jvm.command(self._distribution, "kafka.Kafka", [str(self._config(node))], self._options.heap_mb)
+        argv = jvm.command(self._distribution, "kafka.Kafka", [str(self._config(node))], self._options.heap_mb, self._flags)
         with (self._run_dir / "logs" / node / "server.log").open("ab") as log, self._at(node):
             return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 

@@ -52,10 +52,13 @@ def write_properties(path: Path, values: Mapping[str, str]) -> None:
     path.write_text("".join(f"{name}={value}\n" for name, value in sorted(values.items())))
 
 
-def command(distribution: Distribution, main: str, arguments: Iterable[str], heap_mb: int) -> list[str]:
+def command(
+    distribution: Distribution, main: str, arguments: Iterable[str], heap_mb: int, flags: Iterable[str] = ()
+) -> list[str]:
     """The command line of a Kafka program: small, quick to start, logging to stderr with time and level."""
     return [
         java()[0],
+        *flags,
         f"-Xmx{heap_mb}m",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",

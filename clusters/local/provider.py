@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusters.broker_settings import broker_settings
 from clusters.kafka import fetch
-from clusters.local import sandbox
+from clusters.local import archive, sandbox
 from harness.api import CampaignError, Partitionable, TopicSpec
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class Local:
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` in namespaces (or, where refused, under a supervisor alone).
 
-        Makes sure that Kafka is there first: inside, nothing can be fetched. Raises ClusterError.
+        Makes sure that Kafka and its class archive are there first: inside, nothing can be fetched. Raises ClusterError.
         """
-        fetch(self.kafka)
+        archive.ensure(fetch(self.kafka))
         return sandbox.command(argv, loopback=self.loopback)
 
     def missing(self) -> dict[type, str]:

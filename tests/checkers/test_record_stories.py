@@ -19,7 +19,8 @@ def test_a_committed_record_that_the_final_read_misses_is_lost(judged):
     assert found["operations"] == [writer]
     assert found["records"] == [{"partition": "t-0", "offset": 5, "v": h.v("t-0", 5), "operation": writer, "role": "missing"}]
     assert found["sentence"] == (
-        "Transaction 0 of process 0 was acknowledged as committed, but the record it wrote to t-0@5 was not returned by the complete final read."
+        "Transaction 0 of process 0 was acknowledged as committed, "
+        "but the record it wrote to t-0@5 was not returned by the complete final read."
     )
 
 

@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+from confluent_kafka import Producer
+
 from clusters import wire
 from clusters.local import Local
 from clusters.roles import coordinator_partition
@@ -36,6 +38,26 @@ def start(cluster, seen):
     seen["starts"] = admin.log_start_offsets(cluster.topics)
     seen["lagging"] = admin.lagging(["t"])
     seen["unavailable"] = [cluster.unavailable(Pausable), cluster.unavailable(Partitionable)]
+
+
+def transaction(cluster, seen):
+    """One record in an open transaction; then its leader dies, and then the transaction commits."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap(), "transactional.id": "fp-open", "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("t", b"x", partition=1)
+    producer.flush(10)
+    seen["open"] = _ends(cluster)
+    cluster.kill(cluster.roles().leader("t", 1))
+    seen["open under a new leader"] = until(lambda: _ends(cluster) == seen["open"])
+    cluster.heal()
+    producer.commit_transaction(60)
+    seen["committed"] = until(lambda: _ends(cluster) == [2, 2])
+
+
+def _ends(cluster):
+    """Last stable offset and high watermark of t-1, None for what is not answered."""
+    return [cluster.admin().end_offsets(["t-1"], level).get("t-1") for level in (Isolation.COMMITTED, Isolation.UNCOMMITTED)]
 
 
 def kill(cluster, seen):

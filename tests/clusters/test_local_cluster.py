@@ -30,7 +30,7 @@ def play(run_dir, *scenes, python=(sys.executable,), env=None, **options):
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
     assert Local().missing() == {}, "this machine allows no namespaces, so the local cluster cannot be tested here"
-    return play(tmp_path_factory.mktemp("run"), "start", "kill", "pause", "partition", "roles", "heal")
+    return play(tmp_path_factory.mktemp("run"), "start", "transaction", "kill", "pause", "partition", "roles", "heal")
 
 
 def test_three_brokers_come_up_with_their_topics(seen):
@@ -40,6 +40,13 @@ def test_three_brokers_come_up_with_their_topics(seen):
     assert seen["ends"] == seen["starts"] == {"t-0": 0, "t-1": 0, "t-2": 0}
     assert seen["lagging"] == {}
     assert seen["unavailable"] == [None, None]
+
+
+def test_an_open_transaction_holds_the_last_stable_offset_back(seen):
+    """Record 0 is written and not committed, whoever leads; after the commit there is a marker too, and all is stable."""
+    assert seen["open"] == [0, 1]
+    assert seen["open under a new leader"]
+    assert seen["committed"]
 
 
 def test_a_killed_leader_is_gone_replaced_and_comes_back(seen):

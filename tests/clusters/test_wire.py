@@ -69,6 +69,16 @@ def test_metadata_is_read_to_its_end():
     assert seen.partitions == (wire.Partition("t", 0, 2, 7, (1, 2), (2,), 0),)
 
 
+def test_offsets_of_partitions_led_elsewhere_are_left_out():
+    """NOT_LEADER_OR_FOLLOWER is error 6; the isolation level is the byte after the replica id."""
+    rows = [(0, 0, -1, 17), (1, 6, -1, -1)]
+    topics = b"".join(text("t") + ints(1) + struct.pack(">ihqq", *row) for row in rows)
+    asked = [wire.Partition("t", n, 1, 0, (1,), (1,), 0) for n in (0, 1)]
+    with broker(ints(0, 2) + topics) as (address, heard):
+        assert wire.list_offsets(address, asked, when=wire.LATEST, committed=True) == {"t-0": 17}
+    assert heard[0].endswith(ints(-1) + b"\x01" + ints(2) + b"".join(text("t") + struct.pack(">iiq", 1, n, -1) for n in (0, 1)))
+
+
 def quorum(error):
     partition = b"\x02" + struct.pack(">ihii", 0, error, 3, 12)
     return b"\x00" + struct.pack(">h", 0) + b"\x02\x13" + b"__cluster_metadata" + partition

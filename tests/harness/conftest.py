@@ -53,7 +53,7 @@ class Letters:
         return {"transaction.timeout.ms": 10000, "message.timeout.ms": 5000}
 
     def roles(self):
-        return (Role("writer", transactional=True),)
+        return (Role(name="writer", transactional=True),)
 
     topics = operations = perform = roles
 

@@ -1,0 +1,35 @@
+"""Settings of librdkafka, judged by librdkafka itself before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+OURS = {"bootstrap.servers", "metadata.broker.list", "transactional.id"}  # decided by the harness
+
+
+def refused_settings(kind: str, settings: Mapping[str, str], beneath: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What librdkafka itself refuses among a `producer`'s or `consumer`'s settings: pairs of a key and its own words.
+
+    A client is made from each setting alone, to judge its name and value; then (producers) from all of them laid over those
+    `beneath`, to find what cannot stand together. No broker is named, so nothing is contacted.
+    """
+    alone = {key: _refusal(kind, {key: value}) for key, value in settings.items()}
+    wrong = [(key, f"librdkafka says: {text}") for key, text in alone.items() if text and "Failed to create" not in text]
+    if kind == "producer" and settings and not wrong and (together := _refusal(kind, {**beneath, **settings})):
+        wrong.append(("", f"librdkafka says: {together}"))
+    return wrong
+
+
+def _refusal(kind: str, settings: Mapping[str, Any]) -> str:
+    """Why librdkafka makes no client of these settings; empty when it does."""
+    import confluent_kafka
+
+    try:
+        if kind == "producer":
+            confluent_kafka.Producer({**settings, "log_level": 0})
+        else:
+            confluent_kafka.Consumer({"group.id": "fencepost-check", **settings, "log_level": 0}).close()
+    except confluent_kafka.KafkaException as error:
+        return str(error.args[0].str()).strip()
+    return ""

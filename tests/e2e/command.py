@@ -1,0 +1,73 @@
+"""The command as a person runs it: `fencepost` in a process of its own, with a results directory of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FENCEPOST = Path(sys.executable).with_name("fencepost")
+PATIENCE_S = 240.0
+SMALL = ("--time", "8", "--set", "writers=4", "--set", "readers=1", "--set", "uncommitted_readers=0", "--nemesis", "none")
+
+
+def start(results: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Start `fencepost ARGUMENTS --results RESULTS`."""
+    argv = [str(FENCEPOST), *arguments, "--results", str(results)]
+    env = {**os.environ, **environment}
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Wait for it: exit code, standard output, standard error."""
+    out, err = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out, err
+
+
+def fencepost(results: Path, *arguments: str, **environment: str) -> tuple[int, str, str]:
+    """Run `fencepost ARGUMENTS --results RESULTS` to its end."""
+    return finish(start(results, *arguments, **environment))
+
+
+def only_run(results: Path) -> Path:
+    """The one run directory there is."""
+    (plan,) = results.glob("*/*/plan.json")
+    return plan.parent
+
+
+def verdict(run_dir: Path) -> dict[str, Any]:
+    """The run's verdict document."""
+    return json.loads((run_dir / "verdict.json").read_text())
+
+
+def answers(document: dict[str, Any]) -> dict[str, str]:
+    """Each property's answer by name."""
+    return {entry["name"]: entry["verdict"] for entry in document["properties"]}
+
+
+def until(what: Callable[[], Any], within_s: float = 90.0) -> Any:
+    """Wait for something true, and return it."""
+    deadline = time.monotonic() + within_s
+    while not (seen := what()):
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.1)
+    return seen
+
+
+def processes_of(run_dir: Path) -> list[str]:
+    """Command lines of all live processes that name the run's directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue  # it ended while we looked
+            if str(run_dir) in line:
+                found.append(line)
+    return found

@@ -1,0 +1,177 @@
+"""Whole runs on a real cluster of three brokers, through the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from command import SMALL, answers, fencepost, finish, only_run, processes_of, start, until, verdict
+
+pytestmark = pytest.mark.cluster
+
+
+def committed(run_dir: Path) -> bool:
+    """Whether some transaction was recorded as committed."""
+    return any(b'"type":"ok"' in path.read_bytes() for path in (run_dir / "history").glob("c*.jsonl"))
+
+
+def workload_runs(results: Path) -> Path | None:
+    """The run directory, once its workload has committed something."""
+    plans = list(results.glob("*/*/plan.json"))
+    return plans[0].parent if plans and committed(plans[0].parent) else None
+
+
+@pytest.fixture(scope="module")
+def valid_run(tmp_path_factory) -> tuple[Path, int, str]:
+    """A run with correct settings under a kill and a partition, judged."""
+    results = tmp_path_factory.mktemp("valid")
+    faults = (
+        "--nemesis",
+        "kill,target=leader,every_s=[1,2],lasts_s=[2,3]",
+        "--nemesis",
+        "cut-clients,every_s=[1,2],lasts_s=[1,2]",
+    )
+    code, out, err = fencepost(
+        results, "run", "--time", "20", "--set", "writers=4", "--set", "abort_share=0.3", "--seed", "5", *faults
+    )
+    assert code == 0, out + err
+    return only_run(results), code, out
+
+
+def test_a_correct_run_is_valid_and_every_core_promise_was_compared(valid_run):
+    run_dir, _, _ = valid_run
+    document = verdict(run_dir)
+    assert document["verdict"] == "valid", document["reason"]
+    compared = {entry["name"]: entry["compared"] for entry in document["properties"]}
+    for name in ("lost-write", "duplicate", "aborted-read", "torn-transaction", "inconsistent-offset", "phantom", "lso-stall"):
+        assert compared[name] > 0, name
+
+
+def test_the_faults_took_hold_and_left_receipts(valid_run):
+    run_dir, _, _ = valid_run
+    receipts = [json.loads(line) for line in (run_dir / "history" / "faults.jsonl").read_text().splitlines()]
+    healed = {receipt["id"]: receipt for receipt in receipts if receipt["healed_ns"]}
+    assert {receipt["kind"] for receipt in healed.values()} <= {"kill", "cut-clients"}
+    assert healed
+    assert all(receipt["effective"] for receipt in healed.values()), healed
+
+
+def test_the_run_directory_is_complete_and_the_brokers_data_is_gone(valid_run):
+    run_dir, _, out = valid_run
+    names = {path.name for path in run_dir.iterdir()}
+    assert {
+        "plan.json",
+        "history",
+        "history.parquet",
+        "faults.parquet",
+        "verdict.json",
+        "anomalies.parquet",
+        "report.html",
+    } <= names
+    assert not list(run_dir.rglob("*.log.deleted"))
+    assert not list(run_dir.rglob("00000000000000000000.log"))
+    assert str(run_dir / "report.html") in out.replace("\n", "")
+    assert processes_of(run_dir) == []
+
+
+def test_check_judges_again_from_disk_and_prints_the_document(valid_run, tmp_path):
+    """The workers' lines alone are enough: the merged files and the verdict are made again."""
+    run_dir, _, _ = valid_run
+    before = verdict(run_dir)
+    for name in ("history.parquet", "faults.parquet", "verdict.json"):
+        (run_dir / name).unlink()
+    code, out, _ = fencepost(tmp_path, "check", str(run_dir), "--json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["properties"] == before["properties"]
+
+
+def test_a_wrong_setting_is_caught(tmp_path):
+    """P5: readers at read_uncommitted, judged as read_committed ones."""
+    wrong = ("--set", "readers=0", "--set", "uncommitted_readers=2", "--set", "abort_share=0.4", "--set", "writers=4")
+    contract = ("--contract", "isolation=read_committed", "--contract", "readers=all")
+    code, _, _ = fencepost(tmp_path, "run", "--time", "8", "--nemesis", "none", *wrong, *contract)
+    document = verdict(only_run(tmp_path))
+    assert code == 1
+    assert answers(document)["aborted-read"] == "violated"
+    assert document["findings"][0]["operations"]
+
+
+def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be_judged(tmp_path):
+    process = start(tmp_path, "run", "--time", "60", *SMALL[2:])
+    run_dir = until(lambda: workload_runs(tmp_path))
+    assert processes_of(run_dir)
+    process.kill()
+    process.communicate()
+    until(lambda: not processes_of(run_dir), 10)
+    code, out, _ = fencepost(tmp_path, "check", str(run_dir), "--json")
+    document = json.loads(out)
+    assert code == 2
+    assert document["verdict"] == "unknown"
+    assert answers(document)["torn-transaction"] == "not exercised", "there was no final read"
+    assert document["counts"]["ok"] > 0
+
+
+def test_ctrl_c_heals_reads_back_and_judges_what_there_is(tmp_path):
+    process = start(tmp_path, "run", "--time", "120", *SMALL[2:])
+    run_dir = until(lambda: workload_runs(tmp_path))
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    code, out, err = finish(process)
+    document = verdict(run_dir)
+    assert document["verdict"] == "valid", out + err
+    assert code == 0
+    assert document["counts"]["final_read"] > 0
+    assert processes_of(run_dir) == []
+
+
+def test_ctrl_c_twice_leaves_at_once_and_leaves_nothing(tmp_path):
+    process = start(tmp_path, "run", "--time", "120", *SMALL[2:])
+    run_dir = until(lambda: workload_runs(tmp_path))
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    code, _, _ = finish(process)
+    assert code == 130
+    until(lambda: not processes_of(run_dir), 10)
+
+
+def test_a_killed_broker_host_process_is_no_mystery(tmp_path):
+    """A broker setting that Kafka refuses: the broker's own last words are quoted, and the harness is what broke."""
+    code, out, err = fencepost(tmp_path, "run", *SMALL, "--broker-setting", "log.segment.bytes=1")
+    assert code == 255
+    assert "log.segment.bytes" in out + err
+
+
+def test_a_campaign_with_mistakes_starts_nothing(tmp_path):
+    campaign = tmp_path / "wrong.toml"
+    nemesis = '[[test.nemesis]]\nkind = "kill"\ntagret = "leader"\n'
+    campaign.write_text(f'[[test]]\nname = "a"\ntime = 3\n[test.workload]\nkind = "transactoins"\n{nemesis}')
+    code, out, err = fencepost(tmp_path / "results", "campaign", str(campaign))
+    assert code == 254
+    text = " ".join((out + err).split())
+    for mistake in ("time_s", "transactions", "target"):
+        assert f'did you mean "{mistake}"' in text, text
+    assert not list((tmp_path / "results").glob("*/*"))
+
+
+def test_a_machine_without_java_is_told_so(tmp_path):
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    for tool in ("unshare", "nsenter", "sh", "env"):
+        found = subprocess.run(["which", tool], capture_output=True, text=True, check=False).stdout.strip()
+        if found:
+            (bare / tool).symlink_to(found)
+    env = {key: value for key, value in os.environ.items() if key != "JAVA_HOME"}
+    code, out, err = fencepost(
+        tmp_path / "results", "run", *SMALL, PATH=str(bare), JAVA_HOME="", **{k: env[k] for k in ("HOME",) if k in env}
+    )
+    text = out + err
+    assert code == 255
+    assert "Java 17" in text
+    assert "Traceback" not in text
