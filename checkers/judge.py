@@ -186,7 +186,8 @@ def _document(
     plan: Mapping[str, Any], view: Overview, counts: Counts, receipts: Sequence[Mapping[str, Any]], judged: Sequence[Judged]
 ) -> dict[str, Any]:
     verdict, reason = decide(judged)
-    expect = list(plan.get("expect") or ["valid"])
+    expect = plan.get("expect") or ["valid"]
+    expect = [expect] if isinstance(expect, str) else list(expect)
     for number, finding in enumerate(sorted((f for one in judged for f in one.findings), key=lambda f: f.time), 1):
         finding.id = number
     shown = sorted((f for one in judged for f in one.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)

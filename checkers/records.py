@@ -58,8 +58,9 @@ def _resolve_lost(rows: pd.DataFrame, world: World) -> pd.DataFrame:
 def lost_write(log: PartitionLog) -> Suspects:
     """A promised record that a completed final read did not return.
 
-    Promised: every record of a transaction whose commit returned ok; an acknowledged record outside transactions; every record
-    of an undecided transaction of which a read_committed reader got some record. The final read is the completed read_committed
+    Promised: every record of a transaction whose commit returned ok; an acknowledged record outside transactions; an
+    acknowledged record of an undecided transaction of which a read_committed reader got some record (any record when the
+    operation has no completion at all: commit follows only after every acknowledgement). The final read is the completed read_committed
     one, else the completed read_uncommitted one (which sees more). Without either, only what lies below an offset that was
     later read at the same isolation level, and was read by nobody at all, is lost: the tail may simply be unpolled.
     In a partition whose last stable offset is stuck, a record above it is hidden: lost only if read_uncommitted misses it too.
@@ -70,7 +71,7 @@ def lost_write(log: PartitionLog) -> Suspects:
     undecided = log.sends.txn & (log.sends.status == INFO)
     missing = judged & ~found
     lost = log.promised & missing
-    doubtful = undecided & missing
+    doubtful = undecided & missing & (log.acked | ~log.sends.finished)
     proof = undecided & log.seen_committed
     cause = _runs(log, lost, found)
     rows = [
@@ -98,9 +99,16 @@ def _highest(offsets: Ints) -> int:
 
 
 def _runs(log: PartitionLog, lost: Bools, survivors: Bools) -> Ints:
-    """Lost sends with no survivor between them in the version order share a number; those of unknown place go by operation."""
+    """Lost sends with no survivor between them in the version order share a number; those of unknown place go by operation.
+
+    A survivor *at* the place of a lost record parts nothing: after a truncation the offsets are given away again.
+    """
     known = np.sort(log.place[survivors & (log.place != NONE)])
-    return np.where(log.place == NONE, -2 - log.sends.op, np.searchsorted(known, log.place))
+    places = np.unique(log.place[lost & (log.place != NONE)])
+    parted = np.searchsorted(known, places[1:], "left") > np.searchsorted(known, places[:-1], "right")
+    runs = np.cumsum(np.r_[0, parted])
+    at = np.minimum(np.searchsorted(places, log.place), max(len(places) - 1, 0))
+    return np.where(log.place == NONE, -2 - log.sends.op, runs[at])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -254,11 +262,12 @@ def order_inversion(log: PartitionLog) -> Suspects:
     Under idempotence (so in transactions too) sends keep the order of their calls even when in flight together (KIP-98:
     sequence numbers); else only a send that was acknowledged before the other began has a claim. A process is one producer
     instance: its successor after a crash is another process and is not compared with it. Places come from acknowledgements
-    and from reads; a record at several places counts at the lowest.
+    and from reads; a record at several places counts at the lowest. A lost record has no place (`lost-write` has it).
 
     compared: sends with a predecessor of known place. One cause: the send that lies too low, with the highest predecessor.
     """
-    known = np.flatnonzero(log.place != NONE)
+    judged, found, _ = _final_witness(log)
+    known = np.flatnonzero((log.place != NONE) & ~(log.promised & judged & ~found))
     process = log.sends.v[known] >> 39
     starts = np.flatnonzero(np.r_[True, process[1:] != process[:-1]]) if len(known) else np.empty(0, np.int64)
     pairs = [_inverted(log, group) for group in np.split(known, starts[1:]) if len(group) > 1]

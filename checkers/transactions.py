@@ -21,7 +21,7 @@ from checkers.world import World
 def _explain_aborted(finding: Finding, story: Story) -> str:
     writer, reader = finding.records("sent")[0], finding.records("read")[0]
     return (
-        f"{story.name(writer.op)} was surely aborted, yet {story.name(reader.op)} "
+        f"{story.name(writer.op)} was surely aborted, yet {story.name(reader.op, capital=False)} "
         f"read its record at {reader.partition}@{reader.offset}{story.and_more(finding.records('read'))}."
     )
 
@@ -107,8 +107,8 @@ def _resolve_torn(rows: pd.DataFrame, world: World) -> pd.DataFrame:
     status = pd.Series(world.status(sends["op"].to_numpy()), index=sends.index)
     silent = status.map({COMMITTED: "read", ABORTED: "missing", INFO: ""})
     role = sends["v"].map(reported).fillna(silent)
-    stored = (sends["ended"] != NONE) | (status == COMMITTED) | ~world.finished(sends["op"].to_numpy())
-    missed = stored & ~sends["v"].isin(world.misplaced)
+    tried = (sends["began"] != NONE) | (status == COMMITTED) | ~world.finished(sends["op"].to_numpy())
+    missed = tried & ~sends["v"].isin(world.misplaced)
     whole = sends.assign(role=role, cause=sends["op"], time=sends["ended"].where(sends["ended"] != NONE, sends["began"]))
     whole = whole[(role == "read") | ((role == "missing") & missed)]
     sides = whole.groupby("op")["role"].nunique()
@@ -127,9 +127,9 @@ def torn_transaction(log: PartitionLog) -> Suspects:
     """A completed final read shows some but not all records of one transaction, whatever its outcome was.
 
     Only partitions with a completed read_committed final read count, and in them only what lies below a stuck last stable
-    offset. For a transaction that did not return ok, a record without acknowledgement may never have reached the log, so it is
-    not missed; except when nothing at all is recorded of how the operation ended (commit follows only after every
-    acknowledgement, so a transaction of which something is visible had sent everything).
+    offset. A record counts as missing even without acknowledgement: commit follows only after every acknowledgement, so a
+    transaction of which anything is visible must show everything that it tried to send (KAFKA-17754: a late EndTxn commits what
+    happened to be in the log). Sends of a completed operation that never began are not records of the transaction.
 
     compared: transactions of two or more records, counted where their second record was sent. One cause: the transaction.
     """

@@ -12,6 +12,7 @@ from harness.api import Property, Verdict
 
 IMPLIES: dict[str, tuple[str, ...]] = {
     "torn-transaction": ("lost-write", "aborted-read", "dirty-read"),
+    "lost-write": ("inconsistent-offset",),  # a truncated record's offset is given away again
 }
 
 

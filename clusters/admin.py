@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout  # a class of its own before Python 3.11
 from functools import partial
 from typing import Any
 
@@ -94,7 +95,7 @@ class KafkaAdmin:
                 for future in request().values():
                     future.result(timeout=2 * _REQUEST_S)
                 return
-            except (KafkaException, TimeoutError) as e:
+            except (KafkaException, FutureTimeout) as e:
                 code = e.args[0].code() if isinstance(e, KafkaException) else None
                 if code == KafkaError.TOPIC_ALREADY_EXISTS:
                     return

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,10 +33,8 @@ def ensure(distribution: Distribution) -> bool:
     if not path(distribution).exists() and os.access(distribution.directory, os.W_OK):
         argv = sandbox.command([sys.executable, "-m", "clusters.local.archive", distribution.version], loopback=True)
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as maker:
-            try:
+            with suppress(subprocess.TimeoutExpired):  # leaving the block ends the lifeline, and with it all that still runs
                 maker.wait(_MAKE_S)
-            except subprocess.TimeoutExpired:
-                maker.kill()
     return path(distribution).exists()
 
 

@@ -68,13 +68,14 @@ def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, set[Any]]:
     # every random history has complete read_committed final reads of all partitions, or of none
     judged = {partition for (partition, isolation), who in complete.items() if who and isolation == "read_committed"}
     seen = {read["v"] for read in here}
-    place = {}
+    place, gone = {}, set()
     for send in sends:
         places = [read["offset"] for read in here if read["v"] == send["v"]]
         place[send["v"]] = min([*places, *([send["offset"]] if send["offset"] is not None else [])], default=None)
     for send in sends:
-        promised = status(send) == "ok" or (status(send) == "info" and send["op"] in proven)
-        if not promised or send["v"] in misplaced:
+        acked = send["ended"] is not None or ops[send["op"]]["end"] is None
+        promised = status(send) == "ok" or (status(send) == "info" and send["op"] in proven and acked)
+        if not promised:
             continue
         if send["p"] in judged:
             lost = send["v"] not in final
@@ -82,7 +83,9 @@ def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, set[Any]]:
             later = [read["offset"] for read in reads if read["p"] == send["p"] and rc(read)]
             where = place[send["v"]]
             lost = send["v"] not in seen and where is not None and any(where < offset for offset in later)
-        if lost:
+        if lost and status(send) == "ok":
+            gone.add(send["v"])
+        if lost and send["v"] not in misplaced:
             found["lost-write"].add(send["v"])
 
     for v, send in home.items():
@@ -101,8 +104,7 @@ def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, set[Any]]:
     for number, op in enumerate(ops):
         mine = [send for send in sends if send["op"] == number and send["p"] in judged]
         shown = [send["v"] for send in mine if send["v"] in final]
-        must = [send for send in mine if op["type"] == "ok" or send["ended"] is not None or op["end"] is None]
-        missing = [send["v"] for send in must if send["v"] not in final and send["v"] not in misplaced]
+        missing = [send["v"] for send in mine if send["v"] not in final and send["v"] not in misplaced]
         if shown and missing:
             found["torn-transaction"].update([*shown, *missing])
 
@@ -114,7 +116,8 @@ def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, set[Any]]:
             at[send["p"], send["offset"]].add(send["v"])
     found["inconsistent-offset"] = {where for where, who in at.items() if len(who) > 1}
 
-    for one, two in combinations(sorted(sends, key=lambda send: send["v"]), 2):
+    there = [send for send in sends if send["v"] not in gone]
+    for one, two in combinations(sorted(there, key=lambda send: send["v"]), 2):
         same = one["p"] == two["p"] and one["v"] >> 39 == two["v"] >> 39
         if same and None not in (place[one["v"]], place[two["v"]]) and place[one["v"]] > place[two["v"]]:
             found["order-inversion"].add(two["v"])  # the one that lies too low

@@ -85,6 +85,27 @@ def test_neighbours_lost_together_are_one_finding(judged):
     assert [len(one["records"]) for one in found] == [5, 1]
 
 
+def test_a_truncated_stretch_whose_offsets_are_taken_again_is_one_finding(judged):
+    """An old leader acknowledged 10 to 14; the new one gave 10 to 12 to other records."""
+    h = History()
+    for offset in (10, 11, 12, 13, 14):
+        h.send(0, {"t-0": [offset]})
+    for offset in (10, 11, 12):
+        h.send(1, {"t-0": [offset]})
+    h.final({"t-0": [10, 11, 12]})
+    document = judged(h, PLAIN)
+    assert violated(document) == ["lost-write"]
+    assert len(finding(document, "lost-write")["records"]) == 5
+
+
+def test_a_record_that_was_never_acknowledged_is_not_promised_by_an_undecided_transaction(judged):
+    """Some of the transaction is visible, so it is torn; but nobody ever said that the other record was stored."""
+    h = History()
+    h.txn(0, {"t-0": [5], "t-1": [None]}, type="info")
+    h.final({"t-0": [5], "t-1": []})
+    assert violated(judged(h)) == ["torn-transaction"]
+
+
 def test_only_acknowledged_sends_of_an_undecided_send_operation_are_promised(judged):
     h = History()
     h.send(0, {"t-0": [1, None]}, type="info")
@@ -260,6 +281,15 @@ def test_two_processes_have_no_order_between_them(judged):
     h.txn(1, {"t-0": [5]})
     h.final({"t-0": [5, 7]})
     assert violated(judged(h)) == []
+
+
+def test_a_lost_record_has_no_place_in_the_order(judged):
+    """The record acknowledged at 7 was truncated; the next one of its process lies at 5."""
+    h = History()
+    h.send(0, {"t-0": [7]})
+    h.send(0, {"t-0": [5]})
+    h.final({"t-0": [5]})
+    assert violated(judged(h, PLAIN)) == ["lost-write"]
 
 
 def test_pipelined_sends_may_swap_without_idempotence_but_not_after_an_acknowledgement(judged):

@@ -151,6 +151,15 @@ def test_an_undecided_transaction_seen_in_part_is_torn(judged):
     assert violated(judged(h)) == ["lost-write", "torn-transaction"]
 
 
+def test_a_send_that_never_began_is_no_part_of_its_transaction(judged):
+    """The third send was planned and not made, because the second met an error; both that were made are visible."""
+    h = History()
+    h.txn(0, {"t-0": [5], "t-1": [6], "t-2": [None]}, type="info")
+    h.ops[0]["mops"][2] = (0, "t-2", h.ops[0]["mops"][2][2], None, None, None)
+    h.final({"t-0": [5], "t-1": [6], "t-2": []})
+    assert violated(judged(h)) == []
+
+
 def test_another_torn_transaction_cannot_hide_behind_an_expected_one(judged):
     """The loss of a different transaction is no consequence of the tear, so the expectation is not met."""
     h = History()

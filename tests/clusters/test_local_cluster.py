@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from clusters.kafka import fetch
-from clusters.local import Local
+from clusters.local import Local, archive
 
 pytestmark = pytest.mark.cluster
 
@@ -118,6 +118,14 @@ def test_an_older_kafka_and_separate_controllers(tmp_path):
     assert seen["version"] == "3.9.1"
     assert seen["answers"] == [True, True]
     assert seen["lagging"] == {}
+
+
+def test_the_first_sandbox_leaves_an_archive_of_classes_beside_the_jars():
+    """Made once, whole, and with nothing left beside it."""
+    Local().sandbox(["true"])
+    made = archive.path(fetch("4.3.0"))
+    assert made.stat().st_size > 1_000_000
+    assert not list(made.parent.glob(".classes-*"))
 
 
 def test_a_setting_that_kafka_refuses_is_quoted(tmp_path):
