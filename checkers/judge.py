@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -28,7 +29,7 @@ from checkers.verdict import Judged, decide, expectation_met, judge_property, we
 from checkers.world import World
 from harness.api import VERDICT_SCHEMA, HistoryError
 
-SHOWN_PER_ANOMALY = 100
+SHOWN_PER_ANOMALY, SHOWN_PER_FINDING = 100, 200
 RECORD = pa.struct(
     [("partition", pa.string()), ("offset", pa.int64()), ("v", pa.int64()), ("operation", pa.int64()), ("role", pa.string())]
 )
@@ -42,6 +43,7 @@ ANOMALIES_SCHEMA = pa.schema(
         ("records", pa.list_(RECORD)),
         ("time", pa.int64()),
         ("faults", pa.list_(pa.int32())),
+        ("size", pa.int64()),
     ]
 )
 
@@ -202,7 +204,7 @@ def _document(
         "weakened": weaknesses(receipts, replaced_processes(view), cut_off, _unread(plan, view)),
         "properties": [one.document() for one in judged if not one.allowed],
         "allowed": [one.document() for one in judged if one.allowed],
-        "findings": [finding.document() for finding in shown],
+        "findings": [finding.document(SHOWN_PER_FINDING) for finding in shown],
         "counts": count_operations(view, counts, receipts),
         "progress": progress(view, receipts),
     }
@@ -224,5 +226,5 @@ def _write(run_dir: Path, document: Mapping[str, Any], judged: Sequence[Judged])
     parquet, verdict = run_dir / "anomalies.parquet.part", run_dir / "verdict.json.part"
     pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES_SCHEMA), parquet)
     os.replace(parquet, run_dir / "anomalies.parquet")
-    verdict.write_text(json.dumps(document, indent=1) + "\n")
+    verdict.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
     os.replace(verdict, run_dir / "verdict.json")

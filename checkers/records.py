@@ -26,11 +26,11 @@ def _explain_lost(finding: Finding, story: Story) -> str:
     lost = finding.records("missing")
     writers = sorted({record.op for record in lost})
     places = story.places(lost)
-    how = story.how_missing(lost[0].partition)
+    how = story.how_missing(lost[0].partition, len(lost))
     if len(writers) > 1:
         return (
             f"{len(lost)} records of {len(writers)} operations, next to each other in {lost[0].partition} ({places}), "
-            f"were acknowledged and {how}."
+            f"were acknowledged, and {how}."
         )
     writer, elsewhere = story.name(writers[0]), story.read_elsewhere(finding)
     record = "the record" if len(lost) == 1 else f"the {len(lost)} records"
@@ -60,9 +60,10 @@ def lost_write(log: PartitionLog) -> Suspects:
 
     Promised: every record of a transaction whose commit returned ok; an acknowledged record outside transactions; an
     acknowledged record of an undecided transaction of which a read_committed reader got some record (any record when the
-    operation has no completion at all: commit follows only after every acknowledgement). The final read is the completed read_committed
-    one, else the completed read_uncommitted one (which sees more). Without either, only what lies below an offset that was
-    later read at the same isolation level, and was read by nobody at all, is lost: the tail may simply be unpolled.
+    operation has no completion at all: commit follows only after every acknowledgement). The final read is the completed
+    read_committed one, else the completed read_uncommitted one (which sees more). Without either, only what lies below an
+    offset that was later read at the same isolation level, and was read by nobody at all, is lost: the tail may simply be
+    unpolled.
     In a partition whose last stable offset is stuck, a record above it is hidden: lost only if read_uncommitted misses it too.
 
     compared: promised records that had to be returned. One cause: neighbours in the version order with no survivor between.
@@ -105,10 +106,15 @@ def _runs(log: PartitionLog, lost: Bools, survivors: Bools) -> Ints:
     """
     known = np.sort(log.place[survivors & (log.place != NONE)])
     places = np.unique(log.place[lost & (log.place != NONE)])
-    parted = np.searchsorted(known, places[1:], "left") > np.searchsorted(known, places[:-1], "right")
-    runs = np.cumsum(np.r_[0, parted])
-    at = np.minimum(np.searchsorted(places, log.place), max(len(places) - 1, 0))
-    return np.where(log.place == NONE, -2 - log.sends.op, runs[at])
+    return np.where(log.place == NONE, -2 - log.sends.op, _stretch(places, known, log.place))
+
+
+def _stretch(places: Ints, between: Ints, wanted: Ints) -> Ints:
+    """Number the stretches of sorted places that no sorted value of `between` parts; the stretch of each wanted place."""
+    if not len(places):
+        return np.zeros(len(wanted), dtype=np.int64)
+    parted = np.searchsorted(between, places[1:], "left") > np.searchsorted(between, places[:-1], "right")
+    return np.cumsum(np.r_[0, parted])[np.minimum(np.searchsorted(places, wanted), len(places) - 1)]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -160,8 +166,14 @@ def _first_of_each(*keys: Ints | Any) -> Bools:
 # inconsistent-offset
 # --------------------------------------------------------------------------------------------------
 def _explain_inconsistent(finding: Finding, story: Story) -> str:
-    where = f"{finding.rows[0].partition}@{finding.rows[0].offset}"
-    writers = sorted({story.writer(record.v) for record in finding.rows})
+    first = min(row.offset for row in finding.rows)
+    last = max(row.offset for row in finding.rows)
+    where = f"{finding.rows[0].partition}@{first}"
+    writers = sorted({story.writer(record.v) for record in finding.rows if record.offset == first})
+    if last > first:
+        count = len({row.offset for row in finding.rows})
+        pair = " and ".join(writers)
+        return f"{count} neighbouring offsets from {where} to {last} hold different records each; at {first}: {pair}."
     return f"Two different records are at {where}: one is {'; another is '.join(writers)}."
 
 
@@ -172,7 +184,7 @@ def inconsistent_offset(log: PartitionLog) -> Suspects:
     Reads and acknowledgements are both evidence, except the acknowledgement of a promised record that nobody ever read: such a
     record is a lost write, and its offset was naturally given away again.
 
-    compared: offsets with at least one read. One cause: the offset.
+    compared: offsets with at least one read. One cause: neighbouring offsets, as after a truncation.
     """
     believed = (log.sends.offset != NONE) & ~(log.promised & ~log.seen)
     offset = np.concatenate([log.reads.offset, log.sends.offset[believed]])
@@ -183,11 +195,13 @@ def inconsistent_offset(log: PartitionLog) -> Suspects:
     if not same.any():
         return Suspects(compared)
     bad = np.unique(offset[order][1:][same])
+    clean = np.setdiff1d(offset, bad)
     read = np.isin(log.reads.offset, bad)
     read[read] &= _first_of_each(log.reads.offset[read], log.reads.v[read])
     sent = believed & np.isin(log.sends.offset, bad)
-    acknowledged = {**send_rows(log, sent, log.sends.offset, "sent"), "offset": log.sends.offset[sent]}
-    return Suspects(compared, join_rows(read_rows(log, read, log.reads.offset), acknowledged))
+    acknowledged = send_rows(log, sent, _stretch(bad, clean, log.sends.offset), "sent")
+    acknowledged["offset"] = log.sends.offset[sent]
+    return Suspects(compared, join_rows(read_rows(log, read, _stretch(bad, clean, log.reads.offset)), acknowledged))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,15 +61,16 @@ class Finding:
     def operations(self) -> list[int]:
         return sorted({row.op for row in self.rows})
 
-    def document(self) -> dict[str, Any]:
-        """The finding as in `verdict.json`."""
+    def document(self, most: int | None = None) -> dict[str, Any]:
+        """The finding as in `verdict.json`, with so many operations and records at most; `size` is how many records it has."""
         return {
             "id": self.id,
             "anomaly": self.anomaly,
             "forbidden": self.forbidden,
             "sentence": self.sentence,
-            "operations": self.operations,
-            "records": [row.document() for row in self.rows],
+            "operations": self.operations[:most],
+            "records": [row.document() for row in self.rows[:most]],
+            "size": len(self.rows),
             "time": self.time,
             "faults": self.faults,
         }
@@ -92,9 +93,8 @@ def group(check: Check[Any], rows: pd.DataFrame) -> list[Finding]:
 class Story:
     """Words for operations and records."""
 
-    def __init__(self, world: World, strangers: Iterable[int] = ()) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
-        self._senders: dict[int, tuple[str, int]] = dict(world.homes)
 
     def _at(self, op: int) -> int:
         return int(self.world.overview.at(op))
@@ -120,13 +120,14 @@ class Story:
             return "was surely aborted"
         return "ended without a known outcome"
 
-    def how_missing(self, partition: str) -> str:
+    def how_missing(self, partition: str, count: int = 1) -> str:
         final = self.world.overview.final_reads.get(partition)
+        verb = "was" if count == 1 else "were"
         if final and final.committed:
-            return "was not returned by the complete final read"
+            return f"{verb} not returned by the complete final read"
         if final and final.uncommitted:
-            return "was not returned even by the complete read_uncommitted final read"
-        return "was read by nobody, though later records were"
+            return f"{verb} not returned even by the complete read_uncommitted final read"
+        return f"{verb} read by nobody, though later records were"
 
     def places(self, rows: Sequence[Row]) -> str:
         """`t-0@17, t-2@9`, shortened when there are many."""

@@ -106,10 +106,6 @@ class World:
         """Records that were sent in this run, and read in a partition to which they were not sent."""
         return set(self.homes)
 
-    def writers_of(self, identities: Ints) -> dict[int, tuple[str, int]]:
-        """Like `homes`, for any records."""
-        return {int(v): (partition, int(op)) for v, partition, op in self._senders(identities)}
-
     def _senders(self, identities: Ints) -> Any:
         identities = np.unique(identities)
         view = self.overview

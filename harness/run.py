@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 import subprocess
 import sys
 import threading
@@ -34,6 +35,7 @@ class Runner:
         self._spark_error: Exception | None = None
         self._spark_thread: threading.Thread | None = None
         self._performer: subprocess.Popen[bytes] | None = None
+        self._run_dir = results
         self._stopping = False
 
     # -- Spark -----------------------------------------------------------------------------------
@@ -83,7 +85,7 @@ class Runner:
         with open(run_dir / "logs" / "performer.log", "ab") as log:
             # a session of its own: Ctrl-C reaches the harness alone, and the harness decides what it means
             performer = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
-        self._performer = performer
+        self._performer, self._run_dir = performer, run_dir
         if self._stopping:
             self._tell_stop()
         assert performer.stdout is not None
@@ -124,6 +126,9 @@ class Runner:
         self._stopping = True
         if self._performer is not None:
             self._performer.kill()
+            self._performer.wait()
+            # nobody is left in the sandbox to remove the brokers' data
+            shutil.rmtree(self._run_dir / "data", ignore_errors=True)
 
     # -- judge -----------------------------------------------------------------------------------
     def judge(self, run_dir: Path, contract: Mapping[str, str] | None = None) -> dict[str, Any]:

@@ -66,19 +66,31 @@ class Librdkafka:
         self._ends: dict[str, int] = {}
 
     def open(self, timeout_s: float) -> None:
-        """Create both and, for a transactional producer, initialise its transactions."""
+        """Create the producer and, if it is transactional, initialise its transactions; without a producer, the consumer.
+
+        Beside a producer the consumer is made by the first poll: one that is never polled would fetch the whole log in vain.
+        """
         settings = self._settings
-        common = {"bootstrap.servers": settings.bootstrap, "client.id": settings.name}
         with _translated("open"):
-            if settings.producer is not None:
-                own = {"transactional.id": settings.transactional_id} if settings.transactional_id else {}
-                self._producer = ck.Producer({**common, **PRODUCER_DEFAULTS, **settings.producer, **own})
-                if settings.transactional_id:
-                    self._producer.init_transactions(timeout_s)
-            if settings.consumer is not None:
-                group = {"group.id": f"{settings.name}-readers"}  # demanded by librdkafka; positions are never committed
-                self._consumer = ck.Consumer({**common, **group, **CONSUMER_DEFAULTS, **settings.consumer})
-                self._consumer.assign([_at_start(partition) for partition in settings.partitions])
+            if settings.producer is None:
+                self._consumer = self._new_consumer()
+                return
+            own = {"transactional.id": settings.transactional_id} if settings.transactional_id else {}
+            self._producer = ck.Producer({**self._common(), **PRODUCER_DEFAULTS, **settings.producer, **own})
+            if settings.transactional_id:
+                self._producer.init_transactions(timeout_s)
+
+    def _common(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self._settings.bootstrap, "client.id": self._settings.name}
+
+    def _new_consumer(self) -> ck.Consumer | None:
+        settings = self._settings
+        if settings.consumer is None:
+            return None
+        group = {"group.id": f"{settings.name}-readers"}  # demanded by librdkafka; positions are never committed
+        consumer = ck.Consumer({**self._common(), **group, **CONSUMER_DEFAULTS, **settings.consumer})
+        consumer.assign([_at_start(partition) for partition in settings.partitions])
+        return consumer
 
     def begin(self) -> None:
         with self._writing("begin") as producer:
@@ -111,10 +123,12 @@ class Librdkafka:
             producer.abort_transaction(timeout_s)
 
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]:
-        consumer = self._consumer
-        if consumer is None:
-            raise CallError("poll", "_STATE", ck.KafkaError._STATE, "this process has no consumer")
         with _translated("poll"):
+            if self._consumer is None:
+                self._consumer = self._new_consumer()
+            consumer = self._consumer
+            if consumer is None:
+                raise CallError("poll", "_STATE", ck.KafkaError._STATE, "this process has no consumer")
             first = consumer.poll(timeout_s)
             messages = [] if first is None else [first, *consumer.consume(limit - 1, 0)]
         return [record for message in messages if (record := self._record(message)) is not None]

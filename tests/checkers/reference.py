@@ -101,7 +101,7 @@ def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, set[Any]]:
             if writer == read["op"] or never or (op["decided"] is not None and read["ended"] < op["decided"]):
                 found["dirty-read"].add(read["v"])
 
-    for number, op in enumerate(ops):
+    for number in range(len(ops)):
         mine = [send for send in sends if send["op"] == number and send["p"] in judged]
         shown = [send["v"] for send in mine if send["v"] in final]
         missing = [send["v"] for send in mine if send["v"] not in final and send["v"] not in misplaced]

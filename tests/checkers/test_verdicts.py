@@ -192,6 +192,19 @@ def test_every_finding_is_in_parquet_and_a_hundred_of_each_in_json(spark, tmp_pa
     assert pq.read_table(tmp_path / "anomalies.parquet").num_rows == 150
 
 
+def test_a_huge_finding_is_shortened_in_json_and_whole_in_parquet(spark, tmp_path):
+    h = History()
+    for number in range(300):
+        h.txn(0, {"t-0": [number]})
+    h.txn(0, {"t-0": [300]})
+    h.final({"t-0": [300]})
+    write_history(tmp_path, h.ops)
+    found = finding(judge(tmp_path, spark=spark, contract=CONTRACT), "lost-write")
+    assert (len(found["records"]), found["size"]) == (200, 300)
+    (whole,) = pq.read_table(tmp_path / "anomalies.parquet").to_pylist()
+    assert len(whole["records"]) == len(whole["operations"]) == 300
+
+
 def test_row_groups_and_batches_change_nothing(spark, tmp_path):
     """The same history in one row group and in many, over several tasks."""
     answers = []

@@ -139,6 +139,7 @@ def test_ctrl_c_twice_leaves_at_once_and_leaves_nothing(tmp_path):
     code, _, _ = finish(process)
     assert code == 130
     until(lambda: not processes_of(run_dir), 10)
+    assert not (run_dir / "data").exists()
 
 
 def test_a_killed_broker_host_process_is_no_mystery(tmp_path):

@@ -1,0 +1,31 @@
+"""`python -m benchmarks [NAME...]`: measure by name; without a name, list what can be measured."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+MEASUREMENTS = {
+    "workers": "operations per second of fencepost's workers against a bare confluent-kafka loop, and the cost of recording",
+    "start": "from the start of a run to its cluster and its first operation",
+    "verdict": "from the end of the final read to verdict.json: 10,000 generated transactions, and a real short run",
+}
+
+
+def main() -> None:
+    listing = "\n".join(f"  {name:10}{what}" for name, what in MEASUREMENTS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", epilog=listing, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", choices=[[], *MEASUREMENTS], help="what to measure, in this order")
+    parser.add_argument("--rounds", type=int, default=4, help="repetitions of each (default 4)")
+    parser.add_argument("--seconds", type=float, default=15.0, help="length of a round of `workers` (default 15)")
+    chosen = parser.parse_args()
+    if not chosen.names:
+        parser.print_help()
+    for name in chosen.names:
+        importlib.import_module(f"benchmarks.{name}").measure(rounds=chosen.rounds, seconds=chosen.seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""`workers`: does the harness slow its workers down? Rounds of them and of bare loops take turns on one cluster.
+
+No faults, no readers, no polls, no pauses, no aborts; a fixed number of records per operation. Only the harness differs: a
+generator, records that describe themselves, delivery reports, and a line on disk before and after each operation.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.figures import goal, ratios, show, spread
+from clusters.local import Local
+from harness.api import Choice, Test
+from harness.plan import make_plan
+
+WRITERS, RECORDS = 8, 4
+COMMON = {"writers": WRITERS, "readers": 0, "uncommitted_readers": 0}
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "transactions": {**COMMON, "sends": [RECORDS, RECORDS], "poll_share": 0.0, "abort_share": 0.0, "think_ms": 0.0},
+    "idempotent": {**COMMON, "burst": [RECORDS, RECORDS]},
+}
+ROWS = (
+    ("operations per second", "per_s", 1),
+    ("median latency, ms", "latency_ms", 2),
+    ("from the operation's begin to its first record, us", "lead_us", 0),
+    ("between two operations, us", "between_us", 0),
+    ("processor time of the client per operation, us", "cpu_us", 0),
+)
+AT_LEAST, AT_MOST = 0.90, 0.02
+
+
+def measure(*, rounds: int, seconds: float) -> None:
+    with tempfile.TemporaryDirectory(prefix="fencepost-workers-") as temporary:
+        folder = Path(temporary)
+        for kind, options in OPTIONS.items():
+            plan = make_plan(Test(name=kind, workload=Choice(kind=kind, options=options)), run=kind, seed=1, command="")
+            (folder / f"{kind}.json").write_text(json.dumps(plan))
+        inside = [sys.executable, "-m", "benchmarks.inside_workers", temporary, str(rounds), str(seconds)]
+        root = Path(__file__).parents[1]
+        subprocess.run(Local().sandbox(inside), check=True, cwd=root, stdin=subprocess.DEVNULL)
+        found = json.loads((folder / "figures.json").read_text())
+    for kind in OPTIONS:
+        _report(kind, found[kind], rounds, seconds)
+
+
+def _report(kind: str, found: Mapping[str, Any], rounds: int, seconds: float) -> None:
+    ours, bare = found["fencepost"], found["bare loop"]
+    rows, per_row = [], {}
+    for label, name, digits in ROWS:
+        a, b = [figures[name] for figures in ours], [figures[name] for figures in bare]
+        per_row[name] = ratios(a, b)
+        rows.append((label, spread(a, digits), spread(b, digits), spread(per_row[name], 3) if digits else ""))
+    recording, everything = ([pair[at] for pair in found["recording"]] for at in (0, 1))
+    rows.append(("recording alone, in a loop, us", spread(recording), "", ""))
+    rows.append(("all that is ours, in a loop, us", spread(everything), "", ""))
+    title = f"{kind}: {WRITERS} writers, {RECORDS} records an operation, {rounds} rounds of {seconds:g} s, taking turns"
+    show(title, ("", "fencepost", "bare loop", "fencepost / bare loop"), rows)
+    latency_us = median(figures["latency_ms"] for figures in bare) * 1e3
+    share, rate = median(recording) / latency_us, median(per_row["per_s"])
+    goal(f"at least {AT_LEAST:.0%} of the bare loop's operations per second: {rate:.1%}", rate >= AT_LEAST)
+    goal(f"at most {AT_MOST:.0%} of its median latency spent in recording: {share:.2%}", share <= AT_MOST)
