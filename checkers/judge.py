@@ -22,7 +22,7 @@ from checkers.contracts import clause, full_contract, settings
 from checkers.log import NONE
 from checkers.overview import Overview, read_overview
 from checkers.pipeline import Answer, Counts, run_partition_checks
-from checkers.progress import count_operations, progress, replaced_processes
+from checkers.progress import count_operations, progress
 from checkers.session import start_session
 from checkers.story import SLACK_NS, Finding, Story, group
 from checkers.verdict import Judged, decide, expectation_met, judge_property, weaknesses
@@ -187,7 +187,8 @@ def _faults_around(finding: Finding, view: Overview, receipts: Sequence[Mapping[
 def _document(
     plan: Mapping[str, Any], view: Overview, counts: Counts, receipts: Sequence[Mapping[str, Any]], judged: Sequence[Judged]
 ) -> dict[str, Any]:
-    verdict, reason = decide(judged)
+    unread = _unread(plan, view)
+    verdict, reason = decide(judged, unread)
     expect = plan.get("expect") or ["valid"]
     expect = [expect] if isinstance(expect, str) else list(expect)
     for number, finding in enumerate(sorted((f for one in judged for f in one.findings), key=lambda f: f.time), 1):
@@ -200,8 +201,8 @@ def _document(
         "reason": reason,
         **{key: plan.get(key, "") for key in ("run", "campaign", "test")},
         "expect": expect,
-        "expectation_met": expectation_met(expect, verdict, judged),
-        "weakened": weaknesses(receipts, replaced_processes(view), cut_off, _unread(plan, view)),
+        "expectation_met": expectation_met(expect, verdict, judged, plan.get("tolerate") or ()),
+        "weakened": weaknesses(receipts, cut_off, unread),
         "properties": [one.document() for one in judged if not one.allowed],
         "allowed": [one.document() for one in judged if one.allowed],
         "findings": [finding.document(SHOWN_PER_FINDING) for finding in shown],

@@ -55,10 +55,3 @@ def _worst(edges: Any, gaps: Any, receipt: Mapping[str, Any]) -> float:
     stop = receipt["healed_ns"] or edges[-1]
     overlapping = gaps[(edges[:-1] < stop) & (edges[1:] > start)]
     return float(overlapping.max()) if len(overlapping) else 0.0
-
-
-def replaced_processes(view: Overview) -> int:
-    """Processes of the main phase beyond the first of each slot."""
-    main = view.writer & (view.process >= 0)
-    pairs = np.unique(np.stack([view.slot[main], view.process[main]]), axis=1)
-    return int(pairs.shape[1] - len(np.unique(pairs[0])))

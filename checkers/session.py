@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -48,6 +52,7 @@ def start_session(master: str = "local[*]", memory: str = "2g") -> SparkSession:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     scratch = Path(tempfile.mkdtemp(prefix="fencepost-spark-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     quiet = scratch / "log4j2.properties"
     quiet.write_text(_LOG4J)
     builder = SparkSession.builder.master(master).appName("fencepost")
@@ -55,9 +60,24 @@ def start_session(master: str = "local[*]", memory: str = "2g") -> SparkSession:
         builder = builder.config(key, value)
     builder = builder.config("spark.driver.memory", memory).config("spark.local.dir", str(scratch))
     java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} -XX:+UseParallelGC"
-    session = builder.config("spark.driver.extraJavaOptions", java).getOrCreate()
+    with _launch_noise_to(scratch / "driver.log"):
+        session = builder.config("spark.driver.extraJavaOptions", java).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def _launch_noise_to(path: Path) -> Iterator[None]:
+    """The driver's JVM inherits standard error; what it prints there (incubator modules and the like) is nobody's news."""
+    kept = os.dup(2)
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(log)
 
 
 def warm(spark: SparkSession) -> None:

@@ -51,8 +51,11 @@ def judge_property(
     return Judged(name, clause, Property.HELD, compared)
 
 
-def decide(judged: Iterable[Judged]) -> tuple[Verdict, str]:
-    """The run's verdict and its reason. Invalid beats unknown beats valid; what the contract allows decides nothing."""
+def decide(judged: Iterable[Judged], unread: Sequence[str] = ()) -> tuple[Verdict, str]:
+    """The run's verdict and its reason. Invalid beats unknown beats valid; what the contract allows decides nothing.
+
+    unread: partitions that should have been read to their end and were not; then nothing is known of what was lost there.
+    """
     forbidden = [one for one in judged if not one.allowed]
     violated = [one for one in forbidden if one.verdict is Property.VIOLATED]
     if violated:
@@ -65,6 +68,8 @@ def decide(judged: Iterable[Judged]) -> tuple[Verdict, str]:
     idle = [one for one in forbidden if one.clause.essential and one.verdict is Property.NOT_EXERCISED]
     if idle:
         return Verdict.UNKNOWN, "; ".join(f"{one.name} was not exercised: {one.reason}" for one in idle)
+    if unread:
+        return Verdict.UNKNOWN, f"nothing is known of losses in {', '.join(unread)}: no complete read_committed final read"
     held = sum(one.verdict is Property.HELD for one in forbidden)
     return Verdict.VALID, f"{held} properties held, none was violated"
 
@@ -73,9 +78,10 @@ def _times(one: Judged) -> str:
     return f"{one.name} ({len(one.findings)} finding{'s' if len(one.findings) != 1 else ''})"
 
 
-def expectation_met(expect: Sequence[str], verdict: Verdict, judged: Sequence[Judged]) -> bool:
+def expectation_met(expect: Sequence[str], verdict: Verdict, judged: Sequence[Judged], tolerate: Sequence[str] = ()) -> bool:
     """Whether the run showed what its test expects: a valid verdict, or every expected anomaly and nothing else forbidden.
 
+    tolerate: forbidden anomalies that the test says may come along.
     An anomaly that an expected one may bring along (IMPLIES: the lost half of a torn transaction is a lost write) is a
     consequence, not something else, when each of its findings shares an operation with a finding of the expected one.
     """
@@ -84,7 +90,7 @@ def expectation_met(expect: Sequence[str], verdict: Verdict, judged: Sequence[Ju
     violated = {one.name: one for one in judged if one.verdict is Property.VIOLATED}
     if not set(expect) <= set(violated):
         return False
-    others = [one for name, one in violated.items() if name not in expect and not one.allowed]
+    others = [one for name, one in violated.items() if name not in (*expect, *tolerate) and not one.allowed]
     return all(any(_follows(one, violated[cause]) for cause in expect) for one in others)
 
 
@@ -95,14 +101,13 @@ def _follows(effect: Judged, cause: Judged) -> bool:
     return all(touched & set(finding.operations) for finding in effect.findings)
 
 
-def weaknesses(receipts: Sequence[Mapping[str, Any]], lost_workers: int, cut_off: int, unread: Sequence[str]) -> list[str]:
+def weaknesses(receipts: Sequence[Mapping[str, Any]], cut_off: int, unread: Sequence[str]) -> list[str]:
     """What makes the verdict say less than it seems to."""
     idle = sum(receipt["effective"] is False for receipt in receipts)
     unseen = sum(receipt["effective"] is None for receipt in receipts)
     said = [
         (idle, f"{idle} of {len(receipts)} faults had no effect"),
         (unseen, f"of {unseen} of {len(receipts)} faults nobody knows whether they had an effect"),
-        (lost_workers, f"{lost_workers} processes were lost and replaced while the workload ran"),
         (cut_off, f"{cut_off} operations have no completion in the history"),
         (len(unread), f"no complete read_committed final read of {', '.join(unread)}"),
     ]

@@ -142,6 +142,7 @@ class Test:
     topic: Mapping[str, Any] = field(default_factory=dict)  # any topic setting
     contract: Mapping[str, str] = field(default_factory=dict)  # overrides what the settings promise
     expect: tuple[str, ...] = ("valid",)  # "valid", or the anomalies that must be found
+    tolerate: tuple[str, ...] = ()  # forbidden anomalies that may come along with the expected ones
     time_s: float = 60.0
     rate: float = 0.0  # operations per second over all writers; 0: as fast as the client goes
     seed: int | None = None

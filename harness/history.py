@@ -80,6 +80,8 @@ FAULTS_SCHEMA = pa.schema(
     ]
 )
 
+ROWS_PER_GROUP = 32_768  # one row group is one Spark task
+
 
 # --------------------------------------------------------------------------------------------------
 # Merging
@@ -248,5 +250,5 @@ def _write(path: Path, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
             columns[name] = _mops_column([row["mops"] for row in rows])
         else:
             columns[name] = pa.array([row.get(name) for row in rows], kind)
-    pq.write_table(pa.table(columns, schema=schema), part, compression="zstd")
+    pq.write_table(pa.table(columns, schema=schema), part, compression="zstd", row_group_size=ROWS_PER_GROUP)
     os.replace(part, path)

@@ -36,6 +36,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any
         "command": command,
         "fencepost": version("fencepost"),
         "expect": list(test.expect),
+        "tolerate": list(test.tolerate),
         "time_s": test.time_s,
         "rate": test.rate,
         "cluster": {"kind": test.cluster.kind, "options": dict(test.cluster.options), "description": description},

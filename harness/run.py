@@ -136,7 +136,7 @@ class Runner:
         merge_s = self._merge(run_dir)
         self._phase("check", "checking")
         verdict: dict[str, Any] = plugins.load("fencepost.judge", "judge")(run_dir, spark=self._session(), contract=contract)
-        verdict["timing"] = {"merge_s": round(merge_s, 3), **verdict.get("timing", {})}
+        verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
         store.write_json(run_dir / "verdict.json", verdict)
         self._phase("report", "writing the report")
         render(run_dir)

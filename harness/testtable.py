@@ -18,7 +18,7 @@ from harness.tables import Keys
 Locate = Callable[[Keys], str]
 
 TEST_KEYS = (
-    "name", "expect", "time_s", "rate", "repeat", "seed",
+    "name", "expect", "tolerate", "time_s", "rate", "repeat", "seed",
     "cluster", "workload", "client", "topic", "contract", "nemesis",
 )  # fmt: skip
 CONTRACT_KEYS = tuple(contract.derive((), {}, {}, {}))
@@ -69,6 +69,7 @@ class _Reader:
             topic={key: as_text(value) for key, value in self.settings(("topic",)).items()},
             contract=self.contract(),
             expect=self.expect(),
+            tolerate=self.anomalies("tolerate", []),
             time_s=self.number(("time_s",), self.table.get("time_s", 60.0), above=0),
             rate=self.number(("rate",), self.table.get("rate", 0.0), least=0),
             seed=self.value(("seed",), self.table.get("seed"), int | None, None),
@@ -119,14 +120,21 @@ class _Reader:
         return name
 
     def expect(self) -> tuple[str, ...]:
-        given = self.table.get("expect", "valid")
-        names: list[str] = self.value(("expect",), [given] if isinstance(given, str) else given, list[str], ["valid"])
-        known = plugins.names("checker")
-        for name in names:
-            if name != "valid" and name not in known:
-                self.wrong(("expect",), plugins.unknown("anomaly", name, ["valid", *known]))
+        names = self.anomalies("expect", ["valid"])
         if not names or ("valid" in names and len(names) > 1):
             self.wrong(("expect",), 'must be "valid", or the anomalies that must be found')
+        if names == ("valid",) and self.table.get("tolerate"):
+            self.wrong(("tolerate",), "only beside expected anomalies; a test that expects a valid run tolerates none")
+        return names
+
+    def anomalies(self, key: str, default: list[str]) -> tuple[str, ...]:
+        """One anomaly's name or a list of them; `valid` too where it is the default."""
+        given = self.table.get(key, default)
+        names: list[str] = self.value((key,), [given] if isinstance(given, str) else given, list[str], default)
+        known = plugins.names("checker")
+        for name in names:
+            if name not in (*default, *known):
+                self.wrong((key,), plugins.unknown("anomaly", name, [*default, *known]))
         return tuple(names)
 
     def choice(self, group: str, default: str) -> Choice:

@@ -123,6 +123,25 @@ def test_expectations_name_every_forbidden_anomaly(judged):
     assert judged(h, expect=["duplicate", "phantom"])["expectation_met"] is True
 
 
+def test_what_a_test_tolerates_may_come_along_but_is_not_enough(judged):
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.final({"t-0": [5, (6, h.v("t-0", 5))]})
+    h.poll(3, {"t-0": [(9, 123456789)]})
+    assert judged(h, expect=["duplicate"], tolerate=["phantom"])["expectation_met"] is True
+    assert judged(h, expect=["lost-write"], tolerate=["phantom", "duplicate"])["expectation_met"] is False
+
+
+def test_a_run_whose_final_read_left_out_a_partition_is_unknown(judged):
+    """t-1 was never read to its end: what was lost there, nobody knows."""
+    h = History()
+    h.txn(0, {"t-0": [5, 6], "t-1": [7]})
+    h.final({"t-0": [5, 6]})
+    document = judged(h, topics={"t": {"partitions": 2}})
+    assert document["verdict"] == "unknown"
+    assert "t-1" in document["reason"]
+
+
 def test_faults_around_a_finding_are_named(judged, tmp_path):
     """One within a second of the operation, one long before it; one of the two had no effect."""
     h = History()

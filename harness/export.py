@@ -1,0 +1,261 @@
+"""A run's history as Jepsen's Kafka checker reads it: `jepsen.tests.kafka`, one operation per line, EDN or JSON.
+
+docs/foreign-histories.md says what becomes of what.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count, groupby
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from harness.api import CampaignError, HistoryError
+
+FORMATS = ("jepsen-edn", "jepsen-json")
+_EXPORTED = ("txn", "send", "poll", "assign", "subscribe", "crash")
+_COLUMNS = ["process", "f", "type", "intent", "time", "end", "mops", "errors", "detail"]
+_NEEDED = _COLUMNS[:-2]
+Records = dict[int, list[tuple[int | None, int]]]
+
+
+def export(run_dir: Path, format: str, out: Path) -> int:
+    """Write the history of the run in `run_dir` to the file `out`; the number of lines.
+
+    Raises CampaignError: no such format; HistoryError: no history that can be read.
+    """
+    if format not in FORMATS:
+        raise CampaignError([f'"{format}" is no format; there are {", ".join(FORMATS)}'])
+    path = run_dir / "history.parquet"
+    try:
+        source = ds.dataset(path, format="parquet")
+        lacking = set(_NEEDED) - set(source.schema.names)
+    except (OSError, ValueError) as error:
+        raise HistoryError(f"{path}: cannot be read ({error}); `fencepost check` merges a run's history") from error
+    if lacking:
+        raise HistoryError(f"{path}: without the columns {', '.join(sorted(lacking))}")
+    keys = _keys(source)
+    words = _Edn() if format == "jepsen-edn" else _Json()
+    with open(out, "w", encoding="utf-8") as file:
+        return _Exporter(file, words, keys).all(source, _receipts(run_dir / "faults.parquet"))
+
+
+def _keys(source: Any) -> dict[str, int]:
+    """Partitions as Jepsen's whole numbers: those that are numbers already stay, others are counted in the order of their names."""
+    names: set[str] = set()
+    for batch in source.to_batches(columns=["mops"]):
+        names.update(pc.unique(batch["mops"].flatten().field("partition")).to_pylist())
+    if all(name.isdecimal() for name in names):
+        return {name: int(name) for name in names}
+    return {name: number for number, name in enumerate(sorted(names, key=_natural))}
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
+
+
+def _receipts(path: Path) -> list[dict[str, Any]]:
+    wanted = ["id", "kind", "role", "targets", "planned_ns", "injected_ns", "healed_ns"]
+    return pq.read_table(path, columns=wanted).to_pylist() if path.exists() else []
+
+
+# --------------------------------------------------------------------------------------------------
+# Lines
+# --------------------------------------------------------------------------------------------------
+class _Line(NamedTuple):
+    time: int
+    number: int  # of equal times the earlier made comes first
+    process: int | None
+    type: str
+    f: str
+    value: str
+    error: str = ""
+
+
+class _Exporter:
+    """Writes invocations as they come and keeps completions back until their time."""
+
+    def __init__(self, file: TextIO, words: _Edn | _Json, keys: Mapping[str, int]) -> None:
+        self._file, self._words, self._keys = file, words, keys
+        self._later: list[_Line] = []
+        self._numbers, self._index = count(), 0
+        self._strange = count(-1, -1)
+        self._started: set[int] = set()
+        self._begun: int | None = None
+
+    def all(self, source: Any, receipts: Sequence[Mapping[str, Any]]) -> int:
+        for receipt in receipts:
+            self._fault(receipt)
+        if self._later:
+            self._begun = self._later[0].time
+        for row in _rows(source):
+            if row["process"] >= 0 and row["f"] in _EXPORTED:
+                self._operation(row)
+        self._until(None)
+        return self._index
+
+    def _operation(self, row: Mapping[str, Any]) -> None:
+        time, process = row["time"], row["process"]
+        if self._begun is None or not self._index:
+            self._begun = min(time, self._later[0].time if self._later else time)
+        self._until(time)
+        self._settled(process)
+        if process not in self._started:
+            self._started.add(process)
+            if row["f"] not in ("assign", "subscribe", "crash"):
+                everything = self._words.sequence(sorted(self._keys.values()))
+                for type_ in ("invoke", "ok"):
+                    self._write(self._line(time, process, type_, "assign", everything))
+        planned, done = self._values(row)
+        self._write(self._line(time, process, "invoke", row["f"], planned))
+        if row["end"] is not None:
+            heapq.heappush(self._later, self._line(row["end"], process, _outcome(row), row["f"], done, _error(row)))
+
+    def _values(self, row: Mapping[str, Any]) -> tuple[str, str]:
+        """The operation's value as it was asked for, and as it was answered."""
+        words = self._words
+        if row["f"] in ("assign", "subscribe"):
+            value = words.sequence([self._key(name) for name in json.loads(row["detail"] or "{}").get("partitions", [])])
+            return value, value
+        if row["f"] == "crash":
+            return words.nothing, words.nothing
+        planned, done = [], []
+        for (kind, _), mops in groupby(row["mops"], key=lambda mop: (mop[0], mop[5] if mop[0] else None)):
+            if kind == 0:
+                for _, partition, v, offset, _, ended in mops:
+                    planned.append(words.send(self._key(partition), v))
+                    done.append(planned[-1] if ended is None else words.sent(self._key(partition), offset, v))
+            else:
+                planned.append(words.poll(None))
+                done.append(words.poll(self._polled(mops)))
+        if not planned:  # an empty poll leaves no trace in the history
+            planned, done = [words.poll(None)], [words.poll({})]
+        return words.sequence(planned), words.sequence(done)
+
+    def _polled(self, mops: Iterator[tuple[Any, ...]]) -> Records:
+        records: Records = {}
+        for _, partition, v, offset, _, _ in mops:
+            records.setdefault(self._key(partition), []).append((offset, next(self._strange) if v == -1 else v))
+        return records
+
+    def _key(self, partition: str) -> int:
+        return self._keys[partition] if partition in self._keys else self._keys.setdefault(partition, len(self._keys))  # type: ignore[attr-defined,no-any-return]
+
+    def _fault(self, receipt: Mapping[str, Any]) -> None:
+        """A fault as Jepsen's nemesis tells it: `start-kind` and `stop-kind`, each a line when asked and a line when done."""
+        value = self._words.text(", ".join(receipt["targets"] or []) or receipt["role"] or "")
+        injected, healed = receipt["injected_ns"], receipt["healed_ns"]
+        for f, asked, done in (("start", receipt["planned_ns"] or injected, injected), ("stop", healed, healed)):
+            if done:
+                for time, said in ((min(asked, done), self._words.nothing), (done, value)):
+                    heapq.heappush(self._later, self._line(time, None, "info", f"{f}-{receipt['kind']}", said))
+
+    def _line(self, time: int, process: int | None, type_: str, f: str, value: str, error: str = "") -> _Line:
+        return _Line(time, next(self._numbers), process, type_, f, value, error)
+
+    def _until(self, time: int | None) -> None:
+        while self._later and (time is None or self._later[0].time <= time):
+            self._write(heapq.heappop(self._later))
+
+    def _settled(self, process: int) -> None:
+        """Write a completion that is still kept back: in Jepsen's history a process has at most one open operation."""
+        for number, line in enumerate(self._later):
+            if line.process == process:
+                del self._later[number]
+                heapq.heapify(self._later)
+                self._write(line)
+                return
+
+    def _write(self, line: _Line) -> None:
+        assert self._begun is not None
+        self._file.write(self._words.line(self._index, line.time - self._begun, line))
+        self._index += 1
+
+
+def _rows(source: Any) -> Iterator[dict[str, Any]]:
+    names = [name for name in _COLUMNS if name in source.schema.names]
+    for batch in source.to_batches(columns=names):
+        plain = [batch[name].to_pylist() for name in names if name != "mops"]
+        names_of = [name for name in names if name != "mops"]
+        lists = batch["mops"]
+        flat = lists.flatten()
+        mops = list(zip(*(flat.field(name).to_pylist() for name in ("kind", "partition", "v", "offset", "began", "ended")), strict=True))
+        bounds = [0, *pc.cumulative_sum(pc.fill_null(pc.list_value_length(lists), 0)).to_pylist()]
+        for number, values in enumerate(zip(*plain, strict=True)):
+            yield {"errors": None, "detail": None, **dict(zip(names_of, values, strict=True)), "mops": mops[bounds[number] : bounds[number + 1]]}
+
+
+def _outcome(row: Mapping[str, Any]) -> str:
+    aborted = row["f"] == "txn" and row["intent"] == "abort" and row["type"] == "ok"
+    return "fail" if aborted else str(row["type"])
+
+
+def _error(row: Mapping[str, Any]) -> str:
+    if row["type"] == "ok" or not row["errors"]:
+        return ""
+    last = row["errors"][-1]
+    return f"{last['call']}: {last['name']}"
+
+
+class _Edn:
+    nothing = "nil"
+
+    def text(self, text: str) -> str:
+        return json.dumps(text)
+
+    def sequence(self, parts: Sequence[Any]) -> str:
+        return f"[{' '.join(map(str, parts))}]"
+
+    def send(self, key: int, v: int) -> str:
+        return f"[:send {key} {v}]"
+
+    def sent(self, key: int, offset: int | None, v: int) -> str:
+        return f"[:send {key} [{'nil' if offset is None else offset} {v}]]"
+
+    def poll(self, records: Records | None) -> str:
+        if records is None:
+            return "[:poll]"
+        got = ", ".join(f"{key} [{' '.join(f'[{offset} {v}]' for offset, v in pairs)}]" for key, pairs in records.items())
+        return f"[:poll {{{got}}}]"
+
+    def line(self, index: int, time: int, line: _Line) -> str:
+        process = ":nemesis" if line.process is None else line.process
+        error = f", :error {json.dumps(line.error)}" if line.error else ""
+        return f"{{:type :{line.type}, :f :{line.f}, :value {line.value}, :time {time}, :process {process}, :index {index}{error}}}\n"
+
+
+class _Json:
+    nothing = "null"
+
+    def text(self, text: str) -> str:
+        return json.dumps(text)
+
+    def sequence(self, parts: Sequence[Any]) -> str:
+        return f"[{','.join(map(str, parts))}]"
+
+    def send(self, key: int, v: int) -> str:
+        return f'["send",{key},{v}]'
+
+    def sent(self, key: int, offset: int | None, v: int) -> str:
+        return f'["send",{key},[{"null" if offset is None else offset},{v}]]'
+
+    def poll(self, records: Records | None) -> str:
+        if records is None:
+            return '["poll"]'
+        got = ",".join(f'"{key}":[{",".join(f"[{offset},{v}]" for offset, v in pairs)}]' for key, pairs in records.items())
+        return f'["poll",{{{got}}}]'
+
+    def line(self, index: int, time: int, line: _Line) -> str:
+        process = '"nemesis"' if line.process is None else line.process
+        error = f',"error":{json.dumps(line.error)}' if line.error else ""
+        return (
+            f'{{"index":{index},"time":{time},"type":"{line.type}","process":{process},"f":"{line.f}",'
+            f'"value":{line.value}{error}}}\n'
+        )

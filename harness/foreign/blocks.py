@@ -1,0 +1,105 @@
+"""A file, perhaps compressed, as blocks of lines: what one worker parses at a time, so that memory stays bounded.
+
+Every operation is one line. In a file that is one vector or one array, every element of it is taken for a line, wherever its line breaks are.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+BLOCK = 8 << 20
+GZIP = b"\x1f\x8b"
+_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|\\.|;[^\n]*|[\[({]|[\])}]', re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines. first: the place of the first of them in the history, from 0. numbers: their lines in the file when they
+    are elements of an array; else line `first + 1` of the file is the first one. last: nothing comes after it."""
+
+    first: int
+    text: bytes
+    numbers: tuple[int, ...] = ()
+    last: bool = False
+
+    def line(self, position: int) -> int:
+        """Where in the file the line at `position` in this block stands, from 1."""
+        return self.numbers[position] if position < len(self.numbers) else self.first + position + 1
+
+
+def opened(path: Path) -> BinaryIO:
+    """The file's content, decompressed when it is gzip (told by its content). Raises OSError."""
+    with open(path, "rb") as file:
+        packed = file.read(2) == GZIP
+    return gzip.open(path, "rb") if packed else open(path, "rb")  # type: ignore[return-value]
+
+
+def blocks(path: Path, array: bool, size: int = BLOCK) -> Iterator[Block]:
+    """The blocks of a file of lines, or of one whole array. Raises OSError, EOFError (a gzip file that is cut off)."""
+    with opened(path) as file:
+        if array:
+            yield from _of_elements(file.read(), size)
+        else:
+            yield from _of_lines(file, size)
+
+
+def _of_lines(file: BinaryIO, size: int) -> Iterator[Block]:
+    first, rest = 0, b""
+    while True:
+        got = file.read(size)
+        cut = got.rfind(b"\n") + 1
+        if not got or cut:
+            yield Block(first, rest + got[:cut], last=not got)
+            first += (rest + got[:cut]).count(b"\n")
+            rest = b""
+        if not got:
+            return
+        rest += got[cut:]
+
+
+def _of_elements(content: bytes, size: int) -> Iterator[Block]:
+    first, held = 0, 0
+    parts: list[bytes] = []
+    numbers: list[int] = []
+    for start, stop, line in _elements(content):
+        parts.append(content[start:stop].replace(b"\n", b" ").replace(b"\r", b" "))
+        numbers.append(line)
+        held += stop - start
+        if held >= size:
+            yield Block(first, b"\n".join(parts) + b"\n", tuple(numbers))
+            first, held, parts, numbers = first + len(parts), 0, [], []
+    yield Block(first, b"\n".join(parts), tuple(numbers), last=True)
+
+
+def _elements(content: bytes) -> Iterator[tuple[int, int, int]]:
+    """Where each element of the outermost array begins and ends, and on which line; the last may be cut off."""
+    depth, start, line, counted = 0, 0, 1, 0
+    for found in _STRUCTURE.finditer(content):
+        sign = found.group()
+        if len(sign) == 1 and sign in b"[({":
+            depth += 1
+            if depth == 1:
+                start = found.end()
+        elif len(sign) == 1 and sign in b"])}":
+            depth -= 1
+            if depth == 1:
+                start = _trimmed(content, start)
+                line, counted = line + content.count(b"\n", counted, start), start
+                yield start, found.end(), line
+                start = found.end()
+            if depth == 0:
+                return
+    start = _trimmed(content, start)
+    if content[start:].strip():
+        yield start, len(content), line + content.count(b"\n", counted, start)
+
+
+def _trimmed(content: bytes, start: int) -> int:
+    while content[start : start + 1] in (b" ", b",", b"\n", b"\r", b"\t"):
+        start += 1
+    return start

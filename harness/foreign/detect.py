@@ -1,0 +1,120 @@
+"""Which format a history is in, told by its content; names and extensions are never believed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from harness.api import HistoryError
+from harness.foreign import edn
+from harness.foreign.blocks import opened
+from harness.history import OPS_SCHEMA
+
+UNDERSTOOD = (
+    "fencepost's JSON lines or Parquet (docs/history.md), or a Jepsen Kafka history as EDN or JSON, one operation per line or one "
+    "vector of all (docs/foreign-histories.md)"
+)
+NEEDED = ("process", "op", "f", "type", "time", "end", "mops")
+_LOOKED_AT = 64 << 10
+_TRIED = 50
+
+
+@dataclass(frozen=True)
+class Format:
+    """name: `fencepost-jsonl`, `fencepost-parquet`, `jepsen-edn`, `jepsen-json`. array: one vector of all operations."""
+
+    name: str
+    array: bool = False
+
+    @property
+    def language(self) -> str:
+        return self.name.rpartition("-")[2]
+
+
+def detect(path: Path) -> Format:
+    """The format of a file, or of a directory of Parquet files or of JSON lines. Raises HistoryError: none that is understood."""
+    if not path.exists():
+        raise HistoryError(f"{path}: there is no such file")
+    if path.is_dir():
+        return _directory(path)
+    try:
+        with opened(path) as file:
+            start = file.read(_LOOKED_AT)
+    except (OSError, EOFError) as error:
+        raise HistoryError(f"{path}: cannot be read: {error}") from error
+    if start[:4] == b"PAR1":
+        return _parquet(path)
+    text = start.decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n,")
+    if not text:
+        raise HistoryError(f"{path}: is empty; understood are {UNDERSTOOD}")
+    array = text[0] in "[("
+    found = _of_lines(text[1:] if array else text)
+    if found is None:
+        raise HistoryError(f"{path}: is no history that fencepost understands: {UNDERSTOOD}; it begins with {text[:60]!r}")
+    return Format(found, array)
+
+
+def _directory(path: Path) -> Format:
+    if any(path.glob("*.parquet")):
+        return _parquet(path)
+    if any(path.glob("*.jsonl")) or any(path.glob("history/*.jsonl")):
+        return Format("fencepost-jsonl")
+    raise HistoryError(f"{path}: a directory without *.parquet or *.jsonl; give the history's file: {UNDERSTOOD}")
+
+
+def _parquet(path: Path) -> Format:
+    one = path if path.is_file() else _history_files(path)[0]
+    try:
+        names = pq.read_schema(one).names
+    except (OSError, ValueError) as error:
+        raise HistoryError(f"{one}: looks like Parquet, but cannot be read: {error}") from error
+    lacking = [name for name in NEEDED if name not in names]
+    if lacking:
+        raise HistoryError(f"{one}: Parquet without the columns {', '.join(lacking)}; docs/history.md has all of {OPS_SCHEMA.names}")
+    return Format("fencepost-parquet")
+
+
+def _history_files(path: Path) -> list[Path]:
+    """A directory's Parquet files; `history.parquet` alone when there is one."""
+    whole = path / "history.parquet"
+    return [whole] if whole.exists() else sorted(path.glob("*.parquet"))
+
+
+def _of_lines(text: str) -> str | None:
+    """By the first lines that are understood at all: broken ones may come first."""
+    for line in text.split("\n")[:_TRIED]:
+        line = line.strip(" \t\r,")
+        name = (_of_line(line) or _of_beginning(line)) if line else None
+        if name:
+            return name
+    return None
+
+
+def _of_line(line: str) -> str | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return _of_edn(line)
+    if not isinstance(found, dict):
+        return None
+    if found.get("format") == "fencepost-history" or {"process", "op", "type"} <= found.keys():
+        return "fencepost-jsonl"
+    return "jepsen-json" if {"process", "type", "f"} <= found.keys() else None
+
+
+def _of_edn(line: str) -> str | None:
+    try:
+        found = edn.read(line)
+    except (ValueError, RecursionError):
+        return None
+    return "jepsen-edn" if isinstance(found, dict) and {"process", "type", "f"} <= found.keys() else None
+
+
+def _of_beginning(line: str) -> str | None:
+    """An array may lie in a single line, or an element in several: the first key tells."""
+    if line.startswith(("{:", "#jepsen.history.Op{:")):
+        return "jepsen-edn"
+    return "jepsen-json" if line.startswith("{") and any(f'"{key}"' in line[:200] for key in ("process", "type", "f")) else None

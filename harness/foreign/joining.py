@@ -1,0 +1,46 @@
+"""Operations that cross the border of a block: the few that one worker saw begin and another saw end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.foreign.drafts import NOT_UNDERSTOOD, Draft, Seen
+from harness.foreign.rows import Rows
+from harness.history import Damage
+
+
+class Joining:
+    """Goes through the drafts in order. rows: by the number of the draft into whose block an operation's invocation belongs."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._open: dict[int, tuple[int, Seen]] = {}
+        self.rows: dict[int, Rows] = {}
+        self.damage: list[Damage] = []
+
+    def join(self, drafts: Sequence[Draft]) -> None:
+        for number, draft in enumerate(drafts):
+            for completion in draft.early:
+                self._early(number, completion)
+            for process in draft.touched & self._open.keys():
+                self._close(*self._open.pop(process), None)
+            self._open.update({process: (number, seen) for process, seen in draft.opened.items()})
+        for number, seen in self._open.values():
+            self._close(number, seen, None)
+
+    def _early(self, number: int, completion: Seen) -> None:
+        process = int(completion.event.process)
+        if process in self._open:
+            self._close(*self._open.pop(process), completion)
+            return
+        why = "its invocation is missing; it is judged as if it began when it ended"
+        self.damage.append(Damage(self._file, completion.line, why))
+        self._close(number, completion, completion)
+
+    def _close(self, number: int, invoked: Seen, completed: Seen | None) -> None:
+        value = invoked.value if completed is None or completed.value is None else completed.value
+        try:
+            event = completed.event if completed is not None else None
+            self.rows.setdefault(number, Rows()).add(invoked.at, invoked.event, event, value)
+        except NOT_UNDERSTOOD as error:
+            self.damage.append(Damage(self._file, (completed or invoked).line, f"not understood ({error})"))

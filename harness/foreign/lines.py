@@ -1,0 +1,149 @@
+"""One line of a Jepsen history -> one event. Quick for what Jepsen prints, and right for everything else.
+
+EDN: the lines of one history have few *shapes* (the order of their keys). The first line of a shape is read by `edn` and its
+shape learnt as a regular expression; the others need one match, and their value a few replacements that make it JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Protocol
+
+import msgspec
+
+from harness.foreign import edn
+
+MOST_SHAPES = 16
+_FIELDS = {b"type": b"(:invoke|:ok|:fail|:info)", b"f": rb"(:[a-z-]+)", **dict.fromkeys((b"process", b"time", b"index"), rb"(\d+)")}
+_TAKEN = (b"type", b"f", b"process", b"time", b"index", b"value", b"error", b"seek-to-beginning?")
+_KEYWORD = re.compile(rb':([^\s,;"\[\](){}]+)')
+_NIL = re.compile(rb"(?<![^\s\[({])nil(?![^\s\])}])")
+_TO_JSON = bytes.maketrans(b"{} ", b"[],")
+_decode = msgspec.json.Decoder().decode
+
+
+class Event(msgspec.Struct, gc=False):
+    """A line: an invocation or a completion. `value` is as written; `Reader.value` makes sense of it. -1: not given."""
+
+    type: str
+    f: str
+    process: int | str
+    time: int = -1
+    index: int = -1
+    value: Any = None
+    error: str = ""
+    seek: bool = False
+
+
+class Reader(Protocol):
+    """Both raise ValueError for what cannot be understood."""
+
+    def event(self, line: bytes) -> Event: ...
+    def value(self, event: Event, line: bytes) -> Any:
+        """The event's value as JSON has it; a map may also be a flat list `[key, value, ...]`."""
+
+
+# --------------------------------------------------------------------------------------------------
+# JSON
+# --------------------------------------------------------------------------------------------------
+class _JsonLine(msgspec.Struct, gc=False):
+    type: str
+    f: Any
+    process: int | str
+    time: int = -1
+    index: int = -1
+    value: msgspec.Raw = msgspec.Raw(b"null")  # noqa: RUF009 - a constant
+    error: msgspec.Raw = msgspec.Raw(b"")  # noqa: RUF009
+    seek: bool | None = msgspec.field(name="seek-to-beginning?", default=False)
+
+
+class JsonLines:
+    def __init__(self) -> None:
+        self._line = msgspec.json.Decoder(_JsonLine, strict=False).decode
+
+    def event(self, line: bytes) -> Event:
+        got = self._line(line)
+        said = bytes(got.error).decode(errors="replace")
+        f, process = _function(got.f), _process(got.process)
+        return Event(got.type.lstrip(":"), f, process, got.time, got.index, got.value, said, bool(got.seek))
+
+    def value(self, event: Event, line: bytes) -> Any:
+        return _decode(event.value)
+
+
+def _process(given: Any) -> int | str:
+    if given.__class__ is not int and given not in ("nemesis", ":nemesis"):
+        raise ValueError(f"the process is {given!r}, neither a number nor the nemesis")
+    return given if given.__class__ is int else "nemesis"
+
+
+def _function(given: Any) -> str:
+    """An operation's `f`; Bufstream's nemesis has several words for one."""
+    words = given if isinstance(given, list) else [given]
+    if not words or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"the operation's f is {given!r}")
+    return "/".join(word.lstrip(":") for word in words)
+
+
+# --------------------------------------------------------------------------------------------------
+# EDN
+# --------------------------------------------------------------------------------------------------
+class EdnLines:
+    def __init__(self) -> None:
+        self._shapes: list[tuple[int, re.Pattern[bytes], tuple[int, ...]]] = []
+
+    def event(self, line: bytes) -> Event:
+        for _, pattern, places in self._shapes:
+            match = pattern.fullmatch(line)
+            if match:
+                type_, f, process, time, index, value, error, seek = match.group(*places)
+                words = str(type_[1:], "ascii"), str(f[1:], "ascii"), int(process)
+                return Event(*words, int(time or -1), int(index or -1), value, error.decode(errors="replace"), seek == b"true")
+        return self._slowly(line)
+
+    def value(self, event: Event, line: bytes) -> Any:
+        if event.value.__class__ is not bytes:
+            return event.value
+        try:
+            return _decode(_as_json(event.value))
+        except ValueError:
+            return self._slowly(line).value
+
+    def _slowly(self, line: bytes) -> Event:
+        found = edn.read(line.decode())
+        if not isinstance(found, dict):
+            raise ValueError("not a map")
+        if not isinstance(found.get("type"), str):
+            raise ValueError("without a type")
+        f, process = _function(found.get("f")), _process(found.get("process"))
+        if process != "nemesis":
+            self._learn(list(found))
+        said = "" if found.get("error") is None else msgspec.json.encode(found["error"]).decode()
+        time, index = (number if (number := found.get(key)).__class__ is int else -1 for key in ("time", "index"))
+        return Event(found["type"], f, process, time, index, found.get("value"), said, found.get("seek-to-beginning?") is True)
+
+    def _learn(self, keys: list[Any]) -> None:
+        """Remember the shape of a line. Longer shapes are tried first: a shorter one could take a further key for a value."""
+        names = [str(key).encode() for key in keys]
+        if len(self._shapes) >= MOST_SHAPES or not set(_FIELDS) - {b"time", b"index"} <= set(names):
+            return
+        parts = [b":" + re.escape(name) + b" " + _FIELDS.get(name, b"(.*)") for name in names]
+        pattern = re.compile(rb"(?:#jepsen\.history\.Op)?\{" + b", ".join(parts) + rb"\}()", re.DOTALL)
+        places = tuple(names.index(name) + 1 if name in names else len(names) + 1 for name in _TAKEN)
+        if all(pattern.pattern != known.pattern for _, known, _ in self._shapes):
+            self._shapes.append((len(names), pattern, places))
+            self._shapes.sort(key=lambda shape: -shape[0])
+
+
+def _as_json(value: bytes) -> bytes:
+    """An EDN value as JSON, maps as flat lists. What this cannot do rightly comes out as no JSON at all, or raises ValueError."""
+    if b'"' in value:
+        inside = value.split(b'"')[1::2]
+        if b"\\" in value or not all(text.replace(b"-", b"").replace(b"_", b"").isalnum() for text in inside):
+            raise ValueError("a text with more than letters and digits")
+    value = value.replace(b", ", b" ").replace(b":send ", b'"send" ').replace(b":poll", b'"poll"')
+    if b"nil" in value:
+        value = _NIL.sub(b"null", value)
+    if b":" in value:
+        value = _KEYWORD.sub(rb'"\1"', value)
+    return value.translate(_TO_JSON)

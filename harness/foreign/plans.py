@@ -1,0 +1,77 @@
+"""The plan of a run that somebody else performed: what can be known of it, and what is taken for granted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from harness.api import PLAN_SCHEMA
+
+_OURS = re.compile(r"(.+)-(\d+)")
+CONTRACT = {
+    "acks": "all",
+    "idempotence": "true",
+    "transactional": "true",
+    "isolation": "read_committed",
+    "readers": "own",
+    "consumption": "assigned",
+    "max_in_flight": "5",
+    "unclean_leader_election": "false",
+    "min_insync_replicas": "2",
+    "compaction": "false",
+    "retention": "none",
+}
+
+
+def contract(functions: Mapping[str, int], given: Mapping[str, str]) -> dict[str, str]:
+    """What is taken to be promised: transactions when there was a `txn`, group consumption when there was a `subscribe`."""
+    told = {
+        "transactional": "true" if functions.get("txn") else "false",
+        "consumption": "subscribed" if functions.get("subscribe") else "assigned",
+    }
+    return {**CONTRACT, **told, **given}
+
+
+def foreign_plan(
+    run_dir: Path, source: Mapping[str, Any], promised: Mapping[str, str], given: Mapping[str, str], partitions: Iterable[str]
+) -> dict[str, Any]:
+    """`plan.json` of an adopted history (docs/run-directory.md). source: path, format, and what was counted."""
+    name = Path(str(source["path"])).name
+    return {
+        "schema": PLAN_SCHEMA,
+        "run": run_dir.name.rpartition("-")[2],
+        "campaign": "",
+        "test": name,
+        "seed": None,
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "command": f"fencepost check {source['path']}",
+        "fencepost": version("fencepost"),
+        "expect": ["valid"],
+        "time_s": 0.0,
+        "rate": 0.0,
+        "cluster": {"kind": "foreign", "options": {}, "description": {}},
+        "workload": {"kind": "foreign", "options": {"format": source["format"]}},
+        "client": {"kind": "foreign", "version": "", "producer": {}, "consumer": {}},
+        "topics": _topics(partitions),
+        "contract": dict(promised),
+        "overridden": dict(given),
+        "schedule": [],
+        "unavailable": {},
+        "machine": {},
+        "source": dict(source),
+    }
+
+
+def _topics(partitions: Iterable[str]) -> dict[str, Any]:
+    """Topics of partitions named `topic-number`; others (Jepsen's numbers) belong to no topic that has a name."""
+    topics: dict[str, Any] = {}
+    for partition in partitions:
+        found = _OURS.fullmatch(partition)
+        if found:
+            topic = topics.setdefault(found[1], {"partitions": 0, "replication": None, "settings": {}})
+            topic["partitions"] = max(topic["partitions"], int(found[2]) + 1)
+    return topics

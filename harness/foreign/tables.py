@@ -1,0 +1,211 @@
+"""The drafts put together: `history.parquet`, block after block, and `values.parquet` with every record's name in its own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from harness.api import MAX_OP, MAX_PROCESS, HistoryError
+from harness.foreign.drafts import Draft
+from harness.foreign.identities import NONE, Identities, Ints, Names
+from harness.foreign.joining import Joining
+from harness.foreign.rows import in_order, mapped
+from harness.history import ERROR, MOP, OPS_SCHEMA, STRANGE, Damage
+
+VALUES_SCHEMA = pa.schema([("v", pa.int64()), ("partition", pa.string()), ("value", pa.string())])
+UNSENT = "its value was sent by no operation of this history"
+
+
+@dataclass(frozen=True)
+class Part:
+    """The operations and micro-operations of one block as columns; `owner` is the row of the operation."""
+
+    ops: pa.Table
+    process: Ints
+    number: Ints
+    owner: Ints
+    kind: Any
+    names: Names
+    offset: pa.Array
+    acked: Any
+
+    @property
+    def identities(self) -> Ints:
+        """Of every micro-operation, as if all were sends."""
+        sent = np.cumsum(self.kind == 0)
+        before = np.concatenate([[0], sent])[np.searchsorted(self.owner, np.arange(len(self.ops)))]
+        seq = sent - 1 - before[self.owner]
+        return np.asarray(self.process[self.owner] << 39 | self.number[self.owner] << 12 | seq, dtype=np.int64)
+
+
+class Assembly:
+    """All blocks of a history. transactional, isolation: how the operations are to be understood."""
+
+    def __init__(self, drafts: Sequence[Draft], joining: Joining, file: str, transactional: bool, isolation: str) -> None:
+        self._drafts, self._joining, self._file = drafts, joining, file
+        self._transactional, self._isolation = transactional, isolation
+        self._keys: dict[str, int] = {}
+        self._indexed = _indexed(drafts)
+        extra = joining.rows.values()
+        self._senders = np.array(sorted(set().union(*(part.senders for part in (*drafts, *extra)))), dtype=np.int64)
+        self.damage: list[Damage] = []
+
+    @property
+    def partitions(self) -> list[str]:
+        return list(self._keys)
+
+    def write(self, run_dir: Path) -> int:
+        """Write both files; the number of operations."""
+        identities = self._identities()
+        count = 0
+        history, values = run_dir / "history.parquet.part", run_dir / "values.parquet"
+        with pq.ParquetWriter(history, OPS_SCHEMA, compression="zstd") as ops:
+            with pq.ParquetWriter(values, VALUES_SCHEMA, compression="zstd") as named:
+                for part in self._parts():
+                    ops_table, values_table = self._tables(part, identities, count)
+                    ops.write_table(ops_table)
+                    named.write_table(values_table)
+                    count += len(ops_table)
+        history.replace(run_dir / "history.parquet")
+        return count
+
+    def _identities(self) -> Identities:
+        names, numbers = [], []
+        for part in self._parts():
+            sent = part.kind == 0
+            names.append(part.names.at(sent))
+            numbers.append(part.identities[sent])
+        return Identities(names, numbers)
+
+    # -- reading -----------------------------------------------------------------------------------
+    def _parts(self) -> Iterator[Part]:
+        for number, draft in enumerate(self._drafts):
+            ops, mops = mapped(draft.ops), mapped(draft.mops)
+            if number in self._joining.rows:
+                more_ops, more_mops = self._joining.rows[number].tables()
+                ops = pa.concat_tables([ops, more_ops])
+                ops, mops = in_order(ops, pa.concat_tables([mops, more_mops]).unify_dictionaries())
+            yield self._part(ops, mops)
+
+    def _part(self, ops: pa.Table, mops: pa.Table) -> Part:
+        columns = {name: _whole(mops[name]) for name in mops.column_names}
+        process = ops["process"].to_numpy()
+        number = ops["number" if self._indexed else "at"].to_numpy()
+        if len(ops) and (process.max() > MAX_PROCESS or number.max() > MAX_OP):
+            raise HistoryError(f"{self._file}: has process {process.max()} and operation {number.max()}; at most {MAX_PROCESS}, {MAX_OP}")
+        return Part(
+            ops=ops,
+            process=process,
+            number=number,
+            owner=np.repeat(np.arange(len(ops)), ops["count"].to_numpy()),
+            kind=columns["kind"].to_numpy(zero_copy_only=False),
+            names=Names(self._coded(columns["key"]), columns["number"], columns["text"]),
+            offset=columns["offset"],
+            acked=columns["acked"].to_numpy(zero_copy_only=False),
+        )
+
+    def _coded(self, keys: pa.DictionaryArray) -> Ints:
+        """Codes of partitions that are the same in all blocks."""
+        codes = [self._keys.setdefault(key, len(self._keys)) for key in keys.dictionary.to_pylist()]
+        if not codes:
+            return np.empty(0, dtype=np.int64)
+        return np.asarray(np.array(codes, dtype=np.int64)[keys.indices.to_numpy(zero_copy_only=False)])
+
+    # -- writing -----------------------------------------------------------------------------------
+    def _tables(self, part: Part, identities: Identities, first: int) -> tuple[pa.Table, pa.Table]:
+        sent = part.kind == 0
+        v = identities.find(part.names)
+        unsent = ~sent & (v == NONE)
+        v[unsent] = identities.unknown(part.names.at(unsent))
+        kept = self._kept(part, v)
+        partition = pa.array(self.partitions, pa.string()).take(pa.array(part.names.key))
+        mops = self._mops(part, v, partition, kept)
+        strange = _strange(part, partition, unsent & kept)
+        shown = (sent | unsent) & kept
+        values = [pa.array(v[shown]), partition.filter(pa.array(shown)), part.names.at(shown).values()]
+        return self._ops(part, first, mops, strange), pa.table(values, schema=VALUES_SCHEMA)
+
+    def _kept(self, part: Part, v: Ints) -> Any:
+        """Without repeated sends (their readers cannot tell them apart) and without polled records of unknown offset."""
+        repeated = (part.kind == 0) & (v != part.identities)
+        placeless = (part.kind == 1) & part.offset.is_null().to_numpy(zero_copy_only=False)
+        for which, why in ((repeated, "sends a value a second time to the same key"), (placeless, "polled records without an offset")):
+            for row in np.unique(part.owner[which]).tolist():
+                number = int(part.number[row])
+                self.damage.append(Damage(self._file, int(part.ops["at"][row].as_py()) + 1, f"operation {number} {why}; left out"))
+        return ~(repeated | placeless)
+
+    def _mops(self, part: Part, v: Ints, partition: pa.Array, kept: Any) -> pa.ListArray:
+        owner, sent = part.owner, part.kind == 0
+        time, end = (pc.take(_whole(part.ops[name]), pa.array(owner)) for name in ("time", "end"))
+        none = pa.scalar(None, pa.int64())
+        began = pc.if_else(pa.array(sent), time, none)
+        ended = pc.if_else(pa.array(~sent | part.acked), end, none)
+        flat = [pa.array(part.kind), partition, pa.array(v), part.offset, began, ended]
+        structs = pa.StructArray.from_arrays(flat, fields=list(MOP.fields))
+        return _listed(structs.filter(pa.array(kept)), owner[kept], len(part.ops))
+
+    def _ops(self, part: Part, first: int, mops: pa.ListArray, strange: pa.ListArray) -> pa.Table:
+        count, ops = len(part.ops), part.ops
+        f = ops["f"]
+        if self._transactional:
+            f = pc.if_else(pc.equal(f, "send"), "txn", f)
+        txn, none = pc.equal(f, "txn"), pa.scalar(None, pa.int64())
+        process = pa.array(part.process, pa.int32())
+        columns = {
+            "index": pa.array(np.arange(first, first + count)),
+            "process": process,
+            "slot": process,
+            "op": pa.array(part.number),
+            "role": pc.if_else(pa.array(np.isin(part.process, self._senders)), "writer", "reader"),
+            "isolation": pa.repeat(pa.scalar(self._isolation), count),
+            "final": pa.repeat(pa.scalar(False), count),
+            "f": f,
+            "intent": pc.if_else(txn, "commit", pa.scalar(None, pa.string())),
+            # of a transaction without known outcome nobody knows when it was decided, but surely not before it began
+            "decided": pc.if_else(pc.and_(txn, pc.equal(ops["type"], "info")), ops["time"], none),
+            "mops": mops,
+            "errors": _errors(ops),
+            "strange": strange,
+            **{name: ops[name] for name in ("type", "time", "end", "detail")},
+        }
+        absent = {field.name: pa.nulls(count, field.type) for field in OPS_SCHEMA if field.name not in columns}
+        return pa.table({field.name: {**columns, **absent}[field.name] for field in OPS_SCHEMA}, schema=OPS_SCHEMA)
+
+
+def _indexed(drafts: Sequence[Draft]) -> bool:
+    """Whether Jepsen's own indexes number the operations: all have one, and they rise."""
+    spans = [draft.indexes for draft in drafts if draft.indexes is not None]
+    rising = all(before[1] < after[0] for before, after in zip(spans, spans[1:], strict=False))
+    return rising and all(span[0] >= 0 for span in spans)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    joined = column.combine_chunks()
+    return joined.chunk(0) if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def _listed(values: pa.Array, owner: Ints, count: int) -> pa.ListArray:
+    """One list per operation of what it owns."""
+    return pa.ListArray.from_arrays(pa.array(np.searchsorted(owner, np.arange(count + 1)), pa.int32()), values)
+
+
+def _errors(ops: pa.Table) -> pa.ListArray:
+    said = _whole(ops["error"])
+    there = np.flatnonzero(said.is_valid().to_numpy(zero_copy_only=False))
+    given = {"call": pc.take(_whole(ops["f"]), pa.array(there)), "name": said.take(pa.array(there)), "text": said.take(pa.array(there))}
+    arrays = [given.get(field.name, pa.nulls(len(there), field.type)) for field in ERROR]
+    return _listed(pa.StructArray.from_arrays(arrays, fields=list(ERROR)), there, len(ops))
+
+
+def _strange(part: Part, partition: pa.Array, which: Any) -> pa.ListArray:
+    mask = pa.array(which)
+    arrays = [partition.filter(mask), part.offset.filter(mask), pa.repeat(pa.scalar(UNSENT), int(which.sum())), part.names.at(which).values()]
+    return _listed(pa.StructArray.from_arrays(arrays, fields=list(STRANGE)), part.owner[which], len(part.ops))
