@@ -97,11 +97,11 @@ class Damage(msgspec.Struct):
 def merge(run_dir: Path) -> list[Damage]:
     """Write `history.parquet` and `faults.parquet` from the workers' lines; returns what could not be read.
 
-    Raises HistoryError when there is no history at all.
+    A run that was cut off before its first operation gives an empty history. Raises HistoryError for what is no run at all.
     """
     folder = run_dir / "history"
     files = sorted(path for path in folder.glob("*.jsonl") if path.name != FAULTS_FILE)
-    if not files:
+    if not files and not (run_dir / "plan.json").exists():
         raise HistoryError(f"{run_dir}: no history/*.jsonl in it; is this a run's directory?")
     damage: list[Damage] = []
     rows: list[dict[str, Any]] = []

@@ -109,6 +109,11 @@ def test_a_directory_without_a_history_says_so(tmp_path):
         history.merge(tmp_path)
 
 
+def test_a_run_cut_off_before_its_first_operation_has_an_empty_history(tmp_path):
+    (tmp_path / "plan.json").write_text("{}")
+    assert merged(tmp_path) == []
+
+
 def test_another_version_of_the_format_is_refused_by_name(tmp_path):
     (tmp_path / "history").mkdir()
     (tmp_path / "history" / "c0-0.jsonl").write_text('{"format": "fencepost-history", "version": 99}\n')
