@@ -83,11 +83,14 @@ def _adopt_jepsen(
             raise HistoryError(f"{path}: cannot be read: {error}") from error
         joining = Joining(path.name)
         joining.join(drafts)
-        functions = sum((part.functions for part in (*drafts, *joining.rows.values())), Counter[str]())
+        counted = [part.functions for part in drafts] + [rows.functions for rows in joining.rows.values()]
+        functions = sum(counted, Counter[str]())
         promised = contract(functions, given)
         assembly = Assembly(drafts, joining, path.name, promised["transactional"] == "true", promised["isolation"])
         if not assembly.write(run_dir):
-            raise HistoryError(f"{path}: {found.name}, but no Kafka operation in it{_what_else(drafts)}; understood are {UNDERSTOOD}")
+            raise HistoryError(
+                f"{path}: {found.name}, but no Kafka operation in it{_what_else(drafts)}; understood are {UNDERSTOOD}"
+            )
     faults = receipts(seen for one in drafts for seen in one.nemesis)
     pq.write_table(pa.Table.from_pylist(faults, schema=FAULTS_SCHEMA), run_dir / "faults.parquet")
     damage = [item for one in drafts for item in one.damage] + joining.damage + assembly.damage + _strangers(path, drafts)
@@ -96,7 +99,9 @@ def _adopt_jepsen(
 
 def _drafts(path: Path, found: Format, spill: Path, size: int) -> Iterator[Draft]:
     """The drafts of a file's blocks, in order; parsed by several processes when there is enough to parse."""
-    work = ((block, found.language, path.name, spill / str(number)) for number, block in enumerate(blocks(path, found.array, size)))
+    work = (
+        (block, found.language, path.name, spill / str(number)) for number, block in enumerate(blocks(path, found.array, size))
+    )
     workers = min(os.cpu_count() or 1, 8)
     if workers < 2 or path.stat().st_size < 2 * size:
         yield from (draft(*one) for one in work)
@@ -116,14 +121,18 @@ def _strangers(path: Path, drafts: list[Draft]) -> list[Damage]:
     for one in drafts:
         for f, line in one.strangers.items():
             first.setdefault(f, line)
-    return [Damage(path.name, line, f"operations `{f}` are not of Kafka's workload; all are left out") for f, line in first.items()]
+    return [
+        Damage(path.name, line, f"operations `{f}` are not of Kafka's workload; all are left out") for f, line in first.items()
+    ]
 
 
 def _what_else(drafts: list[Draft]) -> str:
     others = sorted({f for one in drafts for f in one.strangers})
     broken = sum(len(one.damage) for one in drafts)
     words = [f"only {', '.join(others)}"] if others else []
-    words += [f"{broken} lines are not understood, the first: {next(d.why for one in drafts for d in one.damage)}"] if broken else []
+    words += (
+        [f"{broken} lines are not understood, the first: {next(d.why for one in drafts for d in one.damage)}"] if broken else []
+    )
     return f" ({'; '.join(words)})" if words else ""
 
 

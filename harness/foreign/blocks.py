@@ -1,6 +1,7 @@
 """A file, perhaps compressed, as blocks of lines: what one worker parses at a time, so that memory stays bounded.
 
-Every operation is one line. In a file that is one vector or one array, every element of it is taken for a line, wherever its line breaks are.
+Every operation is one line. In a file that is one vector or one array every element of it is taken for a line, wherever its line
+breaks are.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _of_elements(content: bytes, size: int) -> Iterator[Block]:
     first, held = 0, 0
     parts: list[bytes] = []
     numbers: list[int] = []
-    for start, stop, line in _elements(content):
+    for start, stop, line in elements(content):
         parts.append(content[start:stop].replace(b"\n", b" ").replace(b"\r", b" "))
         numbers.append(line)
         held += stop - start
@@ -76,7 +77,7 @@ def _of_elements(content: bytes, size: int) -> Iterator[Block]:
     yield Block(first, b"\n".join(parts), tuple(numbers), last=True)
 
 
-def _elements(content: bytes) -> Iterator[tuple[int, int, int]]:
+def elements(content: bytes) -> Iterator[tuple[int, int, int]]:
     """Where each element of the outermost array begins and ends, and on which line; the last may be cut off."""
     depth, start, line, counted = 0, 0, 1, 0
     for found in _STRUCTURE.finditer(content):

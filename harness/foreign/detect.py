@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 
 from harness.api import HistoryError
 from harness.foreign import edn
-from harness.foreign.blocks import opened
+from harness.foreign.blocks import elements, opened
 from harness.history import OPS_SCHEMA
 
 UNDERSTOOD = (
-    "fencepost's JSON lines or Parquet (docs/history.md), or a Jepsen Kafka history as EDN or JSON, one operation per line or one "
-    "vector of all (docs/foreign-histories.md)"
+    "fencepost's JSON lines or Parquet (docs/history.md), or a Jepsen Kafka history as EDN or JSON, one operation per line or "
+    "one vector of all (docs/foreign-histories.md)"
 )
 NEEDED = ("process", "op", "f", "type", "time", "end", "mops")
 _LOOKED_AT = 64 << 10
@@ -47,13 +47,14 @@ def detect(path: Path) -> Format:
         raise HistoryError(f"{path}: cannot be read: {error}") from error
     if start[:4] == b"PAR1":
         return _parquet(path)
-    text = start.decode("utf-8", errors="replace").lstrip("\ufeff \t\r\n,")
-    if not text:
+    start = start.lstrip(b"\xef\xbb\xbf \t\r\n,")
+    if not start:
         raise HistoryError(f"{path}: is empty; understood are {UNDERSTOOD}")
-    array = text[0] in "[("
-    found = _of_lines(text[1:] if array else text)
+    array = start[:1] in (b"[", b"(")
+    lines = [start[begin:end].replace(b"\n", b" ") for begin, end, _ in elements(start)] if array else start.split(b"\n")
+    found = _of_lines(lines)
     if found is None:
-        raise HistoryError(f"{path}: is no history that fencepost understands: {UNDERSTOOD}; it begins with {text[:60]!r}")
+        raise HistoryError(f"{path}: is no history that fencepost understands: {UNDERSTOOD}; it begins with {start[:60]!r}")
     return Format(found, array)
 
 
@@ -73,7 +74,9 @@ def _parquet(path: Path) -> Format:
         raise HistoryError(f"{one}: looks like Parquet, but cannot be read: {error}") from error
     lacking = [name for name in NEEDED if name not in names]
     if lacking:
-        raise HistoryError(f"{one}: Parquet without the columns {', '.join(lacking)}; docs/history.md has all of {OPS_SCHEMA.names}")
+        raise HistoryError(
+            f"{one}: Parquet without the columns {', '.join(lacking)}; docs/history.md has all of {OPS_SCHEMA.names}"
+        )
     return Format("fencepost-parquet")
 
 
@@ -83,10 +86,10 @@ def _history_files(path: Path) -> list[Path]:
     return [whole] if whole.exists() else sorted(path.glob("*.parquet"))
 
 
-def _of_lines(text: str) -> str | None:
+def _of_lines(lines: list[bytes]) -> str | None:
     """By the first lines that are understood at all: broken ones may come first."""
-    for line in text.split("\n")[:_TRIED]:
-        line = line.strip(" \t\r,")
+    for raw in lines[:_TRIED]:
+        line = raw.decode("utf-8", errors="replace").strip(" \t\r,")
         name = (_of_line(line) or _of_beginning(line)) if line else None
         if name:
             return name
@@ -114,7 +117,7 @@ def _of_edn(line: str) -> str | None:
 
 
 def _of_beginning(line: str) -> str | None:
-    """An array may lie in a single line, or an element in several: the first key tells."""
+    """A line that is broken, or longer than what is looked at: its first keys tell."""
     if line.startswith(("{:", "#jepsen.history.Op{:")):
         return "jepsen-edn"
     return "jepsen-json" if line.startswith("{") and any(f'"{key}"' in line[:200] for key in ("process", "type", "f")) else None

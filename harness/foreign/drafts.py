@@ -6,7 +6,11 @@ Invocations and completions are joined here. What crosses the border of a block 
 
 from __future__ import annotations
 
+import gc
+import itertools
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,15 +66,32 @@ class Draft:
 def draft(block: Block, language: str, file: str, spill: Path) -> Draft:
     """Parse a block (lines of `edn` or `json`) of the file named `file`; spill to `spill`.ops and `spill`.mops."""
     drafting = _Drafting(EdnLines() if language == "edn" else JsonLines(), block, file, Draft(spill))
+    with _no_collector():
+        _take_all(drafting, block)
+        return drafting.finished()
+
+
+def _take_all(drafting: _Drafting, block: Block) -> None:
     lines = block.text.split(b"\n")
     for position, line in enumerate(lines):
-        if line and not line.isspace():
+        if line and not line.isspace() and not line.startswith(b";"):  # an EDN comment
             try:
                 drafting.take(position, line.strip())
             except NOT_UNDERSTOOD as error:
                 cut = block.last and position == len(lines) - 1
-                drafting.damaged(position, "cut off in the middle" if cut else f"not understood ({error})")
-    return drafting.finished()
+                drafting.damaged(position, f"{'cut off in the middle' if cut else 'not understood'} ({error})")
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Millions of small values without a cycle among them: looking for cycles would take a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Drafting:
@@ -103,7 +124,7 @@ class _Drafting:
         elif event.type not in ("ok", "fail", "info"):
             raise ValueError(f"unknown type {event.type!r}")
         elif process in self._open:
-            self._completed(self._open[process], event, line)
+            self._completed(position, event, line)
             del self._open[process]
         elif process in self._draft.touched:
             raise ValueError(f"process {process} completes an operation that it did not invoke")
@@ -111,12 +132,12 @@ class _Drafting:
             self._draft.early.append(self._seen(position, event, line))
         self._draft.touched.add(process)
 
-    def _completed(self, opened: tuple[int, Event, bytes], event: Event, line: bytes) -> None:
-        position, invoked, planned = opened
+    def _completed(self, position: int, event: Event, line: bytes) -> None:
+        begun, invoked, planned = self._open[int(event.process)]
         value = self._reader.value(event, line)
         if value is None:
             value = self._reader.value(invoked, planned)
-        self._rows.add(self._block.first + position, invoked, event, value)
+        self._rows.add(self._block.first + begun, invoked, event, value, self._block.first + position)
 
     def _unfinished(self, opened: tuple[int, Event, bytes] | None) -> None:
         """An invocation that never got a completion. Trouble with it belongs to its own line."""
@@ -143,7 +164,7 @@ class _Drafting:
         draft.senders, draft.functions = self._rows.senders, self._rows.functions
         numbers = self._indexes
         if numbers:
-            rising = numbers[0] >= 0 and all(a < b for a, b in zip(numbers, numbers[1:], strict=False))
+            rising = numbers[0] >= 0 and all(a < b for a, b in itertools.pairwise(numbers))
             draft.indexes = (numbers[0], numbers[-1]) if rising else (-1, -1)
         for table, path in zip(self._rows.tables(), (draft.ops, draft.mops), strict=True):
             write(table, path)

@@ -41,31 +41,29 @@ class Names:
 
 
 class Identities:
-    """Exact: sorted arrays of everything that was sent, no hashing. The first send of a name keeps it."""
+    """Exact: sorted arrays of everything that was sent, no hashing. The first send of a name keeps it.
+
+    repeated: identities of sends whose name had been sent before.
+    """
 
     def __init__(self, names: Sequence[Names], identities: Sequence[Ints]) -> None:
-        texts = pa.chunked_array([name.text for name in names], pa.string())
-        self._texts = pc.unique(texts.drop_null())
+        self._texts = pc.unique(pa.chunked_array([name.text for name in names], pa.string()).drop_null())
         coded = [self._coded(name) for name in names]
-        key = np.concatenate([key for key, _ in coded]) if coded else np.empty(0, np.int64)
-        number = np.concatenate([number for _, number in coded]) if coded else key
-        v = np.concatenate(identities) if identities else key
-        self._numbers = np.unique(number)
-        packed = self._packed(key, np.searchsorted(self._numbers, number))
+        key, number = (np.concatenate([pair[place] for pair in coded]) for place in (0, 1))
+        self._low, self._span, self._ranked = _space(key, number)
+        packed, _ = self._packed(key, number)
         order = np.argsort(packed, kind="stable")
-        self._sorted, self._v = packed[order], v[order]
+        self._sorted, self._v = packed[order], np.concatenate(identities)[order]
+        self.repeated = self._v[1:][self._sorted[1:] == self._sorted[:-1]]
         self._unknown: dict[tuple[int, int | str | None], int] = {}
 
     def find(self, names: Names) -> Ints:
         """The identity of each record, NONE of those that nobody sent."""
         if not len(self._sorted):
             return np.full(len(names), NONE, dtype=np.int64)
-        key, number = self._coded(names)
-        rank = np.minimum(np.searchsorted(self._numbers, number), len(self._numbers) - 1)
-        packed = self._packed(key, rank)
-        at = np.minimum(np.searchsorted(self._sorted, packed), len(self._sorted) - 1)
-        there = (self._numbers[rank] == number) & (self._sorted[at] == packed)
-        return np.where(there, self._v[at], NONE)
+        packed, possible = self._packed(*self._coded(names))
+        at = _places(self._sorted, packed)
+        return np.where(possible & (self._sorted[at] == packed), self._v[at], NONE)
 
     def unknown(self, names: Names) -> Ints:
         """Numbers for records that nobody sent: the same for the same record, wherever it was read."""
@@ -83,5 +81,32 @@ class Identities:
             number = np.where(is_text, codes, number)
         return names.key * 2 + is_text, number.astype(np.int64)
 
-    def _packed(self, key: Ints, rank: Any) -> Ints:
-        return np.asarray(key * max(1, len(self._numbers)) + rank, dtype=np.int64)
+    def _packed(self, key: Ints, number: Ints) -> tuple[Ints, Any]:
+        """Key and number in one, and whether there was such a number among those that were sent."""
+        if self._ranked is None:
+            rank, possible = number - self._low, (number >= self._low) & (number - self._low < self._span)
+        elif len(self._ranked):
+            rank = _places(self._ranked, number)
+            possible = self._ranked[rank] == number
+        else:
+            rank, possible = number, np.zeros(len(number), dtype=np.bool_)
+        return key * self._span + rank, possible
+
+
+def _space(key: Ints, number: Ints) -> tuple[int, int, Ints | None]:
+    """How a key and a number fit into one: lowest number and their span; when that is too wide, the numbers are ranked."""
+    if not len(number):
+        return 0, 1, np.empty(0, dtype=np.int64)
+    low, span = int(number.min()), int(number.max()) - int(number.min()) + 1
+    if span * (int(key.max()) + 1) < 1 << 62 and abs(low) < 1 << 62:
+        return low, span, None
+    ranked = np.unique(number)
+    return 0, len(ranked), ranked
+
+
+def _places(values: Ints, wanted: Ints) -> Ints:
+    """Where each wanted number would stand in the sorted values. Asked in order, which spares the caches."""
+    order = np.argsort(wanted, kind="stable")
+    places = np.empty(len(wanted), dtype=np.int64)
+    places[order] = np.searchsorted(values, wanted[order])
+    return np.minimum(places, len(values) - 1)

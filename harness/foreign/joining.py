@@ -40,7 +40,7 @@ class Joining:
     def _close(self, number: int, invoked: Seen, completed: Seen | None) -> None:
         value = invoked.value if completed is None or completed.value is None else completed.value
         try:
-            event = completed.event if completed is not None else None
-            self.rows.setdefault(number, Rows()).add(invoked.at, invoked.event, event, value)
+            rows, ended = self.rows.setdefault(number, Rows()), completed or invoked
+            rows.add(invoked.at, invoked.event, completed and completed.event, value, ended.at)
         except NOT_UNDERSTOOD as error:
             self.damage.append(Damage(self._file, (completed or invoked).line, f"not understood ({error})"))

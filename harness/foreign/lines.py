@@ -7,14 +7,19 @@ shape learnt as a regular expression; the others need one match, and their value
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
 
 from harness.foreign import edn
 
-MOST_SHAPES = 16
-_FIELDS = {b"type": b"(:invoke|:ok|:fail|:info)", b"f": rb"(:[a-z-]+)", **dict.fromkeys((b"process", b"time", b"index"), rb"(\d+)")}
+MOST_SHAPES, MOST_ERRORS = 16, 10_000
+_FIELDS = {
+    b"type": b"(:invoke|:ok|:fail|:info)",
+    b"f": rb"(:[a-z-]+)",
+    **dict.fromkeys((b"process", b"time", b"index"), rb"(\d+)"),
+}
 _TAKEN = (b"type", b"f", b"process", b"time", b"index", b"value", b"error", b"seek-to-beginning?")
 _KEYWORD = re.compile(rb':([^\s,;"\[\](){}]+)')
 _NIL = re.compile(rb"(?<![^\s\[({])nil(?![^\s\])}])")
@@ -35,6 +40,25 @@ class Event(msgspec.Struct, gc=False):
     seek: bool = False
 
 
+class Errors:
+    """What operations said of their failures, as JSON. The same is said again and again, so it is read once."""
+
+    def __init__(self, read: Callable[[bytes], Any]) -> None:
+        self._read = read
+        self._known: dict[bytes, str] = {}
+
+    def told(self, raw: bytes) -> str:
+        if raw not in self._known:
+            if len(self._known) > MOST_ERRORS:
+                self._known.clear()
+            self._known[raw] = self.of(self._read(raw))
+        return self._known[raw]
+
+    @staticmethod
+    def of(error: Any) -> str:
+        return "" if error is None else msgspec.json.encode(error).decode()
+
+
 class Reader(Protocol):
     """Both raise ValueError for what cannot be understood."""
 
@@ -52,18 +76,20 @@ class _JsonLine(msgspec.Struct, gc=False):
     process: int | str
     time: int = -1
     index: int = -1
-    value: msgspec.Raw = msgspec.Raw(b"null")  # noqa: RUF009 - a constant
-    error: msgspec.Raw = msgspec.Raw(b"")  # noqa: RUF009
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    error: msgspec.Raw = msgspec.Raw(b"")
     seek: bool | None = msgspec.field(name="seek-to-beginning?", default=False)
 
 
 class JsonLines:
     def __init__(self) -> None:
         self._line = msgspec.json.Decoder(_JsonLine, strict=False).decode
+        self._errors = Errors(_decode)
 
     def event(self, line: bytes) -> Event:
         got = self._line(line)
-        said = bytes(got.error).decode(errors="replace")
+        error = bytes(got.error)
+        said = self._errors.told(error) if error else ""
         f, process = _function(got.f), _process(got.process)
         return Event(got.type.lstrip(":"), f, process, got.time, got.index, got.value, said, bool(got.seek))
 
@@ -91,14 +117,17 @@ def _function(given: Any) -> str:
 class EdnLines:
     def __init__(self) -> None:
         self._shapes: list[tuple[int, re.Pattern[bytes], tuple[int, ...]]] = []
+        self._words: dict[bytes, str] = {}
+        self._errors = Errors(lambda raw: edn.read(raw.decode()))
 
     def event(self, line: bytes) -> Event:
         for _, pattern, places in self._shapes:
             match = pattern.fullmatch(line)
             if match:
                 type_, f, process, time, index, value, error, seek = match.group(*places)
-                words = str(type_[1:], "ascii"), str(f[1:], "ascii"), int(process)
-                return Event(*words, int(time or -1), int(index or -1), value, error.decode(errors="replace"), seek == b"true")
+                said = self._errors.told(error) if error else ""
+                when = int(time or -1), int(index or -1)
+                return Event(self._word(type_), self._word(f), int(process), *when, value, said, seek == b"true")
         return self._slowly(line)
 
     def value(self, event: Event, line: bytes) -> Any:
@@ -109,6 +138,12 @@ class EdnLines:
         except ValueError:
             return self._slowly(line).value
 
+    def _word(self, keyword: bytes) -> str:
+        word = self._words.get(keyword)
+        if word is None:
+            word = self._words[keyword] = keyword[1:].decode()
+        return word
+
     def _slowly(self, line: bytes) -> Event:
         found = edn.read(line.decode())
         if not isinstance(found, dict):
@@ -118,9 +153,17 @@ class EdnLines:
         f, process = _function(found.get("f")), _process(found.get("process"))
         if process != "nemesis":
             self._learn(list(found))
-        said = "" if found.get("error") is None else msgspec.json.encode(found["error"]).decode()
         time, index = (number if (number := found.get(key)).__class__ is int else -1 for key in ("time", "index"))
-        return Event(found["type"], f, process, time, index, found.get("value"), said, found.get("seek-to-beginning?") is True)
+        return Event(
+            found["type"],
+            f,
+            process,
+            time,
+            index,
+            found.get("value"),
+            Errors.of(found.get("error")),
+            found.get("seek-to-beginning?") is True,
+        )
 
     def _learn(self, keys: list[Any]) -> None:
         """Remember the shape of a line. Longer shapes are tried first: a shorter one could take a further key for a value."""

@@ -37,7 +37,11 @@ def copy_parquet(path: Path, run_dir: Path) -> None:
     order = None if _sorted(source) else pc.sort_indices(source.to_table(columns=["time"])["time"])
     part, first = run_dir / "history.parquet.part", 0
     with pq.ParquetWriter(part, OPS_SCHEMA, compression="zstd") as writer:
-        batches = [source.to_table().take(order)] if order is not None else map(pa.Table.from_batches, ([b] for b in source.to_batches()))
+        batches = (
+            [source.to_table().take(order)]
+            if order is not None
+            else map(pa.Table.from_batches, ([b] for b in source.to_batches()))
+        )
         for batch in batches:
             writer.write_table(_ours(batch, first, path))
             first += len(batch)

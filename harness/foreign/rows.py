@@ -54,8 +54,11 @@ class Rows:
         self.senders: set[int] = set()
         self.functions: Counter[str] = Counter()
 
-    def add(self, at: int, invoked: Event, completed: Event | None, value: Any) -> None:
-        """An operation with the value that counts. Raises ValueError, or what Python raises for a value of the wrong shape."""
+    def add(self, at: int, invoked: Event, completed: Event | None, value: Any, ended_at: int = -1) -> None:
+        """An operation with the value that counts; without times, places stand for them.
+
+        Raises ValueError, or what Python raises for a value of the wrong shape.
+        """
         f, start = invoked.f, len(self._mops)
         type_ = Outcome.INFO.value if completed is None else completed.type
         detail = None
@@ -68,7 +71,7 @@ class Rows:
                 del self._mops[start:]
                 raise
         time = invoked.time if invoked.time >= 0 else at
-        end = None if completed is None else completed.time if completed.time >= 0 else max(time, at)
+        end = None if completed is None else completed.time if completed.time >= 0 else max(time, ended_at)
         error = (completed.error or None) if completed is not None else None
         count = len(self._mops) - start
         self._ops.append((at, invoked.index, invoked.process, f, type_, time, end, count, detail, error))
@@ -148,7 +151,9 @@ def _numbers_and_texts(values: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
         return pa.array(values, pa.int64()), pa.nulls(len(values), pa.string())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         whole = [value if value.__class__ is int and value in _WHOLE else None for value in values]
-        texts = [None if number is not None or value is None else written(value) for number, value in zip(whole, values, strict=True)]
+        texts = [
+            None if number is not None or value is None else written(value) for number, value in zip(whole, values, strict=True)
+        ]
         return pa.array(whole, pa.int64()), pa.array(texts, pa.string())
 
 

@@ -1,7 +1,8 @@
-"""The drafts put together: `history.parquet`, block after block, and `values.parquet` with every record's name in its own words."""
+"""The drafts put together: `history.parquet`, block after block, and `values.parquet`: every record's own name."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from harness.foreign.rows import in_order, mapped
 from harness.history import ERROR, MOP, OPS_SCHEMA, STRANGE, Damage
 
 VALUES_SCHEMA = pa.schema([("v", pa.int64()), ("partition", pa.string()), ("value", pa.string())])
+WORDS = ["role", "isolation", "f", "type", "intent", "mops.list.element.partition"]  # columns of few different texts
 UNSENT = "its value was sent by no operation of this history"
 
 
@@ -53,8 +55,8 @@ class Assembly:
         self._transactional, self._isolation = transactional, isolation
         self._keys: dict[str, int] = {}
         self._indexed = _indexed(drafts)
-        extra = joining.rows.values()
-        self._senders = np.array(sorted(set().union(*(part.senders for part in (*drafts, *extra)))), dtype=np.int64)
+        senders = [part.senders for part in drafts] + [rows.senders for rows in joining.rows.values()]
+        self._senders = np.array(sorted(set[int]().union(*senders)), dtype=np.int64)
         self.damage: list[Damage] = []
 
     @property
@@ -66,8 +68,8 @@ class Assembly:
         identities = self._identities()
         count = 0
         history, values = run_dir / "history.parquet.part", run_dir / "values.parquet"
-        with pq.ParquetWriter(history, OPS_SCHEMA, compression="zstd") as ops:
-            with pq.ParquetWriter(values, VALUES_SCHEMA, compression="zstd") as named:
+        with pq.ParquetWriter(history, OPS_SCHEMA, compression="zstd", use_dictionary=WORDS) as ops:
+            with pq.ParquetWriter(values, VALUES_SCHEMA, compression="zstd", use_dictionary=["partition"]) as named:
                 for part in self._parts():
                     ops_table, values_table = self._tables(part, identities, count)
                     ops.write_table(ops_table)
@@ -99,7 +101,9 @@ class Assembly:
         process = ops["process"].to_numpy()
         number = ops["number" if self._indexed else "at"].to_numpy()
         if len(ops) and (process.max() > MAX_PROCESS or number.max() > MAX_OP):
-            raise HistoryError(f"{self._file}: has process {process.max()} and operation {number.max()}; at most {MAX_PROCESS}, {MAX_OP}")
+            raise HistoryError(
+                f"{self._file}: has process {process.max()} and operation {number.max()}; at most {MAX_PROCESS}, {MAX_OP}"
+            )
         return Part(
             ops=ops,
             process=process,
@@ -120,11 +124,11 @@ class Assembly:
 
     # -- writing -----------------------------------------------------------------------------------
     def _tables(self, part: Part, identities: Identities, first: int) -> tuple[pa.Table, pa.Table]:
-        sent = part.kind == 0
-        v = identities.find(part.names)
+        sent, v = part.kind == 0, part.identities
+        v[~sent] = identities.find(part.names.at(~sent))
         unsent = ~sent & (v == NONE)
         v[unsent] = identities.unknown(part.names.at(unsent))
-        kept = self._kept(part, v)
+        kept = self._kept(part, sent & np.isin(v, identities.repeated))
         partition = pa.array(self.partitions, pa.string()).take(pa.array(part.names.key))
         mops = self._mops(part, v, partition, kept)
         strange = _strange(part, partition, unsent & kept)
@@ -132,14 +136,18 @@ class Assembly:
         values = [pa.array(v[shown]), partition.filter(pa.array(shown)), part.names.at(shown).values()]
         return self._ops(part, first, mops, strange), pa.table(values, schema=VALUES_SCHEMA)
 
-    def _kept(self, part: Part, v: Ints) -> Any:
+    def _kept(self, part: Part, repeated: Any) -> Any:
         """Without repeated sends (their readers cannot tell them apart) and without polled records of unknown offset."""
-        repeated = (part.kind == 0) & (v != part.identities)
         placeless = (part.kind == 1) & part.offset.is_null().to_numpy(zero_copy_only=False)
-        for which, why in ((repeated, "sends a value a second time to the same key"), (placeless, "polled records without an offset")):
+        for which, why in (
+            (repeated, "sends a value a second time to the same key"),
+            (placeless, "polled records without an offset"),
+        ):
             for row in np.unique(part.owner[which]).tolist():
                 number = int(part.number[row])
-                self.damage.append(Damage(self._file, int(part.ops["at"][row].as_py()) + 1, f"operation {number} {why}; left out"))
+                self.damage.append(
+                    Damage(self._file, int(part.ops["at"][row].as_py()) + 1, f"operation {number} {why}; left out")
+                )
         return ~(repeated | placeless)
 
     def _mops(self, part: Part, v: Ints, partition: pa.Array, kept: Any) -> pa.ListArray:
@@ -183,7 +191,7 @@ class Assembly:
 def _indexed(drafts: Sequence[Draft]) -> bool:
     """Whether Jepsen's own indexes number the operations: all have one, and they rise."""
     spans = [draft.indexes for draft in drafts if draft.indexes is not None]
-    rising = all(before[1] < after[0] for before, after in zip(spans, spans[1:], strict=False))
+    rising = all(before[1] < after[0] for before, after in itertools.pairwise(spans))
     return rising and all(span[0] >= 0 for span in spans)
 
 
@@ -200,12 +208,21 @@ def _listed(values: pa.Array, owner: Ints, count: int) -> pa.ListArray:
 def _errors(ops: pa.Table) -> pa.ListArray:
     said = _whole(ops["error"])
     there = np.flatnonzero(said.is_valid().to_numpy(zero_copy_only=False))
-    given = {"call": pc.take(_whole(ops["f"]), pa.array(there)), "name": said.take(pa.array(there)), "text": said.take(pa.array(there))}
+    given = {
+        "call": pc.take(_whole(ops["f"]), pa.array(there)),
+        "name": said.take(pa.array(there)),
+        "text": said.take(pa.array(there)),
+    }
     arrays = [given.get(field.name, pa.nulls(len(there), field.type)) for field in ERROR]
     return _listed(pa.StructArray.from_arrays(arrays, fields=list(ERROR)), there, len(ops))
 
 
 def _strange(part: Part, partition: pa.Array, which: Any) -> pa.ListArray:
     mask = pa.array(which)
-    arrays = [partition.filter(mask), part.offset.filter(mask), pa.repeat(pa.scalar(UNSENT), int(which.sum())), part.names.at(which).values()]
+    arrays = [
+        partition.filter(mask),
+        part.offset.filter(mask),
+        pa.repeat(pa.scalar(UNSENT), int(which.sum())),
+        part.names.at(which).values(),
+    ]
     return _listed(pa.StructArray.from_arrays(arrays, fields=list(STRANGE)), part.owner[which], len(part.ops))

@@ -1,0 +1,156 @@
+"""A run's history for Jepsen's own checker."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from foreign_example import Adopted
+
+from harness.api import CampaignError, HistoryError, record_id
+from harness.export import export
+from harness.foreign import edn
+from harness.history import FAULTS_SCHEMA, OPS_SCHEMA
+
+A, B, C = record_id(0, 0, 0), record_id(0, 0, 1), record_id(1, 0, 0)
+
+
+def row(process, op, f, type, time, end, mops=(), **fields):
+    known = {"process": process, "op": op, "f": f, "type": type, "time": time, "end": end, "mops": list(mops), "slot": process}
+    return {"role": "writer", "isolation": "read_committed", "final": False, "errors": [], "strange": [], **known, **fields}
+
+
+D, E = record_id(1, 1, 0), record_id(3, 0, 0)
+MIXED = [(0, "t-10", A, 4, 1001, 1100), (1, "t-2", C, 0, None, 1200), (0, "t-2", B, None, 1201, 1300)]
+STRANGE = [(1, "t-2", -1, 7, None, 1890), (1, "t-2", -1, 8, None, 1890), (1, "t-10", A, 4, None, 1890)]
+TIMED_OUT = [{"call": "commit", "name": "_TIMED_OUT"}]
+ROWS = [
+    row(-1, 0, "settle", "ok", 990, 991, detail="{}", role="harness"),
+    row(0, 0, "txn", "ok", 1000, 1500, MIXED, intent="commit"),
+    row(1, 0, "txn", "ok", 1100, 1400, [(0, "t-2", C, 0, 1101, 1150)], intent="abort"),
+    row(1, 1, "txn", "info", 1600, 1700, [(0, "t-2", D, None, 1601, None)], intent="commit", errors=TIMED_OUT),
+    row(2, 0, "poll", "ok", 1800, 1900, STRANGE, final=True),
+    row(2, 1, "final-read", "ok", 1901, 1902, detail='{"t-2": [0, 9, 9]}', final=True),
+    row(4, 0, "poll", "ok", 1910, 1920, [(1, "t-2", C, 0, None, 1915)], final=True, isolation="read_uncommitted"),
+    row(3, 0, "txn", "info", 1950, None, [(0, "t-2", E, None, None, None)], intent="commit"),
+]
+FAULT = {"id": 0, "kind": "kill", "role": "leader:t-2", "targets": ["n1"], "pairs": [], "planned_ns": 1010, "injected_ns": 1020}
+FAULT |= {"healed_ns": 1650, "evidence": "{}", "healing": "{}", "effective": True, "note": ""}
+
+
+@pytest.fixture
+def run(tmp_path):
+    rows = [{**row, "index": index} for index, row in enumerate(ROWS)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=OPS_SCHEMA), tmp_path / "history.parquet")
+    pq.write_table(pa.Table.from_pylist([FAULT], schema=FAULTS_SCHEMA), tmp_path / "faults.parquet")
+    return tmp_path
+
+
+def exported(run, format="jepsen-edn"):
+    count = export(run, format, run / "out")
+    lines = (run / "out").read_text().splitlines()
+    assert len(lines) == count
+    return [edn.read(line) if format == "jepsen-edn" else json.loads(line) for line in lines]
+
+
+def test_every_operation_is_two_lines_in_order_of_time(run):
+    lines = exported(run)
+    assert [line["index"] for line in lines] == list(range(len(lines)))
+    assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)
+    assert lines[0]["time"] == 0
+    assert [(line["process"], line["f"], line["type"]) for line in lines if line["process"] == 0] == [
+        (0, "assign", "invoke"),
+        (0, "assign", "ok"),
+        (0, "txn", "invoke"),
+        (0, "txn", "ok"),
+    ]
+
+
+def test_a_transaction_keeps_its_order_and_polls_stay_whole(run):
+    """Partitions are numbered in the order of their names: t-2 is 0, t-10 is 1."""
+    invoke, ok = (line for line in exported(run) if line["process"] == 0 and line["f"] == "txn")
+    assert invoke["value"] == [["send", 1, A], ["poll"], ["send", 0, B]]
+    assert ok["value"] == [["send", 1, [4, A]], ["poll", {0: [[0, C]]}], ["send", 0, [None, B]]]
+
+
+def test_an_abort_that_succeeded_failed_for_jepsen(run):
+    assert [line["type"] for line in exported(run) if line["process"] == 1 and line["f"] == "txn"] == [
+        "invoke",
+        "fail",
+        "invoke",
+        "info",
+    ]
+
+
+def test_an_unknown_outcome_tells_its_error_and_no_acknowledgement(run):
+    info = next(line for line in exported(run) if line["type"] == "info" and line["process"] == 1)
+    assert info["error"] == "commit: _TIMED_OUT"
+    assert info["value"] == [["send", 0, record_id(1, 1, 0)]]
+
+
+def test_strange_records_get_values_of_their_own(run):
+    ok = next(line for line in exported(run) if line["process"] == 2 and line["f"] == "poll" and line["type"] == "ok")
+    assert ok["value"] == [["poll", {0: [[7, -1], [8, -2]], 1: [[4, A]]}]]
+
+
+def test_an_operation_without_completion_stays_open(run):
+    assert [line["type"] for line in exported(run) if line["process"] == 3 and line["f"] == "txn"] == ["invoke"]
+
+
+def test_faults_are_told_by_the_nemesis_and_our_own_operations_by_nobody(run):
+    lines = exported(run)
+    assert [(line["f"], line["time"]) for line in lines if line["process"] == "nemesis"] == [
+        ("start-kill", 10),
+        ("start-kill", 20),
+        ("stop-kill", 650),
+        ("stop-kill", 650),
+    ]
+    assert not {"settle", "final-read"} & {line["f"] for line in lines}
+
+
+def test_the_reader_that_may_see_aborted_records_is_left_out(run):
+    """Process 4 read at read_uncommitted the record whose transaction was aborted; Jepsen would call that G1a."""
+    assert 4 not in {line["process"] for line in exported(run)}
+
+
+def test_json_says_the_same_as_edn(run):
+    def plain(line):
+        return json.loads(json.dumps(line))
+
+    assert exported(run, "jepsen-json") == [plain(line) for line in exported(run, "jepsen-edn")]
+
+
+def test_what_is_exported_can_be_adopted_again(run, tmp_path_factory):
+    """The same operations, outcomes and records, under their names in Jepsen's terms."""
+    for format in ("jepsen-edn", "jepsen-json"):
+        export(run, format, run / "out")
+        found = Adopted(run / "out", tmp_path_factory.mktemp("again") / "run")
+        assert found.damage == []
+        assert [(process, f, type) for process, f, type, _ in found.shown() if f != "assign"] == [
+            (0, "txn", "ok"),
+            (1, "txn", "fail"),
+            (1, "txn", "info"),
+            (2, "poll", "ok"),
+            (3, "txn", "info"),
+        ]
+        mops = {row["process"]: [found.mop(mop)[:4] for mop in row["mops"]] for row in found.rows if row["type"] == "ok"}
+        assert mops[0] == [("send", "1", str(A), 4), ("poll", "0", str(C), 0), ("send", "0", str(B), None)]
+        assert mops[2] == [("poll", "0", "-1", 7), ("poll", "0", "-2", 8), ("poll", "1", str(A), 4)]
+        assert [(fault["kind"], fault["healed_ns"] - fault["injected_ns"]) for fault in found.faults] == [("kill", 630)]
+
+
+def test_keys_that_are_numbers_stay_what_they_are(run):
+    """An adopted history goes out as it came in."""
+    rows = [{**row(0, 0, "poll", "ok", 1, 2, [(1, "17", 5, 0, None, 2), (1, "4", 6, 0, None, 2)]), "index": 0}]
+    pq.write_table(pa.Table.from_pylist(rows, schema=OPS_SCHEMA), run / "history.parquet")
+    (ok,) = (line for line in exported(run) if line["f"] == "poll" and line["type"] == "ok")
+    assert ok["value"] == [["poll", {17: [[0, 5]], 4: [[0, 6]]}]]
+
+
+def test_an_unknown_format_and_a_run_without_history_are_refused(run):
+    with pytest.raises(CampaignError, match="there are jepsen-edn, jepsen-json"):
+        export(run, "csv", run / "out")
+    with pytest.raises(HistoryError, match="cannot be read"):
+        export(run / "nowhere", "jepsen-edn", run / "out")
