@@ -1,4 +1,5 @@
-"""`fencepost ...`: the command line, and the only place that prints (`cli_tools.py` has the commands beside running).
+"""`fencepost ...`: the command line, and the only place that prints (`cli_judge.py` has the commands that judge, `cli_tools.py`
+the rest).
 
 Heavy libraries are imported inside the commands, so that `--help` comes at once.
 """
@@ -13,14 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from harness import cli_tools
+from harness import cli_judge, cli_tools, console
 from harness.api import CampaignError, Exit, HarnessError
 from harness.console import Json, Master, Results, Texts, err, out, pairs, say, say_json, table
 
 if TYPE_CHECKING:
     from harness.campaign import Planned
-    from harness.conduct import Engine, Event, Result
-    from harness.show import Display
+    from harness.conduct import Event, Result
 
 EXIT_CODES = """Exit codes: 0 everything as expected (a live bug that a test expects and finds counts as such); 1 against
 expectation; 2 unknown: nothing could be concluded; 254 bad campaign or option, nothing was started; 255 the harness broke;
@@ -37,8 +37,6 @@ Examples:
   fencepost campaign campaigns/smoke.toml
   fencepost campaign nightly.toml --dry-run
   fencepost campaign nightly.toml --only steady --seed 7"""
-CHECK_EXAMPLES = "\b\nExamples:\n  fencepost check latest\n  fencepost check k3f9x2 --contract acks=all --json"
-RUN_HELP = "A directory, a run's id or the beginning of one, or `latest`."
 USAGE_ERROR: Any = typer.BadParameter.__bases__[0]  # click's own, or the one inside newer typers
 
 app = typer.Typer(
@@ -177,48 +175,6 @@ def campaign(
     raise typer.Exit(_finish(performed, plan, seed=found.seed, quiet=json_))
 
 
-@app.command(epilog=CHECK_EXAMPLES)
-def check(
-    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)],
-    contract: Annotated[Texts, pairs("--contract", "Judge by this instead of what was promised.")] = None,
-    results: Results = None,
-    json_: Json = False,
-    master: Master = "local[*]",
-) -> None:
-    """Judge a finished run again, from what it left on disk. No cluster is needed.
-
-    Exit codes: 0 valid; 1 invalid; 2 unknown; 254 no such run; 255 the harness broke.
-    """
-    from harness.options import contract_of
-    from harness.store import find, results_root
-
-    directory = find(results_root(results), run)
-    overlaid = contract_of(contract or ())
-    display = _display(to_stderr=json_)
-    engine = _engine(results_root(results), master, display.event)
-    try:
-        engine.start_spark()
-        verdict = engine.judge(directory, overlaid or None)
-    finally:
-        display.close()
-        engine.close()
-    if json_:
-        say_json(verdict)
-    else:
-        say(f"{verdict['verdict']}: {verdict.get('reason', '')}")
-        say(str(directory / "report.html"))
-    raise typer.Exit({"valid": Exit.VALID, "invalid": Exit.INVALID}.get(verdict["verdict"], Exit.UNKNOWN))
-
-
-@app.command()
-def report(run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)], results: Results = None) -> None:
-    """Write a run's report again, and print where it is."""
-    from harness.report import render
-    from harness.store import find, results_root
-
-    say(str(render(find(results_root(results), run))))
-
-
 @app.command("list")
 def list_(results: Results = None, json_: Json = False) -> None:
     """Every run that lies in the results, with its verdict; the newest last."""
@@ -235,6 +191,7 @@ def list_(results: Results = None, json_: Json = False) -> None:
     out().print(table(("run", "campaign", "test", "created", "verdict"), rows))
 
 
+cli_judge.register(app)
 cli_tools.register(app)
 
 
@@ -244,9 +201,9 @@ def _perform(plan: Sequence[Planned], results: Path | None, master: str, to_stde
     from harness.conduct import Conductor
     from harness.store import results_root
 
-    display = _display(to_stderr)
+    display = console.display(to_stderr)
     hear: Callable[[Event], None] = display.event
-    engine = _engine(results_root(results), master, lambda event: hear(event))
+    engine = console.engine(results_root(results), master, lambda event: hear(event))
     conductor = Conductor(engine, display.event, display.close)
     hear = conductor.hear
     try:
@@ -275,19 +232,6 @@ def _finish(results: Sequence[Result], plan: Sequence[Planned], seed: int, quiet
         say(f"repeat: {plan[0].command}")
     say(f"seed {seed}")
     return code
-
-
-def _engine(results: Path, master: str, on_event: Callable[[dict[str, Any]], None]) -> Engine:
-    from harness.run import Runner
-
-    return Runner(results=results, master=master, on_event=on_event)
-
-
-def _display(to_stderr: bool) -> Display:
-    from harness.show import LiveDisplay, PlainDisplay
-
-    console = err() if to_stderr else out()
-    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
 
 
 def _repeating(context: typer.Context, seed: int) -> str:

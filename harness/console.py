@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +14,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from harness.conduct import Engine
+    from harness.show import Display
 
 Results = Annotated[
     Path | None,
@@ -59,6 +62,21 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     for row in rows:
         made.add_row(*(Text(cell) for cell in row))
     return made
+
+
+def display(to_stderr: bool) -> Display:
+    """What shows progress: live on a terminal, lines elsewhere."""
+    from harness.show import LiveDisplay, PlainDisplay
+
+    where = err() if to_stderr else out()
+    return LiveDisplay(where) if where.is_terminal else PlainDisplay(where)
+
+
+def engine(results: Path, master: str, on_event: Callable[[dict[str, Any]], None]) -> Engine:
+    """What performs and judges."""
+    from harness.run import Runner
+
+    return Runner(results=results, master=master, on_event=on_event)
 
 
 def _console(stderr: bool) -> Console:

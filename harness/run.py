@@ -137,6 +137,7 @@ class Runner:
         self._phase("check", "checking")
         verdict: dict[str, Any] = plugins.load("fencepost.judge", "judge")(run_dir, spark=self._session(), contract=contract)
         verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
+        verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run_dir)]
         store.write_json(run_dir / "verdict.json", verdict)
         self._phase("report", "writing the report")
         render(run_dir)
@@ -160,3 +161,11 @@ class Runner:
         if self._spark is not None:
             self._spark.stop()
             self._spark = None
+
+
+def _left_out(run_dir: Path) -> list[str]:
+    """What of the history could not be read, in a sentence; nothing when all could."""
+    path = run_dir / DAMAGE_FILE
+    damage: list[str] = json.loads(path.read_bytes()) if path.exists() else []
+    shown = "; ".join(damage[:3]) + ("; ..." if len(damage) > 3 else "")
+    return [f"{len(damage)} lines of the history could not be read and were left out: {shown}"] if damage else []

@@ -10,7 +10,7 @@ import secrets
 import sys
 import threading
 
-from harness import cli, store
+from harness import cli, console, store
 from harness.api import ClusterError, Interrupted
 
 
@@ -90,5 +90,5 @@ class FakeEngine:
 
 
 if __name__ == "__main__":
-    cli._engine = lambda results, master, on_event: FakeEngine(results=results, master=master, on_event=on_event)
+    console.engine = lambda results, master, on_event: FakeEngine(results=results, master=master, on_event=on_event)
     cli.main(sys.argv[1:])

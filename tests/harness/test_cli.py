@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fake_engine import FakeEngine
 
-from harness import cli, store
+from harness import cli, console, store
 
 RUN = ["run", "--workload", "letters", "--cluster", "attic", "--client", "pigeon", "--nemesis", "hammer"]
 TABLES = 'cluster = {kind = "attic"}\nworkload = {kind = "letters"}\nclient = {kind = "pigeon"}\n'
@@ -30,7 +30,7 @@ def fencepost(stranger, monkeypatch, capsys):
         said = capsys.readouterr()
         return left.value.code, said.out, said.err
 
-    monkeypatch.setattr(cli, "_engine", engine)
+    monkeypatch.setattr(console, "engine", engine)
     monkeypatch.delenv("COLUMNS", raising=False)
     call.engines = engines
     return call
