@@ -51,11 +51,15 @@ class Suspects:
         role    `sent`, `read` or `missing`
         partition   only for run checks; a partition check need not say where it is
     lacking: when nothing was compared, what was missing, in words.
+    more: how many findings were left out because `rows` keeps examples only (anomalies that are lawful and frequent).
+    unknown: why no answer can be given although there were no rows, in words.
     """
 
     compared: int
     rows: dict[str, Any] = field(default_factory=dict)
     lacking: str = ""
+    more: int = 0
+    unknown: str = ""
 
     @property
     def count(self) -> int:
@@ -65,6 +69,8 @@ class Suspects:
 Where = TypeVar("Where")
 Explain = Callable[["Finding", "Story"], str]
 Resolve = Callable[[pd.DataFrame, "World"], pd.DataFrame]
+Gather = Callable[["PartitionLog"], list[tuple[str, bytes]]]
+Detail = Callable[["Finding", "Story"], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,9 @@ class Check(Generic[Where]):
     resolve: second step over the few suspicious rows of all partitions, for anomalies that no partition can decide alone;
         returns the rows that stay. It may set `rows.attrs["compared"]` to add to what was compared.
     explain: one plain sentence per finding.
+    gather: what a run check needs of every partition, as named messages; kept on the executors (`World.kept`). Checks that share
+        the function share the messages.
+    detail: more keys for a finding's document.
     needs: what has to be there before anything can be compared, in words.
     """
 
@@ -85,6 +94,8 @@ class Check(Generic[Where]):
     across: bool = False
     resolve: Resolve | None = None
     explain: Explain | None = None
+    gather: Gather | None = None
+    detail: Detail | None = None
     needs: str = "nothing of the kind was in the history"
 
     def __call__(self, where: Where) -> Suspects:

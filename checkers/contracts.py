@@ -1,6 +1,7 @@
 """What is forbidden under which settings: a table, with the reason of every row. No check looks at settings.
 
-The first row of an anomaly whose conditions all hold decides. A condition is `key: value`, or `key: "!value"` for anything else.
+The first row of an anomaly whose conditions all hold decides. A condition is `key: value`, `key: "!value"` for anything else, or
+`key: "has:value"` for a comma-separated list with that value in it.
 Keys are those of the plan's `contract` (docs/run-directory.md); `DEFAULTS` stand for absent ones (Kafka's own defaults).
 """
 
@@ -23,7 +24,12 @@ DEFAULTS = {
     "compaction": "false",
     "retention": "none",
     "readers": "own",
+    "final_read": "true",  # false: a history from elsewhere that has no such phase
     "judge_uncommitted_readers": "false",
+    "first_poll": "beginning",
+    "aborted_polls": "kept",
+    "strict_realtime": "false",
+    "cycles": "",
 }
 FORBIDDEN, ALLOWED, INAPPLICABLE = "forbidden", "allowed", "inapplicable"
 
@@ -44,6 +50,32 @@ class Clause:
 _COMPACTED = Clause(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
 _RETAINED = Clause(INAPPLICABLE, "the topic deletes old records: an absent record proves nothing", {"retention": "!none"})
 _NO_TRANSACTIONS = Clause(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
+_UNCLEAN = Clause(
+    ALLOWED,
+    "unclean leader election may cut off records that were read already; consumers then go back or on (KIP-106, KIP-320)",
+    {"unclean_leader_election": "true"},
+)
+_SUBSCRIBED = Clause(
+    ALLOWED, "a group moves partitions between its members at any time, to where its offsets stand", {"consumption": "subscribed"}
+)
+_IN_ORDER = "an assigned consumer returns every visible record of a partition once, in the order of offsets"
+_SENT_ORDER = "Jepsen's name for neighbours out of order; `order-inversion` judges the same among all sends of a producer"
+_DECIDED = (
+    "a record is returned at read_committed only after its transaction was decided, and a transaction is decided after all it "
+    "polled: decisions order all operations, as their processes and real time do (KIP-98; Adya's G1c)"
+)
+_UNORDERED = "Kafka orders each partition alone: transactions may interleave differently in two of them (KIP-98)"
+_LAGGING = "a consumer may stand anywhere in each partition: Kafka promises no snapshot and no fresh read (KIP-98)"
+
+
+def _permitted(reason: str, *names: str) -> dict[str, tuple[Clause, ...]]:
+    """Cycles that Kafka permits, alone and with process and realtime edges; forbidden when the contract's `cycles` names them."""
+    asked = "the test's own contract forbids this class of cycles"
+    every = [name + suffix for name in names for suffix in ("", "-process", "-realtime")]
+    return {name: (Clause(FORBIDDEN, asked, {"cycles": f"has:{name}"}), Clause(ALLOWED, reason)) for name in every}
+
+
+_ATOMIC = "a transaction's records become visible together or not at all (KIP-98: atomicity)"
 _G1 = "read_committed returns only records of committed transactions (KIP-98; Adya's G1)"
 
 CLAUSES: dict[str, tuple[Clause, ...]] = {
@@ -86,7 +118,8 @@ CLAUSES: dict[str, tuple[Clause, ...]] = {
         _NO_TRANSACTIONS,
         _COMPACTED,
         _RETAINED,
-        Clause(FORBIDDEN, "a transaction's records become visible together or not at all (KIP-98: atomicity)", essential=True),
+        Clause(FORBIDDEN, _ATOMIC, {"final_read": "false"}),
+        Clause(FORBIDDEN, _ATOMIC, essential=True),
     ),
     "inconsistent-offset": (Clause(FORBIDDEN, "an offset names one record for ever (the replication protocol; KIP-101)"),),
     "phantom": (Clause(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),),
@@ -97,6 +130,36 @@ CLAUSES: dict[str, tuple[Clause, ...]] = {
         Clause(FORBIDDEN, "max.in.flight=1: a send begins after the one before has ended", {"max_in_flight": "1"}),
         Clause(ALLOWED, "without idempotence, retries of several requests in flight may overtake each other"),
     ),
+    **dict.fromkeys(("poll-skip", "int-poll-skip"), (_COMPACTED, _RETAINED, _SUBSCRIBED, _UNCLEAN, Clause(FORBIDDEN, _IN_ORDER))),
+    **dict.fromkeys(("nonmonotonic-poll", "int-nonmonotonic-poll"), (_SUBSCRIBED, _UNCLEAN, Clause(FORBIDDEN, _IN_ORDER))),
+    "stale-read": (
+        _COMPACTED,
+        _RETAINED,
+        _UNCLEAN,
+        Clause(FORBIDDEN, "what a read_committed reader got is below the high watermark and decided for ever (KIP-98, KIP-101)"),
+    ),
+    "real-time-inversion": (
+        _UNCLEAN,
+        Clause(
+            FORBIDDEN,
+            "acks=all and one leader lineage: an acknowledged record lies before whatever is sent after it (KIP-101)",
+            {"strict_realtime": "true", "acks": "all"},
+        ),
+        Clause(ALLOWED, "Kafka promises no order between producers; it is reported because replication should keep it"),
+    ),
+    "nonmonotonic-send": (Clause(ALLOWED, _SENT_ORDER),),
+    "int-nonmonotonic-send": (Clause(ALLOWED, _SENT_ORDER),),
+    "int-send-skip": (Clause(ALLOWED, "transactions share partitions: others' records may lie between two of one's own"),),
+    **dict.fromkeys(
+        ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime"),
+        (
+            _NO_TRANSACTIONS,
+            Clause(ALLOWED, "read_uncommitted readers get records before they are decided", {"isolation": "!read_committed"}),
+            Clause(FORBIDDEN, _DECIDED),
+        ),
+    ),
+    **_permitted(_UNORDERED, "G0", "G1c"),
+    **_permitted(_LAGGING, "G-single", "G2"),
     "lso-stall": (Clause(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),),
 }
 STRANGERS = (Clause(FORBIDDEN, "the check was added by a plug-in, and no clause allows what it looks for"),)
@@ -118,9 +181,13 @@ def clause(anomaly: str, contract: Mapping[str, str]) -> Clause:
 
 
 def _holds(row: Clause, contract: Mapping[str, str]) -> bool:
-    return all(
-        contract.get(key) != value[1:] if value.startswith("!") else contract.get(key) == value for key, value in row.when.items()
-    )
+    return all(_is(contract.get(key, ""), value) for key, value in row.when.items())
+
+
+def _is(actual: str, wanted: str) -> bool:
+    if wanted.startswith("has:"):
+        return wanted[4:].lower() in (one.strip() for one in actual.split(","))
+    return actual != wanted[1:] if wanted.startswith("!") else actual == wanted
 
 
 def settings(contract: Mapping[str, str]) -> Settings:
@@ -128,9 +195,13 @@ def settings(contract: Mapping[str, str]) -> Settings:
 
     `readers = "all"` (or `judge_uncommitted_readers = "true"`) judges every non-final reader as read_committed. Final
     read_uncommitted reads never are: they are the witness of what the log holds, aborted records included.
+    `first_poll = "anywhere"`: where a process begins to read is unknown. `aborted_polls = "rewound"`: after an operation that did
+    not end ok the client seeks back to what it first polled in it (as Jepsen's does).
     """
     ordered = "true" in (contract["idempotence"], contract["transactional"])
     return Settings(
         all_readers=contract["readers"] == "all" or contract["judge_uncommitted_readers"] == "true",
         pipelined_order=ordered,
+        from_start=contract["first_poll"] == "beginning",
+        rewinds=contract["aborted_polls"] == "rewound",
     )

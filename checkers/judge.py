@@ -19,12 +19,14 @@ from pyspark.sql import SparkSession
 
 from checkers.anomaly import COLUMNS, NUMBERS, Check, Suspects, installed_checks
 from checkers.contracts import clause, full_contract, settings
+from checkers.kept import Kept, gathers
 from checkers.log import NONE
 from checkers.overview import Overview, read_overview
 from checkers.pipeline import Answer, Counts, run_partition_checks
 from checkers.progress import count_operations, progress
 from checkers.session import start_session
 from checkers.story import SLACK_NS, Finding, Story, group
+from checkers.unseen import moments
 from checkers.verdict import Judged, decide, expectation_met, judge_property, weaknesses
 from checkers.world import World
 from harness.api import VERDICT_SCHEMA, HistoryError
@@ -68,11 +70,13 @@ def judge(
     session = spark or start_session(master)
     world = World(history, session, view, full)
     found, broken = (list(checks), []) if checks is not None else installed_checks()
-    answers, counts = _ask(world, found)
+    answers, counts, unseen = _ask(world, found)
     receipts = _receipts(run_dir / "faults.parquet")
     judged = [_judged(check, answers[check.name], world, receipts) for check in found]
     judged += [judge_property(one.name, clause(one.name, full), 0, [], error=one.reason) for one in broken]
-    document = _document(plan, view, counts, receipts, judged)
+    unread = _unread(plan, view) if full["final_read"] == "true" else []
+    document = _document(plan, view, counts, receipts, judged, unread)
+    document["unseen"] = unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
     document["checker"] = {"spark": pyspark.__version__, "master": session.sparkContext.master}
     _write(run_dir, document, judged)
@@ -110,18 +114,40 @@ def _receipts(path: Path) -> list[dict[str, Any]]:
 # --------------------------------------------------------------------------------------------------
 # Asking
 # --------------------------------------------------------------------------------------------------
-def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer], Counts]:
-    """Every check's answer, second steps done."""
+def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer], Counts, list[list[int]]]:
+    """Every check's answer, second steps done; how many micro-operations there were; what was unseen over time."""
     local = [check for check in checks if check.scope == "partition"]
-    answers, counts, world.strangers = run_partition_checks(
-        world.spark, str(world.history), local, world.overview.final_reads, settings(world.contract)
-    )
+    view = world.overview
+    world.kept = Kept(gathers(checks))
+    try:
+        answers, counts, world.strangers, unseen = run_partition_checks(
+            world.spark,
+            str(world.history),
+            local,
+            view.final_reads,
+            settings(world.contract),
+            view.resets,
+            moments(view),
+            world.kept,
+        )
+    except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: what it would have said is unknown
+        answers, counts, unseen = {check.name: _lost(error) for check in local}, Counts(), []
     for check in checks:
         if check.scope == "partition":
             answers[check.name] = _resolved(check, answers[check.name], world)
         else:
             answers[check.name] = _whole(check, world)
-    return answers, counts
+    world.kept.forget()
+    return answers, counts, unseen
+
+
+def _lost(error: Exception) -> Answer:
+    """No answer, because the job did not finish; the reason is its last cause in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    reason = (causes or lines or [""])[-1 if causes else 0].removeprefix("Caused by: ")
+    said = f"the Spark job did not finish ({type(error).__name__}: {reason[:300]})"
+    return Answer(pd.DataFrame(columns=list(COLUMNS)), error=said)
 
 
 def _resolved(check: Check[Any], answer: Answer, world: World) -> Answer:
@@ -140,7 +166,7 @@ def _whole(check: Check[Any], world: World) -> Answer:
     try:
         suspects: Suspects = check(world)
         rows = pd.DataFrame(suspects.rows, columns=list(COLUMNS)).astype(dict.fromkeys(NUMBERS, "int64"))
-        return Answer(rows, suspects.compared, suspects.lacking)
+        return Answer(rows, suspects.compared, suspects.lacking, suspects.unknown)
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
         return Answer(pd.DataFrame(columns=list(COLUMNS)), error=f"{type(error).__name__}: {error}")
 
@@ -156,9 +182,11 @@ def _judged(check: Check[Any], answer: Answer, world: World, receipts: Sequence[
     for finding in findings:
         finding.forbidden = decided.judged == "forbidden"
         finding.sentence = _sentence(check, finding, story)
+        finding.detail = check.detail(finding, story) if check.detail else {}
         finding.faults = _faults_around(finding, world.overview, receipts)
     lacking = answer.lacking or check.needs
-    return judge_property(check.name, decided, answer.compared, findings, error=answer.error, lacking=lacking)
+    said = answer.error or (f"{answer.more} more were found; only examples are kept" if answer.more else "")
+    return judge_property(check.name, decided, answer.compared, findings, error=said, lacking=lacking)
 
 
 def _sentence(check: Check[Any], finding: Finding, story: Story) -> str:
@@ -185,9 +213,13 @@ def _faults_around(finding: Finding, view: Overview, receipts: Sequence[Mapping[
 
 
 def _document(
-    plan: Mapping[str, Any], view: Overview, counts: Counts, receipts: Sequence[Mapping[str, Any]], judged: Sequence[Judged]
+    plan: Mapping[str, Any],
+    view: Overview,
+    counts: Counts,
+    receipts: Sequence[Mapping[str, Any]],
+    judged: Sequence[Judged],
+    unread: Sequence[str],
 ) -> dict[str, Any]:
-    unread = _unread(plan, view)
     verdict, reason = decide(judged, unread)
     expect = plan.get("expect") or ["valid"]
     expect = [expect] if isinstance(expect, str) else list(expect)

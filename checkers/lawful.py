@@ -35,6 +35,10 @@ TYPES = np.array(["ok", "fail", "info", "info"], dtype=object)
 SHARES = (0.80, 0.16, 0.02, 0.02)
 MS = 1_000_000
 POLL, FINAL_POLL = 50, 500
+_ERROR = [(name, pa.string()) for name in ("call", "name")] + [("code", pa.int32()), ("text", pa.string())]
+_ERROR += [(name, pa.bool_()) for name in ("fatal", "retriable", "abortable")] + [("time", pa.int64())]
+_STRANGE = [("partition", pa.string()), ("offset", pa.int64()), ("why", pa.string()), ("raw", pa.string())]
+EMPTY = {"errors": pa.list_(pa.struct(_ERROR)), "strange": pa.list_(pa.struct(_STRANGE))}  # nothing is wrong
 TEXTS = ("role", "isolation", "f", "type", "intent", "detail")
 
 
@@ -60,7 +64,7 @@ def write_lawful(
     seed: int = 0,
     row_group: int = 65536,
 ) -> None:
-    """Write `plan.json` and `history.parquet` of a run in which nothing is wrong (no `errors` and no `strange` columns)."""
+    """Write `plan.json` and `history.parquet` of a run in which nothing is wrong."""
     rng = np.random.default_rng(seed)
     txns, log = _run(rng, transactions, partitions, processes, sends)
     batches = [_writers(txns, log), *_readers(log, processes, int(txns["end"].max()), partitions)]
@@ -197,6 +201,7 @@ def _history(batches: list[tuple[dict[str, Any], Mops]], partitions: int) -> pa.
         "decided": pa.array(decided, mask=decided < 0),
         "mops": _nested([mops for _, mops in batches], counts, rank, partitions),
     }
+    columns |= {name: pa.nulls(total, kind) for name, kind in EMPTY.items()}
     columns |= {
         name: pa.array(column(name)[order], pa.string()) for name in ("role", "isolation", "f", "type", "intent", "detail")
     }

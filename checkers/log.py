@@ -6,8 +6,10 @@ Offsets are sparse (markers and aborted records occupy offsets), so nothing here
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,8 @@ from checkers.anomaly import Bools, Ints
 
 NONE = -1
 COMMITTED, ABORTED, INFO = 0, 1, 2  # what is known of the operation that sent a record
+_INDEX_BITS = 40  # of an operation's history index, beside its process
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -25,12 +29,36 @@ class FinalRead:
     committed, uncommitted: processes whose final read at that isolation level was complete (position >= end).
     reach: how far the complete read_committed reads went (the lowest `end` among them, an offset).
     stalled: the last stable offset was below the high watermark, so that read_committed could not see everything.
+    readers: of each complete read_committed final read its process, its `final-read` operation (history index), and when that
+        process began its first operation (ns).
     """
 
     committed: tuple[int, ...] = ()
     uncommitted: tuple[int, ...] = ()
     reach: int = 0
     stalled: bool = False
+    readers: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Resets:
+    """When consumers were told anew what to read (`assign`, `subscribe`), so that nobody knows where they went on.
+
+    process, op: who and when (history index). kept: partition -> positions in both arrays of those that left it as it was.
+    """
+
+    process: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    op: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    kept: Mapping[str, list[int]] = field(default_factory=dict)
+
+    def between(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
+        """Whether each process was told anew about a partition between two operations (history indices; NONE: ever before)."""
+        if not len(self.op):
+            return np.zeros(len(process), dtype=np.bool_)
+        left = np.delete(self.process << _INDEX_BITS | self.op, self.kept.get(partition, []))
+        left.sort()
+        bounds = [np.searchsorted(left, (process << _INDEX_BITS) + np.maximum(op, 0)) for op in (first, last)]
+        return np.asarray(bounds[0] < bounds[1])
 
 
 @dataclass(frozen=True)
@@ -39,10 +67,14 @@ class Settings:
 
     all_readers: every non-final reader is judged as read_committed, whatever it is.
     pipelined_order: the producer promises the order of sends in flight together (idempotence, KIP-98).
+    from_start: every process begins to read at the start of the log.
+    rewinds: after an operation that did not end ok, the client goes back to the first record that it polled in it.
     """
 
     all_readers: bool = False
     pipelined_order: bool = True
+    from_start: bool = True
+    rewinds: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +104,8 @@ class Reads:
     """Records returned by polls, sorted by offset.
 
     send: position in `Sends` of the record, NONE when it was not sent to this partition. committed: the reader is
-    read_committed. judged: the contract judges it as read_committed. final: a reader of the final phase.
+    read_committed. judged: the contract judges it as read_committed. final: a reader of the final phase. status: what became of
+    the operation that polled. arrival: a number that grows from record to record of one operation, as they were returned.
     """
 
     op: Ints
@@ -84,6 +117,8 @@ class Reads:
     judged: Bools
     final: Bools
     send: NDArray[np.intp]
+    status: NDArray[np.int8]
+    arrival: NDArray[np.intp]
 
     def __len__(self) -> int:
         return len(self.v)
@@ -98,6 +133,17 @@ class PartitionLog:
     reads: Reads
     final: FinalRead
     settings: Settings
+    resets: Resets = field(default_factory=Resets)
+
+    def shared(self, make: Callable[[PartitionLog], Made]) -> Made:
+        """What a function makes of this log: made when the first check asks for it, and kept for the others."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]  # type: ignore[no-any-return]
+
+    @cached_property
+    def _made(self) -> dict[Any, Any]:
+        return {}
 
     @cached_property
     def acked(self) -> Bools:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from checkers.anomaly import Bools, Ints
-from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead
+from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets
 
 TEXTS = ("role", "isolation", "f", "type", "intent")
 COLUMNS = ("index", "process", "slot", "op", *TEXTS, "final", "time", "end", "decided", "detail")
@@ -46,6 +46,7 @@ class Overview:
     settle_op: int = NONE
     settle_time: int = NONE
     settle_bound_s: float = 0.0
+    resets: Resets = field(default_factory=Resets)
 
     def at(self, index: Any) -> Any:
         """Positions of operations by their history index."""
@@ -65,7 +66,7 @@ def read_overview(path: Path) -> Overview:
     status[failed | (ok & txn & aborting)] = ABORTED
     sends = _is(f, "send")
     writer = (txn | sends) & ~_flags(table["final"])
-    finals, settled = _details(table)
+    finals, settled, assigned = _details(table)
     numbers: dict[str, Any] = {name: _ints(table[name]) for name in ("index", "process", "slot", "op", "time", "end", "decided")}
     return Overview(
         **numbers,
@@ -76,7 +77,8 @@ def read_overview(path: Path) -> Overview:
         writer=writer,
         intends_abort=aborting,
         **_settling(settled),
-        final_reads=_final_reads(finals, _settling(settled)["settled"]),
+        final_reads=_final_reads(finals, _settling(settled)["settled"], _first(finals, numbers)),
+        resets=_resets(assigned),
     )
 
 
@@ -103,15 +105,32 @@ def _is(column: pa.ChunkedArray, word: str) -> Bools:
     return np.asarray(pc.fill_null(texts.indices, -1).to_numpy(zero_copy_only=False) == code)
 
 
-def _details(table: pa.Table) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The `final-read` and `settle` operations, in order, their details parsed; what cannot be parsed counts as empty."""
+def _details(table: pa.Table) -> tuple[list[dict[str, Any]], ...]:
+    """`final-read`, `settle` and `assign` or `subscribe` operations, in order, their details parsed (empty if they cannot be)."""
     rows = table.filter(pc.is_valid(table["detail"])).to_pylist()
     for row in rows:
         try:
             row["detail"] = json.loads(row["detail"])
         except ValueError:
             row["detail"] = {}
-    return [row for row in rows if row["f"] == "final-read"], [row for row in rows if row["f"] == "settle"]
+    return tuple([row for row in rows if row["f"] in names] for names in (("final-read",), ("settle",), ("assign", "subscribe")))
+
+
+def _resets(rows: list[dict[str, Any]]) -> Resets:
+    """Assignments that may have happened. An `assign` leaves a partition that it names where it was, unless it seeks."""
+    rows = [row for row in rows if row["type"] != "fail"]
+    kept: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        if row["f"] == "assign" and not row["detail"].get("seek_to_beginning"):
+            for partition in set(row["detail"].get("partitions") or ()):
+                kept.setdefault(str(partition), []).append(number)
+    process, op = (np.array([row[name] for row in rows], dtype=np.int64) for name in ("process", "index"))
+    return Resets(process, op, kept)
+
+
+def _first(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> dict[int, int]:
+    """When each process that made a final read began its first operation."""
+    return {process: int(numbers["time"][numbers["process"] == process].min()) for process in {row["process"] for row in rows}}
 
 
 def _settling(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -131,21 +150,26 @@ def _settling(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"settled": settled, "settle_op": last["index"], "settle_time": when, "settle_bound_s": float(bound or 0.0)}
 
 
-def _final_reads(rows: list[dict[str, Any]], settled: dict[str, tuple[int, int]]) -> dict[str, FinalRead]:
+def _final_reads(rows: list[dict[str, Any]], settled: dict[str, tuple[int, int]], first: dict[int, int]) -> dict[str, FinalRead]:
     """Which final reads of each partition were complete: returned ok, and went up to the end offset or beyond."""
     complete: dict[str, dict[bool, dict[int, int]]] = {}
+    reader: dict[int, tuple[int, int, int]] = {}
     for row in rows:
         if row["type"] != "ok":
             continue
+        reader[row["process"]] = (row["process"], row["index"], first[row["process"]])
         for partition, span in row["detail"].items():
             if isinstance(span, list) and len(span) == 3 and None not in span and span[2] >= span[1]:
                 levels = complete.setdefault(partition, {True: {}, False: {}})
                 levels[row["isolation"] != UNCOMMITTED][row["process"]] = span[1]
-    return {partition: _final_read(levels, settled.get(partition)) for partition, levels in complete.items()}
+    return {partition: _final_read(levels, settled.get(partition), reader) for partition, levels in complete.items()}
 
 
-def _final_read(levels: dict[bool, dict[int, int]], settled: tuple[int, int] | None) -> FinalRead:
+def _final_read(
+    levels: dict[bool, dict[int, int]], settled: tuple[int, int] | None, reader: dict[int, tuple[int, int, int]]
+) -> FinalRead:
     stable, all_of_it = levels[True], levels[False]
     reach = min(stable.values(), default=0)
     stalled = (settled is not None and settled[0] < settled[1]) or reach < max(all_of_it.values(), default=0)
-    return FinalRead(tuple(sorted(stable)), tuple(sorted(all_of_it)), reach, bool(stable) and stalled)
+    readers = tuple(reader[process] for process in sorted(stable))
+    return FinalRead(tuple(sorted(stable)), tuple(sorted(all_of_it)), reach, bool(stable) and stalled, readers)

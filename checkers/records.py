@@ -68,7 +68,7 @@ def lost_write(log: PartitionLog) -> Suspects:
 
     compared: promised records that had to be returned. One cause: neighbours in the version order with no survivor between.
     """
-    judged, found, lacking = _final_witness(log)
+    judged, found, lacking = final_witness(log)
     undecided = log.sends.txn & (log.sends.status == INFO)
     missing = judged & ~found
     lost = log.promised & missing
@@ -83,7 +83,7 @@ def lost_write(log: PartitionLog) -> Suspects:
     return Suspects(int((log.promised & judged).sum()), join_rows(*rows), lacking)
 
 
-def _final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
+def final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
     """Which sends had to be returned if they are promises, which of them were, and what is lacking."""
     if log.final.committed:
         hidden = ~log.covered & ~(log.seen_witness if log.final.uncommitted else np.ones(len(log.sends), np.bool_))
@@ -280,7 +280,7 @@ def order_inversion(log: PartitionLog) -> Suspects:
 
     compared: sends with a predecessor of known place. One cause: the send that lies too low, with the highest predecessor.
     """
-    judged, found, _ = _final_witness(log)
+    judged, found, _ = final_witness(log)
     known = np.flatnonzero((log.place != NONE) & ~(log.promised & judged & ~found))
     process = log.sends.v[known] >> 39
     starts = np.flatnonzero(np.r_[True, process[1:] != process[:-1]]) if len(known) else np.empty(0, np.int64)

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from checkers.classes import archive_options
+
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.adaptive.enabled": "false",
@@ -25,12 +25,15 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     "spark.sql.files.maxPartitionBytes": "16m",
     "spark.sql.files.openCostInBytes": "1m",
+    "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
     "spark.python.worker.reuse": "true",
     "spark.shuffle.compress": "true",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
 
+JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}  # executors on this machine only
 _LOG4J = """
 status = error
 rootLogger.level = error
@@ -43,23 +46,26 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
 
-def start_session(master: str = "local[*]", memory: str = "2g") -> SparkSession:
+def start_session(master: str = "local[*]", memory: str = "1g") -> SparkSession:
     """A session for checking (or the one there is). `memory` is the driver's heap; only the first call in a process sets it.
 
     Adaptive execution is off: the plan is one shuffle of a few large rows, and planning it twice costs more than it brings.
+    The JVM only moves packed rows about, so a small heap, the serial collector and the quick compiler suit it best.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    alone = master.startswith("local")
+    if alone:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     scratch = Path(tempfile.mkdtemp(prefix="fencepost-spark-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     quiet = scratch / "log4j2.properties"
     quiet.write_text(_LOG4J)
     builder = SparkSession.builder.master(master).appName("fencepost")
-    for key, value in SETTINGS.items():
+    own = {**LOOPBACK, "spark.local.dir": str(scratch)} if alone else {}
+    for key, value in {**SETTINGS, **own, "spark.driver.memory": memory}.items():
         builder = builder.config(key, value)
-    builder = builder.config("spark.driver.memory", memory).config("spark.local.dir", str(scratch))
-    java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} -XX:+UseParallelGC"
+    java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} {JAVA} {archive_options()}"
     with _launch_noise_to(scratch / "driver.log"):
         session = builder.config("spark.driver.extraJavaOptions", java).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

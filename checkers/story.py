@@ -49,6 +49,7 @@ class Finding:
     forbidden: bool = True
     id: int = 0
     faults: list[int] = field(default_factory=list)
+    detail: dict[str, Any] = field(default_factory=dict)
 
     def records(self, role: str) -> list[Row]:
         return [row for row in self.rows if row.role == role]
@@ -73,6 +74,7 @@ class Finding:
             "size": len(self.rows),
             "time": self.time,
             "faults": self.faults,
+            **self.detail,
         }
 
 

@@ -10,9 +10,13 @@ from checkers.contracts import ALLOWED, INAPPLICABLE, Clause
 from checkers.story import Finding
 from harness.api import Property, Verdict
 
+_READ_CYCLES = ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime")  # a record read too early can close a circle of reads
 IMPLIES: dict[str, tuple[str, ...]] = {
-    "torn-transaction": ("lost-write", "aborted-read", "dirty-read"),
-    "lost-write": ("inconsistent-offset",),  # a truncated record's offset is given away again
+    "torn-transaction": ("lost-write", "aborted-read", "dirty-read", "stale-read", *_READ_CYCLES),
+    "aborted-read": _READ_CYCLES,
+    "lost-write": ("inconsistent-offset", "stale-read"),  # a truncated record's offset is given away again
+    # others never get what was read too early and then aborted
+    "dirty-read": ("poll-skip", "int-poll-skip", "stale-read", *_READ_CYCLES),
 }
 
 

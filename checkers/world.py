@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from checkers.anomaly import Bools, Ints
+from checkers.kept import Kept
 from checkers.log import NONE
 from checkers.overview import Overview
 from harness.api import MAX_OP
@@ -30,11 +31,13 @@ class World:
     """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
 
     strangers: identities that were read in partitions to which they were not sent; known once the partition checks ran.
+    kept: what run checks gathered of each partition, likewise.
     """
 
     def __init__(self, history: Path, spark: SparkSession, overview: Overview, contract: Mapping[str, str]) -> None:
         self.history, self.spark, self.overview, self.contract = history, spark, overview, contract
         self.strangers: Ints = np.empty(0, dtype=np.int64)
+        self.kept = Kept()
 
     # ---- Spark tables, for checks that need joins over everything ----
     @cached_property

@@ -54,7 +54,7 @@ def check(
     display = console.display(to_stderr=json_)
     engine = console.engine(root, master, display.event)
     try:
-        engine.start_spark()
+        engine.start_spark(warm=False)
         directory = run_or_history(run, root, overlaid)
         verdict = engine.judge(directory, overlaid or None)
     finally:

@@ -39,16 +39,17 @@ class Runner:
         self._stopping = False
 
     # -- Spark -----------------------------------------------------------------------------------
-    def start_spark(self) -> None:
-        """Start and warm the session in the background, so that the verdict does not wait for it."""
+    def start_spark(self, *, warm: bool = True) -> None:
+        """Start the session in the background, so that the verdict does not wait for it; `warm` it where there is time."""
         if self._spark_thread is None:
-            self._spark_thread = threading.Thread(target=self._start_spark, daemon=True)
+            self._spark_thread = threading.Thread(target=self._start_spark, args=(warm,), daemon=True)
             self._spark_thread.start()
 
-    def _start_spark(self) -> None:
+    def _start_spark(self, warm: bool) -> None:
         try:
             spark = plugins.load("fencepost.judge", "session")(self._master)
-            plugins.load("fencepost.judge", "warm")(spark)
+            if warm:
+                plugins.load("fencepost.judge", "warm")(spark)
             self._spark = spark
         except Exception as error:  # noqa: BLE001 - raised again where the session is needed
             self._spark_error = error

@@ -64,6 +64,7 @@ class Librdkafka:
         self._producer: ck.Producer | None = None
         self._consumer: ck.Consumer | None = None
         self._ends: dict[str, int] = {}
+        self._failed: CallError | None = None
 
     def open(self, timeout_s: float) -> None:
         """Create the producer and, if it is transactional, initialise its transactions; without a producer, the consumer.
@@ -129,8 +130,16 @@ class Librdkafka:
             consumer = self._consumer
             if consumer is None:
                 raise CallError("poll", "_STATE", ck.KafkaError._STATE, "this process has no consumer")
+            if (failed := self._failed) is not None:
+                self._failed = failed if failed.fatal else None
+                raise failed
             first = consumer.poll(timeout_s)
-            messages = [] if first is None else [first, *consumer.consume(limit - 1, 0)]
+        messages = [] if first is None else [first]
+        try:
+            with _translated("poll"):
+                messages += consumer.consume(limit - 1, 0) if messages else []
+        except CallError as error:
+            self._failed = error  # raised by the next poll: what this one already got must not be lost
         return [record for message in messages if (record := self._record(message)) is not None]
 
     def ends(self) -> Mapping[str, int]:
@@ -160,7 +169,8 @@ class Librdkafka:
                 return None
             if error.retriable() or not error.fatal():
                 return None  # librdkafka reports and recovers by itself; what is lost by it, the checker sees
-            raise call_error("poll", error)
+            self._failed = call_error("poll", error)
+            return None
         return Polled(f"{message.topic()}-{message.partition()}", message.offset(), message.value() or b"")
 
 

@@ -24,6 +24,8 @@ CONTRACT = {
     "min_insync_replicas": "2",
     "compaction": "false",
     "retention": "none",
+    "first_poll": "anywhere",
+    "aborted_polls": "rewound",  # as Jepsen's client does after an operation that did not end ok
 }
 
 
@@ -32,6 +34,7 @@ def contract(functions: Mapping[str, int], given: Mapping[str, str]) -> dict[str
     told = {
         "transactional": "true" if functions.get("txn") else "false",
         "consumption": "subscribed" if functions.get("subscribe") else "assigned",
+        "final_read": "true" if functions.get("final-read") else "false",
     }
     return {**CONTRACT, **told, **given}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.report import faults
+from harness.report.cycle import Drawing, drawing
 from harness.report.documents import Doc, Run
 from harness.report.text import NOTHING, at, duration, place, record_name
 
@@ -76,6 +77,7 @@ class Finding:
     records: tuple[Record, ...]
     more_records: int
     faults: tuple[str, ...]
+    cycle: Drawing | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +157,7 @@ def _finding(run: Run, history: Mapping[int, Doc], finding: Doc) -> Finding:
         records=tuple(_record(r) for r in records[:_RECORDS]),
         more_records=max(0, len(records) - _RECORDS),
         faults=tuple(faults.around(fault, run.origin_ns) for fault in run.faults or () if fault["id"] in near),
+        cycle=drawing(finding.get("cycle")),
     )
 
 

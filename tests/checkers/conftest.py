@@ -27,9 +27,9 @@ def spark() -> Iterator[SparkSession]:
 def judged(spark: SparkSession, tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Judge a history made of operations; the contract is that of transactions unless something else is given."""
 
-    def run(history: History, contract: Mapping[str, str] | None = None, **plan: Any) -> dict[str, Any]:
+    def run(history: History, contract: Mapping[str, str] | None = None, checks: Any = None, **plan: Any) -> dict[str, Any]:
         (tmp_path / "plan.json").write_text(json.dumps({"run": "r", "contract": {**CONTRACT, **(contract or {})}, **plan}))
         write_history(tmp_path, history.ops)
-        return judge(tmp_path, spark=spark)
+        return judge(tmp_path, spark=spark, checks=checks)
 
     return run

@@ -162,7 +162,7 @@ def test_one_record_at_two_offsets_is_a_duplicate(judged):
 def test_many_readers_of_one_offset_are_no_duplicate(judged):
     h = History()
     h.txn(0, {"t-0": [5]})
-    for reader in (1, 2, 2):
+    for reader in (1, 2, 3):
         h.poll(reader, {"t-0": [5]})
     h.final({"t-0": [5]})
     assert violated(judged(h)) == []

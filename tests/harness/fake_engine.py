@@ -24,7 +24,7 @@ class FakeEngine:
         self.results, self.on_event, self.master = results, on_event, master
         self.log, self._turn, self._stop = [], {}, threading.Event()
 
-    def start_spark(self):
+    def start_spark(self, *, warm=True):
         self.log.append("start_spark")
 
     def prepare(self, test, *, seed, command):

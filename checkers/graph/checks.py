@@ -1,0 +1,80 @@
+"""The graph checks: one per class of cycles, all answered by one search over the run (Adya; Elle; KIP-98).
+
+What each class may and must use is a row of `checkers.graph.layers`; how it is found, docs/graphs.md.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from checkers.anomaly import Check, Suspects
+from checkers.graph import explain
+from checkers.graph.edges import gather
+from checkers.graph.layers import LAYERS, Layer
+from checkers.graph.search import Cycles, find_cycles
+from checkers.story import Finding, Story
+from checkers.world import World
+
+_SAID = {
+    "G1c-wr": "Operations that read each other's records in a circle, through read_committed readers.",
+    "G0": "Operations whose records follow each other in a circle, over several partitions.",
+    "G1c": "Operations in a circle of records that follow each other and records that were read, at least one read.",
+    "G-single": "A circle with exactly one operation that read up to right below another one's record.",
+    "G2": "A circle with two or more operations that each read up to right below another one's record.",
+}
+_ORDER = (
+    "",
+    " One step at least is the order of two operations of a process.",
+    " One step at least is that an operation had ended before another began.",
+)
+_NEEDS = (
+    "no two operations wrote to one partition",
+    "no record was read by another operation than its writer",
+    "nobody read below a record",
+)
+_ANSWERS: WeakKeyDictionary[World, Cycles | Exception] = WeakKeyDictionary()
+
+
+def cycles_of(world: World) -> Cycles:
+    """Every layer's answer; searched once for a run, whichever check asks first. Raises what the search raised, each time."""
+    if world not in _ANSWERS:
+        try:
+            _ANSWERS[world] = find_cycles(world)
+        except Exception as error:  # noqa: BLE001 - raised again below, for every check that asks
+            _ANSWERS[world] = error
+    answer = _ANSWERS[world]
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def graph_check(layer: Layer) -> Check[World]:
+    """The check of one class of cycles. compared: edges without which there is no such cycle. One finding: the smallest cycle."""
+
+    def smallest_cycle(world: World) -> Suspects:
+        cycles = cycles_of(world)
+        answer = cycles.layers[layer.name]
+        if not answer.cycle:
+            return Suspects(answer.compared, unknown=answer.unknown)
+        return Suspects(answer.compared, explain.rows(answer.cycle, cycles.partitions, world))
+
+    def sentence(finding: Finding, story: Story) -> str:
+        cycles = cycles_of(story.world)
+        return explain.sentence(cycles.layers[layer.name].cycle, cycles.partitions, story)
+
+    def detail(finding: Finding, story: Story) -> dict[str, object]:
+        cycles = cycles_of(story.world)
+        return {"cycle": explain.drawing(cycles.layers[layer.name].cycle, cycles.partitions, story)}
+
+    base = layer.name.removesuffix("-process").removesuffix("-realtime")
+    smallest_cycle.__doc__ = _SAID[base] + _ORDER[layer.order]
+    needs = _NEEDS[2] if layer.anti else _NEEDS[1] if base.startswith("G1c") else _NEEDS[0]
+    return Check(layer.name, "run", smallest_cycle, True, None, sentence, gather=gather, detail=detail, needs=needs)
+
+
+CHECKS = {layer.name: graph_check(layer) for layer in LAYERS}
+G0, G0_process, G0_realtime = (CHECKS[f"G0{suffix}"] for suffix in ("", "-process", "-realtime"))
+G1c_wr, G1c_wr_process, G1c_wr_realtime = (CHECKS[f"G1c-wr{suffix}"] for suffix in ("", "-process", "-realtime"))
+G1c, G1c_process, G1c_realtime = (CHECKS[f"G1c{suffix}"] for suffix in ("", "-process", "-realtime"))
+G_single, G_single_process, G_single_realtime = (CHECKS[f"G-single{suffix}"] for suffix in ("", "-process", "-realtime"))
+G2, G2_process, G2_realtime = (CHECKS[f"G2{suffix}"] for suffix in ("", "-process", "-realtime"))

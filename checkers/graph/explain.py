@@ -1,0 +1,116 @@
+"""A cycle in words and as data: who comes before whom, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from checkers.graph.cycles import Edge
+from checkers.graph.edges import DIRTY_WR, PROCESS, REALTIME, RW, WR, WW
+from checkers.log import NONE
+from checkers.story import Story
+from checkers.world import World
+
+KINDS = {WW: "ww", WR: "wr", DIRTY_WR: "wr", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
+
+
+def sentence(cycle: Sequence[Edge], partitions: Sequence[str], story: Story) -> str:
+    """`T1 before T2, because T1 wrote t-0@5 right before T2's t-0@6; T2 before T1, because ...`, and who T1 and T2 are."""
+    names = labels(cycle)
+    steps = [f"{names[e.source]} before {names[e.target]}, because {because(e, names, partitions, story)}" for e in cycle]
+    who = [f"{name} is {story.name(op, capital=False)}" for op, name in names.items()]
+    return f"{'; '.join(steps)}. ({', '.join(who)}.)"
+
+
+def labels(cycle: Sequence[Edge]) -> dict[int, str]:
+    """T1, T2, ... in the order of the cycle."""
+    return {edge.source: f"T{number}" for number, edge in enumerate(cycle, 1)}
+
+
+def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], story: Story) -> str:
+    """Why an edge's source comes before its target."""
+    one, two = names[edge.source], names[edge.target]
+    view = story.world.overview
+    if edge.kind == PROCESS:
+        return f"process {view.process[view.at(edge.source)]} ended {one} before it began {two}"
+    if edge.kind == REALTIME:
+        apart = (int(view.time[view.at(edge.target)]) - int(view.end[view.at(edge.source)])) / 1e6
+        return f"{one} had ended {apart:.1f} ms before {two} began"
+    low, high = (f"{partitions[edge.place]}@{offset}" for offset in (edge.low, edge.high))
+    if edge.kind == WW:
+        return f"{one} wrote {low} right before {two}'s {high}"
+    if edge.kind == RW:
+        return f"{one} read up to {low} and not the next record, {two}'s {high}"
+    return f"{two} read {one}'s {low}"
+
+
+def drawing(cycle: Sequence[Edge], partitions: Sequence[str], story: Story) -> dict[str, Any]:
+    """The cycle of a finding in `verdict.json`: vertices are operations by history index."""
+    names = labels(cycle)
+    edges = [
+        {
+            "from": edge.source,
+            "to": edge.target,
+            "kind": KINDS[edge.kind],
+            "why": because(edge, names, partitions, story),
+        }
+        for edge in cycle
+    ]
+    return {"vertices": list(names), "edges": edges}
+
+
+def rows(cycle: Sequence[Edge], partitions: Sequence[str], world: World) -> dict[str, Any]:
+    """Rows of a finding: the versions behind the edges, as what their operations sent or read."""
+    ends = [end for edge in cycle if edge.place != NONE for end in _ends(edge)]
+    known = _records(world, {op for op, *_ in ends})
+    made = [
+        (partitions[place], op, offset, role, known.get((op, partitions[place], offset, role)))
+        for op, place, offset, role in ends
+    ]
+    begun = world.overview.time[world.overview.at(np.array([row[1] for row in made]))]
+    return {
+        "partition": np.array([row[0] for row in made], dtype=object),
+        "cause": np.zeros(len(made), dtype=np.int64),
+        "op": np.array([row[1] for row in made], dtype=np.int64),
+        "v": np.array([NONE if row[4] is None else row[4] for row in made], dtype=np.int64),
+        "offset": np.array([row[2] for row in made], dtype=np.int64),
+        "time": begun,
+        "role": np.array([row[3] for row in made], dtype=object),
+    }
+
+
+def _ends(edge: Edge) -> list[tuple[int, int, int, str]]:
+    """(operation, partition, offset, role) of both ends of an edge between records."""
+    first = "read" if edge.kind == RW else "sent"
+    second = "read" if edge.kind in (WR, DIRTY_WR) else "sent"
+    return [(edge.source, edge.place, edge.low, first), (edge.target, edge.place, edge.high, second)]
+
+
+def _records(world: World, ops: set[int]) -> dict[tuple[int, str, int, str], int]:
+    """Identities of what a few operations sent and read: (operation, partition, offset, role) -> v.
+
+    A record whose acknowledgement had no offset is found by what was read, when one of these operations read it.
+    """
+    table = ds.dataset(world.history).to_table(columns=["index", "mops"], filter=ds.field("index").isin(pa.array(sorted(ops))))
+    lists = table["mops"].combine_chunks()
+    lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
+    mops: pd.DataFrame = pa.Table.from_struct_array(lists.flatten()).to_pandas()
+    mops["op"] = table["index"].combine_chunks().take(pc.list_parent_indices(lists)).to_pandas().to_numpy()
+    read = mops[mops["kind"] == 1]
+    places = {(row.partition, row.v): row.offset for row in read.itertuples()}
+    known = {
+        (int(row.op), str(row.partition), int(row.offset), "read"): int(row.v)
+        for row in read.dropna(subset="offset").itertuples()
+    }
+    for row in mops[mops["kind"] == 0].itertuples():
+        offset = places.get((row.partition, row.v), row.offset)
+        for at in {offset, row.offset}:
+            if at is not None and not pd.isna(at):
+                known[int(row.op), str(row.partition), int(at), "sent"] = int(row.v)
+    return known

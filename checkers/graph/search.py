@@ -1,0 +1,363 @@
+"""Cycles of a whole run in three light passes over the edges that the partitions kept; no process ever holds the graph.
+
+kept edges -> backward ones -> merged spans (numbers only) -> edges inside spans, by span -> the shortest cycle of each layer
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.anomaly import Bools, Ints
+from checkers.contracts import FORBIDDEN, clause
+from checkers.graph.cycles import Edge, Found, Moment, search
+from checkers.graph.edges import DIRTY_WR, FIRSTS, LATEST, RW, WR, WW, decode
+from checkers.graph.layers import ANTI, ANTI_TIME, BY_PROCESS, BY_TIME, DATA, FAMILIES, LAYERS, NO_ORDER, READS, WRITES, Layer
+from checkers.graph.passes import KeptEdges, Shared, SparkEdges
+from checkers.graph.spans import FOREVER, Spans, backward, ends, merge_all, points, rank, reading_points
+from checkers.log import NONE
+from checkers.overview import Overview
+from checkers.world import World
+
+LARGEST = {READS: 20_000, WRITES: 20_000, ANTI: 3_000, ANTI_TIME: 3_000}  # operations of a span that is searched whole
+SAMPLE = 30  # spans of a permitted family looked at first
+QUICK = 5_000  # operations: a permitted class is searched beyond the sample only while that is so little
+PIECES, PIECE = 2, 250  # of a span too large: so many stretches, so long
+BUCKET = 50_000  # operations searched in one task
+READ_BY_WRITERS = 10  # a count beside those of the kinds of edges
+BACK_DDL = "family int, low bigint, high bigint"
+BACK = pa.schema([("family", pa.int32()), ("low", pa.int64()), ("high", pa.int64())])
+INSIDE_DDL = "bucket int, area int, span bigint, source bigint, target bigint, kind int, place int, low bigint, high bigint"
+_SMALL = ("bucket", "area", "kind", "place")
+INSIDE = pa.schema(
+    [
+        (name, pa.int32() if name in _SMALL else pa.int64())
+        for name in ("bucket", "area", "span", "source", "target", "kind", "place", "low", "high")
+    ]
+)
+CYCLE_DDL = "layer string, unfinished bigint, cycle string"
+CYCLE = pa.schema([("layer", pa.string()), ("unfinished", pa.int64()), ("cycle", pa.string())])
+
+
+@dataclass
+class LayerAnswer:
+    """What is known of one layer: its shortest cycle, how many edges were looked at, and why it cannot be answered."""
+
+    compared: int = 0
+    cycle: tuple[Edge, ...] = ()
+    unknown: str = ""
+
+
+@dataclass
+class Cycles:
+    """Every layer's answer by name, and the partitions that `Edge.place` counts."""
+
+    layers: dict[str, LayerAnswer]
+    partitions: list[str]
+    sizes: dict[str, list[int]] = field(default_factory=dict)  # family -> sizes of its spans, largest first (a few)
+
+
+@dataclass(frozen=True)
+class Orders:
+    """Operations as arrays in order of index: both orders of points, and what realtime and process edges need."""
+
+    index: Ints
+    dense: bool
+    placed: Any
+    reading: Any
+    begin: Ints
+    end: Ints
+    process: Ints
+    writes: Bools
+
+    def at(self, ops: Ints) -> Ints:
+        return ops if self.dense else np.searchsorted(self.index, ops)
+
+    def ranks(self, family: str) -> Any:
+        return self.reading if family == ANTI else self.placed
+
+
+@dataclass(frozen=True)
+class Area:
+    """Spans to look into for the layers of a family. by: the family whose order `spans` are ranges of. whole: no span was cut."""
+
+    family: str
+    by: str
+    spans: Spans
+    layers: tuple[Layer, ...]
+
+
+def find_cycles(world: World) -> Cycles:
+    """The shortest cycle of every layer. Raises RuntimeError when a partition's edges could not be made."""
+    if world.kept.table is None:
+        raise RuntimeError("the partitions kept no edges; the graph checks were not asked together with the partition checks")
+    demanded = [layer.name for layer in LAYERS if clause(layer.name, world.contract).judged == FORBIDDEN]
+    return cycles_among(SparkEdges(world.kept.table), world.overview, demanded)
+
+
+def cycles_among(edges: KeptEdges, view: Overview, demanded: Collection[str]) -> Cycles:
+    """The shortest cycle of every layer among the edges that the partitions kept.
+
+    demanded: layers that must be searched to the end whatever that takes, because their cycles are forbidden.
+    """
+    orders, partitions = _orders(edges.small(FIRSTS, LATEST), edges.partitions(), view)
+    shared = edges.share(orders)
+    spans, counts = _spans(edges, shared)
+    cycles = Cycles({layer.name: LayerAnswer(_compared(layer, counts)) for layer in LAYERS}, partitions)
+    cycles.sizes = {family: sorted(map(int, one.sizes), reverse=True)[:20] for family, one in spans.items()}
+    for areas in _rounds(spans, cycles, demanded):
+        _search(edges, areas, shared, cycles)
+    return cycles
+
+
+def _compared(layer: Layer, counts: Mapping[int, int]) -> int:
+    """Edges without which the layer has no cycle; a wr cycle without process and realtime edges needs readers that write."""
+    if layer.anti:
+        return counts.get(RW, 0)
+    if layer.family == READS:
+        return counts.get(READ_BY_WRITERS if layer.order == NO_ORDER else WR, 0)
+    return counts.get(WR, 0) + counts.get(DIRTY_WR, 0) if layer.must_read else counts.get(WW, 0)
+
+
+# --------------------------------------------------------------------------------------------------
+# Points
+# --------------------------------------------------------------------------------------------------
+def _orders(table: pa.Table, partitions: list[str], view: Overview) -> tuple[Orders, list[str]]:
+    firsts, latest = np.full(len(view.index), FOREVER), np.full(len(view.index), NONE, dtype=np.int64)
+    for role, message in zip(table["role"].to_pylist(), table["batch"], strict=True):
+        part = decode(message.as_buffer())
+        if role == FIRSTS:
+            np.minimum.at(firsts, view.at(part["op"]), part["time"])
+        else:
+            np.maximum.at(latest, view.at(part["op"]), part["time"])
+    placed = points(view, firsts)
+    pure = ~(view.txn | view.send)
+    orders = Orders(
+        index=view.index,
+        dense=bool(len(view.index) == 0 or (view.index[0] == 0 and view.index[-1] == len(view.index) - 1)),
+        placed=rank(placed, view.time),
+        reading=rank(reading_points(placed, latest, pure), view.time),
+        begin=view.time,
+        end=ends(view),
+        process=view.process,
+        writes=view.writer,
+    )
+    return orders, sorted(partitions)
+
+
+# --------------------------------------------------------------------------------------------------
+# Spans
+# --------------------------------------------------------------------------------------------------
+def _spans(edges: KeptEdges, shared: Shared) -> tuple[dict[str, Spans], dict[int, int]]:
+    table = edges.each(_backward(shared), BACK)
+    family, low, high = (table[name].to_numpy() for name in BACK.names)
+    parts = {name: Spans(low[family == number], high[family == number]) for number, name in enumerate(FAMILIES)}
+    counted = family < 0
+    kinds, counts = -1 - family[counted], low[counted]
+    return {name: merge_all([part]) for name, part in parts.items()}, {
+        int(kind): int(counts[kinds == kind].sum()) for kind in np.unique(kinds)
+    }
+
+
+def _backward(shared: Shared) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Merged ranges of backward edges per family, and (family below 0) how many edges there are of each kind."""
+
+    def job(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        orders: Orders = shared.value
+        for _, part in _decoded(batches):
+            source, target = orders.at(part["source"]), orders.at(part["target"])
+            for number, family in enumerate(FAMILIES):
+                spans = backward(source, target, orders.ranks(family), np.isin(part["kind"], list(DATA[family])))
+                yield _batch(BACK, len(spans), family=number, low=spans.low, high=spans.high)
+            counts = {kind: int((part["kind"] == kind).sum()) for kind in (WW, WR, DIRTY_WR, RW)}
+            counts[READ_BY_WRITERS] = int(((part["kind"] == WR) & orders.writes[target]).sum())
+            numbers, amounts = np.array(list(counts)), np.array(list(counts.values()))
+            yield _batch(BACK, len(numbers), family=-1 - numbers, low=amounts, high=amounts)
+
+    return job
+
+
+def _decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for batch in batches:
+        for partition, message in zip(batch.column("partition").to_pylist(), batch.column("batch"), strict=True):
+            yield partition, decode(message.as_buffer())
+
+
+def _batch(schema: pa.Schema, count: int, **columns: Any) -> pa.RecordBatch:
+    arrays = []
+    for one in schema:
+        value = columns[one.name]
+        arrays.append(pa.repeat(pa.scalar(value, one.type), count) if isinstance(value, int) else pa.array(value, one.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+# --------------------------------------------------------------------------------------------------
+# Where to look, in which order
+# --------------------------------------------------------------------------------------------------
+def _rounds(spans: Mapping[str, Spans], cycles: Cycles, demanded: Collection[str]) -> Iterator[list[Area]]:
+    """First everything of the forbidden family, and some of the others; then the rest, for layers that showed no cycle yet.
+
+    A permitted layer that showed none in the sample is searched on only where that is quick, and else says so.
+    """
+    first, rest = [], []
+    for family, all_of_it in spans.items():
+        layers = tuple(layer for layer in LAYERS if layer.family == family)
+        small = all_of_it.pick(all_of_it.sizes <= LARGEST[family])
+        some = np.zeros(len(small), dtype=np.bool_)
+        some[np.unique(np.linspace(0, len(small) - 1, SAMPLE).astype(np.int64)) if len(small) else []] = True
+        some |= family == READS
+        first.append(Area(family, family, small.pick(some), layers))
+        rest.append((family, small.pick(~some), layers))
+        if len(small) < len(all_of_it):
+            by = ANTI if family == ANTI_TIME else family
+            first.append(Area(family, by, _pieces(all_of_it.pick(all_of_it.sizes > LARGEST[family])), layers))
+    yield [area for area in first if len(area.spans)]
+    yield [area for area in _again(rest, cycles, demanded) if area.layers]
+    for family, all_of_it in spans.items():
+        _admit(family, all_of_it, cycles)
+
+
+def _again(rest: Sequence[tuple[str, Spans, tuple[Layer, ...]]], cycles: Cycles, demanded: Collection[str]) -> Iterator[Area]:
+    """What the first round left out, for the layers that want it; the others are told how much was not searched."""
+    for family, spans, layers in rest:
+        left = int(spans.sizes.sum())
+        if not left:
+            continue
+        open_ = [layer for layer in layers if not cycles.layers[layer.name].cycle]
+        wanted = tuple(layer for layer in open_ if layer.name in demanded or left <= QUICK)
+        yield Area(family, family, spans, wanted)
+        for layer in open_:
+            if layer not in wanted:
+                why = f"permitted here, so {len(spans)} places of {left} operations were left out after a sample showed none"
+                cycles.layers[layer.name].unknown = f"{why}; a contract with `cycles` naming the class has all searched"
+
+
+def _pieces(large: Spans) -> Spans:
+    """A few stretches, evenly over the large spans."""
+    parts = []
+    for low, high in zip(large.low[:PIECES], large.high[:PIECES], strict=True):
+        starts = np.unique(np.linspace(low, max(low, high - PIECE), max(1, PIECES // len(large))).astype(np.int64))
+        parts.append(Spans(starts, np.minimum(starts + PIECE - 1, high)))
+    return merge_all(parts)
+
+
+def _admit(family: str, spans: Spans, cycles: Cycles) -> None:
+    """Layers without a cycle are unknown when a span was too large to be searched whole."""
+    large = spans.sizes[spans.sizes > LARGEST[family]]
+    if len(large):
+        why = f"{len(large)} span(s) of up to {int(large.max())} operations are too large to be searched whole"
+        for layer in LAYERS:
+            if layer.family == family and not cycles.layers[layer.name].cycle:
+                cycles.layers[layer.name].unknown = why
+
+
+# --------------------------------------------------------------------------------------------------
+# Searching
+# --------------------------------------------------------------------------------------------------
+def _search(edges: KeptEdges, areas: Sequence[Area], shared: Any, cycles: Cycles) -> None:
+    if not areas:
+        return
+    places = {partition: number for number, partition in enumerate(cycles.partitions)}
+    table = edges.grouped(_inside(areas, places, shared), INSIDE, _searched(areas, shared), CYCLE)
+    best: dict[str, Found] = {}
+    for row in table.to_pylist():
+        found = best.setdefault(row["layer"], Found())
+        found.unfinished += row["unfinished"]
+        if row["cycle"]:
+            found.offer(tuple(Edge(*step) for step in json.loads(row["cycle"])))
+    for name, found in best.items():
+        answer = cycles.layers[name]
+        answer.cycle = answer.cycle or found.cycle
+        if found.unfinished and not answer.cycle:
+            answer.unknown = f"{found.unfinished} search(es) among tangled operations were given up"
+
+
+def _inside(
+    areas: Sequence[Area], places: Mapping[str, int], shared: Shared
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Edges with both ends in one span, with a bucket for every so many operations."""
+    buckets = np.cumsum([0, *(1 + int(area.spans.sizes.sum()) // BUCKET for area in areas)])
+
+    def job(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        orders: Orders = shared.value
+        for partition, part in _decoded(batches):
+            source, target = orders.at(part["source"]), orders.at(part["target"])
+            for number, area in enumerate(areas):
+                ranks = orders.ranks(area.by)
+                span = area.spans.of(ranks[source])
+                which = np.flatnonzero((span != NONE) & (span == area.spans.of(ranks[target])))
+                which = which[np.isin(part["kind"][which], list(DATA[area.family]))]
+                bucket = buckets[number] + span[which] % (buckets[number + 1] - buckets[number])
+                columns = {name: part[name][which] for name in ("source", "target", "kind", "low", "high")}
+                yield _batch(INSIDE, len(which), bucket=bucket, area=number, span=span[which], place=places[partition], **columns)
+
+    return job
+
+
+def _searched(areas: Sequence[Area], shared: Shared) -> Callable[[pa.Table], pa.Table]:
+    def job(group: pa.Table) -> pa.Table:
+        orders: Orders = shared.value
+        rows = {name: group[name].to_numpy() for name in INSIDE.names}
+        order = np.lexsort((rows["high"], rows["low"], rows["place"], rows["span"], rows["area"]))
+        rows = {name: values[order] for name, values in rows.items()}
+        found: dict[str, Found] = {}
+        for area in np.unique(rows["area"]):
+            mine = slice(*np.searchsorted(rows["area"], [area, area + 1]))
+            _search_area(areas[int(area)], {name: values[mine] for name, values in rows.items()}, orders, found)
+        answers = [(name, one.unfinished, json.dumps(one.cycle) if one.cycle else "") for name, one in found.items()]
+        return pa.Table.from_pylist([dict(zip(CYCLE.names, answer, strict=True)) for answer in answers], schema=CYCLE)
+
+    return job
+
+
+def _search_area(area: Area, rows: dict[str, Any], orders: Orders, found: dict[str, Found]) -> None:
+    """Every layer in every span, until its cycle is short enough."""
+    for layer in area.layers:
+        which = _trimmed(layer, rows, orders)
+        answer = found.setdefault(layer.name, Found())
+        bounds = [*np.flatnonzero(np.diff(rows["span"][which], prepend=NONE)).tolist(), len(which)]
+        for start, stop in pairwise(bounds):
+            some = which[start:stop]
+            search(layer, _edges(rows, some), *_about(rows, some, orders, area.family), answer)
+            if answer.settled:
+                break
+
+
+def _trimmed(layer: Layer, rows: dict[str, Any], orders: Orders) -> Ints:
+    """Rows that may lie on a cycle of the layer: those whose ends lead on and are led to.
+
+    With process edges the operations of one process in one span stand for each other (they lead to each other at most). With
+    realtime edges everything may lead to everything.
+    """
+    which = np.flatnonzero(np.isin(rows["kind"], list(layer.kinds)))
+    ends = [rows["source"], rows["target"]]
+    if layer.order == BY_PROCESS:
+        lines = [orders.process[orders.at(ops)] - int(orders.process.min(initial=0)) for ops in ends]
+        ends = [line * (int(rows["span"].max(initial=0)) + 1) + rows["span"] for line in lines]
+    while layer.order != BY_TIME and len(which):
+        source, target = ends[0][which], ends[1][which]
+        keep = np.isin(source, target) & np.isin(target, source)
+        if keep.all():
+            break
+        which = which[keep]
+    return which
+
+
+def _edges(rows: dict[str, Any], which: Ints) -> list[Edge]:
+    columns = [rows[name][which].tolist() for name in ("source", "target", "kind", "place", "low", "high")]
+    return list(map(Edge, *columns))
+
+
+def _about(rows: dict[str, Any], which: Ints, orders: Orders, family: str) -> tuple[dict[int, int], dict[int, Moment]]:
+    """Ranks and moments of the operations of some edges."""
+    ops = np.unique(np.concatenate([rows["source"][which], rows["target"][which]]))
+    at = orders.at(ops)
+    names = ops.tolist()
+    moments = map(Moment, orders.begin[at].tolist(), orders.end[at].tolist(), orders.process[at].tolist())
+    return dict(zip(names, orders.ranks(family)[at].tolist(), strict=True)), dict(zip(names, moments, strict=True))

@@ -1,0 +1,103 @@
+"""Where cycles can lie: every operation gets one point in its own interval, and only edges that go back can close a cycle.
+
+docs/graphs.md has the proof. All arrays are small beside the records: one number per operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from checkers.anomaly import Bools, Ints
+from checkers.log import NONE
+from checkers.overview import Overview
+
+FOREVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Merged ranges of ranks (both ends included), rising and apart: no cycle leaves one."""
+
+    low: Ints
+    high: Ints
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    @property
+    def sizes(self) -> Ints:
+        return np.asarray(self.high - self.low + 1)
+
+    def of(self, ranks: Ints) -> Ints:
+        """Which span each rank lies in, NONE for none."""
+        if not len(self.low):
+            return np.full(len(ranks), NONE, dtype=np.int64)
+        at = np.searchsorted(self.low, ranks, side="right") - 1
+        return np.where((at >= 0) & (ranks <= self.high[at]), at, NONE)
+
+    def pick(self, which: Any) -> Spans:
+        return Spans(self.low[which], self.high[which])
+
+
+def merge(low: Ints, high: Ints) -> Spans:
+    """Ranges that share a rank become one: a cycle may pass from one to the other there."""
+    if not len(low):
+        return Spans(low, high)
+    order = np.argsort(low, kind="stable")
+    low, high = low[order], np.maximum.accumulate(high[order])
+    new = np.r_[True, low[1:] > high[:-1]]
+    starts = np.flatnonzero(new)
+    return Spans(low[starts], high[np.r_[starts[1:], len(low)] - 1])
+
+
+def merge_all(parts: Sequence[Spans]) -> Spans:
+    nothing = np.empty(0, dtype=np.int64)
+    return merge(np.concatenate([nothing, *(p.low for p in parts)]), np.concatenate([nothing, *(p.high for p in parts)]))
+
+
+def backward(source: Ints, target: Ints, ranks: Ints, which: Bools) -> Spans:
+    """The merged ranges of those edges that go back in an order; edges by position of operations."""
+    start, stop = ranks[source[which]], ranks[target[which]]
+    back = start > stop
+    return merge(stop[back].astype(np.int64), start[back].astype(np.int64))
+
+
+# --------------------------------------------------------------------------------------------------
+# Points
+# --------------------------------------------------------------------------------------------------
+def ends(view: Overview) -> Ints:
+    """When each operation was surely over: the completion of an ok one; anything else may act later, so never."""
+    return np.where((view.kind == "ok") & (view.end != NONE), np.maximum(view.end, view.time), FOREVER)
+
+
+def points(view: Overview, firsts: Ints) -> Ints:
+    """One point inside [invocation, surely over] of each operation.
+
+    The completion, but just before any of its records was first returned (`firsts`, FOREVER for never): so a reader comes after
+    its writers, and a transaction that hung becomes short. Without completion and reader: the decision, else the invocation.
+    """
+    over = ends(view)
+    fallback = np.where(view.end != NONE, view.end, np.maximum(view.decided, view.time))
+    natural = np.where(over == FOREVER, np.where(firsts == FOREVER, fallback, FOREVER), over)
+    return np.maximum(view.time, np.minimum(natural, np.where(firsts == FOREVER, FOREVER, firsts - 1)))
+
+
+def reading_points(placed: Ints, latest: Ints, pure: Bools) -> Ints:
+    """Points for cycles without process and realtime edges, which bind no point to its interval.
+
+    A reader that writes nothing comes right after the latest commit among its records, however late it polled: so the
+    next version's writer lies after it. `latest` is NONE for operations that read nothing.
+    """
+    return np.where(pure & (latest != NONE), latest, placed)
+
+
+def rank(placed: Ints, begin: Ints) -> Any:
+    """Operations (in order of index) to their place in the order of points; ties: the earlier begun, then the lower index."""
+    order = np.lexsort((begin, placed))
+    ranks = np.empty(len(order), dtype=np.int32)
+    ranks[order] = np.arange(len(order), dtype=np.int32)
+    return ranks

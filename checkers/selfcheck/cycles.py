@@ -1,0 +1,105 @@
+"""Damages that close a cycle of dependencies. As in `records`: a clean history in, a damaged one out, or None."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from checkers.selfcheck.records import Planted, exchange, pick
+from checkers.selfcheck.rows import Rows
+
+
+def _writers(rows: Rows) -> pd.DataFrame:
+    """One witnessed record of each transaction whose process reads at read_committed, in the order of the history."""
+    levels = rows.ops["isolation"].to_numpy()
+    txns = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["end"] > 0)]
+    return txns[levels[txns["op"]] == "read_committed"].drop_duplicates("op").sort_values("op").reset_index(drop=True)
+
+
+def _with_reads(rows: Rows, *pairs: tuple[Any, Any]) -> Rows:
+    """Each first transaction polls, as the last thing before it is decided, a record of the second."""
+    made = []
+    for reader, record in pairs:
+        at = rows.mops.loc[rows.mops["op"] == reader["op"], "at"].max() + 0.5
+        place = {"partition": record["partition"], "v": record["v"], "offset": record["place"]}
+        made.append({"op": reader["op"], "at": at, **place, "ended": reader["decided"] - 1})
+    return rows.with_reads(pd.DataFrame(made))
+
+
+def read_each_other(rows: Rows, rng: Random) -> Planted | None:
+    """Two transactions of two processes, under way at the same time, poll each other's records."""
+    txns = _writers(rows)
+    after = txns.shift(-1)
+    pairs = np.flatnonzero((txns["process"] != after["process"]) & (after["time"] < txns["end"]))
+    if not len(pairs):
+        return None
+    chosen = int(pairs[rng.randrange(len(pairs))])
+    one, two = txns.iloc[chosen], txns.iloc[chosen + 1]
+    what = f"transactions {one['op']} and {two['op']} poll each other's records"
+    return Planted(_with_reads(rows, (one, two), (two, one)), what, frozenset([one["v"], two["v"]]))
+
+
+def read_own_future(rows: Rows, rng: Random) -> Planted | None:
+    """A transaction polls a record of a later transaction of its own process."""
+    txns = _writers(rows).sort_values(["process", "op"]).reset_index(drop=True)
+    pairs = np.flatnonzero(txns["process"] == txns["process"].shift(-1))
+    if not len(pairs):
+        return None
+    chosen = int(pairs[rng.randrange(len(pairs))])
+    one, two = txns.iloc[chosen], txns.iloc[chosen + 1]
+    what = f"transaction {one['op']} polls a record of {two['op']}, which its own process began later"
+    return Planted(_with_reads(rows, (one, two)), what, frozenset([two["v"]]))
+
+
+def read_future(rows: Rows, rng: Random) -> Planted | None:
+    """A transaction polls a record of a transaction of another process that began after it had ended."""
+    txns = _writers(rows)
+    if not len(txns):
+        return None
+    one = pick(txns.iloc[: max(1, len(txns) // 2)], rng)
+    later = txns[(txns["time"] > one["end"]) & (txns["process"] != one["process"])]
+    if not len(later):
+        return None
+    two = later.iloc[0]
+    what = f"transaction {one['op']} polls a record of {two['op']}, which began after it had ended"
+    return Planted(_with_reads(rows, (one, two)), what, frozenset([two["v"]]))
+
+
+def interleave(rows: Rows, rng: Random) -> Planted | None:
+    """Two transactions of two processes, next to each other in two partitions, change places in one of them."""
+    sent = rows.witnessed.sort_values(["partition", "place"], kind="stable").reset_index(drop=True)
+    after = sent.shift(-1)
+    first = sent["v"].map(rows.reads[rows.reads["committed"]].groupby("v")["ended"].min())
+    next_to = (sent["partition"] == after["partition"]) & (sent["process"] != after["process"]) & sent["txn"]
+    pairs = pd.DataFrame({"at": sent.index, "one": sent["op"], "two": after["op"], "partition": sent["partition"]})[next_to]
+    twice = pairs[pairs.groupby(["one", "two"])["partition"].transform("nunique") > 1]
+    safe = np.minimum(first, first.shift(-1)) >= np.maximum(sent["decided"], after["decided"])
+    alone = ~sent.duplicated(["op", "partition"], keep=False)
+    twice = twice[(safe & alone & alone.shift(-1, fill_value=False)).loc[twice["at"]].to_numpy()]
+    if not len(twice):
+        return None
+    chosen = int(pick(twice, rng)["at"])
+    return exchange(rows, sent.iloc[chosen], sent.iloc[chosen + 1])
+
+
+def half_seen(rows: Rows, rng: Random) -> Planted | None:
+    """A poll that returned two records of one transaction returns one of them, and the next poll the other."""
+    reads = rows.reads
+    mine = reads[reads["committed"] & ~reads["final"] & reads["fine"]]
+    mine = mine.sort_values(["process", "partition", "op", "at"], kind="stable")
+    follows = mine.groupby(["process", "partition"]).shift(-1)
+    good = rows.witnessed.loc[rows.witnessed["txn"], ["v", "op"]].set_index("v")["op"]
+    writer = mine["v"].map(good)
+    frame = mine.assign(writer=writer, next_op=follows["op"], next_at=follows["at"])
+    several = frame.groupby(["op", "writer"])["partition"].transform("nunique") > 1
+    before = frame["partition"].eq(frame["partition"].shift()) & frame["op"].eq(frame["op"].shift())
+    fit = frame[several & before & frame["next_op"].notna() & (frame["next_op"] != frame["op"])]
+    if not len(fit):
+        return None
+    late = pick(fit, rng)
+    moved = rows.with_values([late.name], "op", int(late["next_op"])).with_values([late.name], "at", late["next_at"] - 0.5)
+    what = f"operation {late['op']} returns all but {late['partition']}@{late['offset']} of transaction {int(late['writer'])}"
+    return Planted(moved, what, frozenset([int(late["v"])]))

@@ -1,0 +1,253 @@
+"""Damages to records and transactions. Each takes a clean history and returns it with one thing wrong, or None where it cannot.
+
+A damage says what it touched, so that a finding about something else does not pass for it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from checkers.log import ABORTED, NONE
+from checkers.selfcheck.rows import Rows
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A damaged history: what was done, in words, and the records and partitions it was done to."""
+
+    rows: Rows
+    what: str
+    records: frozenset[int] = frozenset()
+    partitions: frozenset[str] = frozenset()
+
+
+def pick(frame: pd.DataFrame, rng: Random) -> Any:
+    """One row, decided by `rng` alone."""
+    return frame.iloc[rng.randrange(len(frame))]
+
+
+def _transaction(rows: Rows, rng: Random, partitions: int = 1) -> pd.DataFrame | None:
+    """All records of one transaction that is complete in the reads, in so many partitions at least."""
+    whole = rows.complete[rows.complete["txn"]]
+    wide = whole.groupby("op")["partition"].nunique()
+    wide = wide.index[wide >= partitions]
+    return whole[whole["op"] == wide[rng.randrange(len(wide))]] if len(wide) else None
+
+
+def lose(rows: Rows, rng: Random) -> Planted | None:
+    """Every record of one committed operation vanishes from every read."""
+    if not len(rows.complete):
+        return None
+    op = pick(rows.complete, rng)["op"]
+    lost = rows.complete[rows.complete["op"] == op]["v"]
+    return Planted(rows.unread(lost), f"all records of operation {op} ({len(lost)}) are read by nobody", frozenset(lost))
+
+
+def hide(rows: Rows, rng: Random) -> Planted | None:
+    """One committed operation vanishes from the final read_committed reads only; others did get it."""
+    if not len(rows.complete) or not (rows.reads["final"] & rows.reads["committed"]).any():
+        return None
+    op = pick(rows.complete, rng)["op"]
+    lost = rows.complete[rows.complete["op"] == op]["v"]
+    reads = rows.reads
+    gone = reads.index[reads["final"] & reads["committed"] & reads["v"].isin(lost)]
+    return Planted(rows.without(gone), f"operation {op} is missing in the final read_committed reads", frozenset(lost))
+
+
+def tear(rows: Rows, rng: Random) -> Planted | None:
+    """One record of a committed transaction with records in several partitions vanishes from every read."""
+    txn = _transaction(rows, rng, partitions=2)
+    if txn is None:
+        return None
+    lost = pick(txn, rng)
+    what = f"of the {len(txn)} records of transaction {lost['op']}, the one at {lost['partition']}@{lost['place']} is gone"
+    return Planted(rows.unread([lost["v"]]), what, frozenset(txn["v"]))
+
+
+def repeat(rows: Rows, rng: Random) -> Planted | None:
+    """A record appears once more at the end of its partition, in the reads that come last."""
+    if not len(rows.witnessed):
+        return None
+    record = pick(rows.witnessed, rng)
+    where = record["partition"]
+    again = f"the record at {where}@{record['place']} is there again at {rows.end_of(where)}"
+    return Planted(append(rows, where, record["v"], rows.end_of(where)), again, frozenset([record["v"]]))
+
+
+def append(rows: Rows, partition: str, v: int, offset: int) -> Rows:
+    """With one more record at the end of a partition, returned to every reader that reads last."""
+    polls = rows.last_polls()
+    polls = polls[polls["partition"] == partition]
+    return rows.with_reads(polls.assign(at=polls["at"] + 0.5, v=v, offset=offset))
+
+
+def swap_inside(rows: Rows, rng: Random) -> Planted | None:
+    """Two neighbouring records of one operation change places."""
+    return _swap(rows, rng, same_operation=True)
+
+
+def swap_across(rows: Rows, rng: Random) -> Planted | None:
+    """Two records of one process change places; they belong to two operations."""
+    return _swap(rows, rng, same_operation=False)
+
+
+def _swap(rows: Rows, rng: Random, same_operation: bool) -> Planted | None:
+    sent = rows.witnessed.sort_values(["partition", "process", "v"], kind="stable").reset_index(drop=True)
+    after = sent.shift(-1)
+    pair = (sent["partition"] == after["partition"]) & (sent["process"] == after["process"])
+    pair &= (sent["place"] < after["place"]) & ((sent["op"] == after["op"]) == same_operation)
+    pair &= sent["txn"] | ((sent["ended"] != NONE) & (sent["ended"] < after["began"]))  # transactions keep order in any case
+    pairs = np.flatnonzero(pair & _both_decided(rows, sent))
+    if not len(pairs):
+        return None
+    distance = (after["place"] - sent["place"]).to_numpy()[pairs]
+    nearest = pairs[distance == distance.min()]
+    chosen = int(nearest[rng.randrange(len(nearest))])
+    return exchange(rows, sent.iloc[chosen], sent.iloc[chosen + 1])
+
+
+def _both_decided(rows: Rows, sent: pd.DataFrame) -> Any:
+    """Whether each record's and the next one's decisions lie before every read of either, so that no read becomes too early."""
+    first = rows.reads[rows.reads["committed"]].groupby("v")["ended"].min()
+    seen = sent["v"].map(first)
+    decided = np.maximum(sent["decided"], sent["decided"].shift(-1))
+    return np.minimum(seen, seen.shift(-1)) >= decided
+
+
+def exchange(rows: Rows, one: Any, two: Any) -> Planted:
+    """Two records of one partition change places, in the acknowledgements and in every read."""
+    mops = rows.mops
+    here = mops["partition"] == one["partition"]
+    swapped = rows
+    for a, b in ((one, two), (two, one)):
+        sent = mops.index[here & (mops["kind"] == 0) & (mops["v"] == a["v"])]
+        read = mops.index[here & (mops["kind"] == 1) & (mops["v"] == a["v"])]
+        swapped = swapped.with_values(sent, "offset", b["place"]).with_values(read, "v", b["v"])
+    what = f"the records at {one['partition']}@{one['place']} and {two['place']} have changed places"
+    return Planted(swapped, what, frozenset([int(one["v"]), int(two["v"])]))
+
+
+def show_aborted(rows: Rows, rng: Random) -> Planted | None:
+    """A final reader at read_committed gets every record of a transaction that surely failed."""
+    sends = rows.sends[rows.sends["txn"]]
+    unseen = ~sends["v"].isin(rows.reads.loc[rows.reads["committed"], "v"])
+    fit = (sends["status"] == ABORTED) & (sends["offset"] != NONE) & unseen
+    whole = fit.groupby(sends["op"]).all()
+    spots = {op: spot for op in whole.index[whole] if (spot := _spots(rows, sends[sends["op"] == op])) is not None}
+    if not spots:
+        return None
+    op = sorted(spots)[rng.randrange(len(spots))]
+    added = spots[op]
+    what = f"all records of the failed transaction {op} ({len(added)}) are returned at read_committed"
+    return Planted(rows.with_reads(added), what, frozenset(added["v"]))
+
+
+def _spots(rows: Rows, records: pd.DataFrame) -> pd.DataFrame | None:
+    """Reads of records in their places in the order of one reader that reads last; None when one has no place there."""
+    lasts = rows.last_polls((True,))
+    made = []
+    for record in records.itertuples():
+        reader = lasts.loc[lasts["partition"] == record.partition, "process"]
+        reads = rows.reads[(rows.reads["partition"] == record.partition) & rows.reads["process"].isin(reader[:1])]
+        below, above = reads[reads["offset"] < record.offset], reads[reads["offset"] > record.offset]
+        if not len(below) or not len(above):
+            return None
+        before = below.iloc[-1]
+        made.append({**before, "at": before["at"] + 0.5, "v": record.v, "offset": record.offset})
+    return pd.DataFrame(made)
+
+
+def read_early(rows: Rows, rng: Random) -> Planted | None:
+    """A read_committed reader got a record just before the commit of its transaction was called."""
+    sent = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["decided"] > rows.witnessed["ended"] + 1)]
+    if not len(sent):
+        return None
+    record = pick(sent, rng)
+    reads = rows.reads[rows.reads["committed"] & (rows.reads["v"] == record["v"])]
+    early = rows.with_values(reads.index[:1], "ended", record["decided"] - 1)
+    what = f"{record['partition']}@{record['place']} is read 1 ns before its commit is called"
+    return Planted(early, what, frozenset([record["v"]]))
+
+
+def read_own(rows: Rows, rng: Random) -> Planted | None:
+    """A transaction polls its own record."""
+    levels = rows.ops["isolation"].to_numpy()
+    txns = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["ended"] != NONE)]
+    txns = txns[levels[txns["op"]] == "read_committed"]
+    if not len(txns):
+        return None
+    record = pick(txns, rng)
+    at = rows.mops.loc[rows.mops["op"] == record["op"], "at"].max() + 0.5
+    own = {"op": record["op"], "at": at, "partition": record["partition"], "v": record["v"], "offset": record["place"]}
+    added = pd.DataFrame([{**own, "ended": record["ended"] + 1}])
+    return Planted(rows.with_reads(added), f"transaction {record['op']} polls its own record", frozenset([record["v"]]))
+
+
+def move(rows: Rows, rng: Random) -> Planted | None:
+    """An acknowledgement names the offset of another, later record of the partition."""
+    sent = rows.witnessed[rows.witnessed["offset"] != NONE]
+    lowest = sent.groupby("partition")["place"].transform("max")
+    movable = sent[sent["place"] < lowest]
+    if not len(movable):
+        return None
+    record = pick(movable, rng)
+    other = pick(sent[(sent["partition"] == record["partition"]) & (sent["place"] > record["place"])], rng)
+    moved = rows.with_values([record["index"]], "offset", other["place"])
+    what = f"the record at {record['partition']}@{record['place']} was acknowledged at {other['place']}, where another one lies"
+    return Planted(moved, what, frozenset([record["v"], other["v"]]))
+
+
+def invade(rows: Rows, rng: Random) -> Planted | None:
+    """A record that nobody sent lies at the end of a partition."""
+    polls = rows.last_polls()
+    if not len(polls):
+        return None
+    partition = pick(polls, rng)["partition"]
+    known = set(rows.mops["v"])
+    v = next(v for v in iter(lambda: rng.randrange(1 << 52), -1) if v not in known)
+    what = f"a record that nobody sent is at {partition}@{rows.end_of(partition)}"
+    return Planted(append(rows, partition, v, rows.end_of(partition)), what, frozenset([v]))
+
+
+def garble(rows: Rows, rng: Random) -> Planted | None:
+    """A record is unreadable wherever it was read."""
+    if not len(rows.witnessed):
+        return None
+    record = pick(rows.witnessed, rng)
+    reads = rows.reads.index[rows.reads["v"] == record["v"]]
+    what = f"the record at {record['partition']}@{record['place']} has become unreadable"
+    return Planted(rows.with_values(reads, "v", -1), what, frozenset([-1]), frozenset([record["partition"]]))
+
+
+def misplace(rows: Rows, rng: Random) -> Planted | None:
+    """A record is read at the end of another partition instead of its own."""
+    partitions = sorted(rows.last_polls()["partition"].unique())
+    if not len(rows.witnessed) or len(partitions) < 2:
+        return None
+    record = pick(rows.witnessed, rng)
+    elsewhere = rng.choice([partition for partition in partitions if partition != record["partition"]])
+    moved = append(rows.unread([record["v"]]), elsewhere, record["v"], rows.end_of(elsewhere))
+    what = f"the record sent to {record['partition']}@{record['place']} is read in {elsewhere}"
+    return Planted(moved, what, frozenset([record["v"]]))
+
+
+def stall(rows: Rows, rng: Random) -> Planted | None:
+    """After settling, the last stable offset of a partition is one below its high watermark."""
+    settled = rows.ops[(rows.ops["f"] == "settle") & rows.ops["detail"].notna()]
+    if not len(settled):
+        return None
+    position = settled.index[-1]
+    detail = json.loads(rows.ops.loc[position, "detail"])
+    offsets = detail.get("partitions", detail)
+    if not offsets:
+        return None
+    partition = rng.choice(sorted(offsets))
+    offsets[partition] = [offsets[partition][1], offsets[partition][1] + 1]
+    stuck = rows.with_operation(position, {"type": "info", "detail": json.dumps(detail)})
+    return Planted(stuck, f"the last stable offset of {partition} is stuck", partitions=frozenset([partition]))

@@ -1,0 +1,149 @@
+"""What is planted, what must be found, and what naturally comes along: a table, a row per damage.
+
+A stranger adds a damage by writing a function (see `records`) and a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from checkers.selfcheck import cycles, reading, records
+from checkers.selfcheck.records import Planted
+from checkers.selfcheck.rows import Rows
+
+Plant = Callable[[Rows, Random], "Planted | None"]
+COMMITTED_TXN = "needs a committed transaction, all of it read back at read_committed"
+SKIPS = ("poll-skip", "int-poll-skip")
+FUTURE = ("dirty-read", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime")
+STEPS = (*SKIPS, "nonmonotonic-poll", "int-nonmonotonic-poll")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One way to spoil a history.
+
+    expects: anomalies that must be found (those whose checks are installed). along: others that the damage brings with it by
+    nature, so that they are no false alarm. needs: what a history must have for it, in words. single: the check shows one example
+    only, and cannot show a second one in a history that had one before.
+    """
+
+    name: str
+    plant: Plant
+    expects: tuple[str, ...]
+    along: tuple[str, ...] = ()
+    needs: str = COMMITTED_TXN
+    single: bool = False
+
+
+DAMAGES = (
+    Damage("lose", records.lose, ("lost-write",), SKIPS, "needs a committed operation, all of it read back"),
+    Damage(
+        "hide",
+        records.hide,
+        ("lost-write",),
+        (*SKIPS, "stale-read"),
+        "needs a committed operation and a read_committed final read",
+    ),
+    Damage("tear", records.tear, ("torn-transaction", "lost-write"), SKIPS, f"{COMMITTED_TXN}, from two partitions"),
+    Damage("repeat", records.repeat, ("duplicate",), STEPS, "needs a committed record that was read"),
+    Damage(
+        "swap",
+        records.swap_inside,
+        ("order-inversion", "int-nonmonotonic-send"),
+        (),
+        "needs an operation with two records in one partition that were read only after it had been decided",
+    ),
+    Damage(
+        "swap operations",
+        records.swap_across,
+        ("order-inversion", "nonmonotonic-send"),
+        ("real-time-inversion",),
+        "needs two operations of one process in one partition that were read only after both had been decided",
+    ),
+    Damage(
+        "show aborted",
+        records.show_aborted,
+        ("aborted-read",),
+        (),
+        "needs a failed transaction whose records were all acknowledged, between records that were read",
+    ),
+    Damage("read early", records.read_early, ("dirty-read",), (), COMMITTED_TXN),
+    Damage("read own", records.read_own, ("dirty-read",), STEPS, f"{COMMITTED_TXN}, by a process that reads read_committed"),
+    Damage("move", records.move, ("inconsistent-offset",), STEPS, "needs two committed records in one partition that were read"),
+    Damage("invade", records.invade, ("phantom",), (), "needs a read"),
+    Damage(
+        "garble",
+        records.garble,
+        ("phantom", "lost-write"),
+        (*STEPS, "torn-transaction", "inconsistent-offset"),
+        "needs a committed record that was read",
+    ),
+    Damage(
+        "misplace", records.misplace, ("wrong-partition",), SKIPS, "needs a committed record and two partitions that were read"
+    ),
+    Damage("stall", records.stall, ("lso-stall",), (), "needs a look at last stable offsets (a `settle` operation)"),
+    Damage("skip", reading.skip_between, ("poll-skip",), ("stale-read",), "needs two polls of one partition by one reader"),
+    Damage(
+        "skip inside", reading.skip_inside, ("int-poll-skip",), ("stale-read",), "needs a poll of three records of one partition"
+    ),
+    Damage("step back", reading.step_back, ("nonmonotonic-poll",), (), "needs two polls of one partition by one reader"),
+    Damage(
+        "repeat inside", reading.repeat_inside, ("int-nonmonotonic-poll",), (), "needs a poll of three records of one partition"
+    ),
+    Damage(
+        "forget",
+        reading.forget,
+        ("stale-read",),
+        (*SKIPS, "lost-write", "torn-transaction"),
+        "needs a read_committed final read, and a reader before it",
+    ),
+    Damage(
+        "invert",
+        reading.invert,
+        ("real-time-inversion",),
+        (),
+        "needs neighbours of two producers, one acknowledged before the other was sent, read after both were decided",
+    ),
+    Damage(
+        "read each other",
+        cycles.read_each_other,
+        ("G1c-wr",),
+        (*FUTURE, *STEPS),
+        "needs two committed transactions at one time whose processes read at read_committed",
+        True,
+    ),
+    Damage(
+        "read own future",
+        cycles.read_own_future,
+        ("G1c-wr-process",),
+        (*FUTURE, *STEPS),
+        "needs two committed transactions of one process that reads at read_committed",
+        True,
+    ),
+    Damage(
+        "read future",
+        cycles.read_future,
+        ("G1c-wr-realtime",),
+        (*FUTURE, *STEPS),
+        "needs two committed transactions one after the other whose processes read at read_committed",
+        True,
+    ),
+    Damage(
+        "interleave",
+        cycles.interleave,
+        ("G0",),
+        (),
+        "needs two transactions that are neighbours in two partitions, read after both were decided",
+        True,
+    ),
+    Damage(
+        "half seen",
+        cycles.half_seen,
+        ("G-single",),
+        (),
+        "needs a poll with two records of one transaction, and a poll after it",
+        True,
+    ),
+)

@@ -1,0 +1,89 @@
+"""The graph search without Spark: a history's edges in plain lists, the same functions over them."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+from histories import write_history
+
+from checkers.graph.edges import EDGES, decode, gather
+from checkers.graph.layers import LAYERS
+from checkers.graph.search import Cycles, cycles_among
+from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Settings
+from checkers.overview import Overview, read_overview
+from checkers.pipeline import FINAL, FINISHED, TXN, UNCOMMITTED, Resets, build_log
+
+
+class LocalEdges:
+    """What the partitions kept, in this process."""
+
+    def __init__(self, messages):
+        self.messages = messages
+
+    def partitions(self):
+        return sorted({partition for partition, name, _ in self.messages if name == EDGES})
+
+    def small(self, *roles):
+        rows = [(name, batch) for _, name, batch in self.messages if name in roles]
+        return pa.table(
+            {"role": pa.array([r for r, _ in rows], pa.string()), "batch": pa.array([b for _, b in rows], pa.binary())}
+        )
+
+    def share(self, value):
+        return SimpleNamespace(value=value)
+
+    def each(self, job, schema):
+        rows = [(partition, batch) for partition, name, batch in self.messages if name == EDGES]
+        batches = [pa.RecordBatch.from_pydict({"partition": [p], "batch": pa.array([b], pa.binary())}) for p, b in rows]
+        return pa.Table.from_batches(list(job(iter(batches))), schema=schema)
+
+    def grouped(self, job, schema, reduce, result):
+        rows = self.each(job, schema)
+        buckets = np.unique(rows["bucket"].to_numpy())
+        parts = [reduce(rows.filter(pa.array(rows["bucket"].to_numpy() == bucket))) for bucket in buckets]
+        return pa.concat_tables([schema_of(result), *parts])
+
+
+def schema_of(schema):
+    return schema.empty_table()
+
+
+def local_cycles(folder, ops) -> tuple[Cycles, Overview]:
+    """Every layer's answer for a history."""
+    write_history(folder, ops)
+    view = read_overview(folder / "history.parquet")
+    return cycles_among(LocalEdges(kept(ops, view)), view, [layer.name for layer in LAYERS]), view
+
+
+def local_edges(ops, view):
+    """All edges as (partition, columns)."""
+    return [(partition, decode(batch)) for partition, name, batch in kept(ops, view) if name == EDGES]
+
+
+def kept(ops, view):
+    logs = [build(ops, partition, view) for partition in sorted({mop[1] for op in ops for mop in op["mops"]})]
+    return [(log.partition, name, batch) for log in logs for name, batch in gather(log)]
+
+
+def build(ops, partition, view):
+    """One partition's log from operations whose micro-operations are tuples."""
+    rows = [(index, op, mop) for index, op in enumerate(ops) for mop in op["mops"] if mop[1] == partition]
+    number = lambda value: NONE if value is None else value  # noqa: E731
+    columns = {
+        "op": np.array([index for index, _, _ in rows], dtype=np.int64),
+        "process": np.array([op["process"] for _, op, _ in rows], dtype=np.int32),
+        "flags": np.array([flags(op) for _, op, _ in rows], dtype=np.int8),
+        "decided": np.array([number(op["decided"]) for _, op, _ in rows], dtype=np.int64),
+    }
+    for at, name in ((2, "v"), (3, "offset"), (4, "began"), (5, "ended")):
+        columns[name] = np.array([number(mop[at]) for _, _, mop in rows], dtype=np.int64)
+    sent = np.array([mop[0] == 0 for _, _, mop in rows])
+    final = view.final_reads.get(partition, FinalRead())
+    return build_log(partition, columns, sent, final, Settings(), Resets())
+
+
+def flags(op):
+    failed = op["type"] == "fail" or (op["type"] == "ok" and op["f"] == "txn" and op["intent"] == "abort")
+    status = ABORTED if failed else COMMITTED if op["type"] == "ok" else INFO
+    bits = TXN * (op["f"] == "txn") + FINISHED * (op["end"] is not None) + FINAL * bool(op["final"])
+    return status + bits + UNCOMMITTED * (op["isolation"] == "read_uncommitted")

@@ -1,0 +1,82 @@
+"""Cycles once more, slowly and obviously: every simple cycle of the whole graph, then which classes each one belongs to.
+
+Written from the definitions in docs/graphs.md; no points, no spans, no search.
+"""
+
+from collections import defaultdict
+from itertools import pairwise, product
+
+import networkx as nx
+
+SUFFIXES = ("", "-process", "-realtime")
+CLASSES = tuple(base + suffix for base in ("G1c-wr", "G0", "G1c", "G-single", "G2") for suffix in SUFFIXES)
+
+
+def edges(ops):
+    """(source, target) -> kinds, from operations whose micro-operations are tuples. No complete final reads are looked at."""
+    found = defaultdict(set)
+    sent = {(mop[1], mop[2]): index for index, op in enumerate(ops) for mop in op["mops"] if mop[0] == 0}
+    reads = [(index, mop[1], mop[2], mop[3]) for index, op in enumerate(ops) for mop in op["mops"] if mop[0] == 1]
+    for reader, partition, v, _ in reads:
+        if (partition, v) in sent:
+            kind = "wr" if ops[reader]["isolation"] == "read_committed" else "dirty"
+            found[sent[partition, v], reader].add(kind)
+    for partition in {mop[1] for op in ops for mop in op["mops"]}:
+        order = versions(ops, partition, reads)
+        for (_, one), (_, two) in pairwise(order):
+            found[one, two].add("ww")
+        for reader in {who for who, where, _, _ in reads if where == partition}:
+            last = max(offset for who, where, _, offset in reads if (who, where) == (reader, partition))
+            later = [writer for offset, writer in order if offset > last]
+            if later:
+                found[reader, later[0]].add("rw")
+    for (a, one), (b, two) in product(enumerate(ops), repeat=2):
+        if one["type"] == "ok" and one["end"] is not None and a != b:
+            if one["end"] < two["time"]:
+                found[a, b].add("realtime")
+            if one["end"] <= two["time"] and one["process"] == two["process"] and a < b:
+                found[a, b].add("process")
+    return {pair: kinds for pair, kinds in found.items() if pair[0] != pair[1]}
+
+
+def versions(ops, partition, reads):
+    """(offset, writer) of what surely became visible, in the order of offsets; of several at one place the lowest v."""
+    placed = {}
+    for index, op in enumerate(ops):
+        for kind, where, v, offset, *_ in sorted(op["mops"], key=lambda mop: mop[2]):
+            if kind != 0 or where != partition:
+                continue
+            got = [(who, at) for who, p, w, at in reads if (p, w) == (partition, v)]
+            proven = [at for who, at in got if ops[who]["isolation"] == "read_committed"]
+            places = [*(at for _, at in got), *([offset] if offset is not None else [])]
+            failed = op["type"] == "fail" or op["intent"] == "abort"
+            if places and not failed and (op["type"] == "ok" or proven):
+                placed.setdefault(min(places), []).append((v, index))
+    return [(offset, min(who)[1]) for offset, who in sorted(placed.items())]
+
+
+def shortest(ops):
+    """Class -> length of its shortest cycle, for the classes that have one."""
+    kinds = edges(ops)
+    graph = nx.DiGraph(list(kinds))
+    best = {}
+    for cycle in nx.simple_cycles(graph):
+        steps = [kinds[pair] for pair in zip(cycle, [*cycle[1:], cycle[0]], strict=True)]
+        for name in CLASSES:
+            if len(cycle) < best.get(name, 1000) and any(belongs(name, chosen) for chosen in product(*steps)):
+                best[name] = len(cycle)
+    return best
+
+
+def belongs(name, chosen):
+    """Whether a cycle of these edges is one of a class."""
+    base, order = name, ""
+    for suffix in SUFFIXES[1:]:
+        if name.endswith(suffix):
+            base, order = name.removesuffix(suffix), suffix[1:]
+    allowed = {"G1c-wr": {"wr"}, "G0": {"ww"}, "G1c": {"ww", "wr", "dirty"}}.get(base, {"ww", "wr", "dirty", "rw"})
+    timed = {"": set(), "process": {"process"}, "realtime": {"process", "realtime"}}[order]
+    used = set(chosen)
+    anti = chosen.count("rw")
+    wanted = {"G-single": anti == 1, "G2": anti >= 2, "G1c": bool(used & {"wr", "dirty"})}.get(base, True)
+    return used <= allowed | timed and (not order or order in used) and wanted

@@ -1,0 +1,72 @@
+"""Histories that fencepost did not record, through the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from command import answers, fencepost
+
+from checkers.lawful import write_lawful
+
+CLEAN = (Path(__file__).parent / "data" / "clean.edn").read_text()
+
+
+def check(tmp_path: Path, name: str, text: str, *arguments: str) -> tuple[int, dict]:
+    """Judge a history given as text; exit code and verdict."""
+    path = tmp_path / name
+    path.write_text(text)
+    code, out, err = fencepost(tmp_path / "results", "check", str(path), "--json", *arguments)
+    assert out, err
+    return code, json.loads(out)
+
+
+def test_a_clean_history_of_jepsens_is_valid_whatever_its_file_is_called(tmp_path):
+    code, document = check(tmp_path, "history.txt", CLEAN)
+    assert (code, document["verdict"]) == (0, "valid"), document["reason"]
+    assert answers(document)["duplicate"] == "held"
+
+
+def test_a_duplicate_in_it_is_named_and_a_broken_line_is_left_out_and_said(tmp_path):
+    """Record 1 of key 5 is read a second time at offset 3; and one line is garbage."""
+    damaged = CLEAN.replace("[:poll {5 [[0 1] [2 2]] 6", "[:poll {5 [[0 1] [2 2] [3 1]] 6")
+    code, document = check(tmp_path, "history.edn", damaged + "not a line at all\n")
+    assert code == 1
+    assert [name for name, answer in answers(document).items() if answer == "violated"] == ["duplicate"]
+    assert any("history.edn line 11" in text for text in document["weakened"])
+
+
+def test_the_contract_can_be_named(tmp_path):
+    damaged = CLEAN.replace("[:poll {5 [[0 1] [2 2]] 6", "[:poll {5 [[0 1] [2 2] [3 1]] 6")
+    relaxed = ("--contract", "idempotence=false", "--contract", "transactional=false")
+    code, document = check(tmp_path, "history.edn", damaged, *relaxed)
+    assert "duplicate" in {entry["name"] for entry in document["allowed"] if entry["verdict"] == "violated"}
+    assert code != 1
+
+
+def test_what_is_no_history_is_refused_with_what_is_understood(tmp_path):
+    path = tmp_path / "shopping.txt"
+    path.write_text("milk\nbread\n")
+    code, _, err = fencepost(tmp_path / "results", "check", str(path))
+    assert code == 255
+    assert "EDN" in err
+    assert not list((tmp_path / "results").glob("*/*"))
+
+
+def test_an_exported_run_comes_back_with_the_same_verdict(tmp_path):
+    run_dir = tmp_path / "lawful"
+    run_dir.mkdir()
+    write_lawful(run_dir, transactions=300)
+    target = tmp_path / "history.edn"
+    code, out, err = fencepost(tmp_path / "results", "export", str(run_dir), "--format", "jepsen-edn", "--out", str(target))
+    assert code == 0, err
+    assert str(target) in out.replace("\n", "")
+    code, out, err = fencepost(tmp_path / "results", "check", str(target), "--json")
+    assert (code, json.loads(out)["verdict"]) == (0, "valid"), out + err
+
+
+def test_the_checks_can_fail_and_selfcheck_proves_it(tmp_path):
+    code, out, err = fencepost(tmp_path, "selfcheck", "--json")
+    rows = json.loads(out)
+    assert code == 0, out + err
+    assert sum(row["ok"] is True for row in rows) >= 10
