@@ -7,10 +7,10 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from checkers.classes import archive_options
@@ -61,29 +61,17 @@ def start_session(master: str = "local[*]", memory: str = "1g") -> SparkSession:
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     quiet = scratch / "log4j2.properties"
     quiet.write_text(_LOG4J)
-    builder = SparkSession.builder.master(master).appName("fencepost")
     own = {**LOOPBACK, "spark.local.dir": str(scratch)} if alone else {}
-    for key, value in {**SETTINGS, **own, "spark.driver.memory": memory}.items():
-        builder = builder.config(key, value)
     java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} {JAVA} {archive_options()}"
-    with _launch_noise_to(scratch / "driver.log"):
-        session = builder.config("spark.driver.extraJavaOptions", java).getOrCreate()
+    given = {**SETTINGS, **own, "spark.driver.memory": memory, "spark.driver.extraJavaOptions": java}
+    conf = SparkConf().setMaster(master).setAppName("fencepost").setAll(list(given.items()))
+    if SparkContext._active_spark_context is None:
+        # what the launching JVM says on standard error (incubator modules and the like) is nobody's news
+        with open(scratch / "driver.log", "ab") as log:
+            SparkContext(conf=conf, gateway=launch_gateway(conf, {"stderr": log}))
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
-
-
-@contextmanager
-def _launch_noise_to(path: Path) -> Iterator[None]:
-    """The driver's JVM inherits standard error; what it prints there (incubator modules and the like) is nobody's news."""
-    kept = os.dup(2)
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(log, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(log)
 
 
 def warm(spark: SparkSession) -> None:
