@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.bare_loop import Orders
 from harness.api import Cluster
 from harness.crew import Crew
-from harness.interpreter import roles_of
+from harness.interpreter import roles_of, transactional_id
 from harness.plan import workload_of
 from workloads.librdkafka import PRODUCER_DEFAULTS
 
@@ -29,13 +29,14 @@ Done = tuple[int, int, int]  # ended, latency, lead: as bare_loop writes them
 @dataclass(frozen=True)
 class Figures:
     """One round. Operations per second; medians of latency, of the time from an operation's begin to its first record, and of
-    the time between two operations; processor time of the client process per operation, librdkafka's threads included."""
+    the time between two operations; processor time per operation of the clients (librdkafka's threads included), of the brokers."""
 
     per_s: float
     latency_ms: float
     lead_us: float
     between_us: float
     cpu_us: float
+    broker_us: float
 
 
 def harness_round(cluster: Cluster, folder: Path, plan: Mapping[str, Any], seconds: float) -> Figures:
@@ -72,7 +73,7 @@ def _orders(cluster: Cluster, plan: Mapping[str, Any], slot: int, records: int, 
     (topic, spec), workload = next(iter(plan["topics"].items())), plan["workload"]
     own = {"bootstrap.servers": cluster.bootstrap(), "client.id": f"bare-{slot}"}
     if workload["kind"] == "transactions":
-        own["transactional.id"] = f"bare-{plan['run']}-{slot}"
+        own["transactional.id"] = transactional_id(plan["run"], slot)  # the same coordinators
     producer = {**PRODUCER_DEFAULTS, **plan["client"]["producer"], **own}
     size = workload["options"]["record_bytes"]
     return Orders(producer=producer, topic=topic, partitions=spec["partitions"], records=records, size=size, out=str(out))
@@ -95,21 +96,25 @@ def _tell(loops: Sequence[subprocess.Popen[bytes]]) -> None:
         process.stdin.flush()
 
 
-def watch(cluster: Any, clients: int, seconds: float) -> tuple[int, int, float]:
-    """Let the workers warm up, then wait: (begin, end) of what counts in ns, and the processor time spent meanwhile in s."""
+def watch(cluster: Any, clients: int, seconds: float) -> tuple[int, int, float, float]:
+    """Let the workers warm up, then wait: (begin, end) of what counts in ns, and the processor time spent meanwhile in s, by
+    the clients and by the brokers."""
     time.sleep(WARM_S)
-    pids = [cluster.pid(f"c{slot}") for slot in range(clients)]
-    began, cpu = time.monotonic_ns(), sum(map(_cpu_s, pids))
+    sides = [f"c{slot}" for slot in range(clients)], cluster.brokers
+    pids = [[cluster.pid(node) for node in side] for side in sides]
+    began, before = time.monotonic_ns(), [_cpu_s(side) for side in pids]
     time.sleep(seconds)
-    return began, time.monotonic_ns(), sum(map(_cpu_s, pids)) - cpu
+    ended = time.monotonic_ns()
+    spent = [_cpu_s(side) - cpu for side, cpu in zip(pids, before, strict=True)]
+    return began, ended, spent[0], spent[1]
 
 
-def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / float(sysconf("SC_CLK_TCK"))
+def _cpu_s(pids: Sequence[int]) -> float:
+    stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+    return sum(int(fields[11]) + int(fields[12]) for fields in stats) / float(sysconf("SC_CLK_TCK"))
 
 
-def figures(workers: Sequence[Sequence[Sequence[int]]], began: int, ended: int, cpu_s: float) -> Figures:
+def figures(workers: Sequence[Sequence[Sequence[int]]], began: int, ended: int, cpu_s: float, broker_s: float) -> Figures:
     """The figures of a round from what each worker did in it."""
     inside = [[done for done in worker if began <= done[0] < ended] for worker in workers]
     every = [done for worker in inside for done in worker]
@@ -120,6 +125,7 @@ def figures(workers: Sequence[Sequence[Sequence[int]]], began: int, ended: int, 
         lead_us=median(done[2] for done in every) / 1e3,
         between_us=median(between) / 1e3,
         cpu_us=cpu_s / len(every) * 1e6,
+        broker_us=broker_s / len(every) * 1e6,
     )
 
 

@@ -1,8 +1,9 @@
 """Runs inside the sandbox, for `workers`: `python -m benchmarks.inside_workers FOLDER ROUNDS SECONDS`.
 
 FOLDER holds a plan per workload (`transactions.json`, ...). One cluster; in each round every workload is performed by
-fencepost's workers and by bare loops, each time on a fresh topic, the order turned round every time. The figures go to
-`figures.json`, the progress to standard output.
+fencepost's workers and by bare loops, each time on a fresh topic, under the same transactional ids, the order turned round every
+time. A round that does not count comes first: young brokers run uncompiled code and would favour whoever comes later. The figures
+go to `figures.json`, the progress to standard output.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from clusters.local import Local
 from harness.api import Cluster, TopicSpec
 
 ARMS = ("fencepost", "bare loop")
+WARM_ROUND = -1
 
 
 def one(cluster: Cluster, folder: Path, arm: str, plan: Mapping[str, Any], name: str, seconds: float) -> Figures:
     """One round of one side on a topic of its own."""
     spec = plan["topics"]["t"]
     cluster.admin().create_topics({name: TopicSpec(**spec)})
-    own = {**plan, "run": name, "topics": {name: spec}}
+    own = {**plan, "topics": {name: spec}}
     if arm == "fencepost":
         return harness_round(cluster, folder / name, own, seconds)
     options = plan["workload"]["options"]
@@ -38,13 +40,14 @@ def main(folder: Path, rounds: int, seconds: float) -> None:
     plans = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"), reverse=True)}
     found: dict[str, Any] = {kind: {arm: [] for arm in ARMS} | {"recording": []} for kind in plans}
     with Local(**next(iter(plans.values()))["cluster"]["options"]).up(folder / "cluster", {}) as cluster:
-        for number in range(rounds):
+        for number in range(WARM_ROUND, rounds):
             for kind, plan in plans.items():
                 for arm in ARMS if number % 2 == 0 else ARMS[::-1]:
                     name = f"{kind}-{arm.split()[0]}-{number}"
                     figures = one(cluster, folder, arm, plan, name, seconds)
-                    found[kind][arm].append(dataclasses.asdict(figures))
                     print(f"round {number + 1} {kind:13}{arm:10}{figures.per_s:8.1f}/s {figures.latency_ms:8.2f} ms", flush=True)
+                    if number != WARM_ROUND:
+                        found[kind][arm].append(dataclasses.asdict(figures))
                 found[kind]["recording"].append(recording_us(plan, folder))
     (folder / "figures.json").write_text(json.dumps(found))
 

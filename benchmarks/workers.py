@@ -31,7 +31,8 @@ ROWS = (
     ("median latency, ms", "latency_ms", 2),
     ("from the operation's begin to its first record, us", "lead_us", 0),
     ("between two operations, us", "between_us", 0),
-    ("processor time of the client per operation, us", "cpu_us", 0),
+    ("processor time of the clients per operation, us", "cpu_us", 0),
+    ("processor time of the brokers per operation, us", "broker_us", 0),
 )
 AT_LEAST, AT_MOST = 0.90, 0.02
 
