@@ -5,7 +5,7 @@ Nothing here writes by itself: a display is given the console of `harness.cli`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -155,7 +155,7 @@ def results_table(results: Sequence[Result]) -> Table:
     for runs in by_test(results):
         met = expectation_met(runs)
         operations = sum(int(run.verdict.get("counts", {}).get("operations", 0)) for run in runs)
-        findings = sum(len(run.verdict.get("findings", [])) for run in runs)
+        findings = sum(forbidden_findings(run.verdict) for run in runs)
         table.add_row(
             Text(runs[0].planned.test.name),
             Text(together(runs), style=GOOD if met else style_of(next((run for run in runs if not run.met), runs[0]))),
@@ -200,9 +200,14 @@ def as_json(result: Result) -> dict[str, Any]:
         "verdict": result.verdict.get("verdict"),
         "expectation_met": result.met,
         "violated": result.violated,
-        "findings": len(result.verdict.get("findings", [])),
+        "findings": forbidden_findings(result.verdict),
         "operations": result.verdict.get("counts", {}).get("operations", 0),
         "error": result.error,
         "took_s": round(result.took_s, 1),
         "command": result.planned.command,
     }
+
+
+def forbidden_findings(verdict: Mapping[str, Any]) -> int:
+    """How often the contract was violated; what it permits and was found all the same is in the report alone."""
+    return sum(int(entry["count"]) for entry in verdict.get("properties", []))

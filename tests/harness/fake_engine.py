@@ -68,9 +68,9 @@ class FakeEngine:
             "run": plan["run"],
             "expectation_met": plan["expect"] == [anomaly or verdict],
             "properties": [
-                {"name": name, "verdict": "violated" if name == anomaly else "held"} for name in ("torn-letter", "lost-letter")
+                {"name": name, "verdict": "violated" if name == anomaly else "held", "count": int(name == anomaly)}
+                for name in ("torn-letter", "lost-letter")
             ],
-            "findings": [{"id": 1}] if anomaly else [],
             "counts": {"operations": 250},
         }
         store.write_json(run_dir / "verdict.json", document)

@@ -15,8 +15,8 @@ from harness.conduct import Result
 
 
 def a_result(expect=("valid",), verdict="valid", met=True, violated=(), name="steady", error="", took_s=12.4):
-    properties = [{"name": anomaly, "verdict": "violated"} for anomaly in violated]
-    counts = {"counts": {"operations": 100}, "findings": [{}] * len(violated), "reason": "nothing was compared"}
+    properties = [{"name": anomaly, "verdict": "violated", "count": 1} for anomaly in violated]
+    counts = {"counts": {"operations": 100}, "reason": "nothing was compared"}
     document = {} if error else {"verdict": verdict, "expectation_met": met, "properties": properties, **counts}
     planned = Planned(Test(name=name, expect=tuple(expect)), 7, "fencepost run")
     return Result(planned=planned, run_dir=Path("results/x"), verdict=document, error=error, took_s=took_s)
