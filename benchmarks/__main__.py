@@ -20,7 +20,9 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", choices=[[], *MEASUREMENTS], help="what to measure, in this order")
     parser.add_argument("--rounds", type=int, default=4, help="repetitions of each (default 4)")
-    parser.add_argument("--seconds", type=float, default=15.0, help="length of a round of `workers` (default 15)")
+    parser.add_argument(
+        "--seconds", type=float, default=15.0, help="length of a round of `workers`, of a real run of `verdict` (default 15)"
+    )
     chosen = parser.parse_args()
     if not chosen.names:
         parser.print_help()

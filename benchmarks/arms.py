@@ -29,7 +29,7 @@ Done = tuple[int, int, int]  # ended, latency, lead: as bare_loop writes them
 @dataclass(frozen=True)
 class Figures:
     """One round. Operations per second; medians of latency, of the time from an operation's begin to its first record, and of
-    the time between two operations; processor time per operation of the clients (librdkafka's threads included), of the brokers."""
+    the time between two operations; processor time per operation of clients (librdkafka's threads included) and of brokers."""
 
     per_s: float
     latency_ms: float

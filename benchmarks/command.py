@@ -37,9 +37,14 @@ def lines(run_dir: Path) -> Iterator[dict[str, Any]]:
 
 def first_invoke(run_dir: Path) -> float:
     """When a writer began its first operation (seconds of CLOCK_MONOTONIC)."""
-    return min(line["time"] for line in lines(run_dir) if line.get("type") == "invoke" and line["f"] in ("txn", "send")) / 1e9
+    return _first(run_dir, "invoke")
 
 
 def first_success(run_dir: Path) -> float:
     """When a writer's first operation had succeeded (seconds of CLOCK_MONOTONIC)."""
-    return min(line["time"] for line in lines(run_dir) if line.get("type") == "ok" and line["f"] in ("txn", "send")) / 1e9
+    return _first(run_dir, "ok")
+
+
+def _first(run_dir: Path, kind: str) -> float:
+    times = [int(line["time"]) for line in lines(run_dir) if line.get("type") == kind and line["f"] in ("txn", "send")]
+    return min(times) / 1e9

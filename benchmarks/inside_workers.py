@@ -1,6 +1,6 @@
 """Runs inside the sandbox, for `workers`: `python -m benchmarks.inside_workers FOLDER ROUNDS SECONDS`.
 
-FOLDER holds a plan per workload (`transactions.json`, ...). One cluster; in each round every workload is performed by
+FOLDER holds a plan per case (`transactions.json`, ...). One cluster; in each round every case is performed by
 fencepost's workers and by bare loops, each time on a fresh topic, under the same transactional ids, the order turned round every
 time. A round that does not count comes first: young brokers run uncompiled code and would favour whoever comes later. The figures
 go to `figures.json`, the progress to standard output.
@@ -38,17 +38,17 @@ def one(cluster: Cluster, folder: Path, arm: str, plan: Mapping[str, Any], name:
 
 def main(folder: Path, rounds: int, seconds: float) -> None:
     plans = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"), reverse=True)}
-    found: dict[str, Any] = {kind: {arm: [] for arm in ARMS} | {"recording": []} for kind in plans}
+    found: dict[str, Any] = {case: {arm: [] for arm in ARMS} | {"recording": []} for case in plans}
     with Local(**next(iter(plans.values()))["cluster"]["options"]).up(folder / "cluster", {}) as cluster:
         for number in range(WARM_ROUND, rounds):
-            for kind, plan in plans.items():
+            for case, plan in plans.items():
                 for arm in ARMS if number % 2 == 0 else ARMS[::-1]:
-                    name = f"{kind}-{arm.split()[0]}-{number}"
+                    name = f"{case}-{arm.split()[0]}-{number}"
                     figures = one(cluster, folder, arm, plan, name, seconds)
-                    print(f"round {number + 1} {kind:13}{arm:10}{figures.per_s:8.1f}/s {figures.latency_ms:8.2f} ms", flush=True)
+                    print(f"round {number + 1} {case:22}{arm:10}{figures.per_s:8.1f}/s {figures.latency_ms:8.2f} ms", flush=True)
                     if number != WARM_ROUND:
-                        found[kind][arm].append(dataclasses.asdict(figures))
-                found[kind]["recording"].append(recording_us(plan, folder))
+                        found[case][arm].append(dataclasses.asdict(figures))
+                found[case]["recording"].append(recording_us(plan, folder))
     (folder / "figures.json").write_text(json.dumps(found))
 
 

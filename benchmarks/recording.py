@@ -37,7 +37,7 @@ def recording_us(plan: Mapping[str, Any], folder: Path) -> tuple[float, float]:
     that is ours (also the records' bytes, the delivery callbacks, the decision about the outcome)."""
     workload, client = workload_of(plan), Nobody()
     role = workload.roles()[0]
-    writer = HistoryWriter(folder / f"recording-{plan['workload']['kind']}.jsonl", run=plan["run"])
+    writer = HistoryWriter(folder / "recording.jsonl", run=plan["run"])
     planned = workload.operations(role, partitions_of(plan), Random(0))
     recording, everything = [], []
     for number in range(OPERATIONS):
