@@ -138,6 +138,7 @@ def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer],
         else:
             answers[check.name] = _whole(check, world)
     world.kept.forget()
+    world.remember(identity for answer in answers.values() for identity in answer.rows["v"].unique())
     return answers, counts, unseen
 
 
@@ -177,7 +178,7 @@ def _whole(check: Check[Any], world: World) -> Answer:
 def _judged(check: Check[Any], answer: Answer, world: World, receipts: Sequence[Mapping[str, Any]]) -> Judged:
     """A check's answer with its findings explained, the faults around each, and the clause that decides."""
     decided = clause(check.name, world.contract)
-    findings = group(check, answer.rows)
+    findings = group(check, answer.rows, world.originals)
     story = Story(world)
     for finding in findings:
         finding.forbidden = decided.judged == "forbidden"

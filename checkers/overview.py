@@ -39,7 +39,8 @@ class Overview:
     kind: NDArray[Any]  # `ok`, `fail`, `info`
     txn: Bools
     send: Bools
-    writer: Bools  # an operation of the main phase that writes
+    main: Bools  # an operation of a client in the main phase
+    writer: Bools  # one that writes, before the final phase
     intends_abort: Bools
     final_reads: dict[str, FinalRead] = field(default_factory=dict)
     settled: dict[str, tuple[int, int]] = field(default_factory=dict)  # partition -> (last stable offset, high watermark)
@@ -65,7 +66,7 @@ def read_overview(path: Path) -> Overview:
     status[ok & ~(txn & aborting)] = COMMITTED
     status[failed | (ok & txn & aborting)] = ABORTED
     sends = _is(f, "send")
-    writer = (txn | sends) & ~_flags(table["final"])
+    early = ~_flags(table["final"])
     finals, settled, assigned = _details(table)
     numbers: dict[str, Any] = {name: _ints(table[name]) for name in ("index", "process", "slot", "op", "time", "end", "decided")}
     return Overview(
@@ -74,7 +75,8 @@ def read_overview(path: Path) -> Overview:
         kind=np.select([ok, failed], ["ok", "fail"], "info"),
         txn=txn,
         send=sends,
-        writer=writer,
+        main=early & (numbers["process"] >= 0),
+        writer=early & (txn | sends),
         intends_abort=aborting,
         **_settling(settled),
         final_reads=_final_reads(finals, _settling(settled)["settled"], _first(finals, numbers)),

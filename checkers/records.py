@@ -129,7 +129,8 @@ def _explain_duplicate(finding: Finding, story: Story) -> str:
             f"are in the log more than once (offsets {offsets[0]} to {offsets[-1]})."
         )
     places = " and ".join(str(offset) for offset in offsets)
-    return f"{story.name(sent[0].op)} sent one record to {sent[0].partition}, and readers got it at offsets {places}."
+    record = f"one record{sent[0].called}"
+    return f"{story.name(sent[0].op)} sent {record} to {sent[0].partition}, and readers got it at offsets {places}."
 
 
 @partition_check("duplicate", explain=_explain_duplicate, needs="no record was read")
@@ -169,7 +170,7 @@ def _explain_inconsistent(finding: Finding, story: Story) -> str:
     first = min(row.offset for row in finding.rows)
     last = max(row.offset for row in finding.rows)
     where = f"{finding.rows[0].partition}@{first}"
-    writers = sorted({story.writer(record.v) for record in finding.rows if record.offset == first})
+    writers = sorted({story.writer(record) for record in finding.rows if record.offset == first})
     if last > first:
         count = len({row.offset for row in finding.rows})
         pair = " and ".join(writers)
@@ -238,7 +239,7 @@ def phantom(log: PartitionLog) -> Suspects:
 def _explain_wrong(finding: Finding, story: Story) -> str:
     row = finding.rows[0]
     reader = story.name(row.op, capital=False)
-    sent = f"{story.writer(row.v).capitalize()} was sent to {story.destination(row.v)}"
+    sent = f"{story.writer(row, capital=True)} was sent to {story.destination(row.v)}"
     return f"{sent}, but {reader} read it at {row.partition}@{row.offset}."
 
 
@@ -262,7 +263,7 @@ def wrong_partition(log: PartitionLog) -> Suspects:
 def _explain_inversion(finding: Finding, story: Story) -> str:
     first, second = sorted(finding.rows[:2], key=lambda row: row.v)
     return (
-        f"{story.writer(first.v).capitalize()} was sent to {first.partition} before {story.writer(second.v)}, "
+        f"{story.writer(first, capital=True)} was sent to {first.partition} before {story.writer(second)}, "
         f"but lies after it (offsets {first.offset} and {second.offset})."
     )
 

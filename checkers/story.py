@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +17,15 @@ from harness.api import split_record_id
 
 SLACK_NS = 1_000_000_000
 MOST_PLACES = 6
+LONGEST_VALUE = 40
 
 
 @dataclass(frozen=True)
 class Row:
-    """One record involved in a finding (`Suspects` says what the fields mean)."""
+    """One record involved in a finding (`Suspects` says what the fields mean).
+
+    value: what the record was called where the history comes from; empty for our own histories, where `v` is the name.
+    """
 
     partition: str
     op: int
@@ -29,14 +33,32 @@ class Row:
     offset: int
     time: int
     role: str
+    value: str = ""
 
     @property
     def place(self) -> str:
-        return f"{self.partition}@{self.offset}" if self.offset != NONE else f"{self.partition} (offset unknown)"
+        """`t-0@17`; with the original value, when there is one: `5@17 (value 42)`."""
+        if self.offset == NONE:
+            return f"{self.partition} (offset unknown{', ' if self.value else ''}{self.valued})"
+        return f"{self.partition}@{self.offset}{self.called}"
+
+    @property
+    def valued(self) -> str:
+        """`value 42`, on one line and not too long; empty when there is no original value."""
+        if not self.value:
+            return ""
+        told = self.value if self.value.isprintable() else self.value.encode("unicode_escape").decode()
+        return f"value {told if len(told) <= LONGEST_VALUE else told[: LONGEST_VALUE - 1] + '…'}"
+
+    @property
+    def called(self) -> str:
+        """` (value 42)`, to be put after a word for the record; empty when there is no original value."""
+        return f" ({self.valued})" if self.value else ""
 
     def document(self) -> dict[str, Any]:
         offset = None if self.offset == NONE else self.offset
-        return {"partition": self.partition, "offset": offset, "v": self.v, "operation": self.op, "role": self.role}
+        told = {"partition": self.partition, "offset": offset, "v": self.v, "operation": self.op, "role": self.role}
+        return {**told, "value": self.value} if self.value else told
 
 
 @dataclass
@@ -78,8 +100,11 @@ class Finding:
         }
 
 
-def group(check: Check[Any], rows: pd.DataFrame) -> list[Finding]:
-    """Rows to findings: by cause, over all partitions or inside each as the check says; first in time first."""
+def group(check: Check[Any], rows: pd.DataFrame, originals: Mapping[int, str]) -> list[Finding]:
+    """Rows to findings: by cause, over all partitions or inside each as the check says; first in time first.
+
+    originals: identity -> the record's value where the history comes from (`World.originals`).
+    """
     if rows.empty:
         return []
     rows = rows.sort_values(["time", "partition", "offset"], kind="stable")
@@ -88,6 +113,7 @@ def group(check: Check[Any], rows: pd.DataFrame) -> list[Finding]:
     order = np.argsort(numbers, kind="stable")
     columns = [rows[name].to_numpy()[order].tolist() for name in ("partition", "op", "v", "offset", "time", "role")]
     bounds = [*np.flatnonzero(np.diff(numbers[order], prepend=-1)).tolist(), len(order)]
+    columns.append([originals.get(v, "") for v in columns[2]])
     made = [Row(*values) for values in zip(*columns, strict=True)]
     return [Finding(check.name, made[start:stop]) for start, stop in itertools.pairwise(bounds)]
 
@@ -133,7 +159,7 @@ class Story:
 
     def places(self, rows: Sequence[Row]) -> str:
         """`t-0@17, t-2@9`, shortened when there are many."""
-        places = sorted({row.place for row in rows}, key=_natural)
+        places = list(dict.fromkeys(row.place for row in sorted(rows, key=lambda row: (row.partition, row.offset))))
         if len(places) <= MOST_PLACES:
             return " and ".join(places) if len(places) < 3 else ", ".join(places)
         return f"{places[0]} to {places[-1]}"
@@ -144,7 +170,7 @@ class Story:
             return f"the {len(rows)} records it wrote to {self.places(rows)}"
         row = rows[0]
         ack = f"acknowledged at offset {row.offset}" if row.offset != NONE else "its offset is unknown"
-        return f"the record it wrote to {row.partition} ({ack})"
+        return f"the record it wrote to {row.partition} ({', '.join(filter(None, (row.valued, ack)))})"
 
     def and_more(self, rows: Sequence[Row]) -> str:
         return f" (and {len(rows) - 1} more times)" if len(rows) > 1 else ""
@@ -153,20 +179,15 @@ class Story:
         seen = finding.records("read")
         return f", and its records at {self.places(seen)} were read" if seen else ""
 
-    def writer(self, v: int) -> str:
+    def writer(self, row: Row, capital: bool = False) -> str:
         """Who sent a record, from the identity it carries."""
-        if v < 0:
-            return "a record that is not readable"
-        process, op, seq = split_record_id(v)
-        return f"record {seq} of operation {op} of process {process}"
+        if row.v < 0:
+            return f"{'A' if capital else 'a'} record that {'nobody sent' if row.value else 'is not readable'}{row.called}"
+        process, op, seq = split_record_id(row.v)
+        return f"{'R' if capital else 'r'}ecord {seq} of operation {op} of process {process}{row.called}"
 
     def destination(self, v: int) -> str:
         return self.world.homes.get(v, ("nowhere", NONE))[0]
 
     def strange(self, row: Row) -> str:
         return self.world.strange(row.op, row.partition, row.offset) or "its content is not what anybody sent"
-
-
-def _natural(place: str) -> tuple[str, int]:
-    name, _, offset = place.partition("@")
-    return name, int(offset) if offset.isdigit() else NONE

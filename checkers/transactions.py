@@ -22,7 +22,7 @@ def _explain_aborted(finding: Finding, story: Story) -> str:
     writer, reader = finding.records("sent")[0], finding.records("read")[0]
     return (
         f"{story.name(writer.op)} was surely aborted, yet {story.name(reader.op, capital=False)} "
-        f"read its record at {reader.partition}@{reader.offset}{story.and_more(finding.records('read'))}."
+        f"read its record at {reader.place}{story.and_more(finding.records('read'))}."
     )
 
 
@@ -51,7 +51,7 @@ def aborted_read(log: PartitionLog) -> Suspects:
 # --------------------------------------------------------------------------------------------------
 def _explain_dirty(finding: Finding, story: Story) -> str:
     writer, reader = finding.records("sent")[0], finding.records("read")[0]
-    where = f"{reader.partition}@{reader.offset}{story.and_more(finding.records('read'))}"
+    where = f"{reader.place}{story.and_more(finding.records('read'))}"
     if writer.op == reader.op:
         return f"{story.name(writer.op)} polled its own record at {where} before it was decided."
     got = f"{story.name(reader.op)} read {where} of {story.name(writer.op, capital=False)}"

@@ -15,10 +15,9 @@ NEVER = np.iinfo(np.int64).max
 
 def moments(view: Overview) -> Ints:
     """At most POINTS evenly spaced times of the main phase (CLOCK_MONOTONIC ns), the first and the last operation's included."""
-    writers = view.writer & (view.process >= 0)
-    if not writers.any():
+    if not (view.main & view.writer).any():
         return np.empty(0, dtype=np.int64)
-    first, last = int(view.time[writers].min()), int(max(view.end[writers].max(), view.time[writers].max()))
+    first, last = int(view.time[view.main].min()), int(max(view.end[view.main].max(), view.time[view.main].max()))
     return np.unique(first + (last - first) * np.arange(POINTS, dtype=np.int64) // (POINTS - 1))
 
 

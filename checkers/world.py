@@ -5,7 +5,8 @@ Lookups go back to `history.parquet` for the few operations in question only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,14 @@ class World:
 
     strangers: identities that were read in partitions to which they were not sent; known once the partition checks ran.
     kept: what run checks gathered of each partition, likewise.
+    originals: identity -> the value it stands for, of records in question in a history from elsewhere; known once all checks ran.
     """
 
     def __init__(self, history: Path, spark: SparkSession, overview: Overview, contract: Mapping[str, str]) -> None:
         self.history, self.spark, self.overview, self.contract = history, spark, overview, contract
         self.strangers: Ints = np.empty(0, dtype=np.int64)
         self.kept = Kept()
+        self.originals: dict[int, str] = {}
 
     # ---- Spark tables, for checks that need joins over everything ----
     @cached_property
@@ -119,6 +122,19 @@ class World:
         sends = self.sends_of(ops)
         sends = sends[sends["v"].isin(identities)]
         return zip(sends["v"], sends["partition"], sends["op"], strict=True)
+
+    def remember(self, identities: Iterable[int]) -> None:
+        """Look up what these few records are called where the history comes from: `values.parquet` beside it, which ours lack.
+
+        A file that cannot be read takes away the names and nothing else.
+        """
+        values = self.history.with_name("values.parquet")
+        if not values.exists():
+            return
+        wanted = ds.field("v").isin(pa.array(sorted(set(identities)), pa.int64()))
+        with suppress(OSError, pa.ArrowException):
+            found = ds.dataset(values).to_table(columns=["v", "value"], filter=wanted)
+            self.originals = dict(zip(found["v"].to_pylist(), found["value"].to_pylist(), strict=True))
 
     def strange(self, op: int, partition: str, offset: int) -> str:
         """What the history says of an unreadable record, in words; empty when nothing."""

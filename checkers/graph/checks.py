@@ -60,11 +60,11 @@ def graph_check(layer: Layer) -> Check[World]:
 
     def sentence(finding: Finding, story: Story) -> str:
         cycles = cycles_of(story.world)
-        return explain.sentence(cycles.layers[layer.name].cycle, cycles.partitions, story)
+        return explain.sentence(cycles.layers[layer.name].cycle, cycles.partitions, finding, story)
 
     def detail(finding: Finding, story: Story) -> dict[str, object]:
         cycles = cycles_of(story.world)
-        return {"cycle": explain.drawing(cycles.layers[layer.name].cycle, cycles.partitions, story)}
+        return {"cycle": explain.drawing(cycles.layers[layer.name].cycle, cycles.partitions, finding, story)}
 
     base = layer.name.removesuffix("-process").removesuffix("-realtime")
     smallest_cycle.__doc__ = _SAID[base] + _ORDER[layer.order]

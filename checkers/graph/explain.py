@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,17 @@ import pyarrow.dataset as ds
 from checkers.graph.cycles import Edge
 from checkers.graph.edges import DIRTY_WR, PROCESS, REALTIME, RW, WR, WW
 from checkers.log import NONE
-from checkers.story import Story
+from checkers.story import Finding, Story
 from checkers.world import World
 
 KINDS = {WW: "ww", WR: "wr", DIRTY_WR: "wr", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
+Places = Mapping[tuple[str, int], str]  # (partition, offset) -> the place as a sentence says it
 
 
-def sentence(cycle: Sequence[Edge], partitions: Sequence[str], story: Story) -> str:
+def sentence(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, story: Story) -> str:
     """`T1 before T2, because T1 wrote t-0@5 right before T2's t-0@6; T2 before T1, because ...`, and who T1 and T2 are."""
-    names = labels(cycle)
-    steps = [f"{names[e.source]} before {names[e.target]}, because {because(e, names, partitions, story)}" for e in cycle]
+    names, said = labels(cycle), _places(finding)
+    steps = [f"{names[e.source]} before {names[e.target]}, because {because(e, names, partitions, said, story)}" for e in cycle]
     who = [f"{name} is {story.name(op, capital=False)}" for op, name in names.items()]
     return f"{'; '.join(steps)}. ({', '.join(who)}.)"
 
@@ -33,7 +34,11 @@ def labels(cycle: Sequence[Edge]) -> dict[int, str]:
     return {edge.source: f"T{number}" for number, edge in enumerate(cycle, 1)}
 
 
-def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], story: Story) -> str:
+def _places(finding: Finding) -> Places:
+    return {(row.partition, row.offset): row.place for row in sorted(finding.rows, key=lambda row: bool(row.value))}
+
+
+def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], said: Places, story: Story) -> str:
     """Why an edge's source comes before its target."""
     one, two = names[edge.source], names[edge.target]
     view = story.world.overview
@@ -42,7 +47,7 @@ def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], story:
     if edge.kind == REALTIME:
         apart = (int(view.time[view.at(edge.target)]) - int(view.end[view.at(edge.source)])) / 1e6
         return f"{one} had ended {apart:.1f} ms before {two} began"
-    low, high = (f"{partitions[edge.place]}@{offset}" for offset in (edge.low, edge.high))
+    low, high = (said[partitions[edge.place], offset] for offset in (edge.low, edge.high))
     if edge.kind == WW:
         return f"{one} wrote {low} right before {two}'s {high}"
     if edge.kind == RW:
@@ -50,15 +55,15 @@ def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], story:
     return f"{two} read {one}'s {low}"
 
 
-def drawing(cycle: Sequence[Edge], partitions: Sequence[str], story: Story) -> dict[str, Any]:
+def drawing(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, story: Story) -> dict[str, Any]:
     """The cycle of a finding in `verdict.json`: vertices are operations by history index."""
-    names = labels(cycle)
+    names, said = labels(cycle), _places(finding)
     edges = [
         {
             "from": edge.source,
             "to": edge.target,
             "kind": KINDS[edge.kind],
-            "why": because(edge, names, partitions, story),
+            "why": because(edge, names, partitions, said, story),
         }
         for edge in cycle
     ]

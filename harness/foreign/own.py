@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from harness import history
 from harness.api import HistoryError
 from harness.foreign.blocks import opened
+from harness.foreign.tables import VALUES_FILE
 from harness.history import FAULTS_SCHEMA, OPS_SCHEMA, Damage
 
 
@@ -31,7 +32,8 @@ def merge_lines(path: Path, run_dir: Path) -> list[Damage]:
 
 def copy_parquet(path: Path, run_dir: Path) -> None:
     """Write `history.parquet` with all of our columns (absent ones null, rows numbered anew in the order of their times), and
-    `faults.parquet` when one lies beside it. Raises HistoryError when a column cannot be read as what it should be."""
+    `faults.parquet` and `values.parquet` when they lie beside it. Raises HistoryError when a column cannot be read as what it
+    should be."""
     whole = path / "history.parquet"
     source = ds.dataset(whole if whole.exists() else path, format="parquet", exclude_invalid_files=path.is_dir())
     order = None if _sorted(source) else pc.sort_indices(source.to_table(columns=["time"])["time"])
@@ -46,7 +48,10 @@ def copy_parquet(path: Path, run_dir: Path) -> None:
             writer.write_table(_ours(batch, first, path))
             first += len(batch)
     part.replace(run_dir / "history.parquet")
-    beside = (path if path.is_dir() else path.parent) / "faults.parquet"
+    folder = path if path.is_dir() else path.parent
+    values, beside = folder / VALUES_FILE, folder / "faults.parquet"
+    if values.exists():
+        shutil.copyfile(values, run_dir / VALUES_FILE)
     if beside.exists() and pq.read_schema(beside).names == FAULTS_SCHEMA.names:
         shutil.copyfile(beside, run_dir / "faults.parquet")
     else:

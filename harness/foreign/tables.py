@@ -20,6 +20,7 @@ from harness.foreign.joining import Joining
 from harness.foreign.rows import in_order, mapped
 from harness.history import ERROR, MOP, OPS_SCHEMA, STRANGE, Damage
 
+VALUES_FILE = "values.parquet"
 VALUES_SCHEMA = pa.schema([("v", pa.int64()), ("partition", pa.string()), ("value", pa.string())])
 WORDS = ["role", "isolation", "f", "type", "intent", "mops.list.element.partition"]  # columns of few different texts
 UNSENT = "its value was sent by no operation of this history"
@@ -67,7 +68,7 @@ class Assembly:
         """Write both files; the number of operations."""
         identities = self._identities()
         count = 0
-        history, values = run_dir / "history.parquet.part", run_dir / "values.parquet"
+        history, values = run_dir / "history.parquet.part", run_dir / VALUES_FILE
         with pq.ParquetWriter(history, OPS_SCHEMA, compression="zstd", use_dictionary=WORDS) as ops:
             with pq.ParquetWriter(values, VALUES_SCHEMA, compression="zstd", use_dictionary=["partition"]) as named:
                 for part in self._parts():

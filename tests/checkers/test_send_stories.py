@@ -165,3 +165,14 @@ def test_a_record_is_unseen_from_its_commit_until_the_first_reader_got_it(sent):
         return series[min(series, key=lambda time: abs(time - moment))]
 
     assert [at(0, 0.3), at(0, 0.9), at(2, 0.2), at(2, 0.9), at(4, 0.9), at(5, 0.9)] == [0, 2, 2, 1, 0, 1]
+
+
+def test_readers_that_go_on_after_the_last_writer_are_seen_catching_up(sent):
+    h = History()
+    h.txn(0, {"t-0": [5, 6]})
+    h.poll(1, {"t-0": [5]})
+    h.poll(1, {"t-0": [6]})
+    h.final({"t-0": [5, 6]})
+    series = sent(h)["unseen"]
+    assert [count for _, count in series[::66]] == [0, 2, 1, 0]
+    assert series[-1][0] == h.ops[2]["end"]

@@ -33,6 +33,9 @@ def test_a_duplicate_in_it_is_named_and_a_broken_line_is_left_out_and_said(tmp_p
     code, document = check(tmp_path, "history.edn", damaged + "not a line at all\n")
     assert code == 1
     assert [name for name, answer in answers(document).items() if answer == "violated"] == ["duplicate"]
+    assert [one["sentence"].partition(",")[0] for one in document["findings"] if one["forbidden"]] == [
+        "Transaction 2 of process 0 sent one record (value 1) to 5"
+    ]
     assert any("history.edn line 11" in text for text in document["weakened"])
 
 

@@ -122,3 +122,14 @@ def test_parquet_with_a_column_of_another_type_is_refused(tmp_path):
     pq.write_table(odd, tmp_path / "odd.parquet")
     with pytest.raises(HistoryError, match="column mops is not list"):
         Adopted(tmp_path / "odd.parquet", tmp_path / "parquet")
+
+
+def test_values_beside_our_parquet_are_taken_along(tmp_path):
+    """An adopted history, copied elsewhere without its run."""
+    first = Adopted(DATA / "queue.edn", tmp_path / "first")
+    (tmp_path / "copy").mkdir()
+    for name in ("history", "values"):
+        (tmp_path / "copy" / f"{name}.parquet").write_bytes((first.dir / f"{name}.parquet").read_bytes())
+    second = Adopted(tmp_path / "copy", tmp_path / "second")
+    assert second.values == first.values
+    assert second.shown() == first.shown()
