@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from harness.report.documents import read
 from harness.report.model import Page, page
-from harness.report.text import fenced, for_html, for_markdown, number, plural
+from harness.report.text import coded, fenced, for_html, for_markdown, number, plural
 
 __all__ = ["render"]
 
@@ -56,7 +56,7 @@ def _environment(**options: Any) -> Environment:
     made = Environment(
         loader=PackageLoader("harness.report"), trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, **options
     )
-    made.filters.update(number=number, plural=plural, fenced=fenced)
+    made.filters.update(number=number, plural=plural, fenced=fenced, coded=coded)
     return made
 
 

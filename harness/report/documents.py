@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from harness.api import HarnessError
@@ -21,6 +24,7 @@ Ints = npt.NDArray[np.int64]
 NEVER = -1
 _LIGHT = ("index", "process", "slot", "op", "node", "role", "f", "type", "intent", "final", "time", "end")
 _HEAVY_ROWS = 65_536
+MOST_PERMITTED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +69,10 @@ class Ops:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run's documents. `notes` says which could not be read, and what the report lacks for it."""
+    """A run's documents. `notes` says which could not be read, and what the report lacks for it.
+
+    values: what the records are called where the history comes from; None for our own.
+    """
 
     plan: Doc
     verdict: Doc
@@ -73,6 +80,26 @@ class Run:
     faults: tuple[Doc, ...] | None
     anomalies: int | None  # how many findings anomalies.parquet holds
     notes: tuple[str, ...] = ()
+    values: ds.Dataset | None = None
+
+    @cached_property
+    def findings(self) -> tuple[Doc, ...]:
+        """The verdict's findings, in its order; of each anomaly that the settings permit the first few only."""
+        seen: Counter[str] = Counter()
+        kept = []
+        for finding in self.verdict.get("findings", ()):
+            seen[finding.get("anomaly", "?")] += 1
+            if finding.get("forbidden", True) or seen[finding.get("anomaly", "?")] <= MOST_PERMITTED:
+                kept.append(finding)
+        return tuple(kept)
+
+    def originals(self, identities: Iterable[int]) -> dict[int, str]:
+        """What these records (by `v`) are called where the history comes from; empty for our own histories."""
+        if self.values is None:
+            return {}
+        wanted = ds.field("v").isin(pa.array(sorted(set(identities)), pa.int64()))
+        found = self.values.to_table(columns=["v", "value"], filter=wanted)
+        return dict(zip(found["v"].to_pylist(), found["value"].to_pylist(), strict=True))
 
     @property
     def origin_ns(self) -> int:
@@ -80,7 +107,7 @@ class Run:
         if self.ops is not None and len(self.ops):
             return int(self.ops.time.min())
         known = [f["injected_ns"] for f in self.faults or () if f.get("injected_ns")]
-        known += [f["time"] for f in self.verdict.get("findings", ()) if (f.get("time") or 0) > 0]
+        known += [f["time"] for f in self.findings if (f.get("time") or 0) > 0]
         return min(known, default=0)
 
     @property
@@ -95,7 +122,7 @@ class Run:
 def read(run_dir: Path) -> Run:
     """Read a run's documents. Raises HarnessError when the plan or the verdict cannot be read; the rest may be missing."""
     notes: list[str] = []
-    ops = faults = anomalies = None
+    ops = faults = anomalies = values = None
     try:
         ops = _ops(run_dir / "history.parquet")
     except (OSError, pa.ArrowException, KeyError) as error:
@@ -108,9 +135,13 @@ def read(run_dir: Path) -> Run:
         anomalies = pq.read_metadata(run_dir / "anomalies.parquet").num_rows
     except (OSError, pa.ArrowException) as error:
         notes.append(f"{_why(run_dir / 'anomalies.parquet', error)}: only the findings in verdict.json are shown.")
+    try:
+        values = _values(run_dir / "values.parquet")
+    except (OSError, pa.ArrowException, KeyError) as error:
+        notes.append(f"{_why(run_dir / 'values.parquet', error)}: records are told by their identities alone.")
     plan = _json(run_dir / "plan.json", "is this a run's directory?")
     verdict = _json(run_dir / "verdict.json", f"judge the run first: fencepost check {run_dir}")
-    return Run(plan=plan, verdict=verdict, ops=ops, faults=faults, anomalies=anomalies, notes=tuple(notes))
+    return Run(plan=plan, verdict=verdict, ops=ops, faults=faults, anomalies=anomalies, notes=tuple(notes), values=values)
 
 
 def _why(path: Path, error: Exception) -> str:
@@ -145,6 +176,16 @@ def _words(column: Any) -> npt.NDArray[np.str_]:
     words = np.array(encoded.dictionary.to_pylist() or [""], dtype=np.str_)
     chosen: npt.NDArray[np.str_] = words[encoded.indices.to_numpy(zero_copy_only=False)]
     return chosen
+
+
+def _values(path: Path) -> ds.Dataset | None:
+    """The original values; our own histories have none."""
+    if not path.exists():
+        return None
+    found = ds.dataset(path)
+    if lacking := {"v", "value"} - set(found.schema.names):
+        raise KeyError(*sorted(lacking))
+    return found
 
 
 def _faults(path: Path) -> tuple[Doc, ...]:

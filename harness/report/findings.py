@@ -17,10 +17,14 @@ _SENT = 0
 
 @dataclass(frozen=True, kw_only=True)
 class Micro:
-    """A record sent or read inside an operation; `mark` is missing, read or sent when the finding is about it."""
+    """A record sent or read inside an operation; `mark` is missing, read or sent when the finding is about it.
+
+    value: what the record is called where the history comes from; empty for our own histories, here and in `Record`.
+    """
 
     verb: str
     place: str
+    value: str
     record: str
     mark: str
     note: str
@@ -58,6 +62,7 @@ class Record:
     """One record of a finding."""
 
     place: str
+    value: str
     sender: str
     v: str
     role: str
@@ -96,16 +101,27 @@ class Group:
         return len(self.open) + len(self.folded)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What cards are made from: operations by history index, and original values by `v`."""
+
+    run: Run
+    history: Mapping[int, Doc]
+    values: Mapping[int, str]
+
+
 def groups(run: Run) -> tuple[Group, ...]:
-    """Findings by anomaly, forbidden ones first, in the verdict's order."""
+    """Findings by anomaly, forbidden ones first, in the verdict's order. All cards of a permitted anomaly are open ones."""
     by_anomaly: dict[tuple[bool, str], list[Doc]] = {}
-    for finding in run.verdict.get("findings", ()):
+    for finding in run.findings:
         by_anomaly.setdefault((not finding.get("forbidden", True), finding.get("anomaly", "?")), []).append(finding)
     ordered = sorted(by_anomaly.items(), key=lambda item: item[0][0])
-    places = shares([len(found) for _, found in ordered], OPEN_CARDS)
-    history = _history(run)
+    forbidden = [found for (permitted, _), found in ordered if not permitted]
+    places = shares([len(found) for found in forbidden], OPEN_CARDS)
+    places += [len(found) for _, found in ordered[len(forbidden) :]]
+    known = _known(run)
     return tuple(
-        _group(run, history, anomaly, not permitted, found, opened)
+        _group(known, anomaly, not permitted, found, opened)
         for ((permitted, anomaly), found), opened in zip(ordered, places, strict=True)
     )
 
@@ -121,17 +137,18 @@ def shares(sizes: Sequence[int], places: int) -> list[int]:
     return dealt
 
 
-def _history(run: Run) -> Mapping[int, Doc]:
-    if run.ops is None:
-        return {}
-    found = run.verdict.get("findings", ())
-    return run.ops.rows({index for finding in found for index in finding.get("operations", ())[:_OPERATIONS]})
+def _known(run: Run) -> _Known:
+    wanted = {index for finding in run.findings for index in finding.get("operations", ())[:_OPERATIONS]}
+    history = {} if run.ops is None else run.ops.rows(wanted)
+    records = [record.get("v") for finding in run.findings for record in finding.get("records", ())[:_RECORDS]]
+    records += [mop["v"] for row in history.values() for mop in row.get("mops") or ()]
+    return _Known(run=run, history=history, values=run.originals(v for v in records if v is not None))
 
 
-def _group(run: Run, history: Mapping[int, Doc], anomaly: str, forbidden: bool, found: list[Doc], opened: int) -> Group:
-    known = run.verdict.get("properties" if forbidden else "allowed", ())
-    row: Doc = next((p for p in known if p.get("name") == anomaly), {})
-    cards = tuple(_finding(run, history, finding) for finding in found)
+def _group(known: _Known, anomaly: str, forbidden: bool, found: list[Doc], opened: int) -> Group:
+    answers = known.run.verdict.get("properties" if forbidden else "allowed", ())
+    row: Doc = next((p for p in answers if p.get("name") == anomaly), {})
+    cards = tuple(_finding(known, finding) for finding in found)
     return Group(
         anomaly=anomaly,
         forbidden=forbidden,
@@ -142,7 +159,8 @@ def _group(run: Run, history: Mapping[int, Doc], anomaly: str, forbidden: bool, 
     )
 
 
-def _finding(run: Run, history: Mapping[int, Doc], finding: Doc) -> Finding:
+def _finding(known: _Known, finding: Doc) -> Finding:
+    run, history = known.run, known.history
     indexes, records = [i for i in finding.get("operations", ()) if i >= 0], list(finding.get("records", ()))
     marks = {(r.get("partition"), r.get("v")): r.get("role", "") for r in records}
     near = set(finding.get("faults", ()))
@@ -151,20 +169,21 @@ def _finding(run: Run, history: Mapping[int, Doc], finding: Doc) -> Finding:
         id=finding.get("id", 0),
         sentence=finding.get("sentence", ""),
         when=at(finding.get("time"), run.origin_ns),
-        operations=tuple(_operation(history[i], marks, run.origin_ns) for i in shown if i in history),
+        operations=tuple(_operation(history[i], marks, known) for i in shown if i in history),
         more_operations=len(indexes) - len(shown),
         lost_operations=tuple(i for i in shown if i not in history),
-        records=tuple(_record(r) for r in records[:_RECORDS]),
+        records=tuple(_record(r, known.values) for r in records[:_RECORDS]),
         more_records=max(0, len(records) - _RECORDS),
         faults=tuple(faults.around(fault, run.origin_ns) for fault in run.faults or () if fault["id"] in near),
         cycle=drawing(finding.get("cycle")),
     )
 
 
-def _record(record: Doc) -> Record:
+def _record(record: Doc, values: Mapping[int, str]) -> Record:
     v, operation = record.get("v"), record.get("operation")
     return Record(
         place=place(record.get("partition"), record.get("offset")),
+        value="" if v is None else values.get(v, ""),
         sender=record_name(v),
         v=NOTHING if v is None else str(v),
         role=record.get("role", ""),
@@ -172,8 +191,9 @@ def _record(record: Doc) -> Record:
     )
 
 
-def _operation(row: Doc, marks: Mapping[tuple[str, int], str], origin_ns: int) -> Operation:
-    micro = sorted((_micro(mop, marks) for mop in row.get("mops") or ()), key=lambda m: m.mark == "")
+def _operation(row: Doc, marks: Mapping[tuple[str, int], str], known: _Known) -> Operation:
+    origin_ns = known.run.origin_ns
+    micro = sorted((_micro(mop, marks, known.values) for mop in row.get("mops") or ()), key=lambda m: m.mark == "")
     shown = max(_MICRO, sum(m.mark != "" for m in micro[: _MICRO * 4]))
     errors = row.get("errors") or ()
     return Operation(
@@ -203,11 +223,12 @@ def _when(row: Doc, origin_ns: int) -> str:
     return f"{at(begun, origin_ns)} to {at(ended, origin_ns)} ({duration(ended - begun)})"
 
 
-def _micro(mop: Doc, marks: Mapping[tuple[str, int], str]) -> Micro:
+def _micro(mop: Doc, marks: Mapping[tuple[str, int], str], values: Mapping[int, str]) -> Micro:
     sent = mop["kind"] == _SENT
     return Micro(
         verb="send" if sent else "read",
         place=place(mop["partition"], mop["offset"]),
+        value=values.get(mop["v"], ""),
         record=record_name(mop["v"]),
         mark=marks.get((mop["partition"], mop["v"]), ""),
         note="not acknowledged" if sent and mop["ended"] is None else "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.report import faults, findings, overview, settings
+from harness.report import faults, findings, overview, settings, unseen
 from harness.report.documents import Run
 from harness.report.text import plain
 from harness.report.timeline import timeline
@@ -25,7 +25,9 @@ class Page:
     allowed: tuple[overview.PropertyRow, ...]
     timeline: dict[str, Any] | None
     sampled: bool
+    unseen: str
     groups: tuple[findings.Group, ...]
+    permitted: tuple[findings.Group, ...]
     anomalies: int | None
     faults: tuple[faults.FaultRow, ...]
     faults_known: bool
@@ -38,7 +40,7 @@ class Page:
 
 def page(run: Run) -> Page:
     """The page of a run."""
-    verdict, drawn = run.verdict, timeline(run)
+    verdict, drawn, told = run.verdict, timeline(run), findings.groups(run)
     return Page(
         title=str(verdict.get("test") or run.plan.get("test") or "run"),
         headline=overview.headline(run),
@@ -50,7 +52,9 @@ def page(run: Run) -> Page:
         allowed=overview.properties(verdict.get("allowed", []), allowed=True),
         timeline=drawn,
         sampled=drawn is not None and len(drawn["ops"]["index"]) < drawn["total"],
-        groups=findings.groups(run),
+        unseen=unseen.words(run),
+        groups=tuple(group for group in told if group.forbidden),
+        permitted=tuple(group for group in told if not group.forbidden),
         anomalies=run.anomalies,
         faults=faults.rows(run),
         faults_known=run.faults is not None,

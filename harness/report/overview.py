@@ -96,7 +96,7 @@ def _besides(wanted: list[str], violated: list[str]) -> str:
 
 def _first(run: Run) -> tuple[tuple[int, str, str], ...]:
     seen: dict[str, tuple[int, str, str]] = {}
-    for finding in run.verdict.get("findings", ()):
+    for finding in run.findings:
         if finding.get("forbidden", True):
             told = (finding.get("id", 0), at(finding.get("time"), run.origin_ns), finding.get("sentence", ""))
             seen.setdefault(finding.get("anomaly", ""), told)
@@ -115,7 +115,7 @@ def tiles(run: Run) -> tuple[Tile, ...]:
     ended = f"{tell('committed')} committed · {tell('aborted')} aborted"
     made.append(Tile(label="transactions", value=tell("transactions"), note=ended))
     made.append(Tile(label="records sent", value=tell("sent"), note=f"to {plural(counts.get('partitions', 0), 'partition')}"))
-    made.append(Tile(label="records read", value=tell("read"), note=f"{tell('final_read')} in the final read"))
+    made.append(Tile(label="records read", value=tell("read"), note=f"{tell('final_read')} more in the final read"))
     made.append(Tile(label="faults", value=tell("faults"), note=_effect(run)))
     progress = run.verdict.get("progress") or {}
     if progress.get("longest_gap_s"):
@@ -184,7 +184,8 @@ def untested(run: Run) -> tuple[Untested, ...]:
     made += _unhurt(run)
     permitted = [p.get("name", "?") for p in run.verdict.get("allowed", ())]
     if permitted:
-        made.append(Untested(what=", ".join(permitted), why="the settings permit it, so it cannot make a run invalid"))
+        names = ", ".join(permitted)
+        made.append(Untested(what="What the settings permit", why=f"seen or not, it cannot make a run invalid: {names}"))
     overridden = run.plan.get("overridden", {}).items()
     return tuple(
         made

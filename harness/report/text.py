@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from harness.api import split_record_id
 
@@ -29,6 +29,14 @@ def visible(text: str) -> str:
 
 def _escape(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
+
+
+def coded(text: str) -> Markup:
+    """Text in which `` `words` `` in backticks are set as code; everything is escaped."""
+    parts = visible(text).split("`")
+    if len(parts) % 2 == 0:  # a backtick that nothing closes
+        return escape(visible(text))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts))
 
 
 def for_html(value: Any) -> Any:

@@ -1,16 +1,17 @@
-"""The data behind the timeline: operations per worker, faults, findings and throughput, as columns small enough to inline.
+"""The data behind the timeline: operations per worker, faults, findings, throughput and what was unseen, small enough to inline.
 
 Times are whole microseconds since the start of the run, which JavaScript's numbers hold exactly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.report import faults
+from harness.report import faults, unseen
 from harness.report.documents import NEVER, Doc, Ints, Ops, Run
 from harness.report.text import visible
 
@@ -25,7 +26,7 @@ def timeline(run: Run) -> dict[str, Any] | None:
     ops = run.ops
     if ops is None or not len(ops):
         return None
-    named = {index for finding in run.verdict.get("findings", ()) for index in finding.get("operations", ())[:_NAMED]}
+    named = {index for finding in run.findings for index in finding.get("operations", ())[:_NAMED]}
     kept = thinned(ops.index, named, MOST_OPS)
     rows, row_of = _rows(ops)
     return {
@@ -33,9 +34,10 @@ def timeline(run: Run) -> dict[str, Any] | None:
         "total": len(ops),
         "rows": rows,
         "ops": _columns(ops, kept, row_of, run.origin_ns),
-        **_insides(ops, kept),
+        **_insides(run, ops, kept, named),
         "faults": [_fault(fault, run) for fault in run.faults or () if fault.get("injected_ns")],
-        "findings": [_finding(finding, run) for finding in run.verdict.get("findings", ()) if (finding.get("time") or 0) > 0],
+        "findings": [_finding(finding, run) for finding in run.findings if (finding.get("time") or 0) > 0],
+        "unseen": unseen.points(run),
         "throughput": throughput(ops, run.origin_ns, run.end_ns),
         "gap": _relative(longest_gap(ops), run.origin_ns),
         "finalAt": _us(int(ops.time[ops.final].min()), run.origin_ns) if ops.final.any() else None,
@@ -105,16 +107,21 @@ def _columns(ops: Ops, kept: Ints, row_of: Ints, origin_ns: int) -> dict[str, An
     }
 
 
-def _insides(ops: Ops, kept: Ints) -> dict[str, Any]:
-    """The first records of each operation (`send t-0@17` as [kind, partition, offset]), how many there are, and its errors."""
+def _insides(run: Run, ops: Ops, kept: Ints, named: set[int]) -> dict[str, Any]:
+    """The first records of each operation (`send t-0@17` as [kind, partition, offset]), how many there are, and its errors.
+
+    `values`: position among the operations -> what its records are called where the history comes from; of findings' only.
+    """
     table = ops.table(kept, ("mops", "errors"))
     mops = table["mops"].combine_chunks()
     bounds, inner = mops.offsets.to_numpy(), mops.values
     partition = inner.field("partition").dictionary_encode()
     codes = partition.indices.fill_null(NEVER).to_pylist()
     kinds, offsets = inner.field("kind").to_pylist(), inner.field("offset").fill_null(NEVER).to_pylist()
+    indexes = ops.index[kept].tolist()
+    spans = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
     packed = []
-    for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+    for low, high in spans:
         shown = range(low, min(high, low + _MOPS))
         packed.append([number for i in shown for number in (kinds[i], codes[i], offsets[i])])
     return {
@@ -122,7 +129,15 @@ def _insides(ops: Ops, kept: Ints) -> dict[str, Any]:
         "mops": packed,
         "mopCount": np.diff(bounds).tolist(),
         "errors": _errors(table["errors"].combine_chunks()),
+        "values": _values(run, inner.field("v"), {p: spans[p] for p, index in enumerate(indexes) if index in named}),
     }
+
+
+def _values(run: Run, identities: Any, spans: Mapping[int, tuple[int, int]]) -> dict[str, list[str]]:
+    """What the first records of some operations (where they lie among `identities`, by position) are called."""
+    first = {position: identities[low : min(high, low + _MOPS)].to_pylist() for position, (low, high) in spans.items()}
+    known = run.originals(v for found in first.values() for v in found if v is not None)
+    return {str(p): [visible(known.get(v, "")) for v in found] for p, found in first.items() if known.keys() & set(found)}
 
 
 def _errors(column: Any) -> dict[str, list[list[str]]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -223,6 +224,8 @@ def valid(folder: Path) -> Path:
     idle = {"verdict": "not exercised", "compared": 0, "reason": "no reader polled while the run went on"}
     judged = verdict(rows, faults, progress={"longest_gap_s": 2.9, "recovery_s": 0.4, "faults": []})
     judged["properties"] = properties(judged["counts"]["final_read"], poll_skip=idle)
+    judged["unseen"] = curve(rows, [(12, 0), (15, 240), (15.5, 0)])
+    judged["findings"] = [legal_cycle(number, rows[40 * number], rows[40 * number + 1]) for number in range(1, 9)]
     judged["allowed"] = [
         {
             "name": "G0",
@@ -234,6 +237,42 @@ def valid(folder: Path) -> Path:
         }
     ]
     return write(folder, plan(), judged, rows, faults)
+
+
+def curve(rows: list[Row], corners: list[tuple[float, int]], count: int = 200) -> list[list[int]]:
+    """`unseen` of a verdict: straight lines between corners (seconds since the start, records), 0 before and after them."""
+    last = max(row["end"] or row["time"] for row in rows if not row["final"])
+    times = np.linspace(START, last, count).astype(np.int64)
+    seen = np.interp((times - START) / 1e9, *zip(*corners, strict=True), left=0, right=corners[-1][1])
+    return [[time, int(unseen)] for time, unseen in zip(times.tolist(), seen.tolist(), strict=True)]
+
+
+def legal_cycle(number: int, one: Row, two: Row) -> Row:
+    """A finding that the settings permit."""
+    ends = [{"partition": "t-0", "offset": 5, "v": 1, "operation": row["index"], "role": "sent"} for row in (one, two)]
+    steps = [{"from": a["index"], "to": b["index"], "kind": "ww", "why": "t-0"} for a, b in ((one, two), (two, one))]
+    told = {"id": number, "anomaly": "G0", "forbidden": False, "sentence": f"T1 before T2 before T1, number {number}."}
+    told |= {"operations": [one["index"], two["index"]], "records": ends, "time": one["time"], "faults": []}
+    return told | {"cycle": {"vertices": [one["index"], two["index"]], "edges": steps}}
+
+
+def foreign(folder: Path) -> Path:
+    """A history from elsewhere: values of its own, a record that was lost, and one that nobody sent."""
+    sent = sends(0, 0, 11, {"orders": 0}) + sends(0, 1, 41, {"orders": 1})
+    got = reads(90, [("orders", 0, sent[0]["v"]), ("orders", 2, -2)])
+    rows = [op(0, 0, 10, 20, mops=sent[:1]), op(0, 1, 40, 20, mops=sent[1:])]
+    rows = ordered([*rows, op(1, 0, 80, 10, f="poll", role="reader", intent=None, mops=got)])
+    lost = {"partition": "orders", "offset": 1, "v": sent[1]["v"], "operation": 1, "role": "missing", "value": "ord-2"}
+    found = {"id": 1, "anomaly": "lost-write", "forbidden": True, "operations": [1, 2], "records": [lost], "faults": []}
+    found |= {"sentence": "Nobody read orders@1 (value ord-2).", "time": rows[1]["time"]}
+    judged = verdict(
+        rows, [], verdict="invalid", expectation_met=False, findings=[found], unseen=curve(rows, [(0.05, 1), (1, 1)])
+    )
+    judged["properties"] = properties(2, lost_write={"verdict": "violated", "count": 1})
+    values = {"v": [sent[0]["v"], sent[1]["v"], -2], "partition": ["orders"] * 3, "value": ["ord-1", "ord-2", EVIL]}
+    write(folder, plan(test="foreign"), judged, rows, [], anomalies=1)
+    pq.write_table(pa.table(values), folder / "values.parquet")
+    return folder
 
 
 def torn(folder: Path, **fields: Any) -> Path:
@@ -377,6 +416,7 @@ RUNS: dict[str, Callable[[Path], Path]] = {
     "empty": empty,
     "large": large,
     "hostile": hostile,
+    "foreign": foreign,
 }
 
 

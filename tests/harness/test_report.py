@@ -16,7 +16,7 @@ from harness.report.documents import read
 from harness.report.faults import summary
 from harness.report.findings import shares
 from harness.report.model import page
-from harness.report.text import fenced, for_markdown, visible
+from harness.report.text import coded, fenced, for_markdown, visible
 
 
 def edited(folder: Path, **fields: object) -> Path:
@@ -104,6 +104,82 @@ def test_an_operation_that_is_not_in_the_history_is_named(tmp_path):
     finding = {"id": 1, "anomaly": "phantom", "sentence": "?", "operations": [999_999], "records": [], "time": None}
     run = read(edited(example.valid(tmp_path), findings=[finding]))
     assert page(run).groups[0].open[0].lost_operations == (999_999,)
+
+
+def test_what_the_settings_permit_stays_in_the_background(tmp_path):
+    """Eight legal cycles: none among the findings, five on the page, folded; the summary has them in its table only."""
+    told = page(read(example.valid(tmp_path)))
+    assert told.groups == ()
+    (group,) = told.permitted
+    assert (group.anomaly, group.total, group.shown) == ("G0", 12, 5)
+    assert {finding["forbidden"] for finding in told.timeline["findings"]} == {False}
+    text = render(tmp_path).read_text("utf-8")
+    assert "Nothing forbidden was found." in text
+    assert "12 findings that your settings permit, of 1 kind" in text
+    assert "number 1." not in (tmp_path / "summary.md").read_text("utf-8")
+
+
+def test_a_history_from_elsewhere_is_told_in_its_own_values(tmp_path):
+    """In the table of records, in the operations, in the timeline; the record that nobody sent has its value too."""
+    told = page(read(example.foreign(tmp_path)))
+    (finding,) = told.groups[0].open
+    assert [record.value for record in finding.records] == ["ord-2"]
+    assert [[micro.value for micro in op.micro] for op in finding.operations] == [["ord-2"], ["ord-1", example.EVIL]]
+    assert told.timeline["values"] == {"1": ["ord-2"], "2": ["ord-1", visible(example.EVIL)]}
+    assert "<th>Value</th>" in render(tmp_path).read_text("utf-8")
+
+
+def test_our_own_histories_have_no_other_values(tmp_path):
+    """No column without content."""
+    text = render(example.torn(tmp_path)).read_text("utf-8")
+    assert '<table class="records">' in text
+    assert "<th>Value</th>" not in text
+
+
+def test_values_that_cannot_be_read_are_said(tmp_path):
+    """They take away the names, and nothing else."""
+    (example.foreign(tmp_path) / "values.parquet").write_bytes(b"PAR1 no such thing")
+    told = page(read(tmp_path))
+    assert "values.parquet could not be read" in told.notes[0]
+    assert [record.v for record in told.groups[0].open[0].records] != [""]
+
+
+# ------------------------------------------------------------------------------------------ unseen
+def test_the_curve_is_told_in_words(tmp_path):
+    """Its peak, what was broken then, and how it ended."""
+    told = page(read(example.valid(tmp_path)))
+    assert told.unseen.startswith("At most 23")
+    assert ", during pause n1. At the end there were 0: readers had seen everything" in told.unseen
+    assert len(told.timeline["unseen"]) == 200
+    assert told.timeline["unseen"][0][0] < 0.2e6
+    assert told.unseen in render(tmp_path).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("points", "read_count", "said"),
+    [
+        ([], 5, ""),
+        ([[0, 0], [1, 0]], 5, "At none of the 2 moments looked at was a committed record unseen by every reader."),
+        ([[0, 0], [1, 1]], 5, "At most 1 committed record was unseen at once, at 1.000 s. At the end 1 was left; only the final"),
+        ([[0, 0], [1, 9], [2, 3]], 5, "At the end 3 were left; only the final read, which came later, could return them."),
+        ([[0, 0], [7200, 4000]], 0, "Nobody read in the main phase, so what was committed stayed unseen: 4,000 records; only"),
+        ([[0, 2], [7200, 0]], 5, "At the end there were 0: readers had seen everything committed before the final read."),
+    ],
+)
+def test_every_curve_has_its_words(tmp_path, points, read_count, said):
+    """No curve, a flat one, a record, a rest, no reader at all, hours."""
+    folder = example.valid(tmp_path)
+    origin, counts = read(folder).origin_ns, json.loads((folder / "verdict.json").read_text("utf-8"))["counts"]
+    counted = [[origin + at_s * 1_000_000_000, count] for at_s, count in points]
+    told = page(read(edited(folder, unseen=counted, counts=counts | {"read": read_count})))
+    assert said in told.unseen
+    assert bool(told.unseen) is bool(said)
+    assert told.timeline["unseen"] == [[at_s * 1_000_000, count] for at_s, count in points]
+
+
+def test_without_a_final_read_the_rest_is_only_counted(tmp_path):
+    """Nothing came later that could have returned it."""
+    assert page(read(example.foreign(tmp_path))).unseen.endswith("At the end 1 was left.")
 
 
 # ---------------------------------------------------------------------------------------- timeline
@@ -268,6 +344,20 @@ def test_markdown_text_is_one_line():
 
 
 # -------------------------------------------------------------------------------------------- text
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("no `settle` <b>", "no <code>settle</code> &lt;b&gt;"),
+        ("`<i>`", "<code>&lt;i&gt;</code>"),
+        ("a ` b <i>", "a ` b &lt;i&gt;"),
+        ("\u202e", "\\u202e"),
+    ],
+)
+def test_words_in_backticks_are_code_and_nothing_else_is_markup(text, html):
+    """What a check says of itself may name other checks."""
+    assert coded(text) == html
+
+
 def test_hidden_characters_become_visible():
     """Right-to-left override, zero width space, bell and line separator are shown; umlauts and newlines stay."""
     assert visible("ä\n\u202e\u200b\x07\u2028") == "ä\n\\u202e\\u200b\\u0007\\u2028"

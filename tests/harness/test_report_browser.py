@@ -57,10 +57,10 @@ def chromium() -> str:
 def browse(chromium, tmp_path):
     """Open a file in the browser and give back the page as it is after its scripts ran."""
 
-    def opened(path: Path) -> Dom:
+    def opened(path: Path, *options: str) -> Dom:
         argv = [chromium, *_QUIET.split(), "--disable-sync", "--disable-quic", f"--user-data-dir={tmp_path / 'profile'}"]
         done = subprocess.run(
-            [*argv, "--window-size=1280,900", "--dump-dom", path.as_uri()],
+            [*argv, *options, "--window-size=1280,900", "--dump-dom", path.as_uri()],
             capture_output=True,
             text=True,
             timeout=120,
@@ -133,6 +133,57 @@ def test_jumping_to_the_first_finding_pins_its_operation(browse, tmp_path):
     assert "part of finding 1" in pinned
     assert "send t-0@" in pinned
     assert "error: commit → _TIMED_OUT" in pinned
+
+
+def test_a_valid_run_is_calm_and_its_permitted_findings_can_be_asked_for(browse, tmp_path):
+    """No button that leads to a finding; a link to a permitted one opens its fold, and the timeline shows it on demand."""
+    report = render(example.valid(tmp_path / "run"))
+    dom = browse(report)
+    assert_sound(dom)
+    assert "hidden" in dom.named("jump")
+    play = """
+      const fold = document.querySelector("details.permitted #finding-3").closest("details");
+      const told = document.getElementById("told"), pinned = document.getElementById("pinned");
+      told.textContent = fold.open;
+      document.querySelector("#finding-3 .show").click();
+      told.textContent += " " + /part of finding 3 .permitted/.test(pinned.textContent);
+      addEventListener("hashchange", () => { told.textContent += " " + fold.open; }, { once: true });
+      location.hash = "finding-3";
+    """
+    dom = browse(acted(report, play))
+    assert_sound(dom)
+    assert dom.text["told"] == "false true true"
+
+
+def test_hovering_over_the_curve_tells_how_many_were_unseen(browse, tmp_path):
+    """The nearest sample, not a value in between; and the canvas names the words that say the same."""
+    hover = """
+      const canvas = document.getElementById("canvas"), tip = document.getElementById("tip"), at = canvas.getBoundingClientRect();
+      const seen = new Set();
+      for (let x = 120; x < at.width; x += 3) {
+        canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: at.left + x, clientY: at.top + 120 }));
+        if (!tip.hidden) seen.add(parseInt(tip.textContent));
+      }
+      const counts = JSON.parse(document.getElementById("timeline-data").textContent).unseen.map((point) => point[1]);
+      document.getElementById("told").textContent = seen.size > 5 && [...seen].every((count) => counts.includes(count));
+    """
+    dom = browse(acted(render(example.valid(tmp_path / "run")), hover))
+    assert_sound(dom)
+    assert dom.text["told"] == "true"
+    assert dom.named("canvas")["aria-describedby"] == "unseen"
+    assert "during pause n1" in dom.text["unseen"]
+
+
+def test_on_paper_a_dark_page_is_drawn_in_light_colours(browse, tmp_path):
+    """The chart's colours are read before the printer's style applies."""
+    play = """
+      const ink = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim(), seen = [];
+      for (const name of ["beforeprint", "afterprint"]) { window.dispatchEvent(new Event(name)); seen.push(ink()); }
+      document.getElementById("told").textContent = seen.join(" ");
+    """
+    dom = browse(acted(render(example.valid(tmp_path / "run")), play), "--blink-settings=preferredColorScheme=0")
+    assert_sound(dom)
+    assert dom.text["told"] == "#1d2127 #e6e7e9"
 
 
 def test_hovering_tells_what_an_operation_met(browse, tmp_path):

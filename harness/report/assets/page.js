@@ -1,5 +1,5 @@
 "use strict";
-// What every report needs: errors that are seen, buttons that copy, and everything unfolded on paper.
+// What every report needs: errors that are seen, buttons that copy, and forbidden findings unfolded on paper.
 (function () {
   const errors = document.getElementById("script-errors");
   function told(text) {
@@ -33,18 +33,20 @@
 
   const opened = [];
   window.addEventListener("beforeprint", () => {
-    for (const fold of document.querySelectorAll("#findings details:not([open])")) {
+    for (const fold of document.querySelectorAll("#findings .folded:not([open])")) {
       fold.open = true;
       opened.push(fold);
     }
   });
   window.addEventListener("afterprint", () => { while (opened.length) opened.pop().open = false; });
 
-  // A link to a card inside a fold opens the fold.
+  // A link to a card inside folds opens them.
   function reveal() {
     const card = location.hash.startsWith("#finding-") && document.getElementById(location.hash.slice(1));
-    const fold = card && card.closest("details");
-    if (fold && !fold.open) { fold.open = true; card.scrollIntoView(); }
+    let moved = false;
+    for (let fold = card && card.closest("details"); fold; fold = fold.parentElement.closest("details"))
+      if (!fold.open) { fold.open = true; moved = true; }
+    if (moved) card.scrollIntoView();
   }
   window.addEventListener("hashchange", reveal);
   document.addEventListener("DOMContentLoaded", () => { reveal(); document.documentElement.dataset.ready = "true"; });

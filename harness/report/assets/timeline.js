@@ -1,5 +1,5 @@
 "use strict";
-// The timeline: throughput, faults, findings and one row of operations per worker, on one canvas with one time axis.
+// The timeline: throughput, what readers had not seen, faults, forbidden findings and one row of operations per worker, on one canvas with one time axis.
 // Times are microseconds since the start of the run. Everything that comes from the run is drawn or set as text, never as markup.
 (function () {
   const source = document.getElementById("timeline-data");
@@ -8,21 +8,22 @@
   const canvas = document.getElementById("canvas"), ctx = canvas.getContext("2d");
   const tip = document.getElementById("tip"), pinned = document.getElementById("pinned");
   const OUTCOMES = ["ok", "fail", "info"], SEVERITY = [1, 2, 3];
-  const AXIS = 20, STRIP = 76, LANE = 17, MARKS = 18, PAD = 5, SHORTEST = 500;
+  const AXIS = 20, STRIP = 76, CURVE = data.unseen.length ? 50 : 0, LANE = 17, MARKS = 18, PAD = 5, SHORTEST = 500;
   const whole = { from: -data.end * 0.01 - 1000, to: data.end * 1.01 + 1000 };
   const view = { from: whole.from, to: whole.to };
-  const findings = data.findings.slice().sort((a, b) => a.time - b.time);
-  const state = { pin: -1, finding: -1, drag: null, width: 0, height: 0 };
+  const findings = data.findings.filter((finding) => finding.forbidden).sort((a, b) => a.time - b.time); // a permitted one shows only when asked for
+  const state = { pin: -1, finding: -1, asked: null, drag: null, width: 0, height: 0 };
   let colour = {}, hatch = {}, place = {};
 
   // ------------------------------------------------------------------------------------ indexes
   const positionOf = new Map(ops.index.map((index, position) => [index, position]));
-  const guilty = new Map(); // position -> ids of findings
-  for (const finding of findings)
+  const guilty = new Map(); // position -> findings
+  for (const finding of data.findings)
     for (const index of finding.operations) {
       const position = positionOf.get(index);
-      if (position !== undefined) guilty.set(position, (guilty.get(position) || []).concat(finding.id));
+      if (position !== undefined) guilty.set(position, (guilty.get(position) || []).concat(finding));
     }
+  const forbidden = (position) => (guilty.get(position) || []).some((finding) => finding.forbidden);
   // Per row: operations by start, their ends, and the latest end so far, so that a view finds its first operation by bisection.
   const rows = data.rows.map(() => ({ at: [], end: [], latest: [] }));
   for (let i = 0; i < count; i++) rows[ops.row[i]].at.push(i);
@@ -56,9 +57,9 @@
     const width = canvas.parentElement.clientWidth, ratio = window.devicePixelRatio || 1;
     const row = data.rows.length <= 30 ? 17 : data.rows.length <= 90 ? 12 : 7;
     const left = width < 560 ? 52 : 116;
-    const faults = AXIS + STRIP + PAD, marks = faults + lanes.length * LANE + (lanes.length ? PAD : 0);
-    const body = marks + (findings.length ? MARKS : 0), height = body + data.rows.length * row + PAD;
-    place = { left, right: width - 8, row, strip: AXIS, faults, marks, body, bottom: body + data.rows.length * row };
+    const curve = AXIS + STRIP, faults = curve + CURVE + PAD, marks = faults + lanes.length * LANE + (lanes.length ? PAD : 0);
+    const body = marks + (findings.length || state.asked ? MARKS : 0), height = body + data.rows.length * row + PAD;
+    place = { left, right: width - 8, row, curve, faults, marks, body, bottom: body + data.rows.length * row };
     if (state.width !== width || state.height !== height || canvas.width !== Math.round(width * ratio)) {
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
@@ -72,7 +73,7 @@
 
   function palette() {
     const style = getComputedStyle(document.documentElement);
-    for (const name of ["ok", "fail", "info", "ink", "muted", "line", "soft", "sheet", "fault", "bad", "mark"])
+    for (const name of ["ok", "fail", "info", "ink", "muted", "line", "soft", "sheet", "fault", "bad", "mark", "shown"])
       colour[name] = style.getPropertyValue("--" + name).trim();
     hatch = { fail: pattern(colour.fail, (c) => { c.moveTo(-1, 5); c.lineTo(5, -1); }), info: pattern(colour.info, (c) => { c.moveTo(1, 1.5); c.lineTo(2.5, 1.5); }) };
   }
@@ -101,6 +102,7 @@
     clipped(bands);
     axis();
     clipped(throughput);
+    if (CURVE) clipped(unseen);
     clipped(operations);
     clipped(marks);
     labels();
@@ -200,8 +202,30 @@
     ctx.lineWidth = 1;
     const wide = ctx.measureText(words).width, middle = Math.min(Math.max((x(from) + x(to)) / 2, place.left + wide / 2 + 4), place.right - wide / 2 - 4);
     if (x(to) < place.left || x(from) > place.right) return;
-    box(middle - wide / 2 - 3, y + 3, wide + 6, 14, colour.sheet, 0.85);
-    text(words, middle, y + 10, colour.bad, "center");
+    box(middle - wide / 2 - 3, y + 5, wide + 6, 14, colour.sheet, 0.85);
+    text(words, middle, y + 12, colour.bad, "center");
+  }
+  // Samples joined by straight lines; each is a dot once there is room.
+  function unseen() {
+    const all = data.unseen, times = all.map((point) => point[0]), base = place.curve + CURVE - 4;
+    const first = Math.max(0, bisect(times, view.from) - 1), shown = all.slice(first, bisect(times, view.to) + 1);
+    const most = Math.max(1, ...shown.map((point) => point[1])), y = (number) => base - (number / most) * (CURVE - 18);
+    place.unseen = Math.max(0, ...shown.map((point) => point[1]));
+    line(place.left, base + 0.5, place.right, base + 0.5, colour.line);
+    if (!shown.length) return;
+    ctx.beginPath();
+    for (const [time, number] of shown) ctx.lineTo(x(time), y(number));
+    ctx.strokeStyle = ctx.fillStyle = colour.shown;
+    ctx.lineWidth = 1.5;
+    ctx.stroke();
+    ctx.lineWidth = 1;
+    ctx.lineTo(x(shown[shown.length - 1][0]), base);
+    ctx.lineTo(x(shown[0][0]), base);
+    ctx.globalAlpha = 0.2;
+    ctx.fill();
+    ctx.globalAlpha = 1;
+    if (shown.length > 1 && x(shown[1][0]) - x(shown[0][0]) < 14) return;
+    for (const [time, number] of shown) box(x(time) - 2, y(number) - 2, 4, 4, colour.shown);
   }
   // Operations narrower than a pixel or two share a column; the least certain outcome in it wins, so that nothing rare is hidden.
   function operations() {
@@ -217,7 +241,10 @@
       }
       for (let c = 0; c < columns; c++) if (dense[c]) bar(c, top, 1.6, height, dense[c] - 1, false);
     });
-    for (const [i] of guilty) outline(i, colour.mark);
+    for (const [i, of] of guilty) {
+      if (forbidden(i)) outline(i, colour.mark);
+      else if (of.includes(state.asked)) outline(i, colour.muted);
+    }
     if (state.pin >= 0) outline(state.pin, colour.ink);
   }
   function bar(left, top, width, height, outcome, open) {
@@ -243,15 +270,16 @@
       line(at, AXIS, at, place.bottom, colour.ink, [2, 3]);
       text("final read", at - 4, AXIS + 7, colour.muted, "right");
     }
-    for (const finding of findings) {
+    for (const finding of state.asked ? [state.asked, ...findings] : findings) {
       const at = x(finding.time), y = place.marks + MARKS / 2, chosen = finding.id === state.finding, size = chosen ? 7 : 5;
-      if (chosen) line(at, place.marks + MARKS, at, place.bottom, colour.mark);
+      const ink = finding.forbidden ? colour.mark : colour.muted;
+      if (chosen) line(at, place.marks + MARKS, at, place.bottom, ink);
       ctx.beginPath();
       ctx.moveTo(at, y - size); ctx.lineTo(at + size, y); ctx.lineTo(at, y + size); ctx.lineTo(at - size, y);
       ctx.closePath();
-      ctx.fillStyle = finding.forbidden ? colour.mark : colour.sheet;
+      ctx.fillStyle = finding.forbidden ? ink : colour.sheet;
       ctx.fill();
-      ctx.strokeStyle = colour.mark;
+      ctx.strokeStyle = ink;
       ctx.stroke();
     }
   }
@@ -259,8 +287,12 @@
     const edge = place.left - 6, wide = place.left - 10;
     text(fitted(place.most.toFixed(0) + "/s", wide), edge, AXIS + 12, colour.muted, "right");
     text(wide > 80 ? "writes ended" : "writes", edge, AXIS + STRIP / 2 + 4, colour.muted, "right");
+    if (CURVE) {
+      text(fitted(place.unseen.toLocaleString("en"), wide), edge, place.curve + 14, colour.muted, "right");
+      text("unseen", edge, place.curve + CURVE - 12, colour.muted, "right");
+    }
     if (lanes.length) text("faults", edge, place.faults + LANE / 2, colour.muted, "right");
-    if (findings.length) text("findings", edge, place.marks + MARKS / 2, colour.muted, "right");
+    if (findings.length || state.asked) text("findings", edge, place.marks + MARKS / 2, colour.muted, "right");
     const step = Math.max(1, Math.ceil(12 / place.row));
     let role = "";
     data.rows.forEach((row, r) => {
@@ -280,10 +312,13 @@
     const lines = [ops.fs[ops.f[i]] + (intent ? " (" + intent + ")" : "") + ": " + OUTCOMES[ops.outcome[i]],
       data.rows[ops.row[i]].label + ", process " + ops.process[i] + ", op " + ops.op[i] + " (operation " + ops.index[i] + ")", "at " + seconds(ops.start[i]) + ", " + took];
     const got = [], mops = data.mops[i], more = data.mopCount[i] - mops.length / 3;
-    for (let m = 0; m < mops.length; m += 3) got.push((mops[m] ? "read " : "send ") + data.partitions[mops[m + 1]] + "@" + (mops[m + 2] < 0 ? "?" : mops[m + 2]));
+    for (let m = 0; m < mops.length; m += 3) {
+      const value = data.values[i] && data.values[i][m / 3];
+      got.push((mops[m] ? "read " : "send ") + data.partitions[mops[m + 1]] + "@" + (mops[m + 2] < 0 ? "?" : mops[m + 2]) + (value ? " = " + value : ""));
+    }
     if (got.length) lines.push(got.join(", ") + (more > 0 ? " and " + more + " more" : ""));
     for (const error of data.errors[i] || []) lines.push("error: " + error.filter(Boolean).join(" → "));
-    if (guilty.has(i)) lines.push("part of finding " + guilty.get(i).join(", "));
+    if (guilty.has(i)) lines.push("part of finding " + guilty.get(i).map((finding) => finding.id + (finding.forbidden ? "" : " (permitted)")).join(", "));
     return lines.join("\n");
   }
   function hit(px, py) {
@@ -293,6 +328,10 @@
       const near = findings.reduce((best, f) => (Math.abs(f.time - time) < Math.abs(best.time - time) ? f : best));
       return Math.abs(near.time - time) <= slack * 2 ? { finding: near } : null;
     }
+    if (py >= place.curve && py < place.curve + CURVE) {
+      const near = data.unseen.reduce((best, point) => (Math.abs(point[0] - time) < Math.abs(best[0] - time) ? point : best));
+      return Math.abs(near[0] - time) <= Math.max(slack * 2, data.end / data.unseen.length) ? { unseen: near } : null;
+    }
     const fault = data.faults.find((f) => py >= place.faults + f.lane * LANE && py < place.faults + f.lane * LANE + LANE && time >= f.start - slack && time <= f.end + slack);
     if (fault) return { fault };
     const row = rows[Math.floor((py - place.body) / place.row)];
@@ -300,12 +339,13 @@
     let best = null, distance = slack;
     for (let n = bisect(row.latest, time - slack); n < row.at.length && ops.start[row.at[n]] <= time + slack; n++) {
       const away = time < ops.start[row.at[n]] ? ops.start[row.at[n]] - time : Math.max(0, time - row.end[n]);
-      if (away < distance || (away === 0 && best === null) || (away <= distance && guilty.has(row.at[n]))) { best = row.at[n]; distance = away; }
+      if (away < distance || (away === 0 && best === null) || (away <= distance && forbidden(row.at[n]))) { best = row.at[n]; distance = away; }
     }
     return best === null ? null : { op: best };
   }
   function describe(found) {
     if (found.op !== undefined) return said(found.op);
+    if (found.unseen) return found.unseen[1].toLocaleString("en") + " committed, not yet got by any reader\nat " + seconds(found.unseen[0]);
     if (found.finding) return found.finding.anomaly + " at " + seconds(found.finding.time) + "\n" + found.finding.sentence;
     const f = found.fault;
     return f.label + "\nfrom " + seconds(f.start) + " to " + seconds(f.end) + (f.effective === false ? "\nno effect" : f.effective === null ? "\neffect not proven" : "");
@@ -314,10 +354,10 @@
     state.pin = i;
     pinned.hidden = i < 0;
     pinned.textContent = i < 0 ? "" : said(i);
-    for (const id of guilty.get(i) || []) {
+    for (const finding of guilty.get(i) || []) {
       const link = document.createElement("a");
-      link.href = "#finding-" + id;
-      link.textContent = "Read finding " + id;
+      link.href = "#finding-" + finding.id;
+      link.textContent = "Read finding " + finding.id;
       pinned.append(document.createElement("br"), link);
     }
     redraw();
@@ -336,13 +376,17 @@
   function show(finding) {
     if (!finding) return;
     state.finding = finding.id;
+    state.asked = finding.forbidden ? null : finding;
     const first = finding.operations.map((index) => positionOf.get(index)).find((position) => position !== undefined);
     const length = first === undefined ? 0 : Math.max(0, ops.length[first]);
     const span = Math.max(length * 6, 1e6);
     look(finding.time - span / 2, finding.time + span / 2);
     pin(first === undefined ? -1 : first);
   }
-  const step = (by) => findings.length && show(findings[(findings.findIndex((f) => f.id === state.finding) + by + findings.length + (by < 0 && state.finding < 0 ? 1 : 0)) % findings.length]);
+  function step(by) {
+    const at = findings.findIndex((f) => f.id === state.finding);
+    if (findings.length) show(findings[(at < 0 ? (by < 0 ? findings.length - 1 : 0) : at + by + findings.length) % findings.length]);
+  }
 
   const point = (event) => { const at = canvas.getBoundingClientRect(); return [event.clientX - at.left, event.clientY - at.top]; };
   canvas.addEventListener("wheel", (event) => {
@@ -381,7 +425,7 @@
   canvas.addEventListener("pointercancel", () => { state.drag = null; });
   canvas.addEventListener("pointerleave", () => { tip.hidden = true; });
   const keys = { ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1.6), 0: () => look(whole.from, whole.to),
-    Home: () => look(whole.from, whole.to), n: () => step(1), p: () => step(-1), Escape: () => pin(-1) };
+    Home: () => look(whole.from, whole.to), n: () => step(1), p: () => step(-1), Escape: () => { state.asked = null; pin(-1); } };
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
     event.preventDefault();
@@ -391,12 +435,12 @@
   for (const [id, act] of Object.entries(buttons)) document.getElementById(id).addEventListener("click", act);
   for (const id of ["jump", "previous", "next"]) document.getElementById(id).disabled = !findings.length;
   for (const link of document.querySelectorAll("[data-finding]"))
-    link.addEventListener("click", () => show(findings.find((finding) => String(finding.id) === link.dataset.finding)));
+    link.addEventListener("click", () => show(data.findings.find((finding) => String(finding.id) === link.dataset.finding)));
 
   const repaint = () => { palette(); draw(); };
   window.addEventListener("resize", redraw);
-  window.addEventListener("beforeprint", repaint);
-  window.addEventListener("afterprint", repaint);
+  for (const [name, paper] of [["beforeprint", true], ["afterprint", false]]) // a dark page is printed in light colours
+    window.addEventListener(name, () => { document.documentElement.classList.toggle("paper", paper); repaint(); });
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
   repaint();
 })();
