@@ -25,7 +25,8 @@ def words(run: Run) -> str:
     if not run.verdict.get("counts", {}).get("read"):
         return f"Nobody read in the main phase, so what was committed stayed unseen: {plural(peak, 'record')}{_afterwards(run)}."
     most = plural(peak, "committed record was", "committed records were")
-    return f"At most {most} unseen at once, at {at(peak_ns, run.origin_ns)}{_during(run, peak_ns)}. {_end(run, counted[-1][1])}"
+    said = f"At most {most} unseen at once, at {at(peak_ns, run.origin_ns)}{_during(run, peak_ns)}. {_end(run, counted[-1][1])}"
+    return f"{said} Counted at {plural(len(counted), 'moment')}."
 
 
 def _during(run: Run, moment_ns: int) -> str:

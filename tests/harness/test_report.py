@@ -179,7 +179,7 @@ def test_every_curve_has_its_words(tmp_path, points, read_count, said):
 
 def test_without_a_final_read_the_rest_is_only_counted(tmp_path):
     """Nothing came later that could have returned it."""
-    assert page(read(example.foreign(tmp_path))).unseen.endswith("At the end 1 was left.")
+    assert page(read(example.foreign(tmp_path))).unseen.endswith("At the end 1 was left. Counted at 200 moments.")
 
 
 # ---------------------------------------------------------------------------------------- timeline

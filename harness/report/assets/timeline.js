@@ -99,8 +99,8 @@
     ctx.clearRect(0, 0, state.width, state.height);
     ctx.font = "11px " + getComputedStyle(document.body).fontFamily;
     ctx.textBaseline = "middle";
-    clipped(bands);
     axis();
+    clipped(bands);
     clipped(throughput);
     if (CURVE) clipped(unseen);
     clipped(operations);
@@ -139,7 +139,12 @@
     if (ctx.measureText(words).width <= width) return words;
     let kept = words;
     while (kept && ctx.measureText(kept + "…").width > width) kept = kept.slice(0, -1);
-    return kept.length > 2 ? kept + "…" : "";
+    return kept.length > 1 ? kept + "…" : "";
+  }
+
+  function short(label, width) { // `cut-c… n2`, or at least `n2`: where a fault struck is dearer than what it was
+    const cut = label.indexOf(" "), where = cut < 0 ? "" : label.slice(cut), kind = fitted(label.slice(0, label.length - where.length), width - ctx.measureText(where).width);
+    return kind ? kind + where : fitted(where.trim(), width);
   }
 
   function axis() {
@@ -165,8 +170,10 @@
       ctx.setLineDash(useless ? [3, 2] : []);
       ctx.strokeRect(from + 0.5, top + 0.5, width - 1, LANE - 4);
       ctx.setLineDash([]);
-      const shown = Math.max(from, place.left), room = Math.min(x(fault.next), place.right) - shown - 8; // a label may run on until the lane's next fault
-      text(fitted((useless ? "no effect: " : "") + fault.label, room), shown + 4, top + LANE / 2 - 1, colour.ink);
+      const shown = Math.max(from, place.left), after = Math.min(x(fault.next), place.right), end = Math.min(from + width, after);
+      const words = (useless ? "no effect: " : "") + fault.label, wide = ctx.measureText(words).width;
+      const beside = wide > end - shown - 8 && wide < after - end - 8; // a label that does not fit stands behind, before the lane's next fault
+      text(beside || wide <= end - shown - 6 ? words : short(fault.label, end - shown - 6), beside ? end + 4 : shown + 4, top + LANE / 2 - 1, colour.ink);
     }
   }
   function throughput() {
@@ -194,6 +201,7 @@
     if (data.gap && data.gap[1] - data.gap[0] > 500000) gap(data.gap[0], data.gap[1]);
   }
   function gap(from, to) {
+    if (x(to) < place.left || x(from) > place.right || x(to) - x(from) < 3) return;
     const y = AXIS + 7, words = ((to - from) / 1e6).toFixed(1) + " s without a success";
     ctx.lineWidth = 2;
     line(x(from), y, x(to), y, colour.bad);
@@ -201,7 +209,6 @@
     line(x(to), y - 4, x(to), y + 4, colour.bad);
     ctx.lineWidth = 1;
     const wide = ctx.measureText(words).width, middle = Math.min(Math.max((x(from) + x(to)) / 2, place.left + wide / 2 + 4), place.right - wide / 2 - 4);
-    if (x(to) < place.left || x(from) > place.right) return;
     box(middle - wide / 2 - 3, y + 5, wide + 6, 14, colour.sheet, 0.85);
     text(words, middle, y + 12, colour.bad, "center");
   }
