@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from harness.report import faults
 from harness.report.cycle import Drawing, drawing
 from harness.report.documents import Doc, Run
-from harness.report.text import NOTHING, at, duration, place, record_name
+from harness.report.text import NOTHING, at, duration, place, record_name, shortened
 
 OPEN_CARDS = 20
 _OPERATIONS, _MICRO, _RECORDS, _ERRORS = 8, 12, 24, 10
+_VALUE, _MICRO_VALUE = 400, 60
 _SENT = 0
 
 
@@ -183,7 +184,7 @@ def _record(record: Doc, values: Mapping[int, str]) -> Record:
     v, operation = record.get("v"), record.get("operation")
     return Record(
         place=place(record.get("partition"), record.get("offset")),
-        value="" if v is None else values.get(v, ""),
+        value="" if v is None else shortened(values.get(v, ""), _VALUE),
         sender=record_name(v),
         v=NOTHING if v is None else str(v),
         role=record.get("role", ""),
@@ -228,7 +229,7 @@ def _micro(mop: Doc, marks: Mapping[tuple[str, int], str], values: Mapping[int, 
     return Micro(
         verb="send" if sent else "read",
         place=place(mop["partition"], mop["offset"]),
-        value=values.get(mop["v"], ""),
+        value=shortened(values.get(mop["v"], ""), _MICRO_VALUE),
         record=record_name(mop["v"]),
         mark=marks.get((mop["partition"], mop["v"]), ""),
         note="not acknowledged" if sent and mop["ended"] is None else "",

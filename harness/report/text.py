@@ -31,6 +31,11 @@ def _escape(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
 
 
+def shortened(text: str, most: int) -> str:
+    """The beginning of a long text, so that one record's content does not fill the page."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def coded(text: str) -> Markup:
     """Text in which `` `words` `` in backticks are set as code; everything is escaped."""
     parts = visible(text).split("`")

@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from harness.report import faults, unseen
 from harness.report.documents import NEVER, Doc, Ints, Ops, Run
-from harness.report.text import visible
+from harness.report.text import shortened, visible
 
 MOST_OPS = 30_000
-_MOPS, _ERRORS, _BINS, _NAMED = 6, 3, 3_000, 200
+_MOPS, _ERRORS, _BINS, _NAMED, _VALUE = 6, 3, 3_000, 200, 40
 _OUTCOMES = ("ok", "fail", "info")
 _ROLES = ("writer", "reader", "final", "harness")
 
@@ -137,7 +137,11 @@ def _values(run: Run, identities: Any, spans: Mapping[int, tuple[int, int]]) -> 
     """What the first records of some operations (where they lie among `identities`, by position) are called."""
     first = {position: identities[low : min(high, low + _MOPS)].to_pylist() for position, (low, high) in spans.items()}
     known = run.originals(v for found in first.values() for v in found if v is not None)
-    return {str(p): [visible(known.get(v, "")) for v in found] for p, found in first.items() if known.keys() & set(found)}
+    return {
+        str(p): [visible(shortened(known.get(v, ""), _VALUE)) for v in found]
+        for p, found in first.items()
+        if known.keys() & set(found)
+    }
 
 
 def _errors(column: Any) -> dict[str, list[list[str]]]:

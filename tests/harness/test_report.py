@@ -16,7 +16,7 @@ from harness.report.documents import read
 from harness.report.faults import summary
 from harness.report.findings import shares
 from harness.report.model import page
-from harness.report.text import coded, fenced, for_markdown, visible
+from harness.report.text import coded, fenced, for_markdown, shortened, visible
 
 
 def edited(folder: Path, **fields: object) -> Path:
@@ -124,8 +124,11 @@ def test_a_history_from_elsewhere_is_told_in_its_own_values(tmp_path):
     told = page(read(example.foreign(tmp_path)))
     (finding,) = told.groups[0].open
     assert [record.value for record in finding.records] == ["ord-2"]
-    assert [[micro.value for micro in op.micro] for op in finding.operations] == [["ord-2"], ["ord-1", example.EVIL]]
-    assert told.timeline["values"] == {"1": ["ord-2"], "2": ["ord-1", visible(example.EVIL)]}
+    assert [[micro.value for micro in op.micro] for op in finding.operations] == [
+        ["ord-2"],
+        ["ord-1", shortened(example.EVIL, 60)],
+    ]
+    assert told.timeline["values"] == {"1": ["ord-2"], "2": ["ord-1", visible(shortened(example.EVIL, 40))]}
     assert "<th>Value</th>" in render(tmp_path).read_text("utf-8")
 
 
@@ -361,6 +364,11 @@ def test_words_in_backticks_are_code_and_nothing_else_is_markup(text, html):
 def test_hidden_characters_become_visible():
     """Right-to-left override, zero width space, bell and line separator are shown; umlauts and newlines stay."""
     assert visible("ä\n\u202e\u200b\x07\u2028") == "ä\n\\u202e\\u200b\\u0007\\u2028"
+
+
+def test_a_long_text_is_cut_and_says_so():
+    """Exactly as long as allowed stays whole."""
+    assert [shortened("abc", most) for most in (3, 2)] == ["abc", "a…"]
 
 
 def test_half_a_surrogate_pair_does_not_stop_the_report(tmp_path):
