@@ -113,10 +113,14 @@ def selfcheck(
     if json_:
         say_json([vars(row) for row in rows])
     else:
-        words = {True: "ok", False: "FAILED", None: "not planted"}
+        words = {True: "ok", False: "FAILED", None: "-"}
         cells = [(row.damage, ", ".join(row.expected), ", ".join(row.found), words[row.ok], row.note) for row in rows]
-        console.out().print(table(("damage", "expected", "found", "", "note"), cells))
-        say(f"{sum(row.ok is True for row in rows)} of {len(rows)} as demanded")
+        console.out().print(table(("damage", "demanded", "found", "", "what was done"), cells))
+        counts = {
+            word: sum(row.ok is ok for row in rows)
+            for ok, word in ((True, "as demanded"), (False, "failed"), (None, "not judged"))
+        }
+        say(", ".join(f"{count} {word}" for word, count in counts.items() if count))
     caught = any(row.ok for row in rows) and not any(row.ok is False for row in rows)
     raise typer.Exit(Exit.VALID if caught else Exit.INVALID)
 

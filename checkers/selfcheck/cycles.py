@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.selfcheck.records import Planted, exchange, pick
+from checkers.selfcheck.records import Planted, pick
 from checkers.selfcheck.rows import Rows
 
 
@@ -66,40 +66,3 @@ def read_future(rows: Rows, rng: Random) -> Planted | None:
     two = later.iloc[0]
     what = f"transaction {one['op']} polls a record of {two['op']}, which began after it had ended"
     return Planted(_with_reads(rows, (one, two)), what, frozenset([two["v"]]))
-
-
-def interleave(rows: Rows, rng: Random) -> Planted | None:
-    """Two transactions of two processes, next to each other in two partitions, change places in one of them."""
-    sent = rows.witnessed.sort_values(["partition", "place"], kind="stable").reset_index(drop=True)
-    after = sent.shift(-1)
-    first = sent["v"].map(rows.reads[rows.reads["committed"]].groupby("v")["ended"].min())
-    next_to = (sent["partition"] == after["partition"]) & (sent["process"] != after["process"]) & sent["txn"]
-    pairs = pd.DataFrame({"at": sent.index, "one": sent["op"], "two": after["op"], "partition": sent["partition"]})[next_to]
-    twice = pairs[pairs.groupby(["one", "two"])["partition"].transform("nunique") > 1]
-    safe = np.minimum(first, first.shift(-1)) >= np.maximum(sent["decided"], after["decided"])
-    alone = ~sent.duplicated(["op", "partition"], keep=False)
-    twice = twice[(safe & alone & alone.shift(-1, fill_value=False)).loc[twice["at"]].to_numpy()]
-    if not len(twice):
-        return None
-    chosen = int(pick(twice, rng)["at"])
-    return exchange(rows, sent.iloc[chosen], sent.iloc[chosen + 1])
-
-
-def half_seen(rows: Rows, rng: Random) -> Planted | None:
-    """A poll that returned two records of one transaction returns one of them, and the next poll the other."""
-    reads = rows.reads
-    mine = reads[reads["committed"] & ~reads["final"] & reads["fine"]]
-    mine = mine.sort_values(["process", "partition", "op", "at"], kind="stable")
-    follows = mine.groupby(["process", "partition"]).shift(-1)
-    good = rows.witnessed.loc[rows.witnessed["txn"], ["v", "op"]].set_index("v")["op"]
-    writer = mine["v"].map(good)
-    frame = mine.assign(writer=writer, next_op=follows["op"], next_at=follows["at"])
-    several = frame.groupby(["op", "writer"])["partition"].transform("nunique") > 1
-    before = frame["partition"].eq(frame["partition"].shift()) & frame["op"].eq(frame["op"].shift())
-    fit = frame[several & before & frame["next_op"].notna() & (frame["next_op"] != frame["op"])]
-    if not len(fit):
-        return None
-    late = pick(fit, rng)
-    moved = rows.with_values([late.name], "op", int(late["next_op"])).with_values([late.name], "at", late["next_at"] - 0.5)
-    what = f"operation {late['op']} returns all but {late['partition']}@{late['offset']} of transaction {int(late['writer'])}"
-    return Planted(moved, what, frozenset([int(late["v"])]))

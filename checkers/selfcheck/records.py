@@ -1,4 +1,4 @@
-"""Damages to records and transactions. Each takes a clean history and returns it with one thing wrong, or None where it cannot.
+"""Damages to records. Each takes a clean history and returns it with one thing wrong, or None where it cannot.
 
 A damage says what it touched, so that a finding about something else does not pass for it.
 """
@@ -13,31 +13,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.log import ABORTED, NONE
+from checkers.log import COMMITTED, NONE
 from checkers.selfcheck.rows import Rows
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A damaged history: what was done, in words, and the records and partitions it was done to."""
+    """A damaged history: what was done, in words, and the records and partitions it was done to.
+
+    alone: `partitions` and their processes are new, so that whatever is found in them comes from the damage.
+    """
 
     rows: Rows
     what: str
     records: frozenset[int] = frozenset()
     partitions: frozenset[str] = frozenset()
+    alone: bool = False
 
 
 def pick(frame: pd.DataFrame, rng: Random) -> Any:
     """One row, decided by `rng` alone."""
     return frame.iloc[rng.randrange(len(frame))]
-
-
-def _transaction(rows: Rows, rng: Random, partitions: int = 1) -> pd.DataFrame | None:
-    """All records of one transaction that is complete in the reads, in so many partitions at least."""
-    whole = rows.complete[rows.complete["txn"]]
-    wide = whole.groupby("op")["partition"].nunique()
-    wide = wide.index[wide >= partitions]
-    return whole[whole["op"] == wide[rng.randrange(len(wide))]] if len(wide) else None
 
 
 def lose(rows: Rows, rng: Random) -> Planted | None:
@@ -60,14 +56,20 @@ def hide(rows: Rows, rng: Random) -> Planted | None:
     return Planted(rows.without(gone), f"operation {op} is missing in the final read_committed reads", frozenset(lost))
 
 
-def tear(rows: Rows, rng: Random) -> Planted | None:
-    """One record of a committed transaction with records in several partitions vanishes from every read."""
-    txn = _transaction(rows, rng, partitions=2)
-    if txn is None:
+def truncate(rows: Rows, rng: Random) -> Planted | None:
+    """The last committed records of a partition are cut off: read by nobody."""
+    if not (rows.reads["final"] & rows.reads["committed"]).any():
         return None
-    lost = pick(txn, rng)
-    what = f"of the {len(txn)} records of transaction {lost['op']}, the one at {lost['partition']}@{lost['place']} is gone"
-    return Planted(rows.unread([lost["v"]]), what, frozenset(txn["v"]))
+    final = rows.reads.loc[rows.reads["final"] & rows.reads["committed"], "v"]
+    sent = rows.sends[(rows.sends["status"] == COMMITTED) & (rows.sends["txn"] | (rows.sends["ended"] != NONE))]
+    sent = sent[(sent["offset"] != NONE) & sent["v"].isin(final)].sort_values(["partition", "offset"], kind="stable")
+    if not len(sent):
+        return None
+    partition = pick(sent.drop_duplicates("partition"), rng)["partition"]
+    tail = sent[sent["partition"] == partition].tail(rng.randrange(1, 4))
+    gone = rows.mops.loc[(rows.mops["partition"] == partition) & (rows.mops["offset"] >= tail["offset"].min()), "v"]
+    what = f"{partition} is cut off at {tail['offset'].min()}: the last {len(tail)} committed records are read by nobody"
+    return Planted(rows.unread(gone), what, frozenset(tail["v"]))
 
 
 def repeat(rows: Rows, rng: Random) -> Planted | None:
@@ -131,62 +133,6 @@ def exchange(rows: Rows, one: Any, two: Any) -> Planted:
         swapped = swapped.with_values(sent, "offset", b["place"]).with_values(read, "v", b["v"])
     what = f"the records at {one['partition']}@{one['place']} and {two['place']} have changed places"
     return Planted(swapped, what, frozenset([int(one["v"]), int(two["v"])]))
-
-
-def show_aborted(rows: Rows, rng: Random) -> Planted | None:
-    """A final reader at read_committed gets every record of a transaction that surely failed."""
-    sends = rows.sends[rows.sends["txn"]]
-    unseen = ~sends["v"].isin(rows.reads.loc[rows.reads["committed"], "v"])
-    fit = (sends["status"] == ABORTED) & (sends["offset"] != NONE) & unseen
-    whole = fit.groupby(sends["op"]).all()
-    spots = {op: spot for op in whole.index[whole] if (spot := _spots(rows, sends[sends["op"] == op])) is not None}
-    if not spots:
-        return None
-    op = sorted(spots)[rng.randrange(len(spots))]
-    added = spots[op]
-    what = f"all records of the failed transaction {op} ({len(added)}) are returned at read_committed"
-    return Planted(rows.with_reads(added), what, frozenset(added["v"]))
-
-
-def _spots(rows: Rows, records: pd.DataFrame) -> pd.DataFrame | None:
-    """Reads of records in their places in the order of one reader that reads last; None when one has no place there."""
-    lasts = rows.last_polls((True,))
-    made = []
-    for record in records.itertuples():
-        reader = lasts.loc[lasts["partition"] == record.partition, "process"]
-        reads = rows.reads[(rows.reads["partition"] == record.partition) & rows.reads["process"].isin(reader[:1])]
-        below, above = reads[reads["offset"] < record.offset], reads[reads["offset"] > record.offset]
-        if not len(below) or not len(above):
-            return None
-        before = below.iloc[-1]
-        made.append({**before, "at": before["at"] + 0.5, "v": record.v, "offset": record.offset})
-    return pd.DataFrame(made)
-
-
-def read_early(rows: Rows, rng: Random) -> Planted | None:
-    """A read_committed reader got a record just before the commit of its transaction was called."""
-    sent = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["decided"] > rows.witnessed["ended"] + 1)]
-    if not len(sent):
-        return None
-    record = pick(sent, rng)
-    reads = rows.reads[rows.reads["committed"] & (rows.reads["v"] == record["v"])]
-    early = rows.with_values(reads.index[:1], "ended", record["decided"] - 1)
-    what = f"{record['partition']}@{record['place']} is read 1 ns before its commit is called"
-    return Planted(early, what, frozenset([record["v"]]))
-
-
-def read_own(rows: Rows, rng: Random) -> Planted | None:
-    """A transaction polls its own record."""
-    levels = rows.ops["isolation"].to_numpy()
-    txns = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["ended"] != NONE)]
-    txns = txns[levels[txns["op"]] == "read_committed"]
-    if not len(txns):
-        return None
-    record = pick(txns, rng)
-    at = rows.mops.loc[rows.mops["op"] == record["op"], "at"].max() + 0.5
-    own = {"op": record["op"], "at": at, "partition": record["partition"], "v": record["v"], "offset": record["place"]}
-    added = pd.DataFrame([{**own, "ended": record["ended"] + 1}])
-    return Planted(rows.with_reads(added), f"transaction {record['op']} polls its own record", frozenset([record["v"]]))
 
 
 def move(rows: Rows, rng: Random) -> Planted | None:

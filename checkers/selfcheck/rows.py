@@ -5,7 +5,7 @@ Missing numbers are `NONE` here and null in Parquet. Nothing here changes a tabl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +35,15 @@ class Rows:
     table: pa.Table
     ops: pd.DataFrame
     mops: pd.DataFrame
+
+    @cached_property
+    def whole(self) -> pa.Table:
+        """`table` with what was changed in `ops`."""
+        table = self.table
+        for name, kind in CHANGED.items():
+            column = pa.array(self.ops[name].where(self.ops[name].notna(), None), kind)
+            table = table.set_column(table.column_names.index(name), pa.field(name, kind), column)
+        return table
 
     @cached_property
     def sends(self) -> pd.DataFrame:
@@ -104,6 +113,10 @@ class Rows:
         """Without these micro-operations (labels of `mops`)."""
         return replace(self, mops=self.mops.drop(index=labels))
 
+    def only(self, partitions: Collection[str]) -> Rows:
+        """Without the records of all other partitions; the operations stay."""
+        return replace(self, mops=self.mops[self.mops["partition"].isin(partitions)])
+
     def unread(self, records: Any) -> Rows:
         """These records are returned to nobody."""
         gone = (self.mops["kind"] == 1) & self.mops["v"].isin(records)
@@ -132,9 +145,6 @@ def read_rows(path: Path) -> Rows:
     """Take a `history.parquet` apart."""
     table = pq.read_table(path).combine_chunks()
     table = table.sort_by("index")
-    ops = table.select(list(OPS)).to_pandas(integer_object_nulls=True)
-    for name in ("time", "end", "decided"):
-        ops[name] = pc.fill_null(table[name], NONE).to_numpy()
     lists = pa.concat_arrays(table["mops"].chunks) if table["mops"].num_chunks else pa.array([], table["mops"].type)
     flat = pa.Table.from_struct_array(lists.flatten())
     mops = pd.DataFrame({"op": pc.list_parent_indices(lists).to_numpy(), "kind": flat["kind"].to_numpy()})
@@ -142,7 +152,15 @@ def read_rows(path: Path) -> Rows:
     mops["partition"] = pc.fill_null(flat["partition"], "").to_pandas()
     for name in NUMBERS:
         mops[name] = pc.fill_null(flat[name], NONE).to_numpy()
-    return Rows(table.drop_columns(["mops"]), ops, mops)
+    return rows_of(table.drop_columns(["mops"]), mops)
+
+
+def rows_of(table: pa.Table, mops: pd.DataFrame) -> Rows:
+    """A history from its columns without `mops`, and its micro-operations."""
+    ops = table.select(list(OPS)).to_pandas(integer_object_nulls=True)
+    for name in ("time", "end", "decided"):
+        ops[name] = pc.fill_null(table[name], NONE).to_numpy()
+    return Rows(table, ops, mops)
 
 
 def write_rows(rows: Rows, path: Path) -> None:
@@ -159,8 +177,5 @@ def write_rows(rows: Rows, path: Path) -> None:
     }
     structs = pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
     bounds = np.searchsorted(mops["op"].to_numpy(), np.arange(len(rows.ops) + 1))
-    table = rows.table.append_column("mops", pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), structs))
-    for name, kind in CHANGED.items():
-        column = pa.array(rows.ops[name].where(rows.ops[name].notna(), None), kind)
-        table = table.set_column(table.column_names.index(name), name, column)
+    table = rows.whole.append_column("mops", pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), structs))
     pq.write_table(table, path, compression="zstd")

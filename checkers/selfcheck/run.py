@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from checkers.anomaly import Check, installed_checks
+from checkers.contracts import INAPPLICABLE, clause, full_contract
 from checkers.judge import judge
 from checkers.lawful import write_lawful
+from checkers.selfcheck.apart import before, small_lawful
 from checkers.selfcheck.records import Planted
-from checkers.selfcheck.rows import read_rows, write_rows
-from checkers.selfcheck.table import DAMAGES, Damage
+from checkers.selfcheck.rows import Rows, read_rows, write_rows
+from checkers.selfcheck.table import DAMAGES, WITHOUT, Damage
 
 GENERATED = 400  # transactions of the history that is made when none is given
+UNJUDGED = ("not exercised", "unknown")
 
 
 @dataclass(frozen=True)
 class Row:
     """One line of the answer.
 
-    found: anomalies that are new beside the undamaged history. ok: caught, and nothing forbidden beside it that does not come
-    along by nature; False: missed, or a false alarm; None: this history does not allow the damage (`note` says what it needs).
+    found: anomalies that are new beside the undamaged history, and what was expected and shown. ok: caught, and nothing forbidden
+    beside it that does not come along by nature; False: missed, or a false alarm; None: the contract judges nothing of the kind,
+    or no damage is known (`note` says why).
     """
 
     damage: str
@@ -35,6 +42,66 @@ class Row:
     found: tuple[str, ...]
     ok: bool | None
     note: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the checker said of a history: the verdict's document, and every finding."""
+
+    document: Mapping[str, Any]
+    findings: Sequence[Mapping[str, Any]]
+
+    @cached_property
+    def properties(self) -> dict[str, Mapping[str, Any]]:
+        """Every anomaly's answer by name, forbidden or allowed."""
+        return {one["name"]: one for one in (*self.document["properties"], *self.document["allowed"])}
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How many findings there are of each anomaly that was found."""
+        return {name: int(one["count"]) for name, one in self.properties.items() if one["verdict"] == "violated"}
+
+    def touching(self, planted: Planted) -> set[str]:
+        """Anomalies with a finding about what was damaged, and not about something else."""
+        return {
+            finding["anomaly"]
+            for finding in self.findings
+            if any(record["v"] in planted.records or record["partition"] in planted.partitions for record in finding["records"])
+        }
+
+
+@dataclass(frozen=True)
+class Checker:
+    """The checker as it is asked here: in a folder of our own, under one contract."""
+
+    folder: Path
+    spark: SparkSession
+    contract: Mapping[str, str]
+    checks: Sequence[Check[Any]] | None
+
+    @cached_property
+    def full(self) -> dict[str, str]:
+        """The contract in effect."""
+        plan = self.folder / "plan.json"
+        return full_contract(json.loads(plan.read_text()).get("contract") if plan.exists() else None, self.contract)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Anomalies that are looked for."""
+        return [check.name for check in (installed_checks()[0] if self.checks is None else self.checks)]
+
+    def ask(self, rows: Rows | None = None, cycle: str = "") -> Answer:
+        """Judge the history that is there, or another one; `cycle` is a class to be forbidden besides."""
+        if rows is not None:
+            write_rows(rows, self.folder / "history.parquet")
+        forbidden = ",".join(filter(None, (self.full["cycles"], cycle)))
+        document = judge(self.folder, spark=self.spark, contract={**self.contract, "cycles": forbidden}, checks=self.checks)
+        return Answer(document, pq.read_table(self.folder / "anomalies.parquet").to_pylist())
+
+    def unjudged(self, name: str) -> str:
+        """Why the contract has nothing judged of an anomaly; empty when it has."""
+        decided = clause(name, self.full)
+        return decided.reason if decided.judged == INAPPLICABLE else ""
 
 
 def selfcheck(
@@ -51,34 +118,8 @@ def selfcheck(
     The same seed plants the same damages. Raises HistoryError when the run has no readable history.
     """
     with tempfile.TemporaryDirectory(prefix="fencepost-selfcheck-") as temporary:
-        return list(_rows(Path(temporary), run_dir, spark, seed, checks, contract, damages))
-
-
-def _rows(
-    folder: Path,
-    run_dir: Path | None,
-    spark: SparkSession,
-    seed: int,
-    checks: Sequence[Check[Any]] | None,
-    contract: Mapping[str, str] | None,
-    damages: Sequence[Damage],
-) -> Iterator[Row]:
-    clean = _copy(run_dir, folder / "clean", seed)
-    before = judge(clean, spark=spark, contract=contract, checks=checks)
-    yield _undamaged(before)
-    names = {check.name for check in (installed_checks()[0] if checks is None else checks)}
-    rows = read_rows(clean / "history.parquet")
-    for damage in damages:
-        expected = tuple(name for name in damage.expects if name in names)
-        if not expected:
-            continue
-        planted = damage.plant(rows, Random(f"{seed}/{damage.name}"))
-        if planted is None:
-            yield Row(damage.name, expected, (), None, f"not planted: {damage.needs}")
-            continue
-        write_rows(planted.rows, clean / "history.parquet")
-        after = judge(clean, spark=spark, contract=contract, checks=checks)
-        yield _compared(damage, expected, planted, before, after)
+        folder = _copy(run_dir, Path(temporary) / "clean", seed)
+        return list(_rows(Checker(folder, spark, contract or {}, checks), seed, damages))
 
 
 def _copy(run_dir: Path | None, folder: Path, seed: int) -> Path:
@@ -93,43 +134,96 @@ def _copy(run_dir: Path | None, folder: Path, seed: int) -> Path:
     return folder
 
 
+@dataclass(frozen=True)
+class Ground:
+    """Where damages are planted: a clean history, another one that comes after it if any, and what the checker says of both."""
+
+    rows: Rows
+    then: Rows | None
+    clean: Answer
+
+    def plant(self, damage: Damage, draw: str) -> Planted | None:
+        """The damaged history; None where this one does not allow the damage."""
+        planted = damage.plant(self.rows, Random(draw))
+        if planted is None or self.then is None:
+            return planted
+        return replace(
+            planted, rows=before(planted.rows, self.then), what=f"in a small history put before this one: {planted.what}"
+        )
+
+
+def _rows(checker: Checker, seed: int, damages: Sequence[Damage]) -> Iterator[Row]:
+    clean = checker.ask()
+    yield _undamaged(clean.document)
+    rows = read_rows(checker.folder / "history.parquet")
+
+    @cache
+    def small() -> Ground:
+        lawful = small_lawful(rows)
+        return Ground(lawful, rows, checker.ask(before(lawful, rows)))
+
+    for damage in damages:
+        if set(damage.expects) & set(checker.names):
+            yield _row(checker, damage, Ground(rows, None, clean), small, f"{seed}/{damage.name}")
+    for name in sorted(set(checker.names) - {name for damage in DAMAGES for name in damage.expects}):
+        reason = WITHOUT.get(name, "no damage is known for it; checkers/selfcheck/table.py is the place")
+        yield Row("-", (name,), (), None, f"not planted: {reason}")
+
+
 def _undamaged(document: Mapping[str, Any]) -> Row:
     wrong = tuple(one["name"] for one in document["properties"] if one["verdict"] == "violated")
     note = document["reason"] if wrong else f"{document['verdict']}: {document['reason']}"
     return Row("none", (), wrong, not wrong, note)
 
 
-def _compared(
-    damage: Damage, expected: tuple[str, ...], planted: Planted, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> Row:
-    old, new = _counts(before), _counts(after)
-    found = tuple(sorted(name for name, count in new.items() if count > old.get(name, 0)))
-    forbidden = {one["name"] for one in after["properties"]}
-    missed = [name for name in expected if not _touches(after, name, planted)]
-    unjudged = [name for name in missed if _answers(after)[name]["verdict"] in ("not exercised", "unknown")]
-    alarms = [name for name in found if name in forbidden and name not in (*damage.expects, *damage.along)]
-    if missed == unjudged and unjudged and not alarms:
-        reasons = "; ".join(f"{name}: {_answers(after)[name]['reason']}" for name in unjudged)
-        return Row(damage.name, expected, found, None, f"{planted.what}; not judged here ({reasons})")
-    if damage.single and missed and not alarms and all(name in old for name in missed):
-        return Row(damage.name, expected, found, None, f"{planted.what}; the undamaged history shows one already")
-    trouble = [f"missed {name}" for name in missed] + [f"false alarm: {name}" for name in alarms]
-    return Row(damage.name, expected, found, not trouble, "; ".join([planted.what, *trouble]))
+def _row(checker: Checker, damage: Damage, own: Ground, small: Callable[[], Ground], draw: str) -> Row:
+    """Plant a damage in the history, or, where that has no place for it or shows nothing there, in a small one before it."""
+    asked = tuple(name for name in damage.expects if name in checker.names)
+    expected = tuple(name for name in asked if not checker.unjudged(name))
+    if not expected:
+        reasons = "; ".join(f"{name}: {checker.unjudged(name)}" for name in asked)
+        return Row(damage.name, asked, (), None, f"not judged under this contract ({reasons})")
+    planted = own.plant(damage, draw)
+    row = _compared(checker, damage, expected, planted, own.clean) if planted else None
+    if row is not None and row.ok is not None:
+        return row
+    planted = small().plant(damage, draw)
+    if planted is None:
+        return Row(damage.name, expected, (), None, f"not planted: {damage.needs}")
+    row = _compared(checker, damage, expected, planted, small().clean)
+    return replace(row, ok=bool(row.ok), note=f"{damage.needs}; {row.note}")
 
 
-def _answers(document: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    return {one["name"]: one for one in (*document["properties"], *document["allowed"])}
-
-
-def _counts(document: Mapping[str, Any]) -> dict[str, int]:
-    return {name: int(one["count"]) for name, one in _answers(document).items() if one["verdict"] == "violated"}
-
-
-def _touches(document: Mapping[str, Any], name: str, planted: Planted) -> bool:
-    """Whether some finding of an anomaly is about what was damaged, and not about something else."""
-    return any(
-        record["v"] in planted.records or record["partition"] in planted.partitions
-        for finding in document["findings"]
-        if finding["anomaly"] == name
-        for record in finding["records"]
+def _compared(checker: Checker, damage: Damage, expected: tuple[str, ...], planted: Planted, clean: Answer) -> Row:
+    """What was demanded beside what came. ok is None when what was missed was not compared at all."""
+    after = checker.ask(planted.rows, damage.cycle)
+    touched = after.touching(planted)
+    found = {name for name, count in after.counts.items() if count > clean.counts.get(name, 0)} | (touched & set(expected))
+    said = [planted.what]
+    missed = [name for name in expected if name not in touched]
+    if damage.cycle:
+        said.append(f"forbidden for this by cycles = {damage.cycle!r}")
+    if damage.cycle and missed and damage.cycle in after.counts:
+        size = _size(after, damage.cycle)
+        said.append(f"what is shown is the history's own ({size} operations), so asked again without its records")
+        touched = checker.ask(planted.rows.only(planted.partitions), damage.cycle).touching(planted)
+        missed = [name for name in expected if name not in touched]
+    elif damage.cycle in clean.counts:
+        said.append("the history has one too; this one is shown")
+    forbidden = {one["name"] for one in after.document["properties"]} & found
+    alarms = sorted((forbidden | touched if planted.alone else forbidden) - {*damage.expects, *damage.along})
+    said += [f"missed {name} ({after.properties[name]['reason'] or 'held'})" for name in missed]
+    said += [f"false alarm: {name}" for name in alarms]
+    silent = bool(missed) and not alarms and all(after.properties[name]["verdict"] in UNJUDGED for name in missed)
+    return Row(
+        damage.name,
+        expected,
+        tuple(sorted(found)),
+        None if silent and not planted.alone else not (missed or alarms),
+        "; ".join(said),
     )
+
+
+def _size(answer: Answer, name: str) -> int:
+    """How many operations are on the cycle of a class."""
+    return next(len(one["operations"]) for one in answer.findings if one["anomaly"] == name)

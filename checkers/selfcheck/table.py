@@ -9,9 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from checkers.selfcheck import cycles, reading, records
+from checkers.contracts import ALLOWED, CLAUSES
+from checkers.selfcheck import cycles, reading, records, transactions
 from checkers.selfcheck.records import Planted
 from checkers.selfcheck.rows import Rows
+from checkers.selfcheck.schedules import Schedule, schedules
 
 Plant = Callable[[Rows, Random], "Planted | None"]
 COMMITTED_TXN = "needs a committed transaction, all of it read back at read_committed"
@@ -25,8 +27,8 @@ class Damage:
     """One way to spoil a history.
 
     expects: anomalies that must be found (those whose checks are installed). along: others that the damage brings with it by
-    nature, so that they are no false alarm. needs: what a history must have for it, in words. single: the check shows one example
-    only, and cannot show a second one in a history that had one before.
+    nature, so that they are no false alarm. needs: what a history must have for it, in words. cycle: the class of cycles that
+    the contract is told to forbid, so that the whole history is searched for it.
     """
 
     name: str
@@ -34,7 +36,14 @@ class Damage:
     expects: tuple[str, ...]
     along: tuple[str, ...] = ()
     needs: str = COMMITTED_TXN
-    single: bool = False
+    cycle: str = ""
+
+
+def _schedule(name: str, plant: Schedule) -> Damage:
+    """A schedule is named after what it shows. A circle of reads is one of reads and writes as well."""
+    along = (name.replace("G1c-wr", "G1c"),) if name.startswith("G1c-wr") else ("G0",) if name == "int-send-skip" else ()
+    cycle = name if name.startswith("G") and CLAUSES[name][-1].judged == ALLOWED else ""
+    return Damage(name, plant, (name,), along, "needs nothing", cycle)
 
 
 DAMAGES = (
@@ -46,7 +55,14 @@ DAMAGES = (
         (*SKIPS, "stale-read"),
         "needs a committed operation and a read_committed final read",
     ),
-    Damage("tear", records.tear, ("torn-transaction", "lost-write"), SKIPS, f"{COMMITTED_TXN}, from two partitions"),
+    Damage("tear", transactions.tear, ("torn-transaction", "lost-write"), SKIPS, f"{COMMITTED_TXN}, from two partitions"),
+    Damage(
+        "truncate",
+        records.truncate,
+        ("lost-write",),
+        (*SKIPS, "torn-transaction"),
+        "needs a committed record and a read_committed final read",
+    ),
     Damage("repeat", records.repeat, ("duplicate",), STEPS, "needs a committed record that was read"),
     Damage(
         "swap",
@@ -64,14 +80,27 @@ DAMAGES = (
     ),
     Damage(
         "show aborted",
-        records.show_aborted,
+        transactions.show_aborted,
         ("aborted-read",),
         (),
         "needs a failed transaction whose records were all acknowledged, between records that were read",
     ),
-    Damage("read early", records.read_early, ("dirty-read",), (), COMMITTED_TXN),
-    Damage("read own", records.read_own, ("dirty-read",), STEPS, f"{COMMITTED_TXN}, by a process that reads read_committed"),
-    Damage("move", records.move, ("inconsistent-offset",), STEPS, "needs two committed records in one partition that were read"),
+    Damage(
+        "show half",
+        transactions.show_half,
+        ("torn-transaction", "aborted-read"),
+        (),
+        "needs a failed transaction of several records, all acknowledged, between records that a final reader read",
+    ),
+    Damage("read early", transactions.read_early, ("dirty-read",), (), COMMITTED_TXN),
+    Damage("read own", transactions.read_own, ("dirty-read",), STEPS, f"{COMMITTED_TXN}, by a process that reads read_committed"),
+    Damage(
+        "move",
+        records.move,
+        ("inconsistent-offset",),
+        (*STEPS, "duplicate"),
+        "needs two committed records in one partition that were read",
+    ),
     Damage("invade", records.invade, ("phantom",), (), "needs a read"),
     Damage(
         "garble",
@@ -112,7 +141,6 @@ DAMAGES = (
         ("G1c-wr",),
         (*FUTURE, *STEPS),
         "needs two committed transactions at one time whose processes read at read_committed",
-        True,
     ),
     Damage(
         "read own future",
@@ -120,7 +148,6 @@ DAMAGES = (
         ("G1c-wr-process",),
         (*FUTURE, *STEPS),
         "needs two committed transactions of one process that reads at read_committed",
-        True,
     ),
     Damage(
         "read future",
@@ -128,22 +155,7 @@ DAMAGES = (
         ("G1c-wr-realtime",),
         (*FUTURE, *STEPS),
         "needs two committed transactions one after the other whose processes read at read_committed",
-        True,
     ),
-    Damage(
-        "interleave",
-        cycles.interleave,
-        ("G0",),
-        (),
-        "needs two transactions that are neighbours in two partitions, read after both were decided",
-        True,
-    ),
-    Damage(
-        "half seen",
-        cycles.half_seen,
-        ("G-single",),
-        (),
-        "needs a poll with two records of one transaction, and a poll after it",
-        True,
-    ),
+    *(_schedule(name, plant) for name, plant in schedules()),
 )
+WITHOUT: dict[str, str] = {}  # installed checks that no damage expects, each with the reason

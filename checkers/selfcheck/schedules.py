@@ -1,0 +1,210 @@
+"""Short histories, each with one cycle in it: written as a line, carried out step by step, and put before a history.
+
+A line is a sequence of steps, a millisecond apart::
+
+    A1+0      operation 1 of process A sends a record to partition 0
+    A1<0@2    it polls record number 2 of partition 0
+    A1!       it calls commit
+    A1.       it ends ok (and has called commit right before, if it had not)
+
+An operation begins right before its first step; the second one of a process at the very moment at which the first one ended,
+which orders them in their process and not in real time. What sends is a transaction, the rest polls. At the end two readers, one
+at each isolation level, read everything in one poll, so that nothing follows from them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from checkers.log import NONE
+from checkers.selfcheck.apart import before, free_process, free_topic
+from checkers.selfcheck.records import Planted
+from checkers.selfcheck.rows import Rows, rows_of
+from harness.api import record_id
+
+TICK = 1_000_000  # ns from step to step
+STEP = re.compile(r"(?P<process>[A-Z])(?P<number>\d*)(?P<what>[+<!.])(?P<partition>\d*)(?:@(?P<record>\d+))?")
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+
+# What is shown -> how it comes about, and in words. All but those of G1c-wr are what a healthy Kafka may do: nothing is wrong
+# with them beside their cycle. Each cycle is the shortest of its class that needs no other anomaly.
+SCHEDULES = {
+    "G1c-wr": ("A+0 B+1 A! B! A<1@0 B<0@0 A. B.", "A and B poll each other's records"),
+    "G1c-wr-process": (
+        "X+0 X! A1<0@0 A1. A2+1 A2. X<1@0 X.",
+        "A1 polls X's record, X polls A2's, and A2 comes after A1 in their process",
+    ),
+    "G1c-wr-realtime": ("X+0 X! A<0@0 A. B+1 B. X<1@0 X.", "A polls X's record, X polls B's, and B began after A had ended"),
+    "G0": ("A+0 B+1 A+1 B+0 A. B.", "A lies before B in one partition, and B before A in another"),
+    "G0-process": (
+        "X+1 A1+1 A1. A2+0 A2. X+0 X.",
+        "X lies before A1 in one partition and after A2 in another, and A2 comes after A1 in their process",
+    ),
+    "G0-realtime": (
+        "X+1 A+1 A. B+0 B. X+0 X.",
+        "X lies before A in one partition and after B in another, and B began after A had ended",
+    ),
+    "G1c": ("A+1 B+1 B+0 B. A<0@0 A.", "A lies before B in one partition, and polls B's record in another"),
+    "G1c-process": (
+        "X+0 A1+0 A1. A2+1 A2. X<1@0 X.",
+        "X lies before A1, polls A2's record, and A2 comes after A1 in their process",
+    ),
+    "G1c-realtime": (
+        "X+0 A+0 A. B+1 B. X<1@0 X.",
+        "X lies before A, polls B's record, and B began after A had ended",
+    ),
+    "G-single": ("Z+1 Z. R<1@0 A+1 A+0 A! R<0@0 A. R.", "R gets A's record in one partition, and not in another"),
+    "G-single-process": (
+        "Z+0 Z. A1+0 A1. A2<0@0 A2.",
+        "A2 comes after A1 in their process, and polls up to right below A1's record",
+    ),
+    "G-single-realtime": ("Z+0 Z. A+0 A. R<0@0 R.", "R began after A had ended, and polls up to right below A's record"),
+    "G2": ("Z+0 Z+1 Z. A<0@0 B<1@0 A+1 B+0 A. B.", "A and B each poll up to right below the other's record"),
+    "G2-process": (
+        "Z+0 Z+1 Z. B<1@0 A1+1 A1. A2<0@0 B+0 A2. B.",
+        "A2 polls up to right below B's record, B up to right below A1's, and A2 comes after A1 in their process",
+    ),
+    "G2-realtime": (
+        "Z+0 Z+1 Z. B<1@0 A+1 A. R<0@0 B+0 R. B.",
+        "R polls up to right below B's record, B up to right below A's, and R began after A had ended",
+    ),
+    "int-send-skip": ("A+0 B+0 A+0 A. B.", "B's record lies between two of A's"),
+}
+
+
+@dataclass
+class _Operation:
+    """One operation while a schedule is carried out; times in ns, `NONE` where it has not come to that."""
+
+    process: int
+    number: int
+    begin: int
+    mops: list[dict[str, Any]] = field(default_factory=list)
+    decided: int = NONE
+    end: int = NONE
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def sends(self) -> bool:
+        return any(mop["kind"] == 0 for mop in self.mops)
+
+    def row(self) -> dict[str, Any]:
+        """The operation in the words of a history."""
+        f = (
+            {"f": "txn", "role": "writer", "intent": "commit", "decided": self.decided}
+            if self.sends
+            else {"f": "poll", "role": "reader"}
+        )
+        who = {"process": self.process, "slot": self.process, "op": self.number, "node": "c0", "isolation": COMMITTED}
+        return {**who, "final": False, "type": "ok", "time": self.begin, "end": self.end, **f, **self.more}
+
+
+@dataclass
+class Carried:
+    """A schedule carried out: its operations in the order in which they began, and the records of each partition by offset."""
+
+    process: int
+    topic: str
+    operations: dict[str, _Operation] = field(default_factory=dict)
+    logs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # partition -> (offset, record)
+    ends: dict[str, int] = field(default_factory=dict)  # partition -> the next offset
+    people: dict[str, list[_Operation]] = field(default_factory=dict)  # letter -> operations of the process
+
+    def step(self, text: str, now: int) -> None:
+        """One step of a schedule, at a time."""
+        match = STEP.fullmatch(text)
+        assert match, f"{text} is no step of a schedule"
+        mine = self.people.setdefault(match["process"], [])
+        name = match["process"] + match["number"]
+        if name not in self.operations:
+            begin = mine[-1].end if mine else now - TICK // 2
+            who = mine[-1].process if mine else self.process + len(self.people) - 1
+            mine.append(_Operation(who, len(mine), begin))
+            self.operations[name] = mine[-1]
+        operation, partition = self.operations[name], f"{self.topic}-{match['partition']}"
+        match match["what"]:
+            case "+":
+                self._send(operation, partition, now)
+            case "<":
+                offset, v = self.logs[partition][int(match["record"])]
+                operation.mops.append({"kind": 1, "partition": partition, "v": v, "offset": offset, "began": NONE, "ended": now})
+            case "!":
+                operation.decided = now
+            case _:
+                self._end(operation, now)
+
+    def _send(self, operation: _Operation, partition: str, now: int) -> None:
+        v, offset = record_id(operation.process, operation.number, len(operation.mops)), self.ends.get(partition, 0)
+        mop = {"kind": 0, "partition": partition, "v": v, "offset": offset, "began": now, "ended": now + TICK // 4}
+        operation.mops.append(mop)
+        self.logs.setdefault(partition, []).append((offset, v))
+        self.ends[partition] = offset + 1
+
+    def _end(self, operation: _Operation, now: int) -> None:
+        """Commit; every partition that it wrote to gets a marker. A poll returns all that it got at its end."""
+        operation.end = now
+        if operation.decided == NONE and operation.sends:
+            operation.decided = now - TICK // 4
+        for partition in {mop["partition"] for mop in operation.mops if mop["kind"] == 0}:
+            self.ends[partition] += 1
+        for mop in operation.mops if not operation.sends else ():
+            mop["ended"] = now
+
+    def read_back(self, now: int) -> None:
+        """Two final readers, one after the other; each gets everything in one poll."""
+        for reader, level in (("F", COMMITTED), ("G", UNCOMMITTED)):
+            ends = json.dumps({partition: [0, end, end] for partition, end in sorted(self.ends.items())})
+            steps = [
+                f"{reader}1<{partition.rpartition('-')[2]}@{n}" for partition, log in self.logs.items() for n in range(len(log))
+            ]
+            for text in [*steps, f"{reader}1.", f"{reader}2."]:
+                self.step(text, now := now + TICK)
+            final = {"final": True, "role": "final", "isolation": level}
+            self.operations[f"{reader}1"].more = final
+            self.operations[f"{reader}2"].more = {**final, "f": "final-read", "detail": ends}
+
+    def rows(self, like: pa.Schema) -> Rows:
+        """As a history with these columns."""
+        operations = sorted(self.operations.values(), key=lambda one: (one.begin, one.process, one.number))
+        made = [{name: None if value == NONE else value for name, value in one.row().items()} for one in operations]
+        table = pa.Table.from_pylist([{**row, "index": at} for at, row in enumerate(made)], schema=like)
+        mops = pd.DataFrame([{"op": at, **mop} for at, one in enumerate(operations) for mop in one.mops])
+        return rows_of(table, mops.assign(at=[float(at) for at in range(len(mops))]))
+
+
+def carry_out(schedule: str, beside: Rows) -> Carried:
+    """A schedule step by step, with processes and partitions that another history does not use."""
+    carried = Carried(free_process(beside), free_topic(beside))
+    steps = schedule.split()
+    for number, text in enumerate(steps, 1):
+        carried.step(text, number * TICK)
+    carried.read_back((len(steps) + 1) * TICK)
+    return carried
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Plants a schedule before a history. It is the same whatever the draw; only what comes after it differs."""
+
+    name: str
+
+    def __call__(self, rows: Rows, rng: Random) -> Planted:
+        steps, words = SCHEDULES[self.name]
+        carried = carry_out(steps, rows)
+        made = carried.rows(rows.table.schema)
+        records = frozenset(v for log in carried.logs.values() for _, v in log)
+        what = f"before the history, in partitions of their own: {words} ({steps})"
+        return Planted(before(made, rows), what, records, frozenset(carried.logs), alone=True)
+
+
+def schedules() -> Iterator[tuple[str, Schedule]]:
+    """Every schedule by the name of what it shows."""
+    return ((name, Schedule(name)) for name in SCHEDULES)

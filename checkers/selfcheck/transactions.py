@@ -1,0 +1,100 @@
+"""Damages to transactions: torn, shown although they failed, read too early. As in `records`: clean in, damaged out, or None."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pandas as pd
+
+from checkers.log import ABORTED, NONE
+from checkers.selfcheck.records import Planted, pick
+from checkers.selfcheck.rows import Rows
+
+
+def tear(rows: Rows, rng: Random) -> Planted | None:
+    """One record of a committed transaction with records in several partitions vanishes from every read."""
+    txn = _transaction(rows, rng, partitions=2)
+    if txn is None:
+        return None
+    lost = pick(txn, rng)
+    what = f"of the {len(txn)} records of transaction {lost['op']}, the one at {lost['partition']}@{lost['place']} is gone"
+    return Planted(rows.unread([lost["v"]]), what, frozenset(txn["v"]))
+
+
+def _transaction(rows: Rows, rng: Random, partitions: int = 1) -> pd.DataFrame | None:
+    """All records of one transaction that is complete in the reads, in so many partitions at least."""
+    whole = rows.complete[rows.complete["txn"]]
+    wide = whole.groupby("op")["partition"].nunique()
+    wide = wide.index[wide >= partitions]
+    return whole[whole["op"] == wide[rng.randrange(len(wide))]] if len(wide) else None
+
+
+def show_aborted(rows: Rows, rng: Random) -> Planted | None:
+    """A final reader at read_committed gets every record of a transaction that surely failed."""
+    spots = _aborted(rows)
+    if not spots:
+        return None
+    op = sorted(spots)[rng.randrange(len(spots))]
+    what = f"all records of the failed transaction {op} ({len(spots[op])}) are returned at read_committed"
+    return Planted(rows.with_reads(spots[op]), what, frozenset(spots[op]["v"]))
+
+
+def show_half(rows: Rows, rng: Random) -> Planted | None:
+    """A final reader at read_committed gets one of several records of a transaction that surely failed (KAFKA-17754)."""
+    spots = {op: spot for op, spot in _aborted(rows).items() if len(spot) > 1}
+    if not spots or not (rows.reads["final"] & rows.reads["committed"]).any():
+        return None
+    op = sorted(spots)[rng.randrange(len(spots))]
+    shown = rng.randrange(len(spots[op]))
+    what = f"one of the {len(spots[op])} records of the failed transaction {op} is returned at read_committed"
+    return Planted(rows.with_reads(spots[op].iloc[shown : shown + 1]), what, frozenset(spots[op]["v"]))
+
+
+def _aborted(rows: Rows) -> dict[int, pd.DataFrame]:
+    """Transactions that surely failed, acknowledged and read by nobody: how they would look in the order of a last reader."""
+    sends = rows.sends[rows.sends["txn"]]
+    unseen = ~sends["v"].isin(rows.reads.loc[rows.reads["committed"], "v"])
+    fit = (sends["status"] == ABORTED) & (sends["offset"] != NONE) & unseen
+    whole = fit.groupby(sends["op"]).all()
+    return {op: spot for op in whole.index[whole] if (spot := _spots(rows, sends[sends["op"] == op])) is not None}
+
+
+def _spots(rows: Rows, records: pd.DataFrame) -> pd.DataFrame | None:
+    """Reads of records in their places in the order of one reader that reads last; None when one has no place there."""
+    lasts = rows.last_polls((True,))
+    made = []
+    for record in records.itertuples():
+        reader = lasts.loc[lasts["partition"] == record.partition, "process"]
+        reads = rows.reads[(rows.reads["partition"] == record.partition) & rows.reads["process"].isin(reader[:1])]
+        below, above = reads[reads["offset"] < record.offset], reads[reads["offset"] > record.offset]
+        if not len(below) or not len(above):
+            return None
+        before = below.iloc[-1]
+        made.append({**before, "at": before["at"] + 0.5, "v": record.v, "offset": record.offset})
+    return pd.DataFrame(made)
+
+
+def read_early(rows: Rows, rng: Random) -> Planted | None:
+    """A read_committed reader got a record just before the commit of its transaction was called."""
+    sent = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["decided"] > rows.witnessed["ended"] + 1)]
+    if not len(sent):
+        return None
+    record = pick(sent, rng)
+    reads = rows.reads[rows.reads["committed"] & (rows.reads["v"] == record["v"])]
+    early = rows.with_values(reads.index[:1], "ended", record["decided"] - 1)
+    what = f"{record['partition']}@{record['place']} is read 1 ns before its commit is called"
+    return Planted(early, what, frozenset([record["v"]]))
+
+
+def read_own(rows: Rows, rng: Random) -> Planted | None:
+    """A transaction polls its own record."""
+    levels = rows.ops["isolation"].to_numpy()
+    txns = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["ended"] != NONE)]
+    txns = txns[levels[txns["op"]] == "read_committed"]
+    if not len(txns):
+        return None
+    record = pick(txns, rng)
+    at = rows.mops.loc[rows.mops["op"] == record["op"], "at"].max() + 0.5
+    own = {"op": record["op"], "at": at, "partition": record["partition"], "v": record["v"], "offset": record["place"]}
+    added = pd.DataFrame([{**own, "ended": record["ended"] + 1}])
+    return Planted(rows.with_reads(added), f"transaction {record['op']} polls its own record", frozenset([record["v"]]))
