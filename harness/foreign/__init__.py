@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from harness.api import HistoryError
 from harness.foreign.blocks import BLOCK, blocks
-from harness.foreign.detect import UNDERSTOOD, Format, detect
+from harness.foreign.detect import UNDERSTOOD, Format, detect, located
 from harness.foreign.drafts import Draft, draft
 from harness.foreign.joining import Joining
 from harness.foreign.own import copy_parquet, merge_lines
@@ -44,18 +44,21 @@ def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None,
     Returns what could not be read and was left out (in `damage.json` too). Raises HistoryError: no such file, no format that is
     understood, nothing in it.
     """
+    path = located(path)
     found, given = detect(path), dict(overrides or {})
     if found.name == "fencepost-jsonl":
         damage = merge_lines(path, run_dir)
         functions, partitions = _contents(run_dir)
+        promised = contract(functions, given)
     elif found.name == "fencepost-parquet":
         damage = []
         copy_parquet(path, run_dir)
         functions, partitions = _contents(run_dir)
+        promised = contract(functions, given)
     else:
-        damage, functions, partitions = _adopt_jepsen(path, run_dir, found, given, block)
+        damage, functions, partitions, promised = _adopt_jepsen(path, run_dir, found, given, block)
     source = {"path": str(path), "format": found.name, "operations": dict(functions), "partitions": len(partitions)}
-    write_json(run_dir / "plan.json", foreign_plan(run_dir, source, contract(functions, given), given, partitions))
+    write_json(run_dir / "plan.json", foreign_plan(run_dir, source, promised, given, partitions))
     write_json(run_dir / DAMAGE_FILE, [f"{item.file} line {item.line}: {item.why}" for item in damage])
     return damage
 
@@ -75,7 +78,7 @@ def _contents(run_dir: Path) -> tuple[Counter[str], list[str]]:
 # --------------------------------------------------------------------------------------------------
 def _adopt_jepsen(
     path: Path, run_dir: Path, found: Format, given: Mapping[str, str], block: int
-) -> tuple[list[Damage], Counter[str], list[str]]:
+) -> tuple[list[Damage], Counter[str], list[str], dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix=".adopting-", dir=run_dir) as spill:
         try:
             drafts = list(_drafts(path, found, Path(spill), block))
@@ -85,8 +88,9 @@ def _adopt_jepsen(
         joining.join(drafts)
         counted = [part.functions for part in drafts] + [rows.functions for rows in joining.rows.values()]
         functions = sum(counted, Counter[str]())
-        promised = contract(functions, given)
-        assembly = Assembly(drafts, joining, path.name, promised["transactional"] == "true", promised["isolation"])
+        together = any(one.together for one in drafts) or any(rows.together for rows in joining.rows.values())
+        promised = contract(functions, given, together, _hidden(drafts, joining))
+        assembly = Assembly(drafts, joining, path.name, promised)
         if not assembly.write(run_dir):
             raise HistoryError(
                 f"{path}: {found.name}, but no Kafka operation in it{_what_else(drafts)}; understood are {UNDERSTOOD}"
@@ -94,7 +98,7 @@ def _adopt_jepsen(
     faults = receipts(seen for one in drafts for seen in one.nemesis)
     pq.write_table(pa.Table.from_pylist(faults, schema=FAULTS_SCHEMA), run_dir / "faults.parquet")
     damage = [item for one in drafts for item in one.damage] + joining.damage + assembly.damage + _strangers(path, drafts)
-    return _shortened(sorted(damage, key=lambda item: item.line)), functions, assembly.partitions
+    return _shortened(sorted(damage, key=lambda item: item.line)), functions, assembly.partitions, promised
 
 
 def _drafts(path: Path, found: Format, spill: Path, size: int) -> Iterator[Draft]:
@@ -114,6 +118,13 @@ def _drafts(path: Path, found: Format, spill: Path, size: int) -> Iterator[Draft
                 yield under_way.popleft().result()
         while under_way:
             yield under_way.popleft().result()
+
+
+def _hidden(drafts: list[Draft], joining: Joining) -> set[str]:
+    """What the lines that are not there may hold: those that could not be read, and those before the history's first."""
+    hidden = set[str]().union(*(one.hides for one in drafts))
+    begins = next((one.indexes[0] for one in drafts if one.indexes is not None), 0)
+    return hidden | ({"sends"} if joining.orphans or begins > 0 else set())
 
 
 def _strangers(path: Path, drafts: list[Draft]) -> list[Damage]:

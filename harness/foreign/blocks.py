@@ -15,7 +15,10 @@ from typing import BinaryIO
 
 BLOCK = 8 << 20
 GZIP = b"\x1f\x8b"
+MARK = b"\xef\xbb\xbf"  # a byte order mark, as some editors put before UTF-8
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|\\.|;[^\n]*|[\[({]|[\])}]', re.DOTALL)
+_BETWEEN = re.compile(rb"[ ,\n\r\t]+|;[^\n]*")
+_TEXT_OR_COMMENT = re.compile(rb'("(?:[^"\\]|\\.)*"|\\.)|;[^\n]*', re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -34,15 +37,23 @@ class Block:
 
 
 def opened(path: Path) -> BinaryIO:
-    """The file's content, decompressed when it is gzip (told by its content). Raises OSError."""
+    """The file's content, decompressed when it is gzip (told by its content). Raises OSError, EOFError."""
     with open(path, "rb") as file:
         packed = file.read(2) == GZIP
     return gzip.open(path, "rb") if packed else open(path, "rb")  # type: ignore[return-value]
 
 
+def unmarked(file: BinaryIO) -> BinaryIO:
+    """A file just opened, past its byte order mark if it has one."""
+    if file.read(len(MARK)) != MARK:
+        file.seek(0)
+    return file
+
+
 def blocks(path: Path, array: bool, size: int = BLOCK) -> Iterator[Block]:
     """The blocks of a file of lines, or of one whole array. Raises OSError, EOFError (a gzip file that is cut off)."""
     with opened(path) as file:
+        unmarked(file)
         if array:
             yield from _of_elements(file.read(), size)
         else:
@@ -68,7 +79,7 @@ def _of_elements(content: bytes, size: int) -> Iterator[Block]:
     parts: list[bytes] = []
     numbers: list[int] = []
     for start, stop, line in elements(content):
-        parts.append(content[start:stop].replace(b"\n", b" ").replace(b"\r", b" "))
+        parts.append(_on_one_line(content[start:stop]))
         numbers.append(line)
         held += stop - start
         if held >= size:
@@ -100,7 +111,15 @@ def elements(content: bytes) -> Iterator[tuple[int, int, int]]:
         yield start, len(content), line + content.count(b"\n", counted, start)
 
 
+def _on_one_line(element: bytes) -> bytes:
+    """An element without its comments and line breaks."""
+    if b";" in element:
+        element = _TEXT_OR_COMMENT.sub(rb"\1", element)
+    return element.replace(b"\n", b" ").replace(b"\r", b" ")
+
+
 def _trimmed(content: bytes, start: int) -> int:
-    while content[start : start + 1] in (b" ", b",", b"\n", b"\r", b"\t"):
-        start += 1
+    """Where the next element begins: behind white space, commas and comments."""
+    while found := _BETWEEN.match(content, start):
+        start = found.end()
     return start

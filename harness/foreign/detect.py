@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 
 from harness.api import HistoryError
 from harness.foreign import edn
-from harness.foreign.blocks import elements, opened
+from harness.foreign.blocks import elements, opened, unmarked
 from harness.history import OPS_SCHEMA
 
 UNDERSTOOD = (
@@ -20,6 +21,7 @@ UNDERSTOOD = (
 NEEDED = ("process", "op", "f", "type", "time", "end", "mops")
 _LOOKED_AT = 64 << 10
 _TRIED = 50
+_UNSAID = re.compile(rb"\A(?:[ \t\r\n,]|;[^\n]*\n)+")  # white space and EDN's comments before anything is said
 
 
 @dataclass(frozen=True)
@@ -34,20 +36,29 @@ class Format:
         return self.name.rpartition("-")[2]
 
 
+def located(path: Path) -> Path:
+    """The history in a directory of Jepsen's (`history.edn`, `history.json`); any other path as it is."""
+    return next((file for file in (path / "history.edn", path / "history.json") if path.is_dir() and file.is_file()), path)
+
+
 def detect(path: Path) -> Format:
-    """The format of a file, or of a directory of Parquet files or of JSON lines. Raises HistoryError: none that is understood."""
+    """The format of a file, or of a directory of Parquet files, of JSON lines, or of Jepsen's.
+
+    Raises HistoryError: none that is understood.
+    """
+    path = located(path)
     if not path.exists():
         raise HistoryError(f"{path}: there is no such file")
     if path.is_dir():
         return _directory(path)
     try:
         with opened(path) as file:
-            start = file.read(_LOOKED_AT)
+            start = unmarked(file).read(_LOOKED_AT)
     except (OSError, EOFError) as error:
         raise HistoryError(f"{path}: cannot be read: {error}") from error
     if start[:4] == b"PAR1":
         return _parquet(path)
-    start = start.lstrip(b"\xef\xbb\xbf \t\r\n,")
+    start = _UNSAID.sub(b"", start)
     if not start:
         raise HistoryError(f"{path}: is empty; understood are {UNDERSTOOD}")
     array = start[:1] in (b"[", b"(")
@@ -63,7 +74,7 @@ def _directory(path: Path) -> Format:
         return _parquet(path)
     if any(path.glob("*.jsonl")) or any(path.glob("history/*.jsonl")):
         return Format("fencepost-jsonl")
-    raise HistoryError(f"{path}: a directory without *.parquet or *.jsonl; give the history's file: {UNDERSTOOD}")
+    raise HistoryError(f"{path}: a directory without history.edn, *.parquet or *.jsonl; give the history's file: {UNDERSTOOD}")
 
 
 def _parquet(path: Path) -> Format:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,11 @@ IGNORED = frozenset(("debug-topic-partitions",))
 NOT_UNDERSTOOD = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
+_F = rb"""(?::f |"f": ?")"""
+_ONLY = re.compile(_F + rb":?(send|poll)[\s,\"}]")
+_NEITHER = re.compile(_F + rb":?(?:assign|subscribe|crash|debug-topic-partitions)[\s,\"}]|nemesis")
+
+
 class Seen(NamedTuple):
     """An event, its value understood: where it stands in the history (from 0) and in the file (from 1)."""
 
@@ -40,7 +46,8 @@ class Draft:
 
     early: completions whose invocation came before the block. opened: invocations without completion in it, by process.
     touched: processes that did anything. strangers: operations of no known f, and the first line of each. indexes: the first
-    and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise.
+    and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise. together: as in `Rows`. hides: what
+    lines that could not be read may hold, `sends` or `polls`.
     """
 
     spill: Path
@@ -53,6 +60,8 @@ class Draft:
     functions: Counter[str] = field(default_factory=Counter)
     strangers: dict[str, int] = field(default_factory=dict)
     indexes: tuple[int, int] | None = None
+    together: bool = False
+    hides: set[str] = field(default_factory=set)
 
     @property
     def ops(self) -> Path:
@@ -79,6 +88,7 @@ def _take_all(drafting: _Drafting, block: Block) -> None:
                 drafting.take(position, line.strip())
             except NOT_UNDERSTOOD as error:
                 cut = block.last and position == len(lines) - 1
+                drafting.hidden(line)
                 drafting.damaged(position, f"{'cut off in the middle' if cut else 'not understood'} ({error})")
 
 
@@ -105,6 +115,12 @@ class _Drafting:
 
     def damaged(self, position: int, why: str) -> None:
         self._draft.damage.append(Damage(self._file, self._block.line(position), why))
+
+    def hidden(self, line: bytes) -> None:
+        """A line that cannot be read may have sent or polled anything, unless what is left of it names what it was."""
+        if not _NEITHER.search(line):
+            said = _ONLY.search(line)
+            self._draft.hides |= {b"send": {"sends"}, b"poll": {"polls"}}.get(said[1] if said else b"", {"sends", "polls"})
 
     def take(self, position: int, line: bytes) -> None:
         """Take in one line. A completion that raises leaves its operation open: nobody knows how it ended."""
@@ -161,7 +177,7 @@ class _Drafting:
                 draft.opened[process] = self._seen(position, event, line)
             except NOT_UNDERSTOOD as error:
                 self.damaged(position, f"not understood ({error})")
-        draft.senders, draft.functions = self._rows.senders, self._rows.functions
+        draft.senders, draft.functions, draft.together = self._rows.senders, self._rows.functions, self._rows.together
         numbers = self._indexes
         if numbers:
             rising = numbers[0] >= 0 and all(a < b for a, b in itertools.pairwise(numbers))

@@ -16,6 +16,7 @@ class Joining:
         self._file = file
         self._open: dict[int, tuple[int, Seen]] = {}
         self.rows: dict[int, Rows] = {}
+        self.orphans = 0  # completions without invocation
         self.damage: list[Damage] = []
 
     def join(self, drafts: Sequence[Draft]) -> None:
@@ -33,6 +34,7 @@ class Joining:
         if process in self._open:
             self._close(*self._open.pop(process), completion)
             return
+        self.orphans += 1
         why = "its invocation is missing; it is judged as if it began when it ended"
         self.damage.append(Damage(self._file, completion.line, why))
         self._close(number, completion, completion)

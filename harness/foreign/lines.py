@@ -19,8 +19,11 @@ _FIELDS = {
     b"type": b"(:invoke|:ok|:fail|:info)",
     b"f": rb"(:[a-z-]+)",
     **dict.fromkeys((b"process", b"time", b"index"), rb"(\d+)"),
+    b"value": b"(.*)",
 }
-_TAKEN = (b"type", b"f", b"process", b"time", b"index", b"value", b"error", b"seek-to-beginning?")
+_ANYTHING = rb"((?:(?!, :).)*)"  # and surely no further key
+_TAKEN = (b"type", b"f", b"process", b"time", b"index", b"value", b"error", b"seek-to-beginning?", b"transactional")
+_REBALANCES = b"rebalance-log"  # so rare that lines with one are read slowly
 _KEYWORD = re.compile(rb':([^\s,;"\[\](){}]+)')
 _NIL = re.compile(rb"(?<![^\s\[({])nil(?![^\s\])}])")
 _TO_JSON = bytes.maketrans(b"{} ", b"[],")
@@ -28,7 +31,11 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Event(msgspec.Struct, gc=False):
-    """A line: an invocation or a completion. `value` is as written; `Reader.value` makes sense of it. -1: not given."""
+    """A line: an invocation or a completion. `value` is as written; `Reader.value` makes sense of it. -1: not given.
+
+    rebalances: what its consumer was told meanwhile: `["assigned", [key, ...]]`, or another word. transactional: False when the
+    records of a `send` are surely separate (our own export says so).
+    """
 
     type: str
     f: str
@@ -38,6 +45,8 @@ class Event(msgspec.Struct, gc=False):
     value: Any = None
     error: str = ""
     seek: bool = False
+    rebalances: list[Any] | None = None
+    transactional: bool | None = None
 
 
 class Errors:
@@ -79,6 +88,8 @@ class _JsonLine(msgspec.Struct, gc=False):
     value: msgspec.Raw = msgspec.Raw(b"null")
     error: msgspec.Raw = msgspec.Raw(b"")
     seek: bool | None = msgspec.field(name="seek-to-beginning?", default=False)
+    rebalances: Any = msgspec.field(name="rebalance-log", default=None)
+    transactional: Any = None
 
 
 class JsonLines:
@@ -91,13 +102,16 @@ class JsonLines:
         error = bytes(got.error)
         said = self._errors.told(error) if error else ""
         f, process = _function(got.f), _process(got.process)
-        return Event(got.type.lstrip(":"), f, process, got.time, got.index, got.value, said, bool(got.seek))
+        more = bool(got.seek), _rebalances(got.rebalances), got.transactional
+        return Event(got.type.lstrip(":"), f, process, got.time, got.index, got.value, said, *more)
 
     def value(self, event: Event, line: bytes) -> Any:
         return _decode(event.value)
 
 
 def _process(given: Any) -> int | str:
+    if given.__class__ is str and given.isdecimal():
+        return int(given)
     if given.__class__ is not int and given not in ("nemesis", ":nemesis"):
         raise ValueError(f"the process is {given!r}, neither a number nor the nemesis")
     return given if given.__class__ is int else "nemesis"
@@ -109,6 +123,15 @@ def _function(given: Any) -> str:
     if not words or not all(isinstance(word, str) for word in words):
         raise ValueError(f"the operation's f is {given!r}")
     return "/".join(word.lstrip(":") for word in words)
+
+
+def _rebalances(log: Any) -> list[Any] | None:
+    """Jepsen's `[{:type :assigned, :keys [...]}, ...]` as words and keys. Raises ValueError: something else."""
+    if not log:
+        return None
+    if not isinstance(log, list) or not all(isinstance(entry, dict) and "type" in entry for entry in log):
+        raise ValueError(f"the rebalance-log is {log!r}")
+    return [[str(entry["type"]).lstrip(":"), list(entry.get("keys") or ())] for entry in log]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -124,10 +147,12 @@ class EdnLines:
         for _, pattern, places in self._shapes:
             match = pattern.fullmatch(line)
             if match:
-                type_, f, process, time, index, value, error, seek = match.group(*places)
+                type_, f, process, time, index, value, error, seek, txn = match.group(*places)
+                if b", :" in value and not _is_one(value):
+                    break
                 said = self._errors.told(error) if error else ""
-                when = int(time or -1), int(index or -1)
-                return Event(self._word(type_), self._word(f), int(process), *when, value, said, seek == b"true")
+                when, sought, atomic = (int(time or -1), int(index or -1)), seek == b"true", txn != b"false"
+                return Event(self._word(type_), self._word(f), int(process), *when, value, said, sought, None, atomic)
         return self._slowly(line)
 
     def value(self, event: Event, line: bytes) -> Any:
@@ -163,19 +188,34 @@ class EdnLines:
             found.get("value"),
             Errors.of(found.get("error")),
             found.get("seek-to-beginning?") is True,
+            _rebalances(found.get("rebalance-log")),
+            found.get("transactional"),
         )
 
     def _learn(self, keys: list[Any]) -> None:
-        """Remember the shape of a line. Longer shapes are tried first: a shorter one could take a further key for a value."""
+        """Remember the shape of a line. Longer shapes are tried first: a shorter one could take a further key for the value's."""
         names = [str(key).encode() for key in keys]
-        if len(self._shapes) >= MOST_SHAPES or not set(_FIELDS) - {b"time", b"index"} <= set(names):
+        known = {b"type", b"f", b"process"} <= set(names)
+        if len(self._shapes) >= MOST_SHAPES or _REBALANCES in names or not known:
             return
-        parts = [b":" + re.escape(name) + b" " + _FIELDS.get(name, b"(.*)") for name in names]
+        parts = [b":" + re.escape(name) + b" " + _FIELDS.get(name, _ANYTHING) for name in names]
         pattern = re.compile(rb"(?:#jepsen\.history\.Op)?\{" + b", ".join(parts) + rb"\}()", re.DOTALL)
         places = tuple(names.index(name) + 1 if name in names else len(names) + 1 for name in _TAKEN)
         if all(pattern.pattern != known.pattern for _, known, _ in self._shapes):
             self._shapes.append((len(names), pattern, places))
             self._shapes.sort(key=lambda shape: -shape[0])
+
+
+def _is_one(value: bytes) -> bool:
+    """Whether what was taken for a value holds no further key of the operation: no `, :` outside its brackets. No for texts."""
+    if b'"' in value:
+        return False
+    depth = 0
+    for part in value.split(b", :")[:-1]:
+        depth += sum(map(part.count, (b"[", b"(", b"{"))) - sum(map(part.count, (b"]", b")", b"}")))
+        if depth <= 0:
+            return False
+    return True
 
 
 def _as_json(value: bytes) -> bytes:

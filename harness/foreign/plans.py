@@ -29,10 +29,17 @@ CONTRACT = {
 }
 
 
-def contract(functions: Mapping[str, int], given: Mapping[str, str]) -> dict[str, str]:
-    """What is taken to be promised: transactions when there was a `txn`, group consumption when there was a `subscribe`."""
+def contract(
+    functions: Mapping[str, int], given: Mapping[str, str], together: bool = False, left_out: Iterable[str] = ()
+) -> dict[str, str]:
+    """What is taken to be promised: transactions when there was a `txn`, group consumption when there was a `subscribe`.
+
+    together: some `send` has several records, which Jepsen's clients do in transactions only. left_out: what lines that could not
+    be read may hold, `sends` or `polls`.
+    """
     told = {
-        "transactional": "true" if functions.get("txn") else "false",
+        "left_out": ",".join(sorted(left_out)),
+        "transactional": "true" if functions.get("txn") or together else "false",
         "consumption": "subscribed" if functions.get("subscribe") else "assigned",
         "final_read": "true" if functions.get("final-read") else "false",
     }

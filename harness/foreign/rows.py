@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,8 @@ Mop = tuple[int, Any, Any, Any, bool]  # kind, key, value, offset, acknowledged
 class Rows:
     """Grows by whole operations: one that cannot be understood leaves nothing behind.
 
-    senders: processes that sent anything. functions: how many operations of each f.
+    senders: processes that sent anything. functions: how many operations of each f. together: some `send` has several records
+    that nothing says to be separate.
     """
 
     def __init__(self) -> None:
@@ -53,6 +54,7 @@ class Rows:
         self._mops: list[Mop] = []
         self.senders: set[int] = set()
         self.functions: Counter[str] = Counter()
+        self.together = False
 
     def add(self, at: int, invoked: Event, completed: Event | None, value: Any, ended_at: int = -1) -> None:
         """An operation with the value that counts; without times, places stand for them.
@@ -66,21 +68,29 @@ class Rows:
             detail = _assignment(value, invoked.seek)
         elif f != "crash":
             try:
-                self._add_mops(value, type_ == "ok", int(invoked.process))
+                polls = self._add_mops(value, type_ == "ok", int(invoked.process))
             except Exception:
                 del self._mops[start:]
                 raise
+            if completed is not None and (polls or completed.rebalances):
+                detail = _consumed(polls, completed)
         time = invoked.time if invoked.time >= 0 else at
         end = None if completed is None else completed.time if completed.time >= 0 else max(time, ended_at)
         error = (completed.error or None) if completed is not None else None
         count = len(self._mops) - start
+        self.together |= f == "send" and count > 1 and invoked.transactional is not False
         self._ops.append((at, invoked.index, invoked.process, f, type_, time, end, count, detail, error))
         self.functions[f] += 1
 
-    def _add_mops(self, value: Any, ok: bool, process: int) -> None:
+    def _add_mops(self, value: Any, ok: bool, process: int) -> list[Any]:
+        """Take in an operation's micro-operations; what its polls returned (None: nobody knows)."""
         mops, sent = self._mops, 0
+        polls: list[Any] = []
         for mop in value:
-            if mop[0] == "send":
+            name = mop[0]
+            if name in (":send", ":poll"):  # JSON that keeps the colon of keywords
+                name = name[1:]
+            if name == "send":
                 result = mop[2]
                 if result.__class__ is list:
                     offset, v = result
@@ -88,22 +98,32 @@ class Rows:
                 else:
                     mops.append((0, mop[1], result, None, ok))
                 sent += 1
-            elif mop[0] != "poll":
-                raise ValueError(f"unknown micro-operation {mop[0]!r}")
-            elif len(mop) > 1 and mop[1]:
-                got = mop[1]
-                for key, records in got.items() if got.__class__ is dict else zip(got[::2], got[1::2], strict=True):
+            elif name != "poll":
+                raise ValueError(f"unknown micro-operation {name!r}")
+            else:
+                polls.append(mop[1] if len(mop) > 1 else None)
+                for key, records in _polled(polls[-1] or ()):
                     mops += [(1, key, v, offset, False) for offset, v in records]
         if sent > MAX_SEQ:
             raise ValueError(f"{sent} sends in one operation; at most {MAX_SEQ}")
         if sent:
             self.senders.add(process)
+        return polls
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """Operations in the order of their invocations, and their micro-operations in the same order."""
         columns = list(zip(*self._ops, strict=True)) or [()] * len(OPS)
         ops = pa.table([pa.array(column, kind) for column, kind in zip(columns, OPS.types, strict=True)], schema=OPS)
         return in_order(ops, _mops_table(self._mops))
+
+
+def _polled(got: Any) -> Iterable[tuple[Any, Any]]:
+    """Keys and their records: of a map, of a flat list `[key, records, ...]`, or of pairs `[[key, records], ...]`."""
+    if got.__class__ is dict:
+        return got.items()
+    if all(pair.__class__ is list and len(pair) == 2 and pair[1].__class__ is list for pair in got):
+        return got  # type: ignore[no-any-return]
+    return zip(got[::2], got[1::2], strict=True)
 
 
 def in_order(ops: pa.Table, mops: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -160,6 +180,20 @@ def _numbers_and_texts(values: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
 def written(value: Any) -> str:
     """A key or value as text: texts and numbers as they are, anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _consumed(polls: list[Any], completed: Event) -> str | None:
+    """What is worth knowing of an operation's polls: rebalances among them, keys in several, results that are not told."""
+    detail: dict[str, Any] = {}
+    if completed.rebalances:
+        detail["rebalances"] = [[word, [written(key) for key in keys]] for word, keys in completed.rebalances]
+    if len(polls) > 1:
+        counts = Counter(written(key) for got in polls if got for key, records in _polled(got) if records)
+        parted = [key for key, count in counts.items() if count > 1]
+        detail |= {"parted": parted} if parted else {}
+    if completed.type == "info" and None in polls:
+        detail["unheard"] = True
+    return msgspec.json.encode(detail).decode() if detail else None
 
 
 def _assignment(value: Any, seek: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,11 +49,12 @@ class Part:
 
 
 class Assembly:
-    """All blocks of a history. transactional, isolation: how the operations are to be understood."""
+    """All blocks of a history. contract: how the operations are to be understood."""
 
-    def __init__(self, drafts: Sequence[Draft], joining: Joining, file: str, transactional: bool, isolation: str) -> None:
+    def __init__(self, drafts: Sequence[Draft], joining: Joining, file: str, contract: Mapping[str, str]) -> None:
         self._drafts, self._joining, self._file = drafts, joining, file
-        self._transactional, self._isolation = transactional, isolation
+        self._transactional, self._isolation = contract["transactional"] == "true", contract["isolation"]
+        self._subscribed = contract["consumption"] == "subscribed"
         self._keys: dict[str, int] = {}
         self._indexed = _indexed(drafts)
         senders = [part.senders for part in drafts] + [rows.senders for rows in joining.rows.values()]
@@ -183,7 +184,8 @@ class Assembly:
             "mops": mops,
             "errors": _errors(ops),
             "strange": strange,
-            **{name: ops[name] for name in ("type", "time", "end", "detail")},
+            "detail": ops["detail"] if self._subscribed else _without_groups(ops),
+            **{name: ops[name] for name in ("type", "time", "end")},
         }
         absent = {field.name: pa.nulls(count, field.type) for field in OPS_SCHEMA if field.name not in columns}
         return pa.table({field.name: {**columns, **absent}[field.name] for field in OPS_SCHEMA}, schema=OPS_SCHEMA)
@@ -216,6 +218,14 @@ def _errors(ops: pa.Table) -> pa.ListArray:
     }
     arrays = [given.get(field.name, pa.nulls(len(there), field.type)) for field in ERROR]
     return _listed(pa.StructArray.from_arrays(arrays, fields=list(ERROR)), there, len(ops))
+
+
+def _without_groups(ops: pa.Table) -> pa.ChunkedArray:
+    """Details, without those that matter to members of a group only: nobody needs to read them again."""
+    detail = ops["detail"]
+    told = pc.is_in(ops["f"], pa.array(["assign", "subscribe"]))
+    unheard = pc.fill_null(pc.match_substring(detail, '"unheard"'), False)
+    return pc.if_else(pc.or_(told, unheard), detail, pa.scalar(None, pa.string()))
 
 
 def _strange(part: Part, partition: pa.Array, which: Any) -> pa.ListArray:
