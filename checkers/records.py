@@ -9,14 +9,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pyspark.sql import functions as F
 
 from checkers.anomaly import Bools, Ints, Suspects, join_rows, partition_check
-from checkers.log import INFO, NONE, PartitionLog
+from checkers.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
+from checkers.passing import passed_over
+from checkers.positions import Positions
 from checkers.story import Finding, Story
 from checkers.suspects import read_rows, send_rows
 from checkers.world import World
+from harness.api import Isolation
 
 NO_FINAL = "no final read was complete, and nobody read past a promised record"
+NO_PASSING = (
+    "no final read was complete, polls are missing in the history that may have returned anything, and nobody is known to have "
+    "read on past a promised record"
+)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -63,7 +71,8 @@ def lost_write(log: PartitionLog) -> Suspects:
     operation has no completion at all: commit follows only after every acknowledgement). The final read is the completed
     read_committed one, else the completed read_uncommitted one (which sees more). Without either, only what lies below an
     offset that was later read at the same isolation level, and was read by nobody at all, is lost: the tail may simply be
-    unpolled.
+    unpolled. Where the history does not tell what some poll returned, it must also lie between two consecutive reads of one
+    consumer, or between the partition's start and the first read after it: that poll may have got the record, and no other.
     In a partition whose last stable offset is stuck, a record above it is hidden: lost only if read_uncommitted misses it too.
 
     compared: promised records that had to be returned. One cause: neighbours in the version order with no survivor between.
@@ -92,7 +101,10 @@ def final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
         return np.ones(len(log.sends), np.bool_), log.seen_witness, ""
     reads = log.reads
     passed = np.where(log.sends.txn, _highest(reads.offset[reads.committed]), _highest(reads.offset))
-    return (log.place != NONE) & (log.place < passed), log.seen, NO_FINAL
+    below = np.asarray((log.place != NONE) & (log.place < passed))
+    if isinstance(log.resets, Positions) and log.resets.doubtful(log.partition):
+        return below & (log.seen | log.shared(passed_over)), log.seen, NO_PASSING
+    return below, log.seen, NO_FINAL
 
 
 def _highest(offsets: Ints) -> int:
@@ -123,6 +135,9 @@ def _stretch(places: Ints, between: Ints, wanted: Ints) -> Ints:
 def _explain_duplicate(finding: Finding, story: Story) -> str:
     sent, read = finding.records("sent"), finding.records("read")
     offsets = sorted({record.offset for record in read})
+    if len(sent) == 1 and len(offsets) == 1:
+        acknowledged = f"it was acknowledged at offset {sent[0].offset}, and readers got it at {offsets[0]}"
+        return f"{story.name(sent[0].op)} sent one record{sent[0].called} to {sent[0].partition}: {acknowledged}."
     if len(sent) > 1:
         return (
             f"{len(sent)} records that {story.name(sent[0].op)} sent once each to {sent[0].partition} "
@@ -138,21 +153,24 @@ def duplicate(log: PartitionLog) -> Suspects:
     """One sent record at two or more offsets of its partition, both visible at the isolation level in use.
 
     A record sent in a transaction counts where read_committed returned it; one sent outside transactions where anybody got it.
-    The same offset read by many readers is one place.
+    The same offset read by many readers is one place. An acknowledgement tells of a place too, when the operation did not fail.
 
     compared: records read at least once. One cause: the operation that sent them.
     """
     visible = log.reads.send >= 0
     visible[visible] &= log.reads.judged[visible] | ~log.sends.txn[log.reads.send[visible]]
     low, high = log.span(visible)
-    twice = low != high
+    told = (log.sends.offset != NONE) & (log.sends.status != ABORTED) & (low != NONE)
+    twice = (low != high) | (told & (log.sends.offset != low))
     if not twice.any():
         return Suspects(int((low != NONE).sum()))
     again = visible.copy()
     again[visible] &= twice[log.reads.send[visible]]
     again[again] &= _first_of_each(log.reads.send[again], log.reads.offset[again])
     writer = log.sends.op[log.reads.send]
-    rows = join_rows(read_rows(log, again, writer), send_rows(log, twice, log.sends.op, "sent"))
+    acknowledged = send_rows(log, twice, log.sends.op, "sent")
+    acknowledged["offset"] = np.where(told, log.sends.offset, log.place)[twice]
+    rows = join_rows(read_rows(log, again, writer), acknowledged)
     return Suspects(int((low != NONE).sum()), rows)
 
 
@@ -178,16 +196,38 @@ def _explain_inconsistent(finding: Finding, story: Story) -> str:
     return f"Two different records are at {where}: one is {'; another is '.join(writers)}."
 
 
-@partition_check("inconsistent-offset", explain=_explain_inconsistent, needs="no record was read")
+def _resolve_inconsistent(rows: pd.DataFrame, world: World) -> pd.DataFrame:
+    """Of offsets that nobody read, keep those of two records that surely are in the log."""
+    place = [rows["partition"], rows["offset"]]
+    read = rows["role"].eq("read").groupby(place).transform("any")
+    sent = rows["op"].to_numpy()
+    sure = read | (world.status(sent) == COMMITTED) | ~world.transactional(sent)
+    if not sure.all():
+        sure |= rows["op"].isin(_proven(rows.loc[~sure & (world.status(sent) == INFO), "op"].unique(), world))
+    rows = rows[sure]
+    return rows[rows["v"].groupby([rows["partition"], rows["offset"]]).transform("nunique") > 1]
+
+
+def _proven(ops: Any, world: World) -> set[int]:
+    """Transactions of which a read_committed reader got some record."""
+    if not len(ops):
+        return set()
+    wanted = world.sends_of(ops)
+    got = world.reads.where(F.col("v").isin(wanted["v"].tolist()) & (F.col("isolation") == Isolation.COMMITTED.value))
+    return set(wanted.loc[wanted["v"].isin([row["v"] for row in got.select("v").distinct().collect()]), "op"])
+
+
+@partition_check("inconsistent-offset", resolve=_resolve_inconsistent, explain=_explain_inconsistent, needs="no record was read")
 def inconsistent_offset(log: PartitionLog) -> Suspects:
     """Two different records at one offset of one partition.
 
-    Reads and acknowledgements are both evidence, except the acknowledgement of a promised record that nobody ever read: such a
-    record is a lost write, and its offset was naturally given away again.
+    Reads and acknowledgements are both evidence, except the acknowledgement of a lost write, whose offset was naturally given
+    away again. Where there are only acknowledgements, those of transactions that are not known to have committed prove nothing.
 
     compared: offsets with at least one read. One cause: neighbouring offsets, as after a truncation.
     """
-    believed = (log.sends.offset != NONE) & ~(log.promised & ~log.seen)
+    judged, found, _ = final_witness(log)
+    believed = (log.sends.offset != NONE) & ~(log.promised & judged & ~found)
     offset = np.concatenate([log.reads.offset, log.sends.offset[believed]])
     v = np.concatenate([log.reads.v, log.sends.v[believed]])
     order = np.argsort(offset, kind="stable")

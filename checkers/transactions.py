@@ -20,8 +20,9 @@ from checkers.world import World
 # --------------------------------------------------------------------------------------------------
 def _explain_aborted(finding: Finding, story: Story) -> str:
     writer, reader = finding.records("sent")[0], finding.records("read")[0]
+    how = "was surely aborted" if story.world.transactional(np.array([writer.op]))[0] else "surely failed"
     return (
-        f"{story.name(writer.op)} was surely aborted, yet {story.name(reader.op, capital=False)} "
+        f"{story.name(writer.op)} {how}, yet {story.name(reader.op, capital=False)} "
         f"read its record at {reader.place}{story.and_more(finding.records('read'))}."
     )
 
@@ -30,19 +31,23 @@ def _explain_aborted(finding: Finding, story: Story) -> str:
     "aborted-read",
     across=True,
     explain=_explain_aborted,
-    needs="no transaction failed in a partition that was read at read_committed, so no aborted record could show",
+    needs="nothing that failed was sent to a partition that was read (at read_committed, if in a transaction)",
 )
 def aborted_read(log: PartitionLog) -> Suspects:
     """G1a: a record of a transaction that surely failed was returned to a reader judged by read_committed.
 
-    What became of the operation that polled it does not matter: a polled record is evidence.
+    Outside transactions: an unacknowledged record of an operation that surely failed was returned to anybody. What became of the
+    operation that polled it does not matter: a polled record is evidence.
 
-    compared: records of failed transactions in partitions with such a reader. One cause: the failed transaction.
+    compared: records of failed transactions in partitions with such a reader, and of other failed operations in partitions that
+    were read. One cause: the failed operation.
     """
-    aborted = log.sends.txn & (log.sends.status == ABORTED)
-    compared = int(aborted.sum()) if log.reads.judged.any() else 0
-    which = log.reads.judged & ~log.strangers
-    which[which] &= aborted[log.reads.send[which]]
+    failed, txn = log.sends.status == ABORTED, log.sends.txn
+    aborted, refused = failed & txn, failed & ~txn & ~log.acked
+    compared = int(aborted.sum()) * bool(log.reads.judged.any()) + int(refused.sum()) * bool(len(log.reads))
+    which = ~log.strangers
+    writer = log.reads.send[which]
+    which[which] = (aborted[writer] & log.reads.judged[which]) | refused[writer]
     return reads_with_writers(log, which, compared)
 
 
