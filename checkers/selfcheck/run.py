@@ -187,18 +187,18 @@ def _row(checker: Checker, damage: Damage, own: Ground, small: Callable[[], Grou
     row = _compared(checker, damage, expected, planted, own.clean) if planted else None
     if row is not None and row.ok is not None:
         return row
+    why = damage.needs if row is None else row.note
     planted = small().plant(damage, draw)
     if planted is None:
-        return Row(damage.name, expected, (), None, f"not planted: {damage.needs}")
+        return Row(damage.name, expected, (), None, f"not planted: {why}")
     row = _compared(checker, damage, expected, planted, small().clean)
-    return replace(row, ok=bool(row.ok), note=f"{damage.needs}; {row.note}")
+    return replace(row, ok=bool(row.ok), note=f"not in this history ({why}); {row.note}")
 
 
 def _compared(checker: Checker, damage: Damage, expected: tuple[str, ...], planted: Planted, clean: Answer) -> Row:
     """What was demanded beside what came. ok is None when what was missed was not compared at all."""
     after = checker.ask(planted.rows, damage.cycle)
     touched = after.touching(planted)
-    found = {name for name, count in after.counts.items() if count > clean.counts.get(name, 0)} | (touched & set(expected))
     said = [planted.what]
     missed = [name for name in expected if name not in touched]
     if damage.cycle:
@@ -206,10 +206,11 @@ def _compared(checker: Checker, damage: Damage, expected: tuple[str, ...], plant
     if damage.cycle and missed and damage.cycle in after.counts:
         size = _size(after, damage.cycle)
         said.append(f"what is shown is the history's own ({size} operations), so asked again without its records")
-        touched = checker.ask(planted.rows.only(planted.partitions), damage.cycle).touching(planted)
+        touched |= checker.ask(planted.rows.only(planted.partitions), damage.cycle).touching(planted)
         missed = [name for name in expected if name not in touched]
-    elif damage.cycle in clean.counts:
+    elif damage.cycle in clean.counts and not missed:
         said.append("the history has one too; this one is shown")
+    found = {name for name, count in after.counts.items() if count > clean.counts.get(name, 0)} | (touched & set(expected))
     forbidden = {one["name"] for one in after.document["properties"]} & found
     alarms = sorted((forbidden | touched if planted.alone else forbidden) - {*damage.expects, *damage.along})
     said += [f"missed {name} ({after.properties[name]['reason'] or 'held'})" for name in missed]

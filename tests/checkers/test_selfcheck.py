@@ -115,7 +115,7 @@ def own_first(name, alone):
 def test_a_cycle_behind_another_is_asked_for_again_without_that(spark, lawful):
     """Of two equally small ones a check may show either; that it sees the planted one is proven apart."""
     _, row = selfcheck(lawful, spark, checks=[own_first("G0", CHECKS["G0"])], damages=some("G0"))
-    assert row.ok is True
+    assert (row.ok, row.found) == (True, ("G0",))
     assert "what is shown is the history's own (1 operations), so asked again without its records" in row.note
 
 
