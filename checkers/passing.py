@@ -33,7 +33,7 @@ def passed_over(log: PartitionLog) -> Bools:
 
 
 def _within(log: PartitionLog, low: np.ndarray, high: np.ndarray) -> Bools:
-    """Sends whose place lies inside one of these stretches, their ends not included."""
-    begun = np.searchsorted(np.sort(low), log.place, side="left")
+    """Sends whose place lies inside one of these stretches: at its beginning, where the reader got another record, or above."""
+    begun = np.searchsorted(np.sort(low), log.place, side="right")
     over = np.searchsorted(np.sort(high), log.place, side="right")
     return np.asarray(begun > over)

@@ -12,7 +12,7 @@ import pandas as pd
 from pyspark.sql import functions as F
 
 from checkers.anomaly import Bools, Ints, Suspects, join_rows, partition_check
-from checkers.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
+from checkers.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog, slices
 from checkers.passing import passed_over
 from checkers.positions import Positions
 from checkers.story import Finding, Story
@@ -153,15 +153,17 @@ def duplicate(log: PartitionLog) -> Suspects:
     """One sent record at two or more offsets of its partition, both visible at the isolation level in use.
 
     A record sent in a transaction counts where read_committed returned it; one sent outside transactions where anybody got it.
-    The same offset read by many readers is one place. An acknowledgement tells of a place too, when the operation did not fail.
+    The same offset read by many readers is one place. An acknowledgement tells of a place too, when the operation did not
+    fail and nobody read another record there (`inconsistent-offset` has that).
 
     compared: records read at least once. One cause: the operation that sent them.
     """
     visible = log.reads.send >= 0
     visible[visible] &= log.reads.judged[visible] | ~log.sends.txn[log.reads.send[visible]]
     low, high = log.span(visible)
-    told = (log.sends.offset != NONE) & (log.sends.status != ABORTED) & (low != NONE)
-    twice = (low != high) | (told & (log.sends.offset != low))
+    told = (log.sends.offset != NONE) & (log.sends.status != ABORTED) & (low != NONE) & (log.sends.offset != low)
+    told[told] = ~np.isin(log.sends.offset[told], log.reads.offset)
+    twice = (low != high) | told
     if not twice.any():
         return Suspects(int((low != NONE).sum()))
     again = visible.copy()
@@ -214,7 +216,8 @@ def _proven(ops: Any, world: World) -> set[int]:
         return set()
     wanted = world.sends_of(ops)
     got = world.reads.where(F.col("v").isin(wanted["v"].tolist()) & (F.col("isolation") == Isolation.COMMITTED.value))
-    return set(wanted.loc[wanted["v"].isin([row["v"] for row in got.select("v").distinct().collect()]), "op"])
+    got = got.select("partition", "v").distinct().toPandas()
+    return set(wanted.merge(got, on=["partition", "v"])["op"])
 
 
 @partition_check("inconsistent-offset", resolve=_resolve_inconsistent, explain=_explain_inconsistent, needs="no record was read")
@@ -228,21 +231,35 @@ def inconsistent_offset(log: PartitionLog) -> Suspects:
     """
     judged, found, _ = final_witness(log)
     believed = (log.sends.offset != NONE) & ~(log.promised & judged & ~found)
-    offset = np.concatenate([log.reads.offset, log.sends.offset[believed]])
-    v = np.concatenate([log.reads.v, log.sends.v[believed]])
-    order = np.argsort(offset, kind="stable")
-    same = (np.diff(offset[order]) == 0) & (np.diff(v[order]) != 0)
-    compared = len(log.reads) and 1 + int((np.diff(log.reads.offset) != 0).sum())
-    if not same.any():
-        return Suspects(compared)
-    bad = np.unique(offset[order][1:][same])
-    clean = np.setdiff1d(offset, bad)
+    distinct = np.flatnonzero(np.diff(log.reads.offset, prepend=-2))
+    bad = _disputed(log, np.flatnonzero(believed))
+    if not len(bad):
+        return Suspects(len(distinct))
+    clean = np.setdiff1d(np.concatenate([log.reads.offset[distinct], log.sends.offset[believed]]), bad)
     read = np.isin(log.reads.offset, bad)
     read[read] &= _first_of_each(log.reads.offset[read], log.reads.v[read])
     sent = believed & np.isin(log.sends.offset, bad)
     acknowledged = send_rows(log, sent, _stretch(bad, clean, log.sends.offset), "sent")
     acknowledged["offset"] = log.sends.offset[sent]
-    return Suspects(compared, join_rows(read_rows(log, read, _stretch(bad, clean, log.reads.offset)), acknowledged))
+    return Suspects(len(distinct), join_rows(read_rows(log, read, _stretch(bad, clean, log.reads.offset)), acknowledged))
+
+
+def _disputed(log: PartitionLog, believed: Ints) -> Ints:
+    """Offsets at which reads (sorted by offset) or believed acknowledgements name different records."""
+    reads = log.reads
+    offset, v = log.sends.offset[believed], log.sends.v[believed]
+    parts = []
+    for part in slices(len(reads) - 1):
+        here, there = slice(part.start, part.stop), slice(part.start + 1, part.stop + 1)
+        differ = (reads.offset[here] == reads.offset[there]) & (reads.v[here] != reads.v[there])
+        parts.append(reads.offset[here][differ])
+    for part in slices(len(believed) if len(reads) else 0):
+        at = np.minimum(np.searchsorted(reads.offset, offset[part]), len(reads) - 1)
+        parts.append(offset[part][(reads.offset[at] == offset[part]) & (reads.v[at] != v[part])])
+    order = np.argsort(offset, kind="stable")
+    offset, v = offset[order], v[order]
+    parts.append(offset[1:][(offset[1:] == offset[:-1]) & (v[1:] != v[:-1])])
+    return np.unique(np.concatenate(parts))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -89,7 +89,10 @@ def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, set[Any]]:
             found["lost-write"].add(send["v"])
 
     for v, send in home.items():
-        if len({read["offset"] for read in here if read["v"] == v and rc(read)}) > 1:
+        places = {read["offset"] for read in here if read["v"] == v and rc(read)}
+        told = {send["offset"]} - {None} if status(send) != "fail" else set()
+        told -= {read["offset"] for read in reads if read["p"] == send["p"]}
+        if places and len(places | told) > 1:
             found["duplicate"].add(v)
         if status(send) == "fail" and v in seen_rc:
             found["aborted-read"].add(v)
@@ -111,9 +114,11 @@ def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, set[Any]]:
     at = defaultdict(set)
     for read in reads:
         at[read["p"], read["offset"]].add(read["v"])
+    readable = set(at)
     for send in sends:
-        if send["offset"] is not None and not (status(send) == "ok" and send["v"] not in seen):
-            at[send["p"], send["offset"]].add(send["v"])
+        where, sure = (send["p"], send["offset"]), status(send) == "ok" or (status(send) == "info" and send["op"] in proven)
+        if send["offset"] is not None and send["v"] not in gone and (where in readable or sure):
+            at[where].add(send["v"])
     found["inconsistent-offset"] = {where for where, who in at.items() if len(who) > 1}
 
     there = [send for send in sends if send["v"] not in gone]
