@@ -17,10 +17,17 @@ class Line(NamedTuple):
     f: str
     value: str
     error: str = ""
+    more: tuple[str, ...] = ()  # further keys with their values, in the language's words
 
 
 class Edn:
     nothing = "nil"
+
+    def true(self, key: str) -> str:
+        return f", :{key} true"
+
+    def false(self, key: str) -> str:
+        return f", :{key} false"
 
     def text(self, text: str) -> str:
         return json.dumps(text)
@@ -44,11 +51,17 @@ class Edn:
         process = ":nemesis" if line.process is None else line.process
         error = f", :error {json.dumps(line.error)}" if line.error else ""
         said = f":type :{line.type}, :f :{line.f}, :value {line.value}"
-        return f"{{{said}, :time {time}, :process {process}, :index {index}{error}}}\n"
+        return f"{{{said}, :time {time}, :process {process}, :index {index}{error}{''.join(line.more)}}}\n"
 
 
 class Json:
     nothing = "null"
+
+    def true(self, key: str) -> str:
+        return f',"{key}":true'
+
+    def false(self, key: str) -> str:
+        return f',"{key}":false'
 
     def text(self, text: str) -> str:
         return json.dumps(text)
@@ -73,5 +86,5 @@ class Json:
         error = f',"error":{json.dumps(line.error)}' if line.error else ""
         return (
             f'{{"index":{index},"time":{time},"type":"{line.type}","process":{process},"f":"{line.f}",'
-            f'"value":{line.value}{error}}}\n'
+            f'"value":{line.value}{error}{"".join(line.more)}}}\n'
         )

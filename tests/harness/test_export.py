@@ -149,6 +149,26 @@ def test_keys_that_are_numbers_stay_what_they_are(run):
     assert ok["value"] == [["poll", {17: [[0, 5]], 4: [[0, 6]]}]]
 
 
+@pytest.mark.parametrize("format", ["jepsen-edn", "jepsen-json"])
+def test_records_of_one_send_that_stand_for_themselves_say_so(run, tmp_path_factory, format):
+    """Jepsen's clients send several in transactions only; and of a send that failed nothing can have been acknowledged."""
+    sends = [(0, "t-0", A, 4, 1001, 1100), (0, "t-0", B, None, 1002, None)]
+    seek = '{"partitions": ["t-0"], "seek_to_beginning": true}'
+    rows = [row(0, 0, "assign", "ok", 1, 2, detail=seek), row(0, 1, "send", "fail", 1000, 1500, sends)]
+    rows = [{**one, "index": index} for index, one in enumerate(rows)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=OPS_SCHEMA), run / "history.parquet")
+    lines = [line for line in exported(run, format) if line["process"] == 0]
+    assert [(line["type"], line.get("seek-to-beginning?"), line.get("transactional")) for line in lines] == [
+        ("invoke", True, None),
+        ("ok", True, None),
+        ("invoke", None, False),
+        ("info", None, False),
+    ]
+    found = Adopted(run / "out", tmp_path_factory.mktemp("again") / "run")
+    assert json.loads((found.dir / "plan.json").read_text())["contract"]["transactional"] == "false"
+    assert [line["f"] for line in found.rows] == ["assign", "send"]
+
+
 def test_an_unknown_format_and_a_run_without_history_are_refused(run):
     with pytest.raises(CampaignError, match="there are jepsen-edn, jepsen-json"):
         export(run, "csv", run / "out")
