@@ -69,8 +69,17 @@ class Suspects:
 Where = TypeVar("Where")
 Explain = Callable[["Finding", "Story"], str]
 Resolve = Callable[[pd.DataFrame, "World"], pd.DataFrame]
-Gather = Callable[["PartitionLog"], list[tuple[str, bytes]]]
+Gather = Callable[..., "Gathered"]
+Brief = Callable[["World"], Any]
 Detail = Callable[["Finding", "Story"], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Named messages of one partition: what stays on the executors (`Kept.table`), and the little that leaves (`Kept.leaves`)."""
+
+    stays: list[tuple[str, bytes]] = field(default_factory=list)
+    leaves: list[tuple[str, bytes]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -82,8 +91,9 @@ class Check(Generic[Where]):
     resolve: second step over the few suspicious rows of all partitions, for anomalies that no partition can decide alone;
         returns the rows that stay. It may set `rows.attrs["compared"]` to add to what was compared.
     explain: one plain sentence per finding.
-    gather: what a run check needs of every partition, as named messages; kept on the executors (`World.kept`). Checks that share
-        the function share the messages.
+    gather: what a run check needs of every partition: a function over its `PartitionLog`, run in the one job (`World.kept`).
+        Checks that share the function share the messages.
+    brief: what `gather` has to know of the whole run, as its argument `brief`: a function over the `World`.
     detail: more keys for a finding's document.
     needs: what has to be there before anything can be compared, in words.
     """
@@ -95,6 +105,7 @@ class Check(Generic[Where]):
     resolve: Resolve | None = None
     explain: Explain | None = None
     gather: Gather | None = None
+    brief: Brief | None = None
     detail: Detail | None = None
     needs: str = "nothing of the kind was in the history"
 

@@ -23,6 +23,7 @@ from checkers.kept import Kept, gathers
 from checkers.log import NONE
 from checkers.overview import Overview, read_overview
 from checkers.pipeline import Answer, Counts, run_partition_checks
+from checkers.positions import positions
 from checkers.progress import count_operations, progress
 from checkers.session import start_session
 from checkers.story import SLACK_NS, Finding, Story, group
@@ -118,7 +119,7 @@ def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer],
     """Every check's answer, second steps done; how many micro-operations there were; what was unseen over time."""
     local = [check for check in checks if check.scope == "partition"]
     view = world.overview
-    world.kept = Kept(gathers(checks))
+    world.kept = Kept(gathers(checks, world))
     try:
         answers, counts, world.strangers, unseen = run_partition_checks(
             world.spark,
@@ -126,7 +127,7 @@ def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer],
             local,
             view.final_reads,
             settings(world.contract),
-            view.resets,
+            positions(view, world.history, world.contract),
             moments(view),
             world.kept,
         )

@@ -1,56 +1,71 @@
-"""What run checks keep of every partition while the one job has it in hand, so that they need no pass of their own."""
+"""What run checks take from every partition while the one job has it in hand, so that they need no pass of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
+import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
-from checkers.anomaly import Check, Gather
+from checkers.anomaly import Check, Gathered
 from checkers.log import PartitionLog
 
-KEPT, BROKEN = "kept", "error"
+STAYS, LEAVES, BROKEN = "stays", "leaves", "broken"
+Function = Callable[[PartitionLog], Gathered]
 
 
-def gathers(checks: Sequence[Check[Any]]) -> list[Gather]:
-    """The distinct gathering functions of some checks."""
-    return list({check.gather: None for check in checks if check.gather is not None})
+def gathers(checks: Sequence[Check[Any]], world: Any) -> list[Function]:
+    """The distinct gathering functions of some checks, each with what it has to know of the whole run."""
+    distinct = {check.gather: check.brief for check in checks if check.gather is not None}
+    return [gather if brief is None else partial(gather, brief=brief(world)) for gather, brief in distinct.items()]
 
 
-def gathered(functions: Sequence[Gather], log: PartitionLog) -> Iterator[dict[str, Any]]:
-    """Columns of rows to keep: the messages of each function, or (role `error`) what it raised."""
+def gathered(functions: Sequence[Function], log: PartitionLog) -> Iterator[dict[str, Any]]:
+    """Columns of rows: the messages of each function, or what it raised."""
     for function in functions:
         try:
             messages = function(log)
         except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
-            yield {"what": KEPT, "role": BROKEN, "partition": log.partition, "text": f"{type(error).__name__}: {error}"}
+            yield {"what": BROKEN, "partition": log.partition, "text": f"{type(error).__name__}: {error}"}
             continue
-        for name, message in messages:
-            yield {"what": KEPT, "role": name, "partition": log.partition, "batch": message}
+        for what, named in ((STAYS, messages.stays), (LEAVES, messages.leaves)):
+            for name, message in named:
+                yield {"what": what, "role": name, "partition": log.partition, "batch": message}
 
 
 class Kept:
-    """What is kept of a run.
+    """What was taken of a run.
 
-    table: None until the partitions were judged; columns partition, role (the message's name), batch, and text (what went
-        wrong, where role is `error`).
+    table: what stays on the executors, columns partition, role (the message's name) and batch; None until the partitions were
+        judged. leaves: the few messages that came along, as (name, message). partitions: all that were judged.
+    error: what a gathering function raised.
     """
 
-    def __init__(self, functions: Sequence[Gather] = ()) -> None:
+    def __init__(self, functions: Sequence[Function] = ()) -> None:
         self.functions = functions
         self.table: DataFrame | None = None
+        self.leaves: list[tuple[str, bytes]] = []
+        self.partitions: list[str] = []
+        self.error = ""
 
     def split(self, judged: DataFrame) -> DataFrame:
-        """A job's rows without those to keep. The job runs once; what it kept lies on the executors' disks."""
+        """A job's rows without those that stay. The job runs once; what it keeps lies on the executors' disks."""
         if not self.functions:
-            return judged.drop("batch")
-        judged = judged.persist(StorageLevel.DISK_ONLY)
-        self._judged = judged
-        self.table = judged.where(F.col("what") == KEPT).select("partition", "role", "batch", "text")
-        return judged.where(F.col("what") != KEPT).drop("batch")
+            return judged
+        self._judged = judged.persist(StorageLevel.DISK_ONLY)
+        self.table = self._judged.where(F.col("what") == STAYS).select("partition", "role", "batch")
+        return self._judged.where(F.col("what") != STAYS)
+
+    def take(self, results: pd.DataFrame) -> None:
+        """What came along with a job's answers."""
+        came = results[results["what"] == LEAVES]
+        self.leaves = list(zip(came["role"], came["batch"], strict=True))
+        self.partitions = sorted(results["partition"].dropna().unique())
+        self.error = next(iter(results.loc[results["what"] == BROKEN, "text"]), "")
 
     def forget(self) -> None:
         """Free the disks."""

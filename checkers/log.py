@@ -6,7 +6,7 @@ Offsets are sparse (markers and aborted records occupy offsets), so nothing here
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -18,8 +18,19 @@ from checkers.anomaly import Bools, Ints
 
 NONE = -1
 COMMITTED, ABORTED, INFO = 0, 1, 2  # what is known of the operation that sent a record
+SLICE = 1 << 21  # rows worked on at once, where all of them together would need several times their own memory
 _INDEX_BITS = 40  # of an operation's history index, beside its process
 Made = TypeVar("Made")
+
+
+def position_type(count: int) -> Any:
+    """The type of positions among so many: 32 bits where that is enough."""
+    return np.int32 if count < np.iinfo(np.int32).max else np.int64
+
+
+def slices(count: int) -> Iterator[slice]:
+    """So many positions, `SLICE` at a time."""
+    return (slice(start, min(start + SLICE, count)) for start in range(0, count, SLICE))
 
 
 @dataclass(frozen=True)
@@ -82,21 +93,26 @@ class Sends:
     """Records sent to the partition, sorted by `v` (so by process, operation and sequence).
 
     op: history index; offset: where it was acknowledged; began, ended: call and acknowledgement (ns); decided: first call of
-    commit (ns); status: COMMITTED, ABORTED or INFO; txn: sent in a transaction; finished: the operation has a completion.
+    commit (ns); end: the operation's completion (ns); status: COMMITTED, ABORTED or INFO; txn: sent in a transaction.
     """
 
-    op: Ints
+    op: Any  # 32 bits where that is enough, here and below
     v: Ints
     offset: Ints
     began: Ints
     ended: Ints
     decided: Ints
+    end: Ints
     status: NDArray[np.int8]
     txn: Bools
-    finished: Bools
 
     def __len__(self) -> int:
         return len(self.v)
+
+    @property
+    def finished(self) -> Bools:
+        """The operation has a completion."""
+        return np.asarray(self.end != NONE)
 
 
 @dataclass(frozen=True)
@@ -108,7 +124,7 @@ class Reads:
     the operation that polled. arrival: a number that grows from record to record of one operation, as they were returned.
     """
 
-    op: Ints
+    op: Any
     process: NDArray[np.int32]
     v: Ints
     offset: Ints
@@ -116,9 +132,9 @@ class Reads:
     committed: Bools
     judged: Bools
     final: Bools
-    send: NDArray[np.intp]
+    send: Any
     status: NDArray[np.int8]
-    arrival: NDArray[np.intp]
+    arrival: Any
 
     def __len__(self) -> int:
         return len(self.v)
@@ -199,7 +215,7 @@ class PartitionLog:
     @cached_property
     def strangers(self) -> Bools:
         """Reads of a record that nobody sent to this partition."""
-        return self.reads.send < 0
+        return np.asarray(self.reads.send < 0)
 
     @cached_property
     def covered(self) -> Bools:

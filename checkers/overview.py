@@ -6,7 +6,9 @@ What comes out is small beside the records: who did what, when, how it ended; wh
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +21,29 @@ from numpy.typing import NDArray
 from checkers.anomaly import Bools, Ints
 from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets
 
-TEXTS = ("role", "isolation", "f", "type", "intent")
-COLUMNS = ("index", "process", "slot", "op", *TEXTS, "final", "time", "end", "decided", "detail")
+TEXTS = ("isolation", "f", "type", "intent")
+NUMBERS = {"index": np.int64, "process": np.int32, "op": np.int32, "time": np.int64, "end": np.int64, "decided": np.int64}
+COLUMNS = (*NUMBERS, *TEXTS, "final", "detail")
 UNCOMMITTED = "read_uncommitted"
 
 
 @dataclass(frozen=True)
 class Overview:
-    """Operations as arrays in order of `index`; times in CLOCK_MONOTONIC ns, NONE where unknown."""
+    """Operations as arrays in order of `index`; times in CLOCK_MONOTONIC ns, NONE where unknown. 45 bytes an operation."""
 
-    index: Ints
-    process: Ints
-    slot: Ints
-    op: Ints
+    index: Any  # 32 bits where that is enough, like process and op
+    process: Any
+    op: Any
     time: Ints
     end: Ints
     decided: Ints
     status: NDArray[np.int8]  # what is known: COMMITTED, ABORTED, INFO
-    kind: NDArray[Any]  # `ok`, `fail`, `info`
+    ok: Bools  # how it ended; neither: `info`
+    failed: Bools
     txn: Bools
     send: Bools
     main: Bools  # an operation of a client in the main phase
     writer: Bools  # one that writes, before the final phase
-    intends_abort: Bools
     final_reads: dict[str, FinalRead] = field(default_factory=dict)
     settled: dict[str, tuple[int, int]] = field(default_factory=dict)  # partition -> (last stable offset, high watermark)
     settle_op: int = NONE
@@ -49,67 +51,81 @@ class Overview:
     settle_bound_s: float = 0.0
     resets: Resets = field(default_factory=Resets)
 
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @cached_property
+    def dense(self) -> bool:
+        """Whether operations are numbered without a gap from 0, so that an index is a position."""
+        return not len(self) or (self.index[0] == 0 and int(self.index[-1]) == len(self) - 1)
+
     def at(self, index: Any) -> Any:
         """Positions of operations by their history index."""
-        return np.searchsorted(self.index, index)
+        return index if self.dense else np.searchsorted(self.index, index)
 
 
 def read_overview(path: Path) -> Overview:
     """Read the per-operation columns of a history. Raises what pyarrow raises when it is no Parquet file."""
-    table = pq.read_table(path, columns=list(COLUMNS), read_dictionary=list(TEXTS)).combine_chunks()
-    if not _is_sorted(table["index"]):
-        table = table.sort_by("index")
-    f, kind = table["f"], table["type"]
-    txn, aborting = _is(f, "txn"), _is(table["intent"], "abort")
-    ok, failed = _is(kind, "ok"), _is(kind, "fail")
-    status = np.full(len(table), INFO, dtype=np.int8)
-    status[ok & ~(txn & aborting)] = COMMITTED
-    status[failed | (ok & txn & aborting)] = ABORTED
-    sends = _is(f, "send")
-    early = ~_flags(table["final"])
-    finals, settled, assigned = _details(table)
-    numbers: dict[str, Any] = {name: _ints(table[name]) for name in ("index", "process", "slot", "op", "time", "end", "decided")}
-    return Overview(
-        **numbers,
-        status=status,
-        kind=np.select([ok, failed], ["ok", "fail"], "info"),
-        txn=txn,
-        send=sends,
-        main=early & (numbers["process"] >= 0),
-        writer=early & (txn | sends),
-        intends_abort=aborting,
-        **_settling(settled),
-        final_reads=_final_reads(finals, _settling(settled)["settled"], _first(finals, numbers)),
-        resets=_resets(assigned),
-    )
+    with pq.ParquetFile(path, read_dictionary=list(TEXTS)) as file:
+        groups = (file.read_row_group(group, columns=list(COLUMNS)) for group in range(file.metadata.num_row_groups))
+        found = gather_overview(file.metadata.num_rows, (batch for group in groups for batch in group.to_batches()))
+    pa.default_memory_pool().release_unused()
+    return found
 
 
-def _is_sorted(column: pa.ChunkedArray) -> bool:
-    values = _ints(column)
-    return bool((values[1:] > values[:-1]).all())
+def gather_overview(count: int, batches: Iterable[pa.RecordBatch]) -> Overview:
+    """An overview of so many operations, from batches of `COLUMNS` (texts dictionary-encoded) in any order."""
+    columns: dict[str, Any] = {name: np.empty(count, dtype=kind) for name, kind in NUMBERS.items()}
+    columns |= {"status": np.empty(count, dtype=np.int8)} | {name: np.empty(count, dtype=np.bool_) for name in _FLAGS}
+    details: list[dict[str, Any]] = []
+    start = 0
+    for batch in batches:
+        place = slice(start, start + len(batch))
+        for name in NUMBERS:
+            columns[name][place] = pc.fill_null(batch.column(name), NONE).to_numpy(zero_copy_only=False)
+        for name, values in _outcomes(batch, columns["process"][place]).items():
+            columns[name][place] = values
+        details += batch.filter(pc.is_valid(batch.column("detail"))).to_pylist()
+        start = place.stop
+    _in_order(columns)
+    finals, settled, assigned = _details(sorted(details, key=lambda row: int(row["index"])))
+    settling = _settling(settled)
+    final_reads = _final_reads(finals, settling["settled"], _first(finals, columns))
+    return Overview(**columns, **settling, final_reads=final_reads, resets=_resets(assigned))
 
 
-def _ints(column: pa.ChunkedArray) -> Ints:
-    return np.asarray(pc.fill_null(pc.cast(column, pa.int64()), NONE).to_numpy(), dtype=np.int64)
+_FLAGS = ("ok", "failed", "txn", "send", "main", "writer")
 
 
-def _flags(column: pa.ChunkedArray) -> Bools:
-    return np.asarray(pc.fill_null(column, False).to_numpy(), dtype=np.bool_)
+def _outcomes(batch: pa.RecordBatch, process: Any) -> dict[str, Any]:
+    """What the texts of some operations say."""
+
+    def has(column: str, word: str) -> Bools:
+        texts = batch.column(column)
+        code = {text: number for number, text in enumerate(texts.dictionary.to_pylist())}.get(word, -2)
+        return np.asarray(pc.fill_null(texts.indices, -1).to_numpy(zero_copy_only=False) == code)
+
+    ok, failed, txn, send = has("type", "ok"), has("type", "fail"), has("f", "txn"), has("f", "send")
+    aborted = failed | (ok & txn & has("intent", "abort"))
+    early = ~np.asarray(pc.fill_null(batch.column("final"), False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+    status = np.where(aborted, ABORTED, np.where(ok, COMMITTED, INFO))
+    main, writer = early & (process >= 0), early & (txn | send)
+    return {"status": status, "ok": ok, "failed": failed, "txn": txn, "send": send, "main": main, "writer": writer}
 
 
-def _is(column: pa.ChunkedArray, word: str) -> Bools:
-    """Where a text column has this word. Compared once per distinct text."""
-    if not len(column):
-        return np.zeros(0, dtype=np.bool_)
-    texts = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    texts = texts.chunk(0) if isinstance(texts, pa.ChunkedArray) else texts
-    code = {text: number for number, text in enumerate(texts.dictionary.to_pylist())}.get(word, -2)
-    return np.asarray(pc.fill_null(texts.indices, -1).to_numpy(zero_copy_only=False) == code)
+def _in_order(columns: dict[str, Any]) -> None:
+    """Sort by index where a history is not, and number with 32 bits where that is enough."""
+    index = columns["index"]
+    if not (index[1:] > index[:-1]).all():
+        order = np.argsort(index, kind="stable")
+        for name, values in columns.items():
+            columns[name] = values[order]
+    if columns["index"].max(initial=0) < np.iinfo(np.int32).max:
+        columns["index"] = columns["index"].astype(np.int32)
 
 
-def _details(table: pa.Table) -> tuple[list[dict[str, Any]], ...]:
-    """`final-read`, `settle` and `assign` or `subscribe` operations, in order, their details parsed (empty if they cannot be)."""
-    rows = table.filter(pc.is_valid(table["detail"])).to_pylist()
+def _details(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], ...]:
+    """`final-read`, `settle` and `assign` or `subscribe` operations, their details parsed (empty if they cannot be)."""
     for row in rows:
         try:
             row["detail"] = json.loads(row["detail"])

@@ -16,17 +16,17 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from checkers.anomaly import NUMBERS, Check, Gather, Ints, Suspects
-from checkers.kept import Kept, gathered
-from checkers.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings
-from checkers.scan import FINAL, FINISHED, READ, SENT, TXN, UNCOMMITTED, scan, unpack
+from checkers.anomaly import NUMBERS, Check, Ints, Suspects
+from checkers.kept import Function, Kept, gathered
+from checkers.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings, position_type, slices
+from checkers.scan import FINAL, READ, SENT, TXN, UNCOMMITTED, scan, unpack
 from checkers.turns import turn
 from checkers.unseen import total_unseen, unseen_at
 
 RESULT = pa.schema(
     [
         ("check", pa.string()),
-        ("what", pa.string()),  # row, total, error, or stranger
+        ("what", pa.string()),  # row, total, error, count, unseen, stranger, or of `checkers.kept`
         ("partition", pa.string()),
         *[(name, pa.int64()) for name in NUMBERS],
         ("role", pa.string()),
@@ -84,6 +84,7 @@ def run_partition_checks(
     judged = kept.split(packed.groupBy("partition").applyInArrow(judge, RESULT_DDL))
     table = judged.toArrow()
     results = table.to_pandas()
+    kept.take(results)
     strangers = results.loc[results["what"] == "stranger", "v"].to_numpy(dtype=np.int64)
     unseen = total_unseen(moments, results[results["what"] == "unseen"])
     return {check.name: _answer(check.name, results) for check in checks}, _counts(results), strangers, unseen
@@ -112,7 +113,7 @@ def _judge(
     settings: Settings,
     resets: Resets,
     moments: Ints,
-    gathers: Sequence[Gather],
+    gathers: Sequence[Function],
 ) -> Callable[[tuple[Any, ...], pa.Table], pa.Table]:
     """The function that judges one partition's packed rows with every check."""
 
@@ -147,26 +148,24 @@ def sorted_log(
     partition: str, sent: dict[str, Any], read: dict[str, Any], final: FinalRead, settings: Settings, resets: Resets
 ) -> PartitionLog:
     """Sort sends by identity and reads by offset, and look up the send of each read. Empties both, to save memory."""
-    _sort(sent, np.argsort(sent["v"], kind="stable"))
+    _sort(sent, _order(sent["v"]))
     flags = sent.pop("flags")
     sends = Sends(
-        **{name: sent.pop(name) for name in ("op", "v", "began", "ended", "decided")},
+        **{name: sent.pop(name) for name in ("op", "v", "began", "ended", "decided", "end")},
         offset=np.maximum(sent.pop("offset"), NONE),  # librdkafka marks unknown offsets with other negative numbers
         status=flags & 3,
         txn=(flags & TXN) > 0,
-        finished=(flags & FINISHED) > 0,
     )
-    arrival = np.argsort(read["offset"], kind="stable")
+    arrival = _order(read["offset"])
     _sort(read, arrival)
     flags = read.pop("flags")
     committed, last = (flags & UNCOMMITTED) == 0, (flags & FINAL) > 0
-    send = _find(sends.v, read["v"])
     reads = Reads(
-        **{name: read.pop(name) for name in ("op", "process", "v", "offset", "ended")},
+        **{name: read[name] for name in ("op", "process", "v", "offset", "ended")},
         committed=committed,
-        judged=committed | (~last if settings.all_readers else False),
+        judged=committed | ~last if settings.all_readers else committed,
         final=last,
-        send=send,
+        send=_find(sends.v, read["v"]),
         status=flags & 3,
         arrival=arrival,
     )
@@ -178,12 +177,20 @@ def _sort(columns: dict[str, Any], order: Any) -> None:
         columns[name] = columns[name][order]
 
 
-def _find(sorted_values: Any, wanted: Any) -> Any:
+def _order(values: Ints) -> Any:
+    """The positions of values in rising order, equal ones as they come."""
+    return np.argsort(values, kind="stable").astype(position_type(len(values)))
+
+
+def _find(sorted_values: Ints, wanted: Ints) -> Any:
     """Positions of values in a sorted array, NONE where they are not in it."""
+    found = np.full(len(wanted), NONE, dtype=position_type(len(sorted_values)))
     if not len(sorted_values):
-        return np.full(len(wanted), NONE, dtype=np.intp)
-    at = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
-    return np.where(sorted_values[at] == wanted, at, NONE)
+        return found
+    for part in slices(len(wanted)):
+        at = np.minimum(np.searchsorted(sorted_values, wanted[part]), len(sorted_values) - 1)
+        found[part] = np.where(sorted_values[at] == wanted[part], at, NONE)
+    return found
 
 
 def _asked(check: Check[PartitionLog], log: PartitionLog) -> pa.Table:
@@ -211,7 +218,7 @@ def _strangers(log: PartitionLog) -> pa.Table:
 def _counted(log: PartitionLog) -> pa.Table:
     final = int(log.reads.final.sum())
     numbers = {"sent": len(log.sends), "read": len(log.reads) - final, "final_read": final, "partitions": 1}
-    return _table(len(numbers), what="count", role=list(numbers), compared=list(numbers.values()))
+    return _table(len(numbers), what="count", partition=log.partition, role=list(numbers), compared=list(numbers.values()))
 
 
 def _unseen(log: PartitionLog, moments: Ints) -> pa.Table:

@@ -15,9 +15,12 @@ from checkers.pipeline import Counts
 def count_operations(view: Overview, counts: Counts, receipts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The `counts` of a verdict."""
     transactions = view.status[view.txn]
+    ok, failed = int(view.ok.sum()), int(view.failed.sum())
     return {
-        "operations": len(view.index),
-        **{kind: int((view.kind == kind).sum()) for kind in ("ok", "fail", "info")},
+        "operations": len(view),
+        "ok": ok,
+        "fail": failed,
+        "info": len(view) - ok - failed,
         "transactions": len(transactions),
         "committed": int((transactions == COMMITTED).sum()),
         "aborted": int((transactions == ABORTED).sum()),
@@ -39,7 +42,7 @@ def progress(view: Overview, receipts: Sequence[Mapping[str, Any]]) -> dict[str,
     begun = view.time[view.writer]
     if not len(begun):
         return {"longest_gap_s": 0.0, "recovery_s": None, "faults": []}
-    done = np.sort(view.end[view.writer & (view.kind == "ok") & (view.end != NONE)])
+    done = np.sort(view.end[view.writer & view.ok & (view.end != NONE)])
     edges = np.r_[begun.min(), done, max(begun.max(), view.end[view.writer].max())]
     gaps = np.diff(edges) / 1e9
     faults = [{"id": int(receipt["id"]), "gap_s": _worst(edges, gaps, receipt)} for receipt in receipts]

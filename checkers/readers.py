@@ -10,17 +10,24 @@ was truncated, its readers go back or on by right (KIP-320).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from checkers.anomaly import Bools, Ints, Suspects, join_rows, partition_check
-from checkers.log import COMMITTED, INFO, NONE, PartitionLog
+from checkers.log import COMMITTED, INFO, NONE, SLICE, PartitionLog, slices
+from checkers.positions import Positions
 from checkers.story import Finding, Story
 from checkers.versions import aborted, due, fixed, lost
 
 MOST_MISSING = 100  # records that one jump lists
+NOBODY_KNOWS = (
+    "nobody knows where the consumers stood: they were told anew what to read, or are members of a group whose rebalances are "
+    "not in the history"
+)
 NO_STEPS = "no process read two records of one partition"
 
 
@@ -28,49 +35,130 @@ NO_STEPS = "no process read two records of one partition"
 class Steps:
     """Consecutive reads of one process, as positions in `Reads`. before: NONE stands for the start of the log.
 
-    inside: both in one operation.
+    inside: both in one operation. unsure: how many from one operation to the next, and how many inside one, were left out because
+    nobody knows where the consumer stood.
     """
 
-    before: Ints
-    after: Ints
+    before: Any
+    after: Any
     inside: Bools
+    unsure: tuple[int, int] = (0, 0)
+
+    def pick(self, which: Any) -> Steps:
+        return Steps(self.before[which], self.after[which], self.inside[which])
 
 
-def steps(log: PartitionLog) -> Steps:
-    """Every read with the one that its process had before it; left out where nobody knows where the process stood."""
-    order = _as_returned(log, _placed(log))
-    process, op = log.reads.process[order], log.reads.op[order]
-    fresh = _changes(process)
-    begins = fresh | _changes(op)
-    before = np.r_[NONE, order[:-1]] if len(order) else order
-    before[fresh] = NONE
-    if log.settings.rewinds:
-        before[begins] = _last_ok(log, order, begins, fresh)
-    known = (before != NONE) | log.settings.from_start
-    crossing = np.flatnonzero(begins & known)
-    last = np.where(before[crossing] != NONE, log.reads.op[before[crossing]], NONE)
-    known[crossing] &= ~log.resets.between(log.partition, process[crossing].astype(np.int64), last, op[crossing])
-    cut = np.r_[log.shared(lost), False][log.reads.send]  # read, and then cut off: the reader's position is worth nothing
-    known &= ~cut[order] & ~((before != NONE) & cut[before])
-    return Steps(before[known], order[known], ~begins[known])
+@dataclass(frozen=True)
+class Jumps:
+    """Steps that pass over records. missing: sends passed over, jump after jump; counts: how many each."""
+
+    steps: Steps
+    missing: Any
+    counts: Ints
 
 
-def _placed(log: PartitionLog) -> Bools:
-    """Reads that have a place in the version order of their own isolation level."""
-    which = ~log.strangers
-    writer = log.reads.send[which]
-    which[which] = log.shared(fixed)[writer] & ~(log.shared(aborted)[writer] & log.reads.committed[which])
-    return which
+@dataclass
+class Walk:
+    """What all processes' steps through one partition amount to; lists have a part for every few million steps.
+
+    steps, continued: how many steps there were from one operation to the next, and inside one; `continued` without those from
+    the start of the log. back: steps back, or to the same record again. unsure: as of `Steps`.
+    """
+
+    steps: Ints
+    continued: Ints
+    unsure: Ints
+    jumps: list[Jumps]
+    back: list[Steps]
 
 
-def _as_returned(log: PartitionLog, which: Bools) -> Ints:
-    """Positions of reads by process, operation, and the order in which its polls returned them."""
-    chosen = np.flatnonzero(which)
-    slots = np.full(int(log.reads.arrival.max(initial=0)) + 1, NONE, dtype=np.int64)
-    slots[log.reads.arrival[chosen]] = chosen
-    order = slots[slots != NONE]
-    order = order[np.argsort(log.reads.op[order], kind="stable")]  # long ascending runs: nearly free
-    return np.asarray(order[np.argsort(_small(log.reads.process[order]), kind="stable")], dtype=np.int64)
+def walk(log: PartitionLog) -> Walk:
+    """Every read with the one that its process had before it."""
+    steps, continued, unsure = (np.zeros(2, dtype=np.int64) for _ in range(3))
+    found = Walk(steps, continued, unsure, [], [])
+    levels: dict[bool, _Due] = {}
+    for taken in _steps(log):
+        goes_on = taken.before != NONE
+        found.unsure += taken.unsure
+        found.steps += np.bincount(taken.inside, minlength=2)
+        found.continued += np.bincount(taken.inside[goes_on], minlength=2)
+        back = goes_on & (log.reads.offset[taken.after] <= log.reads.offset[taken.before])
+        found.back.append(taken.pick(back))
+        level = log.reads.committed[taken.after]
+        for committed in np.unique(level).tolist():
+            if committed not in levels:
+                levels[committed] = _Due(log, committed)
+            found.jumps.append(levels[committed].jumps(taken.pick(level == committed)))
+    return found
+
+
+def _steps(log: PartitionLog) -> Iterator[Steps]:
+    """Steps, some at a time; left out where nobody knows where the process stood."""
+    reads = log.reads
+    cut = np.r_[log.shared(lost), False]  # read, and then cut off: the reader's position is worth nothing
+    for order in _as_returned(log):
+        process = reads.process[order]
+        fresh = _changes(process)
+        begins = fresh | _changes(reads.op[order])
+        before = np.r_[order[:1], order[:-1]]
+        before[fresh] = NONE
+        if log.settings.rewinds:
+            before[begins] = _last_ok(log, order, begins, fresh)
+        for part in slices(len(order)):
+            last, after, crossing = before[part], order[part], begins[part]
+            known = (last != NONE) | log.settings.from_start
+            at = np.flatnonzero(crossing & known)
+            left = np.where(last[at] != NONE, reads.op[last[at]], NONE).astype(np.int64)
+            told = log.resets.between(log.partition, process[part][at].astype(np.int64), left, reads.op[after[at]])
+            known[at] = ~told
+            apart = _apart(log, last, after, ~crossing)
+            known[apart] = False
+            known &= ~cut[reads.send[after]] & ~((last != NONE) & cut[reads.send[last]])
+            yield Steps(last[known], after[known], ~crossing[known], (int(told.sum()), len(apart)))
+
+
+def _apart(log: PartitionLog, before: Any, after: Any, inside: Bools) -> Any:
+    """Steps inside operations of members of a group, from one poll to the next, where the group may have moved the partition."""
+    if not isinstance(log.resets, Positions):
+        return np.empty(0, dtype=np.int64)
+    at, reads = np.flatnonzero(inside), log.reads
+    first, second = before[at], after[at]
+    who, op = (values[second].astype(np.int64) for values in (reads.process, reads.op))
+    return at[log.resets.apart(log.partition, who, op, reads.ended[first] != reads.ended[second])]
+
+
+def _as_returned(log: PartitionLog) -> Iterator[Any]:
+    """Positions of reads that have a place, by process, operation, and the order in which its polls returned them.
+
+    Whole processes at a time: a few large ones, or many small ones together.
+    """
+    process = _small(log.reads.process)
+    by_process = np.argsort(process, kind="stable").astype(log.reads.arrival.dtype)
+    starts = np.flatnonzero(_changes(process[by_process])).tolist()
+    group = 0
+    for start, stop in pairwise([*starts, len(by_process)]):
+        if stop - group > SLICE or stop == len(by_process):
+            for some in ((group, start), (start, stop)) if stop - start > SLICE else ((group, stop),):
+                order = _placed(log, by_process[slice(*some)])
+                for key in (log.reads.arrival, log.reads.op, process):
+                    order = _sorted_by(key, order)
+                yield order
+            group = stop
+
+
+def _sorted_by(key: Any, order: Any) -> Any:
+    """Positions by a key of theirs; equal ones stay as they are. Nothing is moved where they are sorted already."""
+    values = key[order]
+    if (values[1:] >= values[:-1]).all():
+        return order
+    return order[np.argsort(values, kind="stable")]
+
+
+def _placed(log: PartitionLog, order: Any) -> Any:
+    """Those reads that have a place in the version order of their own isolation level."""
+    order = order[log.reads.send[order] >= 0]
+    writer = log.reads.send[order]
+    return order[log.shared(fixed)[writer] & ~(log.shared(aborted)[writer] & log.reads.committed[order])]
 
 
 def _small(process: Any) -> Any:
@@ -84,7 +172,7 @@ def _changes(values: Any) -> Bools:
     return np.r_[True, values[1:] != values[:-1]] if len(values) else np.zeros(0, dtype=np.bool_)
 
 
-def _last_ok(log: PartitionLog, order: Ints, begins: Bools, fresh: Bools) -> Ints:
+def _last_ok(log: PartitionLog, order: Any, begins: Bools, fresh: Bools) -> Any:
     """For the first read of each operation: the last read of the process's last operation that ended ok (NONE: there is none).
 
     A client that seeks back after a failed operation goes on where the last good one ended.
@@ -99,39 +187,34 @@ def _last_ok(log: PartitionLog, order: Ints, begins: Bools, fresh: Bools) -> Int
     return np.where(found, order[ends[np.where(found, previous, 0)]], NONE)
 
 
-@dataclass(frozen=True)
-class Jumps:
-    """Steps that pass over records. steps: which; missing: sends passed over, jump after jump; counts: how many each."""
+class _Due:
+    """The records that no reader at an isolation level may pass over. Reads are sorted by offset, so ranks are running counts."""
 
-    steps: Ints
-    missing: Ints
-    counts: Ints
+    def __init__(self, log: PartitionLog, committed: bool) -> None:
+        self._place = log.shared(_ranks)
+        must = np.r_[due(log, committed), False]  # `send` is NONE, the last, for strangers
+        send_at = np.full(int(self._place[-1]) + 1, NONE, dtype=log.reads.send.dtype)
+        for part in slices(len(log.reads)):
+            which = part.start + np.flatnonzero(must[log.reads.send[part]])
+            send_at[self._place[which]] = log.reads.send[which]
+        self._there = send_at != NONE
+        self._passed = np.cumsum(self._there, dtype=self._place.dtype)  # due offsets up to and with each
+        self._sends = send_at[self._there]
+
+    def jumps(self, taken: Steps) -> Jumps:
+        """Those of some steps that pass over such records."""
+        start = np.where(taken.before != NONE, self._passed[self._place[taken.before]], 0)
+        here = self._place[taken.after]
+        stop = self._passed[here] - self._there[here]
+        over = np.flatnonzero(stop > start)
+        start, stop = start[over].astype(np.int64), np.minimum(stop[over], start[over] + MOST_MISSING).astype(np.int64)
+        return Jumps(taken.pick(over), self._sends[_ranges(start, stop)], stop - start)
 
 
-def jumps(log: PartitionLog) -> Jumps:
-    """Every step over records that its reader must not pass over."""
-    taken = log.shared(steps)
-    level = log.reads.committed[taken.after]
-    parts = [_jumps(log, np.flatnonzero(level == committed), committed) for committed in (True, False)]
-    return Jumps(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("steps", "missing", "counts")))
-
-
-def _jumps(log: PartitionLog, at: Ints, committed: bool) -> Jumps:
-    """Jumps of the steps at one isolation level. Reads are sorted by offset, so ranks are running counts of due offsets."""
-    if not len(at):
-        return Jumps(at, at, at)
-    reads, taken = log.reads, log.shared(steps)
-    must = np.r_[due(log, committed), False][reads.send]  # `send` is NONE, the last, for strangers
-    place = np.cumsum(_changes(reads.offset)) - 1  # the rank of each read's offset among all offsets
-    send_at = np.full(int(place[-1]) + 1, NONE, dtype=np.int64)
-    send_at[place[must]] = reads.send[must]
-    passed = np.cumsum(send_at != NONE)  # due offsets up to and with each
-    before, after = taken.before[at], taken.after[at]
-    start = np.where(before != NONE, passed[place[before]], 0)
-    stop = passed[place[after]] - (send_at[place[after]] != NONE)
-    over = np.flatnonzero(stop > start)
-    start, stop = start[over], np.minimum(stop[over], start[over] + MOST_MISSING)
-    return Jumps(at[over], send_at[send_at != NONE][_ranges(start, stop)], stop - start)
+def _ranks(log: PartitionLog) -> Any:
+    """The rank of each read's offset among all offsets that were read."""
+    changes = _changes(log.reads.offset)
+    return np.cumsum(changes, dtype=log.reads.arrival.dtype) - log.reads.arrival.dtype.type(1)
 
 
 def _ranges(start: Ints, stop: Ints) -> Ints:
@@ -143,10 +226,10 @@ def _ranges(start: Ints, stop: Ints) -> Ints:
 # --------------------------------------------------------------------------------------------------
 # Rows
 # --------------------------------------------------------------------------------------------------
-def _read_pairs(log: PartitionLog, before: Ints, after: Ints) -> dict[str, Any]:
+def _read_pairs(log: PartitionLog, taken: Steps) -> dict[str, Any]:
     """Both reads of each step; the cause is the later one."""
-    some = before != NONE
-    which, cause = np.r_[before[some], after], np.r_[after[some], after]
+    some = taken.before != NONE
+    which, cause = np.r_[taken.before[some], taken.after], np.r_[taken.after[some], taken.after]
     reads = log.reads
     rows = {"op": reads.op[which], "v": reads.v[which], "offset": reads.offset[which], "time": reads.ended[cause]}
     return {"cause": cause, **rows, "role": np.full(len(which), "read", dtype=object)}
@@ -154,27 +237,32 @@ def _read_pairs(log: PartitionLog, before: Ints, after: Ints) -> dict[str, Any]:
 
 def _skips(log: PartitionLog, inside: bool) -> Suspects:
     """Jumps inside operations, or from one operation to the next."""
-    taken, found = log.shared(steps), log.shared(jumps)
-    compared = int((taken.inside == inside).sum())
-    mine = taken.inside[found.steps] == inside
+    found = log.shared(walk)
+    rows = [row for part in found.jumps for row in _skip_rows(log, part, part.steps.inside == inside)]
+    return Suspects(int(found.steps[int(inside)]), join_rows(*rows) if rows else {}, _unsure(found, inside))
+
+
+def _unsure(found: Walk, inside: bool) -> str:
+    """Why there was nothing to compare, when it was not for want of reads."""
+    return NOBODY_KNOWS if found.unsure[int(inside)] else ""
+
+
+def _skip_rows(log: PartitionLog, part: Jumps, mine: Bools) -> Iterator[dict[str, Any]]:
     if not mine.any():
-        return Suspects(compared)
-    cause = np.repeat(taken.after[found.steps], found.counts)
-    missing, cause = (values[np.repeat(mine, found.counts)] for values in (found.missing, cause))
+        return
+    cause = np.repeat(part.steps.after, part.counts)
+    missing, cause = (values[np.repeat(mine, part.counts)] for values in (part.missing, cause))
     sends = log.sends
     rows = {"cause": cause, "op": sends.op[missing], "v": sends.v[missing], "offset": log.place[missing]}
-    rows |= {"time": log.reads.ended[cause], "role": np.full(len(missing), "missing", dtype=object)}
-    at = found.steps[mine]
-    return Suspects(compared, join_rows(_read_pairs(log, taken.before[at], taken.after[at]), rows))
+    yield _read_pairs(log, part.steps.pick(mine))
+    yield rows | {"time": log.reads.ended[cause], "role": np.full(len(missing), "missing", dtype=object)}
 
 
 def _returns(log: PartitionLog, inside: bool) -> Suspects:
     """Steps back, or to the same record again."""
-    taken = log.shared(steps)
-    which = np.flatnonzero((taken.inside == inside) & (taken.before != NONE))
-    before, after = taken.before[which], taken.after[which]
-    back = log.reads.offset[after] <= log.reads.offset[before]
-    return Suspects(len(which), _read_pairs(log, before[back], after[back]) if back.any() else {})
+    found = log.shared(walk)
+    rows = [_read_pairs(log, part.pick(mine)) for part in found.back if (mine := part.inside == inside).any()]
+    return Suspects(int(found.continued[int(inside)]), join_rows(*rows) if rows else {}, _unsure(found, inside))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ from pyspark.sql import functions as F
 
 from checkers.log import ABORTED, COMMITTED, INFO, NONE
 
-TXN, FINISHED, FINAL, UNCOMMITTED = 4, 8, 16, 32  # bits of `flags`, above two bits of status
+TXN, FINAL, UNCOMMITTED = 4, 8, 16  # bits of `flags`, above two bits of status
 PACKED = "partition string, sends binary, reads binary"
-SENT = ("op", "flags", "decided", "v", "offset", "began", "ended")  # columns of a message of sends
+SENT = ("op", "flags", "decided", "end", "v", "offset", "began", "ended")  # columns of a message of sends
 READ = ("op", "process", "flags", "v", "offset", "ended")  # and of one of reads
 TEXTS = ("f", "type", "intent", "isolation")
 COLUMNS = ("index", "process", *TEXTS, "final", "end", "decided", "mops")
@@ -79,7 +79,7 @@ def _read_group(path: str, group: int) -> Iterator[pa.RecordBatch]:
         size = max(1, int(MOPS_PER_BATCH * rows / max(1, _values(file.metadata, group))))
         for batch in file.iter_batches(size, row_groups=[group], columns=list(COLUMNS), use_threads=False):
             kept = batch.filter(pc.greater(pc.fill_null(pc.list_value_length(batch.column("mops")), 0), 0))
-            names = {"op": "index", "process": "process", "decided": "decided", "mops": "mops"}
+            names = {"op": "index", "process": "process", "decided": "decided", "end": "end", "mops": "mops"}
             columns = {name: kept.column(source) for name, source in names.items()}
             yield pa.RecordBatch.from_pydict({**columns, "flags": pa.array(_flags(kept))})
 
@@ -93,8 +93,8 @@ def _flags(batch: pa.RecordBatch) -> Any:
     txn, ok = has("f", "txn"), has("type", "ok")
     failed = has("type", "fail") | (ok & txn & has("intent", "abort"))
     status = np.where(failed, ABORTED, np.where(ok, COMMITTED, INFO))
-    finished, final = np.asarray(batch.column("end").is_valid()), np.asarray(pc.fill_null(batch.column("final"), False))
-    bits = txn * TXN + finished * FINISHED + final * FINAL + has("isolation", "read_uncommitted") * UNCOMMITTED
+    final = np.asarray(pc.fill_null(batch.column("final"), False))
+    bits = txn * TXN + final * FINAL + has("isolation", "read_uncommitted") * UNCOMMITTED
     return (status + bits).astype(np.int8)
 
 
@@ -103,10 +103,10 @@ def _flags(batch: pa.RecordBatch) -> Any:
 # --------------------------------------------------------------------------------------------------
 def _operations(ops: DataFrame) -> DataFrame:
     """The same columns in Spark's own words."""
-    flags = _status() + _bit(F.col("f") == "txn", TXN) + _bit(F.col("end").isNotNull(), FINISHED)
-    flags = flags + _bit(F.col("final"), FINAL) + _bit(F.col("isolation") == "read_uncommitted", UNCOMMITTED)
+    flags = _status() + _bit(F.col("f") == "txn", TXN) + _bit(F.col("final"), FINAL)
+    flags = flags + _bit(F.col("isolation") == "read_uncommitted", UNCOMMITTED)
     return ops.where(F.size("mops") > 0).select(
-        F.col("index").alias("op"), "process", flags.cast("byte").alias("flags"), F.col("decided"), "mops"
+        F.col("index").alias("op"), "process", flags.cast("byte").alias("flags"), "decided", "end", "mops"
     )
 
 
@@ -144,7 +144,7 @@ def _flatten(batch: pa.RecordBatch) -> tuple[pa.Array, dict[str, Any]]:
     owner = pc.list_parent_indices(lists)
     names = [field.name for field in lists.type.value_type]
     mop = dict(zip(names, lists.flatten().flatten(), strict=True))
-    columns = {name: batch.column(name).take(owner) for name in ("op", "process", "flags", "decided")}
+    columns = {name: batch.column(name).take(owner) for name in ("op", "process", "flags", "decided", "end")}
     columns |= {name: mop[name] for name in ("kind", "v", "offset", "began", "ended")}
     return mop["partition"], {name: pc.fill_null(column, NONE) for name, column in columns.items()}
 
@@ -161,7 +161,7 @@ def _by_partition(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 def _message(rows: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))) as writer:
         writer.write_batch(rows)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
@@ -176,4 +176,6 @@ def unpack(messages: pa.ChunkedArray, names: Sequence[str]) -> dict[str, Any]:
         options = pa.ipc.IpcReadOptions(included_fields=[names.index(name)], use_threads=False)
         read = [pa.ipc.open_stream(part, options=options).read_all().column(0) for part in parts]
         columns[name] = np.concatenate([chunk.to_numpy() for column in read for chunk in column.chunks])
+        if name == "op" and columns[name].max(initial=0) < np.iinfo(np.int32).max:
+            columns[name] = columns[name].astype(np.int32)
     return columns

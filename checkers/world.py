@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from checkers.anomaly import Bools, Ints
 from checkers.kept import Kept
 from checkers.log import NONE
+from checkers.lookup import records_of
 from checkers.overview import Overview
 from harness.api import MAX_OP
 
@@ -76,18 +77,8 @@ class World:
 
     def sends_of(self, ops: Any) -> pd.DataFrame:
         """Records sent by some operations: op, partition, v, offset, began, ended (NONE for unknown)."""
-        wanted = ds.field("index").isin(pa.array(np.asarray(ops, dtype=np.int64)))
-        table = ds.dataset(self.history).to_table(columns=["index", "mops"], filter=wanted).combine_chunks()
-        if not len(table):
-            return pd.DataFrame({name: [] for name in ("op", "partition", "v", "offset", "began", "ended")})
-        lists = table["mops"].combine_chunks()
-        lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
-        mops = pa.Table.from_struct_array(lists.flatten())
-        owners = table["index"].take(pc.list_parent_indices(lists))
-        mops = mops.append_column("op", owners).filter(pc.equal(mops["kind"], 0))
-        columns = {"op": mops["op"], "partition": mops["partition"]}
-        columns |= {name: pc.fill_null(mops[name], NONE) for name in ("v", "offset", "began", "ended")}
-        return pa.table(columns).to_pandas()
+        sent = records_of(self.history, ops)
+        return sent.filter(pc.equal(sent["kind"], 0)).drop_columns(["kind"]).to_pandas()
 
     def covered(self, partitions: pd.Series, offsets: Ints) -> Bools:
         """Whether a complete read_committed final read had to return what lies there (`PartitionLog.covered`)."""
@@ -115,7 +106,7 @@ class World:
     def _senders(self, identities: Ints) -> Any:
         identities = np.unique(identities)
         view = self.overview
-        keys = (view.process << (_PROCESS_SHIFT - _OP_SHIFT)) | (view.op & MAX_OP)
+        keys = (view.process.astype(np.int64) << (_PROCESS_SHIFT - _OP_SHIFT)) | (view.op & MAX_OP)
         ops = view.index[np.isin(keys, identities >> _OP_SHIFT) & (view.txn | view.send)]
         if not len(ops):
             return []

@@ -9,9 +9,10 @@ from weakref import WeakKeyDictionary
 
 from checkers.anomaly import Check, Suspects
 from checkers.graph import explain
+from checkers.graph.brief import Brief, brief_for
 from checkers.graph.edges import gather
 from checkers.graph.layers import LAYERS, Layer
-from checkers.graph.search import Cycles, find_cycles
+from checkers.graph.search import Cycles, demanded, find_cycles
 from checkers.story import Finding, Story
 from checkers.world import World
 
@@ -69,7 +70,11 @@ def graph_check(layer: Layer) -> Check[World]:
     base = layer.name.removesuffix("-process").removesuffix("-realtime")
     smallest_cycle.__doc__ = _SAID[base] + _ORDER[layer.order]
     needs = _NEEDS[2] if layer.anti else _NEEDS[1] if base.startswith("G1c") else _NEEDS[0]
-    return Check(layer.name, "run", smallest_cycle, True, None, sentence, gather=gather, detail=detail, needs=needs)
+    return Check(layer.name, "run", smallest_cycle, True, None, sentence, gather, _brief, detail, needs)
+
+
+def _brief(world: World) -> Brief | None:
+    return brief_for(world.overview, demanded(world.contract))
 
 
 CHECKS = {layer.name: graph_check(layer) for layer in LAYERS}

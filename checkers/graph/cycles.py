@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 import networkx as nx
 
-from checkers.graph.edges import PROCESS, REALTIME, RW, WW
-from checkers.graph.layers import BY_PROCESS, BY_TIME, NO_ORDER, SEVERAL, Layer
+from checkers.graph.layers import BY_PROCESS, BY_TIME, NO_ORDER, PROCESS, REALTIME, RW, SEVERAL, WW, Layer
 from checkers.graph.spans import FOREVER
 
 BUDGET = 200_000  # steps of one search from one edge

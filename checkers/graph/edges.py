@@ -11,17 +11,19 @@ A reader whose poll gave a record without offset has no known position, so no rw
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.anomaly import Bools, Ints
-from checkers.log import ABORTED, COMMITTED, NONE, PartitionLog
+from checkers.anomaly import Gathered, Ints
+from checkers.graph.brief import Brief
+from checkers.graph.layers import DIRTY_WR, RW, WR, WW
+from checkers.graph.spans import FOREVER
+from checkers.log import ABORTED, COMMITTED, NONE, PartitionLog, slices
 
-WW, WR, DIRTY_WR, RW, PROCESS, REALTIME = range(6)  # DIRTY_WR: a wr edge to a reader that is not judged as read_committed
-CHUNK = 200_000
 FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"
 
 
@@ -29,8 +31,8 @@ FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"
 class Edges:
     """Edges as columns: operations by history index, kind, and the offsets of the versions behind them (wr: one version)."""
 
-    source: Ints
-    target: Ints
+    source: Any
+    target: Any
     kind: Any
     low: Ints
     high: Ints
@@ -39,24 +41,26 @@ class Edges:
         return len(self.source)
 
 
-def gather(log: PartitionLog) -> list[tuple[str, bytes]]:
+def gather(log: PartitionLog, brief: Brief | None = None) -> Gathered:
     """All that the graph checks need of a partition, as named Arrow messages: edges, and what places operations in time.
 
-    `firsts`: (op, when a record of it was first returned here). `latest`: (reader, the latest commit among what it got here).
+    `firsts`: (op, when a record of it was first returned here), if it was not surely over by then. `latest`: (reader, the latest
+    commit among what it got here).
     """
-    edges = partition_edges(log)
-    columns = {name: getattr(edges, name) for name in ("source", "target", "kind", "low", "high")}
-    parts = [{name: values[at : at + CHUNK] for name, values in columns.items()} for at in range(0, len(edges), CHUNK)]
-    firsts, latest = _moments(log)
-    named = [*((EDGES, part) for part in parts), (FIRSTS, firsts), (LATEST, latest)]
-    return [(name, encode(part)) for name, part in named if len(next(iter(part.values())))]
+    stays = [(EDGES, encode(vars(edges))) for edges in partition_edges(log, brief) if len(edges)]
+    first = _first_returned(log)
+    named = ((FIRSTS, _firsts(log, first)), (LATEST, _latest(log, first, brief)))
+    return Gathered(stays, [(name, encode(columns)) for name, columns in named if len(columns["op"])])
 
 
-def partition_edges(log: PartitionLog) -> Edges:
-    """All edges of one partition, operations not linked to themselves."""
+def partition_edges(log: PartitionLog, brief: Brief | None = None) -> Iterator[Edges]:
+    """All edges of one partition, some at a time; operations are not linked to themselves."""
     at, writer = versions(log)
-    parts = [_ww(at, writer), _wr(log), _rw(log, at, writer)]
-    return Edges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    for part in slices(len(at) - 1):
+        yield _ww(at[part.start : part.stop + 1], writer[part.start : part.stop + 1])
+    for part in slices(len(log.reads)):
+        yield _wr(log, part, brief)
+    yield _rw(log, at, writer, brief)
 
 
 def versions(log: PartitionLog) -> tuple[Ints, Ints]:
@@ -73,68 +77,105 @@ def versions(log: PartitionLog) -> tuple[Ints, Ints]:
     return place[new], sends.op[which[new]]
 
 
-def _ww(at: Ints, writer: Ints) -> tuple[Any, ...]:
-    other = writer[:-1] != writer[1:]
-    return _columns(writer[:-1][other], writer[1:][other], WW, at[:-1][other], at[1:][other])
+def _ww(at: Ints, writer: Any) -> Edges:
+    other = np.flatnonzero(writer[:-1] != writer[1:])
+    return _edges(writer[other], writer[other + 1], WW, at[other], at[other + 1])
 
 
-def _wr(log: PartitionLog) -> tuple[Any, ...]:
-    reads = log.reads
-    known = np.flatnonzero(reads.send >= 0)
-    writer = log.sends.op[reads.send[known]] if len(known) else known
-    known, writer = known[writer != reads.op[known]], writer[writer != reads.op[known]]
+def _wr(log: PartitionLog, part: slice, brief: Brief | None) -> Edges:
+    """Edges of some reads."""
+    reads, sends = log.reads, log.sends
+    known = part.start + np.flatnonzero(reads.send[part] >= 0)
+    writer, reader = sends.op[reads.send[known]], reads.op[known]
+    keep = writer != reader
+    if brief is not None:
+        unfinished = _over(log, reads.send[known]) > reads.ended[known]
+        keep &= ~np.isin(reads.process[known], brief.idle) | unfinished | brief.together(writer, reader)
+    known, writer, reader = known[keep], writer[keep], reader[keep]
     kind = np.where(reads.judged[known], WR, DIRTY_WR)
-    return _columns(writer, reads.op[known], kind, reads.offset[known], reads.offset[known])
+    return _edges(writer, reader, kind, reads.offset[known], reads.offset[known])
 
 
-def _rw(log: PartitionLog, at: Ints, writer: Ints) -> tuple[Any, ...]:
-    """Reads are sorted by offset, so an operation's last one here is its position; all its reads must have an offset."""
-    readers, last = np.unique(log.reads.op[::-1], return_index=True)
-    position = log.reads.offset[::-1][last]
-    placeless = np.unique(log.reads.op[log.reads.offset < 0])
+def _over(log: PartitionLog, which: Any) -> Ints:
+    """When the operations of some sends were surely over: the completion of an ok one; anything else may act later, so never."""
+    sends = log.sends
+    known = (sends.status[which] == COMMITTED) & (sends.end[which] != NONE)
+    return np.where(known, np.maximum(sends.end[which], sends.began[which]), FOREVER)
+
+
+def _rw(log: PartitionLog, at: Ints, writer: Any, brief: Brief | None) -> Edges:
+    """The last record that an operation read here is its position; all its reads must have an offset."""
+    first, last = _last_reads(log)
+    readers = np.flatnonzero(last != NONE)
+    readers = readers if brief is None else readers[brief.stretches.of(readers + first) != NONE]
+    position = log.reads.offset[last[readers]]
+    readers = readers + first
     after = np.searchsorted(at, position, side="right")
+    placeless = np.unique(log.reads.op[: np.searchsorted(log.reads.offset, 0)])
     sure = (after < len(at)) & ~np.isin(readers, placeless)
     readers, position, after = readers[sure], position[sure], after[sure]
     other = writer[after] != readers
-    return _columns(readers[other], writer[after][other], RW, position[other], at[after][other])
+    if brief is not None:
+        other &= brief.together(readers, writer[after])
+    return _edges(readers[other], writer[after][other], RW, position[other], at[after][other])
 
 
-def _columns(source: Ints, target: Ints, kind: Any, low: Ints, high: Ints) -> tuple[Any, ...]:
-    return source, target, np.broadcast_to(np.asarray(kind, dtype=np.int8), source.shape), low, high
+def _last_reads(log: PartitionLog) -> tuple[int, Any]:
+    """The lowest reader (history index), and of each from there on the position of its last read in the log's order."""
+    op = log.reads.op
+    first = int(op.min(initial=np.iinfo(op.dtype).max))
+    last = np.full(max(0, int(op.max(initial=-1)) - first + 1), NONE, dtype=log.reads.arrival.dtype)
+    for part in slices(len(op)):
+        last[op[part] - first] = np.arange(part.start, part.stop)  # reads are sorted by offset, and the last assignment stays
+    return first, last
 
 
-def _moments(log: PartitionLog) -> tuple[dict[str, Ints], dict[str, Ints]]:
+def _edges(source: Any, target: Any, kind: Any, low: Ints, high: Ints) -> Edges:
+    return Edges(source, target, np.broadcast_to(np.asarray(kind, dtype=np.int8), source.shape), low, high)
+
+
+# --------------------------------------------------------------------------------------------------
+# Times
+# --------------------------------------------------------------------------------------------------
+def _first_returned(log: PartitionLog) -> Ints:
+    """When each send was first returned to anybody, FOREVER for never."""
+    first = np.full(len(log.sends), FOREVER)
+    for part in slices(len(log.reads)):
+        known = part.start + np.flatnonzero((log.reads.send[part] >= 0) & (log.reads.ended[part] != NONE))
+        np.minimum.at(first, log.reads.send[known], log.reads.ended[known])
+    return first
+
+
+def _firsts(log: PartitionLog, first: Ints) -> dict[str, Any]:
+    """Only those that say more than the operation's own end does."""
+    told = np.flatnonzero(first != FOREVER)
+    told = told[first[told] <= _over(log, told)]
+    names, where = np.unique(log.sends.op[told], return_inverse=True)
+    least = np.full(len(names), FOREVER)
+    np.minimum.at(least, where, first[told])
+    return {"op": names, "time": least}
+
+
+def _latest(log: PartitionLog, first: Ints, brief: Brief | None) -> dict[str, Any]:
     reads, sends = log.reads, log.sends
-    known = np.flatnonzero((reads.send >= 0) & (reads.ended != NONE))
-    which, ended = reads.send[known], reads.ended[known]
-    first = np.full(len(sends), np.iinfo(np.int64).max)
-    np.minimum.at(first, which, ended)
-    returned = _seen(which, len(sends))
-    writers, at = _least(sends.op[returned], first[returned])
-    commit = np.where(sends.decided != NONE, sends.decided, first)
-    readers, negative = _least(reads.op[known], -commit[which] if len(which) else which)
-    return {"op": writers, "time": at}, {"op": readers, "time": -negative}
-
-
-def _seen(which: Any, count: int) -> Bools:
-    seen = np.zeros(count, dtype=np.bool_)
-    seen[which] = True
-    return seen
-
-
-def _least(keys: Ints, values: Ints) -> tuple[Ints, Ints]:
-    """The least value of each key."""
-    names, where = np.unique(keys, return_inverse=True)
-    least = np.full(len(names), np.iinfo(np.int64).max)
-    np.minimum.at(least, where, values)
-    return names, least
+    lowest = int(reads.op.min(initial=np.iinfo(reads.op.dtype).max))
+    latest = np.full(max(0, int(reads.op.max(initial=-1)) - lowest + 1), NONE, dtype=np.int64)
+    for part in slices(len(reads)):
+        known = part.start + np.flatnonzero((reads.send[part] >= 0) & (reads.ended[part] != NONE))
+        if brief is not None:
+            known = known[brief.stretches.of(reads.op[known]) != NONE]
+        send = reads.send[known]
+        commit = np.where(sends.decided[send] != NONE, sends.decided[send], first[send])
+        np.maximum.at(latest, reads.op[known] - lowest, commit)
+    readers = np.flatnonzero(latest != NONE)
+    return {"op": readers + lowest, "time": latest[readers]}
 
 
 def encode(columns: dict[str, Any]) -> bytes:
     """Columns as one compressed Arrow message."""
-    batch = pa.RecordBatch.from_pydict({name: pa.array(values) for name, values in columns.items()})
+    batch = pa.RecordBatch.from_pydict({name: pa.array(np.ascontiguousarray(values)) for name, values in columns.items()})
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue().to_pybytes())
 

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from checkers.graph.cycles import Edge
-from checkers.graph.edges import DIRTY_WR, PROCESS, REALTIME, RW, WR, WW
+from checkers.graph.layers import DIRTY_WR, PROCESS, REALTIME, RW, WR, WW
 from checkers.log import NONE
+from checkers.lookup import records_of
 from checkers.story import Finding, Story
 from checkers.world import World
 
@@ -102,20 +100,14 @@ def _records(world: World, ops: set[int]) -> dict[tuple[int, str, int, str], int
 
     A record whose acknowledgement had no offset is found by what was read, when one of these operations read it.
     """
-    table = ds.dataset(world.history).to_table(columns=["index", "mops"], filter=ds.field("index").isin(pa.array(sorted(ops))))
-    lists = table["mops"].combine_chunks()
-    lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
-    mops: pd.DataFrame = pa.Table.from_struct_array(lists.flatten()).to_pandas()
-    mops["op"] = table["index"].combine_chunks().take(pc.list_parent_indices(lists)).to_pandas().to_numpy()
+    mops: pd.DataFrame = records_of(world.history, ops).to_pandas()
     read = mops[mops["kind"] == 1]
-    places = {(row.partition, row.v): row.offset for row in read.itertuples()}
+    places = {(row.partition, row.v): row.offset for row in read.itertuples() if row.offset != NONE}
     known = {
         (int(row.op), str(row.partition), int(row.offset), "read"): int(row.v)
-        for row in read.dropna(subset="offset").itertuples()
+        for row in read[read["offset"] != NONE].itertuples()
     }
     for row in mops[mops["kind"] == 0].itertuples():
-        offset = places.get((row.partition, row.v), row.offset)
-        for at in {offset, row.offset}:
-            if at is not None and not pd.isna(at):
-                known[int(row.op), str(row.partition), int(at), "sent"] = int(row.v)
+        for at in {places.get((row.partition, row.v), row.offset), row.offset} - {NONE}:
+            known[int(row.op), str(row.partition), int(at), "sent"] = int(row.v)
     return known

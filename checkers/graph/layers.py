@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkers.graph.edges import DIRTY_WR, RW, WR, WW
-
+WW, WR, DIRTY_WR, RW, PROCESS, REALTIME = range(6)  # DIRTY_WR: a wr edge to a reader that is not judged as read_committed
 READS, WRITES, ANTI, ANTI_TIME = "reads", "writes", "anti", "anti-time"  # families: which backward edges make the spans
 DATA = {
     READS: frozenset({WR}),

@@ -16,10 +16,27 @@ import pyarrow as pa
 
 from checkers.anomaly import Bools, Ints
 from checkers.contracts import FORBIDDEN, clause
+from checkers.graph.brief import Brief, brief_for
 from checkers.graph.cycles import Edge, Found, Moment, search
-from checkers.graph.edges import DIRTY_WR, FIRSTS, LATEST, RW, WR, WW, decode
-from checkers.graph.layers import ANTI, ANTI_TIME, BY_PROCESS, BY_TIME, DATA, FAMILIES, LAYERS, NO_ORDER, READS, WRITES, Layer
-from checkers.graph.passes import KeptEdges, Shared, SparkEdges
+from checkers.graph.edges import FIRSTS, decode
+from checkers.graph.layers import (
+    ANTI,
+    ANTI_TIME,
+    BY_PROCESS,
+    BY_TIME,
+    DATA,
+    DIRTY_WR,
+    FAMILIES,
+    LAYERS,
+    NO_ORDER,
+    READS,
+    RW,
+    WR,
+    WRITES,
+    WW,
+    Layer,
+)
+from checkers.graph.passes import Arrays, KeptEdges, Shared, SparkEdges
 from checkers.graph.spans import FOREVER, Spans, backward, ends, merge_all, points, rank, reading_points
 from checkers.log import NONE
 from checkers.overview import Overview
@@ -30,6 +47,7 @@ SAMPLE = 30  # spans of a permitted family looked at first
 QUICK = 5_000  # operations: a permitted class is searched beyond the sample only while that is so little
 PIECES, PIECE = 2, 250  # of a span too large: so many stretches, so long
 BUCKET = 50_000  # operations searched in one task
+NAMED = "a contract with `cycles` naming the class has all searched"
 READ_BY_WRITERS = 10  # a count beside those of the kinds of edges
 BACK_DDL = "family int, low bigint, high bigint"
 BACK = pa.schema([("family", pa.int32()), ("low", pa.int64()), ("high", pa.int64())])
@@ -65,22 +83,31 @@ class Cycles:
 
 @dataclass(frozen=True)
 class Orders:
-    """Operations as arrays in order of index: both orders of points, and what realtime and process edges need."""
+    """Operations as arrays in order of index: both orders of points, and what realtime and process edges need.
 
-    index: Ints
-    dense: bool
+    index: empty when operations are numbered without a gap. brief: what the partitions left out.
+    """
+
+    index: Any
     placed: Any
     reading: Any
     begin: Ints
     end: Ints
-    process: Ints
+    process: Any
     writes: Bools
+    brief: Brief | None = None
 
-    def at(self, ops: Ints) -> Ints:
-        return ops if self.dense else np.searchsorted(self.index, ops)
+    def at(self, ops: Any) -> Any:
+        return np.searchsorted(self.index, ops) if len(self.index) else ops
 
     def ranks(self, family: str) -> Any:
         return self.reading if family == ANTI else self.placed
+
+    def searched(self, family: str, source: Any, target: Any) -> Bools:
+        """Which edges (ends by history index) count for a family."""
+        if self.brief is None or family not in (ANTI, ANTI_TIME):
+            return np.ones(len(source), dtype=np.bool_)
+        return self.brief.together(source, target)
 
 
 @dataclass(frozen=True)
@@ -95,10 +122,13 @@ class Area:
 
 def find_cycles(world: World) -> Cycles:
     """The shortest cycle of every layer. Raises RuntimeError when a partition's edges could not be made."""
-    if world.kept.table is None:
-        raise RuntimeError("the partitions kept no edges; the graph checks were not asked together with the partition checks")
-    demanded = [layer.name for layer in LAYERS if clause(layer.name, world.contract).judged == FORBIDDEN]
-    return cycles_among(SparkEdges(world.kept.table), world.overview, demanded)
+    with SparkEdges(world.kept) as edges:
+        return cycles_among(edges, world.overview, demanded(world.contract))
+
+
+def demanded(contract: Mapping[str, str]) -> list[str]:
+    """The layers whose cycles are forbidden."""
+    return [layer.name for layer in LAYERS if clause(layer.name, contract).judged == FORBIDDEN]
 
 
 def cycles_among(edges: KeptEdges, view: Overview, demanded: Collection[str]) -> Cycles:
@@ -106,13 +136,14 @@ def cycles_among(edges: KeptEdges, view: Overview, demanded: Collection[str]) ->
 
     demanded: layers that must be searched to the end whatever that takes, because their cycles are forbidden.
     """
-    orders, partitions = _orders(edges.small(FIRSTS, LATEST), edges.partitions(), view)
-    shared = edges.share(orders)
+    brief = brief_for(view, demanded)
+    shared = _Ordered(edges.share(_orders(edges.leaves, view)), brief)
     spans, counts = _spans(edges, shared)
-    cycles = Cycles({layer.name: LayerAnswer(_compared(layer, counts)) for layer in LAYERS}, partitions)
+    cycles = Cycles({layer.name: LayerAnswer(_compared(layer, counts)) for layer in LAYERS}, edges.partitions)
     cycles.sizes = {family: sorted(map(int, one.sizes), reverse=True)[:20] for family, one in spans.items()}
     for areas in _rounds(spans, cycles, demanded):
         _search(edges, areas, shared, cycles)
+    _own_up(spans, cycles, brief)
     return cycles
 
 
@@ -128,33 +159,43 @@ def _compared(layer: Layer, counts: Mapping[int, int]) -> int:
 # --------------------------------------------------------------------------------------------------
 # Points
 # --------------------------------------------------------------------------------------------------
-def _orders(table: pa.Table, partitions: list[str], view: Overview) -> tuple[Orders, list[str]]:
-    firsts, latest = np.full(len(view.index), FOREVER), np.full(len(view.index), NONE, dtype=np.int64)
-    for role, message in zip(table["role"].to_pylist(), table["batch"], strict=True):
-        part = decode(message.as_buffer())
+@dataclass(frozen=True)
+class _Ordered:
+    """`Orders` wherever they are asked for."""
+
+    arrays: Shared
+    brief: Brief | None
+
+    @property
+    def value(self) -> Orders:
+        return Orders(**self.arrays.value, brief=self.brief)
+
+
+def _orders(leaves: Sequence[tuple[str, bytes]], view: Overview) -> Arrays:
+    firsts, latest = np.full(len(view), FOREVER), np.full(len(view), NONE, dtype=np.int64)
+    for role, message in leaves:
+        part = decode(message)
         if role == FIRSTS:
             np.minimum.at(firsts, view.at(part["op"]), part["time"])
         else:
             np.maximum.at(latest, view.at(part["op"]), part["time"])
     placed = points(view, firsts)
     pure = ~(view.txn | view.send)
-    orders = Orders(
-        index=view.index,
-        dense=bool(len(view.index) == 0 or (view.index[0] == 0 and view.index[-1] == len(view.index) - 1)),
-        placed=rank(placed, view.time),
-        reading=rank(reading_points(placed, latest, pure), view.time),
-        begin=view.time,
-        end=ends(view),
-        process=view.process,
-        writes=view.writer,
-    )
-    return orders, sorted(partitions)
+    return {
+        "index": view.index[:0] if view.dense else view.index,
+        "placed": rank(placed, view.time),
+        "reading": rank(reading_points(placed, latest, pure), view.time),
+        "begin": view.time,
+        "end": ends(view),
+        "process": view.process,
+        "writes": view.writer,
+    }
 
 
 # --------------------------------------------------------------------------------------------------
 # Spans
 # --------------------------------------------------------------------------------------------------
-def _spans(edges: KeptEdges, shared: Shared) -> tuple[dict[str, Spans], dict[int, int]]:
+def _spans(edges: KeptEdges, shared: _Ordered) -> tuple[dict[str, Spans], dict[int, int]]:
     table = edges.each(_backward(shared), BACK)
     family, low, high = (table[name].to_numpy() for name in BACK.names)
     parts = {name: Spans(low[family == number], high[family == number]) for number, name in enumerate(FAMILIES)}
@@ -165,7 +206,7 @@ def _spans(edges: KeptEdges, shared: Shared) -> tuple[dict[str, Spans], dict[int
     }
 
 
-def _backward(shared: Shared) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _backward(shared: _Ordered) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Merged ranges of backward edges per family, and (family below 0) how many edges there are of each kind."""
 
     def job(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -173,7 +214,8 @@ def _backward(shared: Shared) -> Callable[[Iterable[pa.RecordBatch]], Iterator[p
         for _, part in _decoded(batches):
             source, target = orders.at(part["source"]), orders.at(part["target"])
             for number, family in enumerate(FAMILIES):
-                spans = backward(source, target, orders.ranks(family), np.isin(part["kind"], list(DATA[family])))
+                which = np.isin(part["kind"], list(DATA[family])) & orders.searched(family, part["source"], part["target"])
+                spans = backward(source, target, orders.ranks(family), which)
                 yield _batch(BACK, len(spans), family=number, low=spans.low, high=spans.high)
             counts = {kind: int((part["kind"] == kind).sum()) for kind in (WW, WR, DIRTY_WR, RW)}
             counts[READ_BY_WRITERS] = int(((part["kind"] == WR) & orders.writes[target]).sum())
@@ -219,8 +261,6 @@ def _rounds(spans: Mapping[str, Spans], cycles: Cycles, demanded: Collection[str
             first.append(Area(family, by, _pieces(all_of_it.pick(all_of_it.sizes > LARGEST[family])), layers))
     yield [area for area in first if len(area.spans)]
     yield [area for area in _again(rest, cycles, demanded) if area.layers]
-    for family, all_of_it in spans.items():
-        _admit(family, all_of_it, cycles)
 
 
 def _again(rest: Sequence[tuple[str, Spans, tuple[Layer, ...]]], cycles: Cycles, demanded: Collection[str]) -> Iterator[Area]:
@@ -235,7 +275,7 @@ def _again(rest: Sequence[tuple[str, Spans, tuple[Layer, ...]]], cycles: Cycles,
         for layer in open_:
             if layer not in wanted:
                 why = f"permitted here, so {len(spans)} places of {left} operations were left out after a sample showed none"
-                cycles.layers[layer.name].unknown = f"{why}; a contract with `cycles` naming the class has all searched"
+                cycles.layers[layer.name].unknown = f"{why}; {NAMED}"
 
 
 def _pieces(large: Spans) -> Spans:
@@ -247,20 +287,25 @@ def _pieces(large: Spans) -> Spans:
     return merge_all(parts)
 
 
-def _admit(family: str, spans: Spans, cycles: Cycles) -> None:
-    """Layers without a cycle are unknown when a span was too large to be searched whole."""
-    large = spans.sizes[spans.sizes > LARGEST[family]]
-    if len(large):
-        why = f"{len(large)} span(s) of up to {int(large.max())} operations are too large to be searched whole"
-        for layer in LAYERS:
-            if layer.family == family and not cycles.layers[layer.name].cycle:
-                cycles.layers[layer.name].unknown = why
+def _own_up(spans: Mapping[str, Spans], cycles: Cycles, brief: Brief | None) -> None:
+    """Layers without a cycle are unknown when not everything was searched."""
+    for layer in LAYERS:
+        answer, sizes = cycles.layers[layer.name], spans[layer.family].sizes
+        large = sizes[sizes > LARGEST[layer.family]]
+        if answer.cycle:
+            continue
+        if len(large):
+            what = f"{len(large)} span(s) of up to {int(large.max())} operations"
+            answer.unknown = f"{what} are too large to be searched whole"
+        elif brief is not None and layer.anti:
+            what = f"{len(brief.stretches)} stretches of {int(brief.stretches.sizes.max())} operations showed none, and"
+            answer.unknown = f"permitted here: {what} the rest was left out; {NAMED}"
 
 
 # --------------------------------------------------------------------------------------------------
 # Searching
 # --------------------------------------------------------------------------------------------------
-def _search(edges: KeptEdges, areas: Sequence[Area], shared: Any, cycles: Cycles) -> None:
+def _search(edges: KeptEdges, areas: Sequence[Area], shared: _Ordered, cycles: Cycles) -> None:
     if not areas:
         return
     places = {partition: number for number, partition in enumerate(cycles.partitions)}
@@ -279,7 +324,7 @@ def _search(edges: KeptEdges, areas: Sequence[Area], shared: Any, cycles: Cycles
 
 
 def _inside(
-    areas: Sequence[Area], places: Mapping[str, int], shared: Shared
+    areas: Sequence[Area], places: Mapping[str, int], shared: _Ordered
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Edges with both ends in one span, with a bucket for every so many operations."""
     buckets = np.cumsum([0, *(1 + int(area.spans.sizes.sum()) // BUCKET for area in areas)])
@@ -293,6 +338,7 @@ def _inside(
                 span = area.spans.of(ranks[source])
                 which = np.flatnonzero((span != NONE) & (span == area.spans.of(ranks[target])))
                 which = which[np.isin(part["kind"][which], list(DATA[area.family]))]
+                which = which[orders.searched(area.family, part["source"][which], part["target"][which])]
                 bucket = buckets[number] + span[which] % (buckets[number + 1] - buckets[number])
                 columns = {name: part[name][which] for name in ("source", "target", "kind", "low", "high")}
                 yield _batch(INSIDE, len(which), bucket=bucket, area=number, span=span[which], place=places[partition], **columns)
@@ -300,7 +346,7 @@ def _inside(
     return job
 
 
-def _searched(areas: Sequence[Area], shared: Shared) -> Callable[[pa.Table], pa.Table]:
+def _searched(areas: Sequence[Area], shared: _Ordered) -> Callable[[pa.Table], pa.Table]:
     def job(group: pa.Table) -> pa.Table:
         orders: Orders = shared.value
         rows = {name: group[name].to_numpy() for name in INSIDE.names}

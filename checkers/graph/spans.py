@@ -71,7 +71,7 @@ def backward(source: Ints, target: Ints, ranks: Ints, which: Bools) -> Spans:
 # --------------------------------------------------------------------------------------------------
 def ends(view: Overview) -> Ints:
     """When each operation was surely over: the completion of an ok one; anything else may act later, so never."""
-    return np.where((view.kind == "ok") & (view.end != NONE), np.maximum(view.end, view.time), FOREVER)
+    return np.where(view.ok & (view.end != NONE), np.maximum(view.end, view.time), FOREVER)
 
 
 def points(view: Overview, firsts: Ints) -> Ints:

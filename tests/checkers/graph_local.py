@@ -6,35 +6,27 @@ import numpy as np
 import pyarrow as pa
 from histories import write_history
 
-from checkers.graph.edges import EDGES, decode, gather
+from checkers.graph.edges import decode, gather
 from checkers.graph.layers import LAYERS
 from checkers.graph.search import Cycles, cycles_among
 from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Settings
 from checkers.overview import Overview, read_overview
-from checkers.pipeline import FINAL, FINISHED, TXN, UNCOMMITTED, Resets, build_log
+from checkers.pipeline import FINAL, TXN, UNCOMMITTED, Resets, build_log
 
 
 class LocalEdges:
-    """What the partitions kept, in this process."""
+    """What the partitions gave, in this process."""
 
-    def __init__(self, messages):
-        self.messages = messages
-
-    def partitions(self):
-        return sorted({partition for partition, name, _ in self.messages if name == EDGES})
-
-    def small(self, *roles):
-        rows = [(name, batch) for _, name, batch in self.messages if name in roles]
-        return pa.table(
-            {"role": pa.array([r for r, _ in rows], pa.string()), "batch": pa.array([b for _, b in rows], pa.binary())}
-        )
+    def __init__(self, taken):
+        self.messages = [(partition, batch) for partition, one in taken for _, batch in one.stays]
+        self.leaves = [message for _, one in taken for message in one.leaves]
+        self.partitions = sorted({partition for partition, _ in taken})
 
     def share(self, value):
         return SimpleNamespace(value=value)
 
     def each(self, job, schema):
-        rows = [(partition, batch) for partition, name, batch in self.messages if name == EDGES]
-        batches = [pa.RecordBatch.from_pydict({"partition": [p], "batch": pa.array([b], pa.binary())}) for p, b in rows]
+        batches = [pa.RecordBatch.from_pydict({"partition": [p], "batch": pa.array([b], pa.binary())}) for p, b in self.messages]
         return pa.Table.from_batches(list(job(iter(batches))), schema=schema)
 
     def grouped(self, job, schema, reduce, result):
@@ -57,12 +49,12 @@ def local_cycles(folder, ops) -> tuple[Cycles, Overview]:
 
 def local_edges(ops, view):
     """All edges as (partition, columns)."""
-    return [(partition, decode(batch)) for partition, name, batch in kept(ops, view) if name == EDGES]
+    return [(partition, decode(batch)) for partition, batch in LocalEdges(kept(ops, view)).messages]
 
 
 def kept(ops, view):
     logs = [build(ops, partition, view) for partition in sorted({mop[1] for op in ops for mop in op["mops"]})]
-    return [(log.partition, name, batch) for log in logs for name, batch in gather(log)]
+    return [(log.partition, gather(log)) for log in logs]
 
 
 def build(ops, partition, view):
@@ -74,6 +66,7 @@ def build(ops, partition, view):
         "process": np.array([op["process"] for _, op, _ in rows], dtype=np.int32),
         "flags": np.array([flags(op) for _, op, _ in rows], dtype=np.int8),
         "decided": np.array([number(op["decided"]) for _, op, _ in rows], dtype=np.int64),
+        "end": np.array([number(op["end"]) for _, op, _ in rows], dtype=np.int64),
     }
     for at, name in ((2, "v"), (3, "offset"), (4, "began"), (5, "ended")):
         columns[name] = np.array([number(mop[at]) for _, _, mop in rows], dtype=np.int64)
@@ -85,5 +78,5 @@ def build(ops, partition, view):
 def flags(op):
     failed = op["type"] == "fail" or (op["type"] == "ok" and op["f"] == "txn" and op["intent"] == "abort")
     status = ABORTED if failed else COMMITTED if op["type"] == "ok" else INFO
-    bits = TXN * (op["f"] == "txn") + FINISHED * (op["end"] is not None) + FINAL * bool(op["final"])
+    bits = TXN * (op["f"] == "txn") + FINAL * bool(op["final"])
     return status + bits + UNCOMMITTED * (op["isolation"] == "read_uncommitted")

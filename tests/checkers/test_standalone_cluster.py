@@ -15,7 +15,7 @@ import pytest
 
 from checkers.judge import judge
 from checkers.lawful import write_lawful
-from checkers.selfcheck.records import tear
+from checkers.selfcheck.transactions import tear
 from checkers.selfcheck.rows import read_rows, write_rows
 
 HOME = Path(pyspark.__file__).parent
