@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from command import answers, fencepost
 
 from checkers.anomaly import installed_checks
@@ -39,6 +40,40 @@ def test_a_duplicate_in_it_is_named_and_a_broken_line_is_left_out_and_said(tmp_p
         "Transaction 2 of process 0 sent one record (value 1) to 5"
     ]
     assert any("history.edn line 11" in text for text in document["weakened"])
+
+
+def test_two_broken_lines_are_named_and_what_they_may_hide_is_not_judged(tmp_path):
+    """A clean history stays valid; the record whose send cannot be read is no phantom."""
+    lines = CLEAN.splitlines(keepends=True)
+    lines[0] = lines[0][:30] + "\n"
+    lines[1] = "%&$\n"
+    code, document = check(tmp_path, "history.edn", "".join(lines))
+    assert code in (0, 2), document["reason"]
+    assert {"history.edn line 1", "history.edn line 2"} <= {
+        part for text in document["weakened"] for part in ("history.edn line 1", "history.edn line 2") if part in text
+    }
+    assert answers(document)["phantom"] == "not exercised"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("".join(CLEAN.splitlines(keepends=True)[:1]), "nothing was compared"),
+        ('{"type":"invoke","f":"poll","process":0,"value":[["poll"]]}\n', "nothing was compared"),
+    ],
+)
+def test_a_history_that_shows_nothing_is_unknown_and_its_exit_code_is_2(tmp_path, text, why):
+    code, document = check(tmp_path, "history.edn", text)
+    assert (code, document["verdict"]) == (2, "unknown")
+    assert why in document["reason"]
+
+
+def test_a_contract_with_a_wrong_name_is_refused_before_anything_is_read(tmp_path):
+    path = tmp_path / "history.edn"
+    path.write_text(CLEAN)
+    code, _, err = fencepost(tmp_path / "results", "check", str(path), "--contract", "akcs=all")
+    assert code == 254
+    assert "acks" in err
 
 
 def test_the_contract_can_be_named(tmp_path):
