@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,11 @@ from numpy.typing import NDArray
 from checkers.anomaly import Bools, Ints
 from checkers.log import NONE, Resets
 from checkers.overview import Overview
+from checkers.source import Source
 
 _INDEX_BITS = 40  # of an operation's history index, beside its process
 _LAST = (1 << _INDEX_BITS) - 1
-_TELLING = ("assign", "subscribe", "poll", "txn")
+_TELLING = ("assign", "subscribe", "poll", "txn", "crash")
 Keys = NDArray[np.int64]  # process and history index in one number, sorted
 
 
@@ -102,10 +102,11 @@ class Positions(Resets):
         return np.asarray(bounds[0] < bounds[1])
 
 
-def positions(view: Overview, history: Path, contract: Mapping[str, str]) -> Positions:
+def positions(view: Overview, history: Source, contract: Mapping[str, str]) -> Positions:
     """What a history tells of its consumers' positions. contract: `consumption` and `left_out` count."""
     subscribed = contract["consumption"] == "subscribed"
-    tracks = _tracks(_rows(history, subscribed), subscribed)
+    replaced = contract["aborted_polls"] == "rewound"  # Jepsen's client: a new one after every operation without known outcome
+    tracks = _tracks(_rows(history, subscribed, replaced), subscribed, replaced)
     lost = np.array(tracks.lost, dtype=np.int64).reshape(-1, 2).T
     anything = None in tracks.unheard or "polls" in contract["left_out"].split(",")
     return Positions(
@@ -120,11 +121,16 @@ def positions(view: Overview, history: Path, contract: Mapping[str, str]) -> Pos
     )
 
 
-def _rows(history: Path, every: bool) -> list[dict[str, Any]]:
-    """Operations that tell something of a consumer (`every`: all that may poll), in order, their details parsed."""
+def _rows(history: Source, every: bool, replaced: bool) -> list[dict[str, Any]]:
+    """Operations that tell something of a consumer (`every`: all that may poll), in order, their details parsed.
+
+    replaced: also those after which there is a new one.
+    """
     polls = pc.is_in(ds.field("f"), pa.array(["poll", "txn"]))
+    info = ds.scalar(replaced) & (ds.field("type") == "info")
     which = ds.field("detail").is_valid() | (polls & (ds.scalar(every) | ds.field("end").is_null()))
-    table = ds.dataset(history).to_table(columns=["index", "process", "f", "type", "end", "detail"], filter=which)
+    which = which | info | (ds.field("f") == "crash")
+    table = history.where(("index", "process", "f", "type", "end", "detail"), which)
     rows = [row for row in table.sort_by("index").to_pylist() if row["f"] in _TELLING]
     for row in rows:
         row["detail"] = _parsed(row["detail"])
@@ -176,8 +182,8 @@ class _Tracks:
             self.gone(process, consumer, partition, last)
 
 
-def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool) -> _Tracks:
-    """subscribed: a consumer is a member of a group until it is assigned partitions.
+def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool) -> _Tracks:
+    """replaced: as in `_rows`. subscribed: a consumer is a member of a group until it is assigned partitions.
 
     Where assignments are recorded at all, a consumer that has none reads nothing.
     """
@@ -193,7 +199,11 @@ def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool) -> _Tracks:
             if row["type"] != "fail":
                 _told(tracks, consumer, process, op, row)
         else:
-            _polled(tracks, consumer, process, op, row)
+            if row["f"] != "crash":
+                _polled(tracks, consumer, process, op, row)
+            if row["f"] == "crash" or (replaced and row["type"] == "info"):
+                tracks.lost.append((process, op))
+                tracks.all_gone(process, consumer, op)
     for process, consumer in consumers.items():
         tracks.all_gone(process, consumer, _LAST)
         if consumer.group is not None:

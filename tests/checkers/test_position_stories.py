@@ -108,6 +108,18 @@ def test_after_a_poll_that_nobody_heard_of_nobody_knows_the_position(judged, los
     assert violated(judged(h, ALONE)) == []
 
 
+@pytest.mark.parametrize(
+    ("f", "rewinds", "found"), [("crash", "kept", []), ("txn", "rewound", []), ("txn", "kept", ["poll-skip"])]
+)
+def test_a_client_that_is_replaced_begins_anew(judged, f, rewinds, found):
+    """After a crash, and after whatever ended without known outcome where the client is Jepsen's."""
+    h = written(5, 7, 9)
+    h.poll(2, {"t-0": [5]})
+    h.add(2, f, type="info")
+    h.poll(2, {"t-0": [9]})
+    assert violated(judged(h, {**ALONE, "aborted_polls": rewinds})) == found
+
+
 @pytest.mark.parametrize("unheard", [True, False])
 def test_what_a_lost_poll_may_have_returned_is_not_lost(judged, unheard):
     """Nobody got 7; a consumer that died over its poll may have. Where nothing is missing, it is lost."""
