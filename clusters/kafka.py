@@ -14,12 +14,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from clusters import jvm
 from clusters.java import java
 from harness.api import ClusterError
 
@@ -42,6 +43,10 @@ class Distribution:
 
     def classpath(self) -> str:
         return os.pathsep.join(str(self.directory / name) for name in sorted(self.jars))
+
+    def command(self, main: str, arguments: Iterable[str], heap_mb: int, flags: Iterable[str] = ()) -> list[str]:
+        """The command line of one of its programs on this machine's Java. Raises ClusterError when there is no Java."""
+        return jvm.command(java()[0], self.classpath(), main, arguments, heap_mb, flags)
 
 
 def cache_dir() -> Path:

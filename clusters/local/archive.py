@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from clusters import wire
+from clusters import jvm, plan, storage, wire
 from clusters.broker_settings import broker_settings
 from clusters.java import java
 from clusters.kafka import Distribution, fetch
-from clusters.local import jvm, plan, sandbox, storage
+from clusters.local import sandbox
 
 _MAKE_S = 120.0
 
@@ -44,8 +44,8 @@ def make(distribution: Distribution) -> None:
     with TemporaryDirectory(dir=distribution.directory, prefix=".classes-") as directory:
         data, config, made = Path(directory, "data"), Path(directory, "server.properties"), Path(directory, "made.jsa")
         jvm.write_properties(config, jvm.properties(node, [node], broker_settings(1, {}), data / node.name))
-        storage.format_all(distribution, [node], {node.name: config}, data)
-        argv = jvm.command(distribution, "kafka.Kafka", [str(config)], 512, flags=[f"-XX:ArchiveClassesAtExit={made}"])
+        storage.format_all(distribution.version, storage.local_tool(distribution), [node], {node.name: config}, data)
+        argv = distribution.command("kafka.Kafka", [str(config)], 512, flags=[f"-XX:ArchiveClassesAtExit={made}"])
         with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as broker:
             while broker.poll() is None and not _serves(node):
                 time.sleep(0.1)

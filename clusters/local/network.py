@@ -1,6 +1,6 @@
-"""The private network of a sandbox: a bridge, one namespace per node, and nftables rules that drop packets.
+"""The private network of a sandbox: a bridge, and one namespace per node.
 
-Pure netlink (rtnetlink(7), nftables), no external programs. A node's namespace lives as long as the file descriptor we
+Pure netlink (rtnetlink(7)), no external programs. A node's namespace lives as long as the file descriptor we
 hold on it, so nothing has to be mounted or cleaned. The harness itself sits in the hub, the sandbox's own namespace.
 """
 
@@ -9,24 +9,20 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TypeVar
 
 from pyroute2 import IPRoute
-from pyroute2.nftables.expressions import genex, ipv4addr, verdict
-from pyroute2.nftables.main import NFTables
 
-from clusters.local.plan import HUB
+from clusters import packets
+from clusters.plan import HUB
 from harness.api import ClusterError, Pair
 
 _PREFIX = 16
 _BRIDGE, _INTERFACE = "fencepost", "eth0"
-_TABLE, _CHAIN = "fencepost", "in"
 _CLONE_NEWNET = 0x40000000
-_NFPROTO_IPV4, _ACCEPT, _DROP = 2, 1, 0
 _PROBE_S = 0.25
 _LINK_S = 10.0
 
@@ -50,15 +46,13 @@ def _home() -> Iterator[None]:
         os.close(home)
 
 
-class Network:
+class Network(packets.Drops):
     """Nodes with an address and a namespace each. Safe to use from several threads."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._namespaces: dict[str, int] = {}
         self._addresses: dict[str, str] = {}
-        self._rules: dict[Pair, int] = {}  # handles of what is dropped now
-        self._counted: dict[Pair, int] = {}  # packets of what was dropped before
-        self._lock = threading.RLock()
         with IPRoute() as links:
             links.link("set", index=links.link_lookup(ifname="lo")[0], state="up")
             links.link("add", ifname=_BRIDGE, kind="bridge")
@@ -120,35 +114,6 @@ class Network:
         with self.inside(node):
             return call()
 
-    def drop(self, pairs: Iterable[Pair]) -> None:
-        """Drop packets of each (source, destination) on arrival at the destination; counts from zero."""
-        with self._lock:
-            for pair in pairs:
-                if pair not in self._rules:
-                    self._rules[pair] = self._add_rule(*pair)
-                    self._counted.pop(pair, None)
-
-    def undrop(self, pairs: Iterable[Pair]) -> None:
-        """Let each pair talk again; its count is kept."""
-        with self._lock:
-            mine = [pair for pair in pairs if pair in self._rules]
-            self._counted.update(self.dropped_packets(mine))
-            for pair in mine:
-                with self.inside(pair[1]), NFTables(nfgen_family=_NFPROTO_IPV4) as tables:
-                    tables.rule("del", table=_TABLE, chain=_CHAIN, handle=self._rules.pop(pair))
-
-    def undrop_all(self) -> None:
-        with self._lock:
-            self.undrop(list(self._rules))
-
-    def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
-        """Packets dropped for each pair since it was last dropped; 0 for a pair that never was."""
-        with self._lock:
-            wanted = list(pairs)
-            live = {destination: self._counters(destination) for _, destination in set(wanted) & set(self._rules)}
-            now = {pair: live[pair[1]][handle] for pair, handle in self._rules.items() if pair[1] in live}
-            return {pair: now.get(pair, self._counted.get(pair, 0)) for pair in wanted}
-
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
         """Whether a datagram sent now arrives, for all pairs at once; at most a quarter of a second."""
         wanted = list(dict.fromkeys(pairs))
@@ -169,17 +134,13 @@ class Network:
     def _add_rule(self, source: str, destination: str) -> int:
         if source not in self._addresses:
             raise ClusterError(f"no node {source} in the network; there are {', '.join(self._addresses)}")
-        matches = (ipv4addr(src=self._addresses[source]), [genex("counter", {"bytes": 0, "packets": 0})], verdict(_DROP))
-        with self.inside(destination), NFTables(nfgen_family=_NFPROTO_IPV4) as tables:
-            before = {rule.get_attr("NFTA_RULE_HANDLE") for rule in _rules(tables)}
-            tables.rule("add", table=_TABLE, chain=_CHAIN, expressions=matches)
-            (handle,) = {int(rule.get_attr("NFTA_RULE_HANDLE")) for rule in _rules(tables)} - before
-            return handle
+        return self.run(destination, lambda: packets.add_rule(self._addresses[source]))
+
+    def _delete_rule(self, destination: str, handle: int) -> None:
+        self.run(destination, lambda: packets.delete_rule(handle))
 
     def _counters(self, node: str) -> dict[int, int]:
-        """Packets counted by each rule (by handle) in `node`'s namespace."""
-        with self.inside(node), NFTables(nfgen_family=_NFPROTO_IPV4) as tables:
-            return {int(rule.get_attr("NFTA_RULE_HANDLE")): _packets(rule) for rule in _rules(tables)}
+        return self.run(node, packets.counters)
 
 
 def _port(node: str) -> str:
@@ -194,20 +155,7 @@ def _configure(address: str) -> None:
         links.link("set", index=links.link_lookup(ifname="lo")[0], state="up")
         links.addr("add", index=index, address=address, prefixlen=_PREFIX)
         links.link("set", index=index, state="up")
-    with NFTables(nfgen_family=_NFPROTO_IPV4) as tables:
-        tables.table("add", name=_TABLE)
-        tables.chain("add", table=_TABLE, name=_CHAIN, hook="input", type="filter", policy=_ACCEPT)
-
-
-def _rules(tables: NFTables) -> list[NFTables]:
-    return [rule for rule in tables.get_rules() if rule.get_attr("NFTA_RULE_TABLE") == _TABLE]
-
-
-def _packets(rule: NFTables) -> int:
-    for expression in rule.get_attr("NFTA_RULE_EXPRESSIONS"):
-        if expression.get_attr("NFTA_EXPR_NAME") == "counter":
-            return int(expression.get_attr("NFTA_EXPR_DATA").get_attr("NFTA_COUNTER_PACKETS"))
-    raise LookupError("a rule without counter in the table fencepost")
+    packets.open_chain()
 
 
 def _collect(wanted: list[Pair], receivers: dict[str, socket.socket], senders: dict[tuple[str, int], str]) -> dict[Pair, bool]:

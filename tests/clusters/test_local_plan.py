@@ -2,7 +2,8 @@
 
 import pytest
 
-from clusters.local import Local, jvm, plan, storage
+from clusters import jvm, plan, storage
+from clusters.local import Local
 from harness.api import CampaignError, TopicSpec
 
 

@@ -9,15 +9,17 @@ import shutil
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from clusters.jvm import Node, telling_lines
 from clusters.kafka import Distribution
-from clusters.local.jvm import Node, command, telling_lines
 from harness.api import ClusterError
 
 _FORMAT_S = 60.0
 _META = "meta.properties"
+
+Format = Callable[[Sequence[str], float], "subprocess.CompletedProcess[str]"]  # Kafka's StorageTool: (arguments, timeout)
 
 
 def kafka_uuid() -> str:
@@ -27,22 +29,30 @@ def kafka_uuid() -> str:
     return text
 
 
-def format_all(distribution: Distribution, nodes: Sequence[Node], configs: Mapping[str, Path], data: Path) -> None:
+def local_tool(distribution: Distribution) -> Format:
+    """Kafka's StorageTool as a process of this machine."""
+
+    def run(arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+        argv = distribution.command("kafka.tools.StorageTool", arguments, heap_mb=128)
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s)
+
+    return run
+
+
+def format_all(version: str, tool: Format, nodes: Sequence[Node], configs: Mapping[str, Path], data: Path) -> None:
     """Format the first node's directory with Kafka's own tool (about a second), and derive the others' from it.
 
     Only `node.id` and `directory.id` differ between nodes; everything else the tool writes holds for the cluster.
     Raises ClusterError with what the tool said.
     """
     first = nodes[0]
-    arguments = ["format", "-t", kafka_uuid(), "-c", str(configs[first.name])]
-    argv = command(distribution, "kafka.tools.StorageTool", arguments, heap_mb=128)
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_FORMAT_S)
+        done = tool(["format", "-t", kafka_uuid(), "-c", str(configs[first.name])], _FORMAT_S)
     except subprocess.TimeoutExpired as e:
-        raise ClusterError(f"Kafka {distribution.version} was still formatting its storage after {_FORMAT_S:.0f} s") from e
+        raise ClusterError(f"Kafka {version} was still formatting its storage after {_FORMAT_S:.0f} s") from e
     if done.returncode != 0:
         said = telling_lines(done.stdout + done.stderr)
-        raise ClusterError(f"Kafka {distribution.version} could not format its storage with {configs[first.name]}: {said}")
+        raise ClusterError(f"Kafka {version} could not format its storage with {configs[first.name]}: {said}")
     for node in nodes[1:]:
         shutil.copytree(data / first.name, data / node.name)
         meta = data / node.name / _META

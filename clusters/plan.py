@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from ipaddress import IPv4Address
 
-from clusters.local.jvm import BROKER, CLIENT, CONTROLLER, Node
+from clusters.jvm import BROKER, CLIENT, CONTROLLER, Node
 from harness.api import TopicSpec
 
 _NETWORK = IPv4Address("10.73.0.0")

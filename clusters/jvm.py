@@ -1,4 +1,4 @@
-"""One broker's or controller's configuration file and command line."""
+"""One broker's or controller's configuration file and command line, wherever it runs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clusters.java import java
-from clusters.kafka import Distribution
 from clusters.wire import Address
 
 CLIENT, BROKER, CONTROLLER = "CLIENT", "BROKER", "CONTROLLER"
@@ -53,11 +51,14 @@ def write_properties(path: Path, values: Mapping[str, str]) -> None:
 
 
 def command(
-    distribution: Distribution, main: str, arguments: Iterable[str], heap_mb: int, flags: Iterable[str] = ()
+    program: str, classpath: str, main: str, arguments: Iterable[str], heap_mb: int, flags: Iterable[str] = ()
 ) -> list[str]:
-    """The command line of a Kafka program: small, quick to start, logging to stderr with time and level."""
+    """The command line of a Kafka program: small, quick to start, logging to stderr with time and level.
+
+    program: the `java` to run.
+    """
     return [
-        java()[0],
+        program,
         *flags,
         f"-Xmx{heap_mb}m",
         "-XX:+UseSerialGC",
@@ -71,7 +72,7 @@ def command(
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
         "-Dorg.slf4j.simpleLogger.levelInBrackets=true",
         "-cp",
-        distribution.classpath(),
+        classpath,
         main,
         *arguments,
     ]

@@ -1,0 +1,181 @@
+"""What every running cluster of ours is, wherever its nodes live: Kafka made ready, watched, asked, healed.
+
+A provider says how a node is started, what became of it, and where its client listener is reached.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from clusters import jvm, plan, storage, wire
+from clusters.admin import KafkaAdmin
+from clusters.broker_settings import broker_settings
+from clusters.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
+from harness.api import ClusterError, TopicSpec
+
+_READY_S = 90.0
+_HEAL_S = 60.0
+
+
+class KafkaCluster(ABC):
+    """`Cluster` without its processes and its network.
+
+    nodes: as planned, with the addresses of their listeners; settings: the campaign's, laid over ours. The run directory gets
+    `logs/<node>/server.properties`, `logs/<node>/server.log` and, while the cluster lives, `data/<node>`.
+    """
+
+    def __init__(self, nodes: Sequence[jvm.Node], run_dir: Path, kafka_version: str, settings: Mapping[str, object]) -> None:
+        self._planned = {node.name: node for node in nodes}
+        self._run_dir, self._data = run_dir, run_dir / "data"
+        self.kafka_version = kafka_version
+        self.brokers = tuple(n.name for n in nodes if "broker" in n.roles)
+        self.controllers = tuple(n.name for n in nodes if "controller" in n.roles)
+        self._settings = broker_settings(len(self.brokers), settings)
+        self._topics: tuple[str, ...] = ()
+        self._clients: list[str] = []
+        self._transactional_ids: tuple[str, ...] = ()
+        self._groups: tuple[str, ...] = ()
+        self._roles = WireRoles(
+            names={node.id: node.name for node in nodes},
+            brokers={name: self._planned[name].front for name in self.brokers},
+            controllers={name: self._planned[name].listeners[jvm.CONTROLLER] for name in self.controllers},
+        )
+        self._admin = KafkaAdmin(self.bootstrap(), self._roles)
+
+    # ---- what a provider adds
+
+    @abstractmethod
+    def start(self, node: str) -> None: ...
+
+    @abstractmethod
+    def pid(self, node: str) -> int | None: ...
+
+    @abstractmethod
+    def status(self, node: str) -> int | None:
+        """The exit status of a node that ended, else None."""
+
+    # ---- up
+
+    def bring_up(self, topics: Mapping[str, TopicSpec], tool: storage.Format) -> None:
+        """Format, start, and wait until the topics and Kafka's own ones are led and in sync. Raises ClusterError."""
+        configs = self._write_configs()
+        storage.format_all(self.kafka_version, tool, list(self._planned.values()), configs, self._data)
+        for name in self._planned:
+            self.start(name)
+        self._wait(_READY_S, "the brokers to join", self._absent)
+        self._make_topics({name: plan.fitted(spec, len(self.brokers)) for name, spec in topics.items()})
+
+    def collect_storage(self, run_dir: Path) -> None:
+        """Copy every node's log segments to `storage/<node>/` of `run_dir`."""
+        storage.collect(self._data, run_dir / "storage")
+
+    def _write_configs(self) -> dict[str, Path]:
+        voters = [self._planned[name] for name in self.controllers]
+        configs = {name: self._config(name) for name in self._planned}
+        for name, path in configs.items():
+            jvm.write_properties(path, jvm.properties(self._planned[name], voters, self._settings, self._data / name))
+        return configs
+
+    def _log(self, node: str) -> Path:
+        return self._run_dir / "logs" / node / "server.log"
+
+    def _config(self, node: str) -> Path:
+        return self._run_dir / "logs" / node / "server.properties"
+
+    def _make_topics(self, topics: Mapping[str, TopicSpec]) -> None:
+        self._wait(_READY_S, "the cluster's settings and coordinators", self._unprepared)
+        self._admin.create_topics(topics)
+        self._admin.await_leaders({TRANSACTION_LOG: None, GROUP_LOG: None})
+        self._topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
+
+    def _absent(self) -> str:
+        """Which brokers are not in service in everybody's eyes; empty when all are."""
+        views = ask_all(lambda address: wire.metadata(address, 1.0), self._roles.brokers)
+        silent = sorted(set(self.brokers) - set(views))
+        if silent:
+            return f"no answer from {', '.join(silent)}"
+        seen = set.intersection(*(set(view.brokers) for view in views.values()))
+        return ", ".join(name + " is not in service" for i, name in self._roles.names.items() if name in views and i not in seen)
+
+    def _unprepared(self) -> str:
+        """Set what must be set on the running cluster, and have Kafka make its internal topics; what was refused, else empty.
+
+        Clusters formatted by 4.1+ (eligible leader replicas, KIP-966) ignore a broker-level min.insync.replicas. Asking for a
+        coordinator makes the broker create the internal topic, with the broker's own settings.
+        """
+        name, asked = "min.insync.replicas", self._planned[self.brokers[0]].front
+        try:
+            wire.set_cluster_setting(asked, name, self._settings[name])
+            for kind in (wire.TRANSACTION, wire.GROUP):
+                wire.find_coordinator(asked, kind, "fencepost")
+        except OSError as e:
+            return str(e)
+        return ""
+
+    def _wait(self, limit_s: float, what: str, problem: Callable[[], str]) -> None:
+        """Ask until there is no problem. Raises ClusterError at the deadline, or at once when a started node died."""
+        deadline = time.monotonic() + limit_s
+        while last := problem():
+            for node in self._planned:
+                if self.pid(node) is None:
+                    status = self.status(node)
+                    raise ClusterError(f"{node} ended with status {status} while waiting for {what}: {self._tail(node)}")
+            if time.monotonic() > deadline:
+                raise ClusterError(f"waited {limit_s:.0f} s for {what}; last seen: {last}. Logs: {self._run_dir / 'logs'}")
+            time.sleep(0.05)
+
+    def _tail(self, node: str) -> str:
+        return jvm.telling_lines(self._log(node).read_text(errors="replace"))
+
+    # ---- what there is
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return tuple(self._clients)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return self._topics
+
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        return self._transactional_ids
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return self._groups
+
+    def note_clients(self, *, transactional_ids: Iterable[str] = (), groups: Iterable[str] = ()) -> None:
+        """Tell which ids and groups the workload uses, for faults that aim at their coordinators; replaces what was told."""
+        self._transactional_ids, self._groups = tuple(transactional_ids), tuple(groups)
+
+    def bootstrap(self) -> str:
+        return ",".join("{}:{}".format(*self._planned[name].front) for name in self.brokers)
+
+    def admin(self) -> KafkaAdmin:
+        return self._admin
+
+    def roles(self) -> WireRoles:
+        return self._roles
+
+    # ---- healing
+
+    def await_answers(self) -> None:
+        """Start what is dead and wait (60 s) until all nodes answer. Raises ClusterError."""
+        for name in self._planned:
+            self.start(name)
+        self._wait(_HEAL_S, "all nodes to answer", self._silent)
+
+    def answers(self, node: str) -> bool:
+        """Whether a broker answers a Kafka request right now (a client: whether it lives)."""
+        if self.pid(node) is None:
+            return False
+        return wire.answers(self._planned[node].front) if node in self._planned else True
+
+    def _silent(self) -> str:
+        addresses = {name: node.front for name, node in self._planned.items()}
+        answering = ask_all(wire.answers, addresses)
+        return ", ".join(f"{name} does not answer" for name, answers in answering.items() if not answers)
