@@ -8,14 +8,13 @@ KIP-98 (transactional id, coordinator, last stable offset).
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import IO, Any, ClassVar, Protocol, runtime_checkable
 
 HISTORY_VERSION = 1
 VERDICT_SCHEMA = 1
@@ -247,6 +246,24 @@ class Partitionable(Protocol):
         """How many packets were dropped for each pair since `drop`."""
 
 
+class Spawned(Protocol):
+    """A client's process, wherever it runs: the part of `subprocess.Popen` that the harness uses."""
+
+    @property
+    def pid(self) -> int | None: ...
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status. Raises subprocess.TimeoutExpired."""
+
+    def kill(self) -> None: ...
+
+
 class Cluster(Protocol):
     """A running cluster. What can be done to it beyond this is in `Killable`, `Pausable`, `Partitionable`."""
 
@@ -277,8 +294,11 @@ class Cluster(Protocol):
     def admin(self) -> Admin: ...
     def roles(self) -> Roles: ...
 
-    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
-        """Start a client's process at its own node (for `local`: in its own network namespace)."""
+    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> Spawned:
+        """Start a client's process at its own node (`local`: in its own network namespace; `docker`: in its own container).
+
+        `popen` are `stdin`, `stdout`, `stderr` and `env` as `subprocess.Popen` takes them. Called from several threads.
+        """
 
     def unavailable(self, capability: type) -> str | None:
         """Why a capability cannot be used here, or None when it can."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from harness.api import Cluster, ClusterError
+from harness.api import Cluster, ClusterError, Spawned
 
 COUNTED = ("ok", "fail", "info")
 
@@ -20,7 +20,7 @@ COUNTED = ("ok", "fail", "info")
 class Worker:
     """One slot's operating-system process, and what it has reported. A replacement is a new Worker of the same slot."""
 
-    def __init__(self, slot: int, process: int, incarnation: int, popen: subprocess.Popen[bytes]) -> None:
+    def __init__(self, slot: int, process: int, incarnation: int, popen: Spawned) -> None:
         self.slot, self.process, self.incarnation, self.popen = slot, process, incarnation, popen
         self.counts = dict.fromkeys(COUNTED, 0)
         self.ready = threading.Event()

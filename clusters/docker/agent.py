@@ -1,0 +1,98 @@
+"""Runs in a node's helper: `python -m clusters.docker.agent`. Sends and hears probes, drops packets, and watches over the node.
+
+The helper's network namespace is the node's own, and its process-id namespace too: when this process ends, the kernel ends
+the node with it, frozen or not, and with the last of them the address and every rule. It ends when its standard input does, and
+that ends when the harness does.
+
+One JSON object per line, each answered by one; what fails is answered by {"error": text}.
+
+    {"do": "drop", "address": A} -> {"handle": H}       {"do": "send", "probe": P, "to": [A, ...]}
+    {"do": "undrop", "handle": H}                       {"do": "heard", "probe": P} -> {"from": [A, ...]}
+    {"do": "counters"} -> {"counters": {H: packets}}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+from collections import OrderedDict
+from typing import Any
+
+PORT = 9099
+_REMEMBERED = 64
+
+
+class Agent:
+    """Answers one request at a time."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("", PORT))
+        self._heard: OrderedDict[str, set[str]] = OrderedDict()
+
+    def serve(self) -> None:
+        """Until standard input ends."""
+        self._tell({"ready": True})
+        from clusters import packets  # takes half a second, and nobody has to wait for it
+
+        packets.open_chain()
+        pending = b""
+        while True:
+            ready, _, _ = select.select([0, self._socket.fileno()], [], [])
+            if self._socket.fileno() in ready:
+                self._hear()
+            if 0 in ready:
+                read = os.read(0, 65536)
+                if not read:
+                    return
+                *lines, pending = (pending + read).split(b"\n")
+                for line in lines:
+                    self._tell(self._answer(json.loads(line)))
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        from clusters import packets
+
+        try:
+            match request["do"]:
+                case "drop":
+                    return {"handle": packets.add_rule(request["address"])}
+                case "undrop":
+                    packets.delete_rule(request["handle"])
+                case "counters":
+                    return {"counters": packets.counters()}
+                case "send":
+                    self._send(request["probe"], request["to"])
+                case "heard":
+                    self._hear()
+                    return {"from": sorted(self._heard.get(request["probe"], ()))}
+                case other:
+                    return {"error": f"cannot do {other}"}
+        except Exception as error:  # noqa: BLE001 - netlink has errors of its own; all of them are the asker's to see
+            return {"error": f"{type(error).__name__}: {error}"}
+        return {}
+
+    def _send(self, probe: str, addresses: list[str]) -> None:
+        for _ in range(2):
+            for address in addresses:
+                self._socket.sendto(probe.encode(), (address, PORT))
+
+    def _hear(self) -> None:
+        self._socket.setblocking(False)
+        while True:
+            try:
+                data, (address, _) = self._socket.recvfrom(64)
+            except BlockingIOError:
+                self._socket.setblocking(True)
+                return
+            self._heard.setdefault(data.decode(errors="replace"), set()).add(address)
+            while len(self._heard) > _REMEMBERED:
+                self._heard.popitem(last=False)
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        os.write(1, json.dumps(message).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    Agent().serve()

@@ -1,0 +1,185 @@
+"""One container from its start to its end: its standard streams in our hands, its exit noticed at once.
+
+It is removed by the daemon when it ends. Its standard input ends when we die, whatever else happens.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import IO, Any, Protocol
+
+from docker.errors import APIError, DockerException
+from docker.utils.socket import frames_iter
+
+from harness.api import ClusterError
+
+_END_S = 30.0
+_UNKNOWN_STATUS = -1
+_GONE = (404, 409)  # no such container; it is not running
+
+
+class Sink(Protocol):
+    """Takes what a container writes."""
+
+    def hear(self, stream: int, data: bytes) -> None:
+        """stream: 1 standard output, 2 standard error."""
+
+    def close(self) -> None:
+        """Nothing more will come."""
+
+
+class Container:
+    """A started container. Raises ClusterError when it cannot be made or started."""
+
+    def __init__(self, client: Any, name: str, image: str, argv: list[str], sink: Sink, settings: Mapping[str, Any]) -> None:
+        self._client, self.name = client, name
+        self._ended = threading.Event()
+        self._hushed = threading.Event()
+        self._status = _UNKNOWN_STATUS
+        try:
+            made = client.containers.create(
+                image, argv[1:], entrypoint=argv[:1], name=name, stdin_open=True, auto_remove=True, **_common(settings)
+            )
+            self.id: str = made.id
+            self._stream = client.api.attach_socket(made.id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+            self.socket: socket.socket = self._stream._sock
+            self.socket.settimeout(None)
+            for work in (self._await_end, lambda: self._listen(sink)):
+                threading.Thread(target=work, daemon=True, name=name).start()
+            made.start()
+            state = client.api.inspect_container(made.id)
+        except DockerException as error:
+            with suppress(DockerException):
+                client.api.remove_container(name, force=True)
+            raise ClusterError(f"container {name} ({image}) did not start: {error}") from error
+        self._pid = int(state["State"]["Pid"])
+        self.addresses: list[str] = [network["IPAddress"] for network in state["NetworkSettings"]["Networks"].values()]
+
+    def _await_end(self) -> None:
+        try:
+            self._status = self._client.api.wait(self.id, timeout=None, condition="next-exit")["StatusCode"]
+        except (DockerException, OSError):
+            self._hushed.wait()  # it ended before we asked, or the daemon went away: the stream tells when
+        self._ended.set()
+
+    def _listen(self, sink: Sink) -> None:
+        try:
+            for stream, data in frames_iter(self._stream, tty=False):
+                sink.hear(stream, data)
+        except (OSError, ValueError):
+            pass  # the daemon went away, or we closed the stream
+        finally:
+            sink.close()
+            self._hushed.set()
+
+    @property
+    def pid(self) -> int | None:
+        """The process id in the daemon's eyes while it lives, else None."""
+        return None if self._ended.is_set() else self._pid
+
+    @property
+    def status(self) -> int | None:
+        """The exit status once it has ended (-1: not known), else None."""
+        return self._status if self._ended.is_set() else None
+
+    def wait(self, timeout_s: float | None) -> int | None:
+        """Wait for its end, and for its last words; None when the time was over before."""
+        if not self._ended.wait(timeout_s):
+            return None
+        self._hushed.wait(1.0)
+        return self._status
+
+    def signal(self, name: str) -> None:
+        """Send a signal to its process; nothing if it has ended."""
+        if self._ended.is_set():
+            return
+        try:
+            self._client.api.kill(self.id, name)
+        except APIError as error:
+            if error.status_code not in _GONE:
+                raise ClusterError(f"{name} could not be sent to {self.name}: {error}") from error
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until the kernel has it gone; nothing if it has ended."""
+        self.signal("SIGKILL")
+        if not self._ended.wait(_END_S):
+            raise ClusterError(f"{self.name} (pid {self._pid}) still there {_END_S:.0f} s after SIGKILL")
+
+    def state(self) -> str:
+        """The kernel's letter for its first process (ps(1)); empty when it is gone."""
+        try:
+            table = self._client.api.top(self.id, ps_args="-o pid,stat")
+        except APIError:
+            return ""
+        return next((letters[:1] for pid, letters in table["Processes"] if int(pid) == self._pid), "")
+
+    def close(self) -> None:
+        """Let go of its streams: its standard input ends."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+
+def _common(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What no container of ours goes without: no capability but those asked for, no way to more, nothing kept by the daemon."""
+    careful = {
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "read_only": True,
+        "tmpfs": {"/tmp": "rw,mode=1777"},
+        "log_config": {"type": "none"},
+    }
+    return {**careful, **settings}
+
+
+class WorkerProcess:
+    """A worker's container as `harness.api.Spawned`: what the crew does with a process."""
+
+    def __init__(self, container: Container, stdout: IO[bytes]) -> None:
+        self._container = container
+        self.stdin: IO[bytes] = container.socket.makefile("wb")
+        self.stdout = stdout
+        self.pid = container.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._container.status
+
+    def poll(self) -> int | None:
+        return self._container.status
+
+    def wait(self, timeout: float | None = None) -> int:
+        status = self._container.wait(timeout)
+        if status is None:
+            raise subprocess.TimeoutExpired(self._container.name, timeout or 0.0)
+        return status
+
+    def kill(self) -> None:
+        self._container.kill()
+
+    def __enter__(self) -> WorkerProcess:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.wait()
+
+
+class Outlet:
+    """Where a container's output goes: its standard output into a pipe of ours, its standard error into a file."""
+
+    def __init__(self, stderr: IO[bytes] | None) -> None:
+        reading, self._writing = os.pipe()
+        self.reading: IO[bytes] = os.fdopen(reading, "rb")
+        self._stderr = os.dup(stderr.fileno()) if stderr is not None else os.open(os.devnull, os.O_WRONLY)
+
+    def hear(self, stream: int, data: bytes) -> None:
+        os.write(self._writing if stream == 1 else self._stderr, data)
+
+    def close(self) -> None:
+        os.close(self._writing)
+        os.close(self._stderr)

@@ -1,0 +1,97 @@
+"""This machine's own Python inside a container: an empty image into which the machine's directories are shown read-only.
+
+Helpers and workers need the very interpreter, libraries and plug-ins that the harness runs with; nothing is installed, copied
+or downloaded for them, so a worker is the same program as in `local`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import tarfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from docker.errors import ImageNotFound
+from docker.types import Mount
+
+REPOSITORY, TAG = "fencepost/shell", "1"
+IMAGE = f"{REPOSITORY}:{TAG}"
+_SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # links into /usr on most machines
+_MORE = ("/usr", "/nix", "/gnu")
+_ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl", "localtime")
+_EMPTY = ("usr", "etc", "proc", "sys", "dev", "tmp", "run", "var", "home", "root")
+_KEPT = ("PATH", "LANG", "LANGUAGE", "TZ", "JAVA_HOME", "LD_LIBRARY_PATH")
+_KEPT_PREFIXES = ("PYTHON", "FENCEPOST_", "LC_")
+
+
+def ensure_image(client: Any) -> str:
+    """The empty image, made on the spot when the daemon lacks it (some kilobytes); its name."""
+    try:
+        client.images.get(IMAGE)
+    except ImageNotFound:
+        client.api.import_image_from_data(_skeleton(), repository=REPOSITORY, tag=TAG, changes=['LABEL "fencepost"="shell"'])
+    return IMAGE
+
+
+def mounts(writable: Iterable[Path] = ()) -> list[Mount]:
+    """All that this interpreter needs, read-only at the same places, and `writable` directories as they are."""
+    system = [Path("/", name) for name in _SYSTEM if Path("/", name).is_dir() and not Path("/", name).is_symlink()]
+    system += [Path(name) for name in _MORE if Path(name).is_dir()]
+    system += [Path("/etc", name) for name in _ETC if Path("/etc", name).exists()]
+    python = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.base_prefix).resolve(), *_imported_from()]
+    shown = [Mount(str(path), str(path), type="bind", read_only=True) for path in outermost([*system, *python])]
+    return shown + [Mount(str(path), str(path), type="bind") for path in writable]
+
+
+def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The part of an environment (default: ours) that a worker may need: the daemon shows it to all who may ask it, so no more.
+
+    What this interpreter imports from is named, since the working directory is another.
+    """
+    given = os.environ if variables is None else variables
+    kept = {name: value for name, value in given.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
+    return {**kept, "PYTHONPATH": os.pathsep.join(map(str, _imported_from())), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def python() -> str:
+    """The interpreter, as it is called inside."""
+    return sys.executable
+
+
+def user() -> str:
+    """The user and group that own what a container writes into the run: ours."""
+    return f"{os.getuid()}:{os.getgid()}"
+
+
+def _imported_from() -> list[Path]:
+    """Directories outside the interpreter that modules come from: editable sources, the working directory, a campaign's."""
+    own = (Path(sys.prefix), Path(sys.base_prefix))
+    places = [Path(place).resolve() for place in sys.path]
+    return [place for place in places if place.is_dir() and not any(place.is_relative_to(o) for o in own) and place != Path("/")]
+
+
+def outermost(paths: Iterable[Path]) -> list[Path]:
+    """The paths without those that lie inside another of them, sorted."""
+    kept: list[Path] = []
+    for path in sorted(set(paths)):
+        if not any(path.is_relative_to(other) for other in kept):
+            kept.append(path)
+    return kept
+
+
+def _skeleton() -> bytes:
+    """A tar of empty directories, and this machine's links from / into /usr."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for name in (*_EMPTY, *(name for name in _SYSTEM if not Path("/", name).is_symlink())):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(entry)
+        for name in (name for name in _SYSTEM if Path("/", name).is_symlink()):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(Path("/", name))
+            tar.addfile(entry)
+    return made.getvalue()

@@ -1,0 +1,186 @@
+"""What containers are made of: images with Kafka's jars, ours or the official ones, and a base built without any registry.
+
+An image serves when it has `java` in its PATH and the jars in /opt/kafka/libs, as apache/kafka has; nothing else of it is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from docker.errors import DockerException, ImageNotFound
+
+from clusters.docker import engine
+from clusters.kafka import Distribution, fetch
+from harness.api import ClusterError
+
+OFFICIAL, OURS, BASE = "apache/kafka", "fencepost/kafka", "fencepost/base:bookworm"
+_SUITE, _PACKAGES = "bookworm", "openjdk-17-jre-headless"
+_BOOTSTRAP_S = 1200.0
+_JARS = "fencepost.jars"
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image that brokers can be made of. `id` is its content's digest; `origin` where it came from, in words."""
+
+    name: str
+    id: str
+    origin: str
+
+
+def build(kafka: str = "4.3.0", base: str = "", on_progress: Progress = lambda _: None) -> Image:
+    """An image with the jars of this Kafka version on `base`, or on a base that debootstrap makes (a minute, once).
+
+    Needs a daemon; without `base` also debootstrap and root. Raises ClusterError with the remedy.
+    """
+    with engine.opened() as client:
+        ground = base or _ensure_base(client, on_progress)
+        return _build(client, fetch(kafka, on_progress), ground, on_progress)
+
+
+def resolve(client: Any, kafka: str, named: str = "", on_progress: Progress = lambda _: None) -> Image:
+    """The image for this Kafka version: the one `named`, ours, or the official one; ours is built where its base is there.
+
+    Raises ClusterError with what to do when there is none and none can be pulled.
+    """
+    if named:
+        found = _present(client, named, "named") or _pulled(client, named, on_progress)
+        return found or _none(f"the image {named} is not here, and could not be pulled")
+    found = _present(client, f"{OURS}:{kafka}", "built here") or _present(client, f"{OFFICIAL}:{kafka}", "official")
+    if found is None and _present(client, BASE, "built here"):
+        found = _build(client, fetch(kafka, on_progress), BASE, on_progress)
+    found = found or _pulled(client, f"{OFFICIAL}:{kafka}", on_progress)
+    return found or _none(f"there is no image of Kafka {kafka}: {OFFICIAL}:{kafka} could not be pulled from a registry")
+
+
+def _none(what: str) -> Image:
+    raise ClusterError(f"{what}. Build one without a registry (as root): fencepost cluster image --kafka VERSION")
+
+
+def _present(client: Any, name: str, origin: str) -> Image | None:
+    try:
+        return Image(name, client.images.get(name).id, origin)
+    except ImageNotFound:
+        return None
+
+
+def _pulled(client: Any, name: str, on_progress: Progress) -> Image | None:
+    on_progress(f"pulling {name}")
+    with suppress(DockerException):
+        client.api.pull(*name.rpartition(":")[::2])
+        return _present(client, name, "pulled")
+    return None
+
+
+# ---- a base, from Debian's mirror
+
+
+def _ensure_base(client: Any, on_progress: Progress) -> str:
+    if _present(client, BASE, "built here") is None:
+        program = _debootstrap()
+        with tempfile.TemporaryDirectory(prefix="fencepost-base-") as directory:
+            _bootstrap(program, Path(directory, "root"), on_progress)
+            on_progress(f"importing it as {BASE}")
+            _import(client, Path(directory, "root"))
+    return BASE
+
+
+def _debootstrap() -> str:
+    program = shutil.which("debootstrap") or shutil.which("debootstrap", path="/usr/sbin:/sbin")
+    if program is None:
+        raise ClusterError(
+            "a base image is built by debootstrap, which is not installed (Debian, Ubuntu: sudo apt install debootstrap); "
+            "or name an image that has Java 17 or newer: --base IMAGE"
+        )
+    if os.geteuid() != 0:
+        raise ClusterError("debootstrap needs root: run this command once with sudo, or name an image with Java: --base IMAGE")
+    return program
+
+
+def _bootstrap(program: str, root: Path, on_progress: Progress) -> None:
+    """A small Debian with Java in `root`, from the machine's default mirror."""
+    argv = [program, "--variant=minbase", f"--include={_PACKAGES}", _SUITE, str(root)]
+    on_progress(f"debootstrap: Debian {_SUITE} with {_PACKAGES} (a minute or two)")
+    last: list[str] = []
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            last = [*last[-4:], line.strip()]
+            if "Configuring openjdk" in line or line.startswith(("I: Retrieving InRelease", "I: Unpacking the base")):
+                on_progress(f"debootstrap: {line.removeprefix('I: ').strip()}")
+        process.wait(_BOOTSTRAP_S)
+    if process.returncode != 0:
+        raise ClusterError(f"debootstrap ended with status {process.returncode}: {' / '.join(last)}")
+    for archive in (root / "var/cache/apt/archives").glob("*.deb"):
+        archive.unlink()
+
+
+def _import(client: Any, root: Path) -> None:
+    repository, tag = BASE.split(":")
+    labels = [f'LABEL "fencepost"="base" "fencepost.suite"="{_SUITE}" "fencepost.packages"="{_PACKAGES}"']
+    with subprocess.Popen(["tar", "-C", str(root), "-c", "."], stdout=subprocess.PIPE) as tar:
+        client.api.import_image_from_stream(tar.stdout, repository=repository, tag=tag, changes=labels)
+    if tar.returncode != 0:
+        raise ClusterError(f"the base image could not be packed: tar ended with status {tar.returncode}")
+
+
+# ---- Kafka on a base
+
+
+def _build(client: Any, distribution: Distribution, base: str, on_progress: Progress) -> Image:
+    name = f"{OURS}:{distribution.version}"
+    on_progress(f"building {name} on {base}")
+    said = []
+    context = _context(distribution, base)
+    for line in client.api.build(fileobj=context, custom_context=True, tag=name, rm=True, forcerm=True, decode=True):
+        said.append(str(line.get("stream", "")).strip())
+        if "error" in line:
+            raise ClusterError(
+                f"{name} could not be built on {base}: {line['error'].strip()} ({' / '.join(filter(None, said[-3:]))})"
+            )
+    found = _present(client, name, "built here")
+    return found or _none(f"Docker built {name} and does not have it")
+
+
+def _context(distribution: Distribution, base: str) -> io.BytesIO:
+    """The Dockerfile and the jars, as a tar."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        text = _dockerfile(distribution, base).encode()
+        entry = tarfile.TarInfo("Dockerfile")
+        entry.size = len(text)
+        tar.addfile(entry, io.BytesIO(text))
+        for jar in sorted(distribution.jars):
+            tar.add(distribution.directory / jar, f"libs/{jar}", filter=_plain)
+    made.seek(0)
+    return made
+
+
+def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.mode, entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname = 0o644, 0, 0, 0, "", ""
+    return entry
+
+
+def _dockerfile(distribution: Distribution, base: str) -> str:
+    labels = {"fencepost": "kafka", "fencepost.kafka": distribution.version, _JARS: digest(distribution.jars)}
+    words = " ".join(f'"{key}"="{value}"' for key, value in labels.items())
+    return f'FROM {base}\nRUN ["java", "-version"]\nCOPY libs /opt/kafka/libs\nLABEL {words}\n'
+
+
+def digest(jars: Mapping[str, str]) -> str:
+    """One checksum over the names and checksums of all jars."""
+    return hashlib.sha256(json.dumps(dict(sorted(jars.items()))).encode()).hexdigest()

@@ -1,0 +1,37 @@
+"""The first process of a sandbox: `python -m clusters.docker.init -- argv...`.
+
+It is the supervisor of `local` without its namespaces (lifeline, reaping, signals), and it removes everything that the run has
+in Docker when its child has ended, or the harness has. When it is killed itself, its child dies with it, the nodes die with their
+helpers, and an empty network stays for `fencepost clean`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Sequence
+
+from clusters.docker import engine, leftovers
+from clusters.local import init
+
+SANDBOX = "FENCEPOST_SANDBOX"  # tells the child which label everything of this sandbox bears
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the child; its exit status, or 137 when the lifeline ended first."""
+    os.environ[SANDBOX] = sandbox = new()
+    try:
+        return init.main(argv)
+    finally:
+        with engine.opened() as client:
+            leftovers.remove(client, sandbox)
+
+
+def new() -> str:
+    """A name for a sandbox, never given before."""
+    return secrets.token_hex(6)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,101 @@
+"""Everything in Docker that bears our labels: whose it is, whether its run still lives, and its removal."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from docker.errors import APIError, DockerException, NotFound
+
+from clusters.docker import engine
+from harness.api import ClusterError
+
+_REMOVE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """What one run has in Docker. `live`: the run may still be going on, so it is not to be touched."""
+
+    sandbox: str
+    run: str
+    live: bool
+    containers: tuple[str, ...] = ()
+    networks: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        parts = [f"{len(self.containers)} containers", f"{len(self.networks)} networks"]
+        return f"{' and '.join(parts)} of run {self.run} in Docker"
+
+    def remove(self) -> None:
+        """End and remove it all. Raises ClusterError for a live run, and for what could not be removed."""
+        if self.live:
+            raise ClusterError(f"{self} are in use")
+        with engine.opened() as client:
+            remove(client, self.sandbox)
+
+
+def find() -> list[Leftover]:
+    """What every run of this machine has in Docker now; nothing when no daemon answers."""
+    try:
+        client = engine.connect()
+    except ClusterError:
+        return []
+    try:
+        containers = client.api.containers(all=True, filters={"label": engine.SANDBOX})
+        networks = client.api.networks(filters={"label": engine.SANDBOX})
+    except DockerException:
+        return []
+    finally:
+        client.close()
+    sandboxes = dict.fromkeys(item["Labels"][engine.SANDBOX] for item in [*containers, *networks])
+    return [_leftover(sandbox, _of(sandbox, containers), _of(sandbox, networks)) for sandbox in sandboxes]
+
+
+def remove(client: Any, sandbox: str) -> None:
+    """Remove every container and network of a sandbox, and wait until they are gone. Raises ClusterError after 30 s."""
+    wanted = {"label": f"{engine.SANDBOX}={sandbox}"}
+    deadline = time.monotonic() + _REMOVE_S
+    last = ""
+    while time.monotonic() < deadline:
+        containers = client.api.containers(all=True, filters=wanted)
+        networks = client.api.networks(filters=wanted)
+        if not (containers or networks):
+            return
+        for container in containers:
+            last = _tried(client.api.remove_container, container["Id"], force=True, v=True) or last
+        if not containers:
+            for network in networks:
+                last = _tried(client.api.remove_network, network["Id"]) or last
+        time.sleep(0.1)
+    raise ClusterError(
+        f"Docker did not remove everything of {sandbox} within {_REMOVE_S:.0f} s: {last}; fencepost clean tries again"
+    )
+
+
+def _tried(remove: Any, name: str, **options: Any) -> str:
+    """Ask for a removal; what Docker said against it (that it is gone, or going, is as good)."""
+    with suppress(NotFound):
+        try:
+            remove(name, **options)
+        except APIError as error:
+            return str(error.explanation or error)
+    return ""
+
+
+def _of(sandbox: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [item for item in items if item["Labels"][engine.SANDBOX] == sandbox]
+
+
+def _leftover(sandbox: str, containers: list[dict[str, Any]], networks: list[dict[str, Any]]) -> Leftover:
+    labels = [item["Labels"] for item in [*containers, *networks]]
+    live = any(engine.alive(one.get(engine.OWNER, "")) for one in labels)
+    return Leftover(
+        sandbox=sandbox,
+        run=labels[0].get(engine.RUN, "?"),
+        live=live,
+        containers=tuple(item["Names"][0].lstrip("/") for item in containers),
+        networks=tuple(item["Name"] for item in networks),
+    )

@@ -1,0 +1,151 @@
+"""The network of a run: one bridge of its own without a way out, and a helper container for every node.
+
+A helper holds its node's address for the whole run, however often the node dies, and is the only one that may change rules
+(NET_ADMIN in the node's network namespace, nothing else).
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from clusters.docker import host
+from clusters.docker.container import Container
+from clusters.packets import Drops
+from harness.api import ClusterError, Pair
+
+_READY_S = 60.0
+_ANSWER_S = 30.0
+_PROBE_S = 0.25
+_LOOK_EVERY_S = 0.02
+
+
+class Helper:
+    """One node's helper: its address, and the agent inside (`agent.py`), asked one thing at a time."""
+
+    def __init__(self, client: Any, node: str, name: str, settings: Mapping[str, Any]) -> None:
+        self.node = node
+        self._replies: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._pending = b""
+        self._said: deque[str] = deque(maxlen=5)
+        self._asking = threading.Lock()
+        argv = [host.python(), "-m", "clusters.docker.agent"]
+        self.container = Container(client, name, host.IMAGE, argv, self, settings)
+        self.address = self.container.addresses[0]
+
+    def hear(self, stream: int, data: bytes) -> None:
+        """Take in what the agent writes."""
+        if stream != 1:
+            self._said += data.decode(errors="replace").splitlines()
+            return
+        *lines, self._pending = (self._pending + data).split(b"\n")
+        for line in lines:
+            self._replies.put(json.loads(line))
+
+    def close(self) -> None:
+        self._replies.put({"error": f"the helper ended: {' / '.join(self._said) or 'it said nothing'}"})
+
+    def await_ready(self) -> None:
+        self._reply(_READY_S)
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """The agent's answer. Raises ClusterError with what went wrong."""
+        with self._asking:
+            try:
+                self.container.socket.sendall(json.dumps(request).encode() + b"\n")
+            except OSError as error:
+                raise ClusterError(f"the helper of {self.node} is gone: {error}") from error
+            return self._reply(_ANSWER_S)
+
+    def _reply(self, timeout_s: float) -> dict[str, Any]:
+        try:
+            reply = self._replies.get(timeout=timeout_s)
+        except queue.Empty as error:
+            raise ClusterError(f"the helper of {self.node} said nothing within {timeout_s:.0f} s") from error
+        if "error" in reply:
+            raise ClusterError(f"the helper of {self.node}: {reply['error']}")
+        return reply
+
+
+class Network(Drops):
+    """Nodes with an address and a helper each. Safe to use from several threads."""
+
+    def __init__(self, client: Any, name: str, labels: Mapping[str, str]) -> None:
+        super().__init__()
+        self._client, self._name, self._labels = client, name, labels
+        self._helpers: dict[str, Helper] = {}
+        self._probes = 0
+        client.networks.create(name, driver="bridge", internal=True, labels=dict(labels), check_duplicate=True)
+
+    def __contains__(self, node: str) -> bool:
+        return node in self._helpers
+
+    def add(self, node: str, more_labels: Mapping[str, str]) -> str:
+        """Give `node` an address and a helper, dropping nothing; its address. Raises ClusterError."""
+        settings = {
+            "hostname": node,
+            "network": self._name,
+            "labels": {**self._labels, **more_labels},
+            "mounts": host.mounts(),
+            "environment": host.environment(),
+            "working_dir": "/",
+            "cap_add": ["NET_ADMIN"],
+            "mem_limit": "128m",
+            "pids_limit": 256,  # the node's own threads count in their own container
+        }
+        helper = Helper(self._client, node, f"{self._name}-{node}-helper", settings)
+        helper.await_ready()
+        with self._lock:
+            self._helpers[node] = helper
+        return helper.address
+
+    def container(self, node: str) -> str:
+        """The id of the helper, whose namespaces the node joins."""
+        return self._helper(node).container.id
+
+    def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
+        """Whether a datagram sent now arrives, for all pairs at once; about a quarter of a second when one does not."""
+        wanted = list(dict.fromkeys(pairs))
+        with self._lock:
+            self._probes += 1
+            probe = f"probe-{self._probes}"
+        to: dict[str, list[str]] = {}
+        for source, destination in wanted:
+            to.setdefault(source, []).append(self._helper(destination).address)
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            list(pool.map(lambda source: self._helper(source).ask(do="send", probe=probe, to=to[source]), to))
+            return self._collect(wanted, probe, pool)
+
+    def _collect(self, wanted: list[Pair], probe: str, pool: ThreadPoolExecutor) -> dict[Pair, bool]:
+        """Ask every destination until all pairs are seen or the time is over."""
+        deadline = time.monotonic() + _PROBE_S
+        destinations = list({destination for _, destination in wanted})
+        while True:
+            over = time.monotonic() > deadline  # noticed before the last look, however long we were kept from it
+            answers = pool.map(lambda node: self._helper(node).ask(do="heard", probe=probe)["from"], destinations)
+            heard = dict(zip(destinations, answers, strict=True))
+            arrived = {pair: self._helper(pair[0]).address in heard[pair[1]] for pair in wanted}
+            if over or all(arrived.values()):
+                return arrived
+            time.sleep(_LOOK_EVERY_S)
+
+    def _add_rule(self, source: str, destination: str) -> int:
+        return int(self._helper(destination).ask(do="drop", address=self._helper(source).address)["handle"])
+
+    def _delete_rule(self, destination: str, handle: int) -> None:
+        self._helper(destination).ask(do="undrop", handle=handle)
+
+    def _counters(self, destination: str) -> dict[int, int]:
+        counted = self._helper(destination).ask(do="counters")["counters"]
+        return {int(handle): int(packets) for handle, packets in counted.items()}
+
+    def _helper(self, node: str) -> Helper:
+        if node not in self._helpers:
+            raise ClusterError(f"no node {node} in the network; there are {', '.join(self._helpers)}")
+        return self._helpers[node]
