@@ -26,6 +26,7 @@ from checkers.pipeline import Answer, Counts, run_partition_checks
 from checkers.positions import positions
 from checkers.progress import count_operations, progress
 from checkers.session import start_session
+from checkers.source import UNREADABLE, Source, SparkSource, last_cause, source_of
 from checkers.story import SLACK_NS, Finding, Story, group
 from checkers.unseen import moments
 from checkers.verdict import Judged, decide, expectation_met, judge_property, weaknesses
@@ -58,7 +59,7 @@ def judge(
     contract: Mapping[str, str] | None = None,
     checks: Sequence[Check[Any]] | None = None,
 ) -> dict[str, Any]:
-    """Judge a run's `history.parquet`; write `verdict.json` and `anomalies.parquet`, and return the verdict's document.
+    """Judge a run's history; write `verdict.json` and `anomalies.parquet`, and return the verdict's document.
 
     contract: laid over the plan's own. spark: a session to use; else one is started at `master`. checks: instead of the
     installed ones. Raises HistoryError when there is no readable history.
@@ -66,9 +67,9 @@ def judge(
     begun = time.monotonic()
     plan = _plan(run_dir)
     full = full_contract(plan.get("contract"), contract)
-    history = run_dir / "history.parquet"
-    view = _overview(history)
     session = spark or start_session(master)
+    history = source_of(run_dir, plan, session)
+    view = _overview(history)
     world = World(history, session, view, full)
     found, broken = (list(checks), []) if checks is not None else installed_checks()
     answers, counts, unseen = _ask(world, found)
@@ -98,11 +99,14 @@ def _plan(run_dir: Path) -> dict[str, Any]:
     return plan if isinstance(plan, dict) else {}
 
 
-def _overview(history: Path) -> Overview:
+def _overview(history: Source) -> Overview:
     try:
-        return read_overview(history)
-    except (OSError, pa.ArrowException) as error:
-        raise HistoryError(f"{history}: cannot be read ({error}); merge the run's history first") from error
+        view = read_overview(history)
+    except UNREADABLE as error:
+        raise HistoryError(f"{history}: cannot be read ({last_cause(error)}); merge the run's history first") from error
+    if isinstance(history, SparkSource) and not ((view.index[1:] > view.index[:-1]) & (view.time[1:] >= view.time[:-1])).all():
+        raise HistoryError(f"{history}: `index` does not number the operations in the order of their times (docs/history.md)")
+    return view
 
 
 def _receipts(path: Path) -> list[dict[str, Any]]:
@@ -123,7 +127,7 @@ def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer],
     try:
         answers, counts, world.strangers, unseen = run_partition_checks(
             world.spark,
-            str(world.history),
+            world.history,
             local,
             view.final_reads,
             settings(world.contract),
@@ -139,16 +143,13 @@ def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer],
         else:
             answers[check.name] = _whole(check, world)
     world.kept.forget()
-    world.remember(identity for answer in answers.values() for identity in answer.rows["v"].unique())
+    world.remember(answer.rows for answer in answers.values())
     return answers, counts, unseen
 
 
 def _lost(error: Exception) -> Answer:
     """No answer, because the job did not finish; the reason is its last cause in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith("Caused by:")]
-    reason = (causes or lines or [""])[-1 if causes else 0].removeprefix("Caused by: ")
-    said = f"the Spark job did not finish ({type(error).__name__}: {reason[:300]})"
+    said = f"the Spark job did not finish ({type(error).__name__}: {last_cause(error)})"
     return Answer(pd.DataFrame(columns=list(COLUMNS)), error=said)
 
 

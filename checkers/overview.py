@@ -1,4 +1,4 @@
-"""One light pass over the columns of `history.parquet` that have one value per operation.
+"""One light pass over the columns of a history that have one value per operation.
 
 What comes out is small beside the records: who did what, when, how it ended; which final reads were complete; how settling went.
 """
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from checkers.anomaly import Bools, Ints
 from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets
+from checkers.source import LocalSource, Source
 
 TEXTS = ("isolation", "f", "type", "intent")
 NUMBERS = {"index": np.int64, "process": np.int32, "op": np.int32, "time": np.int64, "end": np.int64, "decided": np.int64}
@@ -64,11 +64,10 @@ class Overview:
         return index if self.dense else np.searchsorted(self.index, index)
 
 
-def read_overview(path: Path) -> Overview:
-    """Read the per-operation columns of a history. Raises what pyarrow raises when it is no Parquet file."""
-    with pq.ParquetFile(path, read_dictionary=list(TEXTS)) as file:
-        groups = (file.read_row_group(group, columns=list(COLUMNS)) for group in range(file.metadata.num_row_groups))
-        found = gather_overview(file.metadata.num_rows, (batch for group in groups for batch in group.to_batches()))
+def read_overview(history: Source | Path) -> Overview:
+    """Read the per-operation columns of a history (a path: a file of this machine). Raises `checkers.source.UNREADABLE`."""
+    source = LocalSource(history) if isinstance(history, Path) else history
+    found = gather_overview(*source.whole(COLUMNS, TEXTS))
     pa.default_memory_pool().release_unused()
     return found
 

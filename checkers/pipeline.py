@@ -20,6 +20,7 @@ from checkers.anomaly import NUMBERS, Check, Ints, Suspects
 from checkers.kept import Function, Kept, gathered
 from checkers.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings, position_type, slices
 from checkers.scan import FINAL, READ, SENT, TXN, UNCOMMITTED, scan, unpack
+from checkers.source import Source
 from checkers.turns import turn
 from checkers.unseen import total_unseen, unseen_at
 
@@ -64,7 +65,7 @@ class Counts:
 
 def run_partition_checks(
     spark: SparkSession,
-    history: str,
+    history: Source,
     checks: Sequence[Check[PartitionLog]],
     finals: Mapping[str, FinalRead],
     settings: Settings,

@@ -1,24 +1,20 @@
-"""The first stage of the check: from `history.parquet` to one packed row per batch and topic-partition.
+"""The first stage of the check: from a history to one packed row per batch and topic-partition.
 
-Where the history lies in an ordinary file, each task reads its row groups itself, batch by batch, straight into Arrow: the
-nested micro-operations never become rows of the JVM, which costs several times more than all that follows. On other file
-systems Spark's own reader brings the same columns.
+Where the history lies, and who reads it, is `checkers.source`'s; here its batches of operations are packed.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from checkers.log import ABORTED, COMMITTED, INFO, NONE
+from checkers.source import Source, message
 
 TXN, FINAL, UNCOMMITTED = 4, 8, 16  # bits of `flags`, above two bits of status
 PACKED = "partition string, sends binary, reads binary"
@@ -26,62 +22,23 @@ SENT = ("op", "flags", "decided", "end", "v", "offset", "began", "ended")  # col
 READ = ("op", "process", "flags", "v", "offset", "ended")  # and of one of reads
 TEXTS = ("f", "type", "intent", "isolation")
 COLUMNS = ("index", "process", *TEXTS, "final", "end", "decided", "mops")
-VALUES = "mops.list.element.v"
-MOPS_PER_BATCH = 250_000
-TASKS_PER_CORE = 4
 
 
-def scan(spark: SparkSession, history: str) -> DataFrame:
+def scan(spark: SparkSession, history: Source) -> DataFrame:
     """The history as packed rows: partition, and Arrow messages of what was sent to it and read from it (`SENT`, `READ`)."""
-    if "://" in history and not history.startswith("file://"):
-        return _operations(spark.read.parquet(history)).mapInArrow(pack, PACKED)
-    path = os.path.abspath(history.removeprefix("file://"))
-    tasks = _tasks(pq.ParquetFile(path).metadata, TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_reader(path, tasks), PACKED)
+    return history.spread(spark, COLUMNS, _packed, PACKED)
 
 
-# --------------------------------------------------------------------------------------------------
-# Reading
-# --------------------------------------------------------------------------------------------------
-def _tasks(metadata: pq.FileMetaData, most: int) -> list[list[int]]:
-    """Row groups shared out among at most so many tasks, the largest first to whoever has least; one empty task for no rows."""
-    sizes = [(_values(metadata, group), group) for group in range(metadata.num_row_groups)]
-    tasks: list[list[int]] = [[] for _ in range(max(1, min(most, len(sizes))))]
-    loads = [0] * len(tasks)
-    for size, group in sorted(sizes, reverse=True):
-        least = loads.index(min(loads))
-        tasks[least].append(group)
-        loads[least] += size + 1
-    return tasks
+def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return pack(map(_operations, batches))
 
 
-def _values(metadata: pq.FileMetaData, group: int) -> int:
-    """How many micro-operations a row group holds, or a little more."""
-    columns = metadata.row_group(group)
-    sizes = [columns.column(number).num_values for number in range(columns.num_columns)]
-    return max(sizes, default=0)
-
-
-def _reader(path: str, tasks: Sequence[Sequence[int]]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for task in batch.column("id").to_pylist():
-                for group in tasks[task]:
-                    yield from pack(_read_group(path, group))
-
-    return read
-
-
-def _read_group(path: str, group: int) -> Iterator[pa.RecordBatch]:
-    """One row group's operations, in batches of about `MOPS_PER_BATCH` micro-operations."""
-    with pq.ParquetFile(path) as file:
-        rows = file.metadata.row_group(group).num_rows
-        size = max(1, int(MOPS_PER_BATCH * rows / max(1, _values(file.metadata, group))))
-        for batch in file.iter_batches(size, row_groups=[group], columns=list(COLUMNS), use_threads=False):
-            kept = batch.filter(pc.greater(pc.fill_null(pc.list_value_length(batch.column("mops")), 0), 0))
-            names = {"op": "index", "process": "process", "decided": "decided", "end": "end", "mops": "mops"}
-            columns = {name: kept.column(source) for name, source in names.items()}
-            yield pa.RecordBatch.from_pydict({**columns, "flags": pa.array(_flags(kept))})
+def _operations(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Those that have micro-operations, with `flags` instead of texts."""
+    kept = batch.filter(pc.greater(pc.fill_null(pc.list_value_length(batch.column("mops")), 0), 0))
+    names = {"op": "index", "process": "process", "decided": "decided", "end": "end", "mops": "mops"}
+    columns = {name: kept.column(source) for name, source in names.items()}
+    return pa.RecordBatch.from_pydict({**columns, "flags": pa.array(_flags(kept))})
 
 
 def _flags(batch: pa.RecordBatch) -> Any:
@@ -99,28 +56,6 @@ def _flags(batch: pa.RecordBatch) -> Any:
 
 
 # --------------------------------------------------------------------------------------------------
-# Reading by Spark itself
-# --------------------------------------------------------------------------------------------------
-def _operations(ops: DataFrame) -> DataFrame:
-    """The same columns in Spark's own words."""
-    flags = _status() + _bit(F.col("f") == "txn", TXN) + _bit(F.col("final"), FINAL)
-    flags = flags + _bit(F.col("isolation") == "read_uncommitted", UNCOMMITTED)
-    return ops.where(F.size("mops") > 0).select(
-        F.col("index").alias("op"), "process", flags.cast("byte").alias("flags"), "decided", "end", "mops"
-    )
-
-
-def _status() -> Column:
-    aborting = (F.col("f") == "txn") & (F.coalesce(F.col("intent"), F.lit("")) == "abort")
-    failed = (F.col("type") == "fail") | ((F.col("type") == "ok") & aborting)
-    return F.when(failed, F.lit(ABORTED)).when(F.col("type") == "ok", F.lit(COMMITTED)).otherwise(F.lit(INFO))
-
-
-def _bit(condition: Column, bit: int) -> Column:
-    return F.when(condition, F.lit(bit)).otherwise(F.lit(0))
-
-
-# --------------------------------------------------------------------------------------------------
 # Packing
 # --------------------------------------------------------------------------------------------------
 def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -132,7 +67,7 @@ def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for side, which, names in (("sends", sent, SENT), ("reads", pc.invert(sent), READ)):
             rows = pa.RecordBatch.from_pydict({"partition": partitions, **{name: columns[name] for name in names}}).filter(which)
             for name, part in _by_partition(rows):
-                messages.setdefault(name, {})[side] = _message(part)
+                messages.setdefault(name, {})[side] = message(part)
         columns = {"partition": pa.array(list(messages), pa.string())}
         columns |= {side: pa.array([m.get(side) for m in messages.values()], pa.binary()) for side in ("sends", "reads")}
         yield pa.RecordBatch.from_pydict(columns)
@@ -157,13 +92,6 @@ def _by_partition(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     bounds = np.searchsorted(codes[order], np.arange(len(texts.dictionary) + 1))
     for code, name in enumerate(texts.dictionary.to_pylist()):
         yield name, sorted_rows.slice(bounds[code], bounds[code + 1] - bounds[code])
-
-
-def _message(rows: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))) as writer:
-        writer.write_batch(rows)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
 def unpack(messages: pa.ChunkedArray, names: Sequence[str]) -> dict[str, Any]:

@@ -7,13 +7,16 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from checkers.classes import archive_options
+from harness.api import HarnessError
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -32,6 +35,7 @@ SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
 
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}  # executors on this machine only
 _LOG4J = """
@@ -46,9 +50,10 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
 
-def start_session(master: str = "local[*]", memory: str = "1g") -> SparkSession:
+def start_session(master: str = "local[*]", memory: str = "1g", conf: Mapping[str, str] | None = None) -> SparkSession:
     """A session for checking (or the one there is). `memory` is the driver's heap; only the first call in a process sets it.
 
+    conf: Spark's settings, laid over ours. Raises HarnessError when the JVM does not start (`conf` may name packages).
     Adaptive execution is off: the plan is one shuffle of a few large rows, and planning it twice costs more than it brings.
     The JVM only moves packed rows about, so a small heap, the serial collector and the quick compiler suit it best.
     """
@@ -63,15 +68,25 @@ def start_session(master: str = "local[*]", memory: str = "1g") -> SparkSession:
     quiet.write_text(_LOG4J)
     own = {**LOOPBACK, "spark.local.dir": str(scratch)} if alone else {}
     java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} {JAVA} {archive_options()}"
-    given = {**SETTINGS, **own, "spark.driver.memory": memory, "spark.driver.extraJavaOptions": java}
-    conf = SparkConf().setMaster(master).setAppName("fencepost").setAll(list(given.items()))
+    given = {**SETTINGS, **own, "spark.driver.memory": memory, **(conf or {})}
+    given[JAVA_OPTIONS] = f"{java} {given.get(JAVA_OPTIONS, '')}".strip()
+    settings = SparkConf().setMaster(master).setAppName("fencepost").setAll(list(given.items()))
     if SparkContext._active_spark_context is None:
-        # what the launching JVM says on standard error (incubator modules and the like) is nobody's news
-        with open(scratch / "driver.log", "ab") as log:
-            SparkContext(conf=conf, gateway=launch_gateway(conf, {"stderr": log}))
-    session = SparkSession.builder.config(conf=conf).getOrCreate()
+        SparkContext(conf=settings, gateway=_launched(settings, scratch / "driver.log"))
+    session = SparkSession.builder.config(conf=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _launched(settings: SparkConf, log: Path) -> Any:
+    """The JVM. What it says on standard error (incubator modules, packages it fetches) is news only when it does not start."""
+    try:
+        with open(log, "ab") as file:
+            return launch_gateway(settings, {"stdout": file, "stderr": file})
+    except Exception as error:
+        said = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+        why = [line for line in said if line.startswith("Exception in thread") or "not found" in line] or said or [str(error)]
+        raise HarnessError(f"Spark's JVM did not start: {why[-1][:500]}") from error
 
 
 def warm(spark: SparkSession) -> None:

@@ -1,6 +1,6 @@
 """The whole run, for what no single partition can decide: second steps, run checks and sentences.
 
-Lookups go back to `history.parquet` for the few operations in question only.
+Lookups go back to the history for the few operations in question only.
 """
 
 from __future__ import annotations
@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -24,6 +22,7 @@ from checkers.kept import Kept
 from checkers.log import NONE
 from checkers.lookup import records_of
 from checkers.overview import Overview
+from checkers.source import UNREADABLE, Source
 from harness.api import MAX_OP
 
 _OP_SHIFT, _PROCESS_SHIFT = 12, 39
@@ -37,17 +36,18 @@ class World:
     originals: identity -> the value it stands for, of records in question in a history from elsewhere; known once all checks ran.
     """
 
-    def __init__(self, history: Path, spark: SparkSession, overview: Overview, contract: Mapping[str, str]) -> None:
+    def __init__(self, history: Source, spark: SparkSession, overview: Overview, contract: Mapping[str, str]) -> None:
         self.history, self.spark, self.overview, self.contract = history, spark, overview, contract
         self.strangers: Ints = np.empty(0, dtype=np.int64)
         self.kept = Kept()
         self.originals: dict[int, str] = {}
+        self._strange: dict[tuple[int, str, int], str] = {}
 
     # ---- Spark tables, for checks that need joins over everything ----
     @cached_property
     def ops(self) -> DataFrame:
         """The history, a row per operation (docs/history.md)."""
-        return self.spark.read.parquet(str(self.history))
+        return self.history.table(self.spark)
 
     @cached_property
     def sends(self) -> DataFrame:
@@ -114,24 +114,28 @@ class World:
         sends = sends[sends["v"].isin(identities)]
         return zip(sends["v"], sends["partition"], sends["op"], strict=True)
 
-    def remember(self, identities: Iterable[int]) -> None:
-        """Look up what these few records are called where the history comes from: `values.parquet` beside it, which ours lack.
+    def remember(self, rows: Iterable[pd.DataFrame]) -> None:
+        """Look up what the records of all suspicious rows are called where the history comes from, and why some are unreadable.
 
-        A file that cannot be read takes away the names and nothing else.
+        What cannot be read takes away the names and nothing else.
         """
-        values = self.history.with_name("values.parquet")
-        if not values.exists():
-            return
-        wanted = ds.field("v").isin(pa.array(sorted(set(identities)), pa.int64()))
-        with suppress(OSError, pa.ArrowException):
-            found = ds.dataset(values).to_table(columns=["v", "value"], filter=wanted)
-            self.originals = dict(zip(found["v"].to_pylist(), found["value"].to_pylist(), strict=True))
+        found = pd.concat([part[["op", "v"]] for part in rows]).astype("int64")
+        with suppress(*UNREADABLE):
+            self.originals = self.history.values(found["v"].unique())
+        with suppress(*UNREADABLE):
+            odd = found.loc[found["v"] < 0, "op"].unique()
+            for batch in self.history.of(odd, ("index", "strange")) if len(odd) else ():
+                self._strange |= _words(batch)
 
     def strange(self, op: int, partition: str, offset: int) -> str:
         """What the history says of an unreadable record, in words; empty when nothing."""
-        wanted = ds.field("index") == op
-        for row in ds.dataset(self.history).to_table(columns=["strange"], filter=wanted).to_pylist():
-            for odd in row["strange"] or []:
-                if odd["partition"] == partition and odd["offset"] == offset:
-                    return f"{odd['why']} (it begins with {odd['raw']!r})"
-        return ""
+        return self._strange.get((op, partition, offset), "")
+
+
+def _words(batch: pa.RecordBatch) -> dict[tuple[int, str, int], str]:
+    """Why records are unreadable: (operation, partition, offset) -> words."""
+    return {
+        (row["index"], odd["partition"], odd["offset"]): f"{odd['why']} (it begins with {odd['raw']!r})"
+        for row in batch.to_pylist()
+        for odd in row["strange"] or ()
+    }
