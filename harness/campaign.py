@@ -7,6 +7,7 @@ test of every combination. A test that is repeated runs with the seeds s, s+1, s
 from __future__ import annotations
 
 import itertools
+import json
 import secrets
 import shlex
 from collections import Counter
@@ -31,6 +32,7 @@ class Campaign:
     seed: int
     tests: list[Test]
     path: Path
+    cluster: tuple[str, ...] = ()  # words of the command line that name another cluster than the file does
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,10 @@ class Planned:
     command: str
 
 
-def read(path: Path, seed: int | None = None) -> Campaign:
+def read(path: Path, seed: int | None = None, cluster: Mapping[str, Any] | None = None) -> Campaign:
     """The campaign in the file `path`; `seed` comes before any that the file names.
 
+    cluster: a kind and options that are laid over every test's `[test.cluster]`, so that one campaign runs anywhere.
     Raises CampaignError with every mistake: file, key, what is wrong, and the nearest right word.
     """
     table = read_toml(path)
@@ -57,7 +60,7 @@ def read(path: Path, seed: int | None = None) -> Campaign:
     make_importable([Path.cwd(), path.parent])
     tests: list[Test] = []
     for number, own in enumerate(raw_tests):
-        found, wrong = _tests_of(number, own, defaults, name)
+        found, wrong = _tests_of(number, own, defaults, name, cluster or {})
         tests += found
         mistakes += wrong
     mistakes += _called_alike([own.get("name") for own in raw_tests if isinstance(own, dict)])
@@ -66,7 +69,8 @@ def read(path: Path, seed: int | None = None) -> Campaign:
         raise CampaignError([f"{path}: {mistake}" for mistake in dict.fromkeys(mistakes)])
     if seed is not None:
         tests = [replace(test, seed=seed) for test in tests]
-    return Campaign(name, next(s for s in (seed, table.get("seed"), draw_seed()) if s is not None), tests, path)
+    drawn = next(s for s in (seed, table.get("seed"), draw_seed()) if s is not None)
+    return Campaign(name, drawn, tests, path, _cluster_words(cluster or {}))
 
 
 def draw_seed() -> int:
@@ -108,12 +112,14 @@ def _mistyped(table: Mapping[str, Any]) -> list[str]:
     return mistakes
 
 
-def _tests_of(number: int, own: Any, defaults: Mapping[str, Any], campaign: str) -> tuple[list[Test], list[str]]:
+def _tests_of(
+    number: int, own: Any, defaults: Mapping[str, Any], campaign: str, cluster: Mapping[str, Any]
+) -> tuple[list[Test], list[str]]:
     """Every test that one `[[test]]` makes, and every mistake in it."""
     if not isinstance(own, dict):
         return [], []  # told already
     own, defaults = flat_settings(own), flat_settings(defaults)
-    table = merged(defaults, own)
+    table = merged(merged(defaults, own), {"cluster": dict(cluster)} if cluster else {})
     matrix = table.pop("matrix", {})
     where = f"test[{number}]"
     if not isinstance(matrix, dict) or not all(isinstance(values, list) and values for values in matrix.values()):
@@ -142,4 +148,11 @@ def _called_alike(names: Sequence[Any]) -> list[str]:
 
 def _command(campaign: Campaign, test: Test, seed: int) -> str:
     words = ["fencepost", "campaign", str(campaign.path), "--only", test.name, "--seed", str(seed)]
-    return shlex.join([*words, *(["--repeat", "1"] if test.repeat > 1 else [])])
+    return shlex.join([*words, *(["--repeat", "1"] if test.repeat > 1 else []), *campaign.cluster])
+
+
+def _cluster_words(cluster: Mapping[str, Any]) -> tuple[str, ...]:
+    """The options of `fencepost campaign` that say this."""
+    kind = ("--cluster", str(cluster["kind"])) if "kind" in cluster else ()
+    options = [f"{key}={json.dumps(value)}" for key, value in cluster.items() if key != "kind"]
+    return (*kind, *(word for option in options for word in ("--cluster-set", option)))

@@ -36,7 +36,8 @@ CAMPAIGN_EXAMPLES = """\b
 Examples:
   fencepost campaign campaigns/smoke.toml
   fencepost campaign nightly.toml --dry-run
-  fencepost campaign nightly.toml --only steady --seed 7"""
+  fencepost campaign nightly.toml --only steady --seed 7
+  fencepost campaign campaigns/first.toml --cluster docker"""
 USAGE_ERROR: Any = typer.BadParameter.__bases__[0]  # click's own, or the one inside newer typers
 
 app = typer.Typer(
@@ -156,14 +157,17 @@ def campaign(
     only: Annotated[Texts, typer.Option("--only", metavar="NAME", help="Only this test, or all tests of this matrix.")] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Comes before every seed in the file.")] = None,
     repeat: Annotated[int | None, typer.Option("--repeat", min=1, help="How often each test is run.")] = None,
+    cluster: Annotated[str | None, typer.Option("--cluster", help="Where brokers live, whatever the file says.")] = None,
+    cluster_set: Annotated[Texts, pairs("--cluster-set", "An option of the cluster, laid over the file's.")] = None,
     results: Results = None,
     json_: Json = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs that would be performed.")] = False,
     master: Master = "local[*]",
 ) -> None:
     from harness.campaign import planned, read
+    from harness.options import cluster_of
 
-    found = read(file, seed)
+    found = read(file, seed, cluster_of(cluster, cluster_set or ()))
     plan = planned(found, only or (), repeat)
     if dry_run:
         _list_plan(plan, json_)

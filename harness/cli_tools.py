@@ -10,9 +10,14 @@ import typer
 from harness.api import CampaignError
 from harness.console import Json, Results, out, say, say_json, table
 
+IMAGE_EXAMPLES = (
+    "\b\nExamples:\n  sudo fencepost cluster image\n  fencepost cluster image --kafka 3.9.1 --base eclipse-temurin:21-jre"
+)
 PLUGINS_EXAMPLES = "\b\nExamples:\n  fencepost plugins\n  fencepost plugins pause\n  fencepost plugins my_faults:Stutter"
 
-cluster_app = typer.Typer(help="Kafka by version: fetched once, kept for all runs.", no_args_is_help=True, rich_markup_mode=None)
+cluster_app = typer.Typer(
+    help="Kafka by version: fetched once, kept for all runs; images.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -73,9 +78,11 @@ def clean(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove runs without asking.")] = False,
     results: Results = None,
 ) -> None:
-    """Remove leftovers: broken-off downloads, brokers' data of runs that are over, sandboxes whose harness died.
+    """Remove leftovers: broken-off downloads, brokers' data of runs that are over, sandboxes whose harness died, and what dead
+    runs have in Docker.
 
-    There should be none. With --runs, old runs go as well, after a question.
+    There should be none. What belongs to a run that may still live is named and left alone. With --runs, old runs go as well,
+    after a question.
     """
     from harness import leftovers
     from harness.store import results_root
@@ -85,6 +92,13 @@ def clean(
     for process in orphans:
         leftovers.end(process)
         say(f"ended process {process.pid}: {process.command}")
+    in_docker = leftovers.in_docker()
+    for left in in_docker:
+        if left.live:
+            say(f"left alone: {left}; its run is alive")
+        else:
+            left.remove()
+            say(f"removed {left}")
     removable = [*leftovers.stale_fetches(), *leftovers.data_directories(root, running)]
     old = leftovers.old_runs(root, runs, running) if runs is not None else []
     if old and (yes or typer.confirm(f"Remove {len(old)} runs older than {runs:g} days below {root}?")):
@@ -92,7 +106,7 @@ def clean(
     for directory in removable:
         leftovers.remove(directory)
         say(f"removed {directory}")
-    if not (orphans or removable):
+    if not (orphans or removable or any(not left.live for left in in_docker)):
         say("nothing removed")
 
 
@@ -103,6 +117,21 @@ def cluster_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) ->
 
     found = load("kafka", "fetch")(version, on_progress=lambda text: say(f"  {text}"))
     say(f"Kafka {found.version}: {len(found.jars)} jars in {found.directory}")
+
+
+@cluster_app.command("image", epilog=IMAGE_EXAMPLES)
+def cluster_image(
+    kafka: Annotated[str, typer.Option("--kafka", metavar="VERSION", help="Kafka's version.")] = "4.3.0",
+    base: Annotated[str, typer.Option("--base", metavar="IMAGE", help="An image with Java 17 or newer to build on.")] = "",
+) -> None:
+    """Build the image that `--cluster docker` makes brokers of, where no registry has one for you.
+
+    It holds the same jars as `local` uses. Without --base, Debian's debootstrap makes a base with Java first (as root, once).
+    """
+    from harness.plugins import load
+
+    made = load("docker", "image")(kafka, base, on_progress=lambda text: say(f"  {text}"))
+    say(f"{made.name}: {made.id}")
 
 
 @cluster_app.command("list")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness import plugins
 from harness.api import HarnessError
@@ -132,11 +130,19 @@ def chromium(path: str | None) -> Finding:
 
 
 def docker() -> Finding:
-    """Whether a Docker daemon answers; nothing uses it yet."""
-    program = shutil.which("docker")
-    said: Any = subprocess.run([program, "info"], capture_output=True, timeout=20) if program else None
-    answers = "a daemon answers" if said and said.returncode == 0 else "no daemon"
-    return Finding("docker", None, f"{answers}; not used yet")
+    """Whether `--cluster docker` could be used; nothing else needs it."""
+    try:
+        trouble = plugins.load("docker", "trouble")()
+    except HarnessError as error:
+        trouble = str(error)
+    return from_docker(trouble)
+
+
+def from_docker(trouble: str) -> Finding:
+    """`trouble`: why there can be no cluster in Docker; empty when there can."""
+    if trouble:
+        return Finding("docker", None, f"--cluster docker cannot be used: {trouble}")
+    return Finding("docker", True, "a daemon answers: --cluster docker can be used")
 
 
 def _available_gib() -> float:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Protocol
 
 from harness import plugins, store
 
-SANDBOX = "clusters.local.init"  # the first process of a sandbox
+SANDBOXES = ("clusters.local.init", "clusters.docker.init")  # the first processes of sandboxes
 STALE_FETCH_S = 3600.0
 
 
@@ -41,12 +42,27 @@ def processes(proc: Path = Path("/proc")) -> list[Process]:
 
 def orphaned_sandboxes(running: Sequence[Process]) -> list[Process]:
     """Sandboxes whose harness is gone: they hang on the first process of the machine."""
-    return [process for process in running if SANDBOX in process.command and process.parent == 1]
+    sandboxes = [process for process in running if any(name in process.command for name in SANDBOXES)]
+    return [process for process in sandboxes if process.parent == 1]
 
 
 def end(process: Process) -> None:
     """Kill a sandbox's first process; the kernel ends the rest with it."""
     os.kill(process.pid, signal.SIGKILL)
+
+
+class InDocker(Protocol):
+    """What one run has in Docker, in words; `live`: the run may still be going on, and `remove` refuses."""
+
+    @property
+    def live(self) -> bool: ...
+    def remove(self) -> None: ...
+
+
+def in_docker() -> list[InDocker]:
+    """What any run has in Docker now, found by label; nothing when no daemon answers."""
+    found: list[InDocker] = plugins.load("docker", "leftovers")()
+    return found
 
 
 def data_directories(root: Path, running: Sequence[Process]) -> list[Path]:

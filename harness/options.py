@@ -91,6 +91,15 @@ def from_options(
     return test
 
 
+def cluster_of(kind: str | None, options: Sequence[str]) -> dict[str, Any]:
+    """What `--cluster` and `--cluster-set` of a campaign lay over its tests' clusters. Raises CampaignError with every mistake."""
+    mistakes: list[str] = []
+    found = {**({"kind": kind} if kind else {}), **_pairs(options, "--cluster-set", mistakes)}
+    if mistakes:
+        raise CampaignError(mistakes)
+    return found
+
+
 def contract_of(texts: Sequence[str]) -> dict[str, str]:
     """`key=value` texts of `fencepost check --contract` as a contract. Raises CampaignError with every mistake."""
     mistakes: list[str] = []

@@ -87,7 +87,16 @@ def _place() -> str:
 
 
 def _reason(error: DockerException) -> str:
-    return str(getattr(error, "explanation", None) or error).strip()
+    """What went wrong in a few words, without the layers of libraries around it."""
+    text = str(getattr(error, "explanation", None) or error).strip()
+    return next((words for name, words in _SEEN.items() if name in text), text)
+
+
+_SEEN = {
+    "FileNotFoundError": "there is no such socket",
+    "PermissionError": "permission denied",
+    "ConnectionRefusedError": "nobody listens there",
+}
 
 
 def _remedy(error: DockerException) -> str:

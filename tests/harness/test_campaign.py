@@ -290,3 +290,24 @@ def test_only_names_a_test_or_all_of_its_matrix():
     assert [run.test.name for run in campaign.planned(found, ["b", "a[time_s=2]"])] == ["a[time_s=2]", "b"]
     with pytest.raises(CampaignError, match='--only: unknown test "bb"; did you mean "b"'):
         campaign.planned(found, ["bb"])
+
+
+def test_a_campaign_runs_on_another_cluster_when_asked():
+    """The file's own cluster options stay, but for those laid over; the repeating command says so."""
+    text = BASE + """
+[[test]]
+name = "steady"
+cluster.brokers = 2
+"""
+    Path("first.toml").write_text(text)
+    plain = campaign.read(Path("first.toml"))
+    assert "--cluster" not in campaign.planned(plain)[0].command
+    found = campaign.read(Path("first.toml"), None, {"kind": "attic", "brokers": 5})
+    assert found.tests[0].cluster == Choice(kind="attic", options={"brokers": 5})
+    assert campaign.planned(found)[0].command.endswith("--cluster attic --cluster-set brokers=5")
+
+
+def test_a_wrong_cluster_from_outside_is_a_mistake_like_any_other():
+    Path("first.toml").write_text(BASE + '[[test]]\nname = "steady"\n')
+    with pytest.raises(CampaignError, match=r'unknown cluster "atic"; did you mean "attic"'):
+        campaign.read(Path("first.toml"), None, {"kind": "atic"})

@@ -64,3 +64,9 @@ def test_this_machine_is_examined_completely(tmp_path):
     assert [one.name for one in findings] == [
         "python", "java", "unshare", "namespaces", "memory", "cores", "disk", "kafka", "chromium", "docker",
     ]  # fmt: skip
+
+
+def test_docker_is_good_to_have_and_never_needed():
+    assert doctor.from_docker("").ok is True
+    found = doctor.from_docker("no Docker daemon answers")
+    assert (found.ok, found.text) == (None, "--cluster docker cannot be used: no Docker daemon answers")

@@ -38,8 +38,9 @@ def test_only_runs_older_than_asked_are_old(tmp_path):
 def test_a_sandbox_without_its_harness_is_an_orphan():
     mine = Process(10, 500, "python -m clusters.local.init -- python")
     lost = Process(11, 1, "python -m clusters.local.init -- python")
+    lost_too = Process(13, 1, "python -m clusters.docker.init -- python")
     other = Process(12, 1, "sleep 5")
-    assert leftovers.orphaned_sandboxes([mine, lost, other]) == [lost]
+    assert leftovers.orphaned_sandboxes([mine, lost, lost_too, other]) == [lost, lost_too]
 
 
 def test_processes_are_seen_as_they_are():

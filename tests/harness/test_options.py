@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.api import CampaignError
-from harness.options import contract_of, from_options
+from harness.options import cluster_of, contract_of, from_options
 
 pytestmark = pytest.mark.usefixtures("stranger")
 HERE = {"workload": "letters", "cluster": "attic", "client": "pigeon"}
@@ -73,3 +73,11 @@ def test_a_contract_for_judging_again_is_checked_too():
     assert contract_of(["acks=all"]) == {"acks": "all"}
     with pytest.raises(CampaignError, match='--contract acs: unknown key "acs"; did you mean "acks"'):
         contract_of(["acs=all"])
+
+
+def test_a_campaigns_cluster_is_named_on_the_command_line():
+    """Kind and options, read as TOML's values; nothing when nothing was said."""
+    assert cluster_of("docker", ["heap_mb=256"]) == {"kind": "docker", "heap_mb": 256}
+    assert cluster_of(None, []) == {}
+    with pytest.raises(CampaignError, match="--cluster-set heap_mb: must be key=value"):
+        cluster_of(None, ["heap_mb"])
