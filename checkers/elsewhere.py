@@ -113,10 +113,11 @@ def _demand(spark: SparkSession, history: str, schema: pa.Schema) -> None:
 def _told(spark: SparkSession, url: str, error: Py4JJavaError) -> HarnessError:
     """What the JVM threw, in a line that says what to do."""
     causes = list(_causes(error.java_exception))
-    text = "; ".join(dict.fromkeys(f"{name}: {said}" for name, said in causes))
-    names = {name for name, _ in causes}
-    if names & {"AccessControlException", "AccessDeniedException"} or re.search(r"permission denied|\b40[13]\b", text, re.I):
+    names, everything, text = {name for name, _ in causes}, str(causes), ": ".join(causes[-1])
+    if names & {"AccessControlException", "AccessDeniedException"} or re.search(r"permission denied|\b40[13]\b", everything, re.I):
         return HistoryError(f"{url}: no permission ({text}); docs/spark.md says where credentials go")
+    if "is not a Parquet file" in everything or "CANNOT_READ_FILE_FOOTER" in everything:
+        return HistoryError(f"{url}: cannot be read as Parquet ({text}); {_INSTEAD}")
     if names & {"FileNotFoundException", "UnknownStoreException"}:
         return CampaignError([f"{url}: there is nothing at this address ({text})"])
     if names & {"UnsupportedFileSystemException", "ClassNotFoundException", "NoClassDefFoundError"}:

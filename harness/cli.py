@@ -16,7 +16,7 @@ import typer
 
 from harness import cli_judge, cli_tools, console
 from harness.api import CampaignError, Exit, HarnessError
-from harness.console import Json, Master, Results, Texts, err, out, pairs, say, say_json, table
+from harness.console import Conf, Json, Master, Results, Texts, err, out, pairs, say, say_json, table
 
 if TYPE_CHECKING:
     from harness.campaign import Planned
@@ -116,6 +116,7 @@ def run(
     results: Results = None,
     json_: Json = False,
     master: Master = "local[*]",
+    spark_conf: Conf = None,
 ) -> None:
     from harness.campaign import Planned, draw_seed
     from harness.options import DEFAULT_NEMESIS, from_options
@@ -141,7 +142,7 @@ def run(
     )
     drawn = draw_seed() if seed is None else seed
     plan = [Planned(test, drawn, _repeating(context, drawn))]
-    found = _perform(plan, results, master, to_stderr=json_)
+    found = _perform(plan, results, master, spark_conf, to_stderr=json_)
     if json_:
         say_json(found[0].verdict if found and found[0].verdict else _summary(found))
     raise typer.Exit(_finish(found, plan, seed=drawn, quiet=json_))
@@ -163,6 +164,7 @@ def campaign(
     json_: Json = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs that would be performed.")] = False,
     master: Master = "local[*]",
+    spark_conf: Conf = None,
 ) -> None:
     from harness.campaign import planned, read
     from harness.options import cluster_of
@@ -173,7 +175,7 @@ def campaign(
         _list_plan(plan, json_)
         return
     (err() if json_ else out()).print(f"{found.name}: {_count(len(plan), 'run')}  seed {found.seed}", soft_wrap=True)
-    performed = _perform(plan, results, master, to_stderr=json_)
+    performed = _perform(plan, results, master, spark_conf, to_stderr=json_)
     if json_:
         say_json({"campaign": found.name, "seed": found.seed, **_summary(performed)})
     raise typer.Exit(_finish(performed, plan, seed=found.seed, quiet=json_))
@@ -199,15 +201,17 @@ cli_judge.register(app)
 cli_tools.register(app)
 
 
-def _perform(plan: Sequence[Planned], results: Path | None, master: str, to_stderr: bool) -> list[Result]:
+def _perform(plan: Sequence[Planned], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[Result]:
     """Run the plan, showing progress; every result is told in words as it comes."""
     from harness import show
     from harness.conduct import Conductor
+    from harness.options import spark_conf_of
     from harness.store import results_root
 
+    conf = spark_conf_of(spark_conf or ())
     display = console.display(to_stderr)
     hear: Callable[[Event], None] = display.event
-    engine = console.engine(results_root(results), master, lambda event: hear(event))
+    engine = console.engine(results_root(results), master, lambda event: hear(event), conf)
     conductor = Conductor(engine, display.event, display.close)
     hear = conductor.hear
     try:
@@ -243,7 +247,7 @@ def _repeating(context: typer.Context, seed: int) -> str:
     words = ["fencepost", "run"]
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
-        if parameter.name in ("seed", "results", "json_", "help") or value in (parameter.default, None, (), []):
+        if parameter.name in ("seed", "results", "json_", "help", "spark_conf") or value in (parameter.default, None, (), []):
             continue
         for one in value if isinstance(value, list | tuple) else [value]:
             words += [parameter.opts[0], str(one)]

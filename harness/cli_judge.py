@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
@@ -12,18 +13,23 @@ import typer
 
 from harness import console
 from harness.api import CampaignError, Exit
-from harness.console import Json, Master, Results, Texts, pairs, say, say_json, table
+from harness.console import Conf, Json, Master, Results, Texts, pairs, say, say_json, table
 
 CHECK_EXAMPLES = """\b
 Examples:
   fencepost check latest
   fencepost check k3f9x2 --contract acks=all --json
   fencepost check jepsen/store/latest/history.edn
-  fencepost check results/nightly/20261121T020000Z-k3f9x2 --spark-master spark://host:7077"""
+  fencepost check results/nightly/20261121T020000Z-k3f9x2 --spark-master spark://host:7077
+  fencepost check hdfs://namenode:8020/runs/20261121T020000Z-k3f9x2"""
 SELFCHECK_EXAMPLES = "\b\nExamples:\n  fencepost selfcheck\n  fencepost selfcheck latest --seed 7"
 EXPORT_EXAMPLES = "\b\nExamples:\n  fencepost export latest --format jepsen-edn --out history.edn"
 RUN_HELP = "A directory, a run's id or the beginning of one, or `latest`."
-HISTORY_HELP = RUN_HELP + " Or a history from elsewhere: our JSON lines or Parquet, or Jepsen's EDN or JSON."
+HISTORY_HELP = (
+    RUN_HELP
+    + " Or a history from elsewhere: our JSON lines or Parquet, or Jepsen's EDN or JSON. Or the URL of a run's directory,"
+    " or of a Parquet history, on a file system that Spark reads (docs/spark.md)."
+)
 Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 
 
@@ -41,21 +47,22 @@ def check(
     results: Results = None,
     json_: Json = False,
     master: Master = "local[*]",
+    spark_conf: Conf = None,
 ) -> None:
     """Judge a finished run again from what it left on disk, or a history that fencepost did not record.
 
     Exit codes: 0 valid; 1 invalid; 2 unknown; 254 no such run; 255 the harness broke.
     """
-    from harness.options import contract_of
+    from harness.options import contract_of, spark_conf_of
     from harness.store import results_root
 
-    overlaid = contract_of(contract or ())
+    overlaid, conf = contract_of(contract or ()), spark_conf_of(spark_conf or ())
     root = results_root(results)
     display = console.display(to_stderr=json_)
-    engine = console.engine(root, master, display.event)
+    engine = console.engine(root, master, display.event, conf)
     try:
         engine.start_spark(warm=False)
-        directory = run_or_history(run, root, overlaid)
+        directory = engine.fetch(run, overlaid) if is_url(run) else run_or_history(run, root, overlaid)
         verdict = engine.judge(directory, overlaid or None)
     finally:
         display.close()
@@ -70,6 +77,11 @@ def check(
     raise typer.Exit({"valid": Exit.VALID, "invalid": Exit.INVALID}.get(verdict["verdict"], Exit.UNKNOWN))
 
 
+def is_url(text: str) -> bool:
+    """Whether a text is the address of something that only Spark reaches; `file://` is of this machine."""
+    return bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text)) and not text.startswith("file://")
+
+
 def run_or_history(text: str, root: Path, contract: Mapping[str, str]) -> Path:
     """The directory of the run that `text` means; a history from elsewhere becomes a new run directory below `root` first.
 
@@ -78,9 +90,9 @@ def run_or_history(text: str, root: Path, contract: Mapping[str, str]) -> Path:
     from harness import foreign
     from harness.store import find, new_run_dir
 
-    path = Path(text)
+    path = Path(text.removeprefix("file://"))
     if not path.exists() or (path / "plan.json").is_file():
-        return find(root, text)
+        return find(root, str(path))
     adopted = new_run_dir(root, "adopted", secrets.token_hex(3))
     try:
         foreign.adopt(path, adopted, contract)
@@ -96,16 +108,21 @@ def selfcheck(
     results: Results = None,
     json_: Json = False,
     master: Master = "local[*]",
+    spark_conf: Conf = None,
 ) -> None:
     """Prove that the checks can fail: plant one damage after the other in a clean history, and demand exactly its anomaly.
 
     Exit codes: 0 every damage was named; 1 one was missed or another was named; 254 no such run; 255 the harness broke.
     """
-    from harness import plugins
+    from harness import history, plugins
+    from harness.options import spark_conf_of
     from harness.store import find, results_root
 
+    conf = spark_conf_of(spark_conf or ())
     directory = find(results_root(results), run) if run else None
-    spark = plugins.load("fencepost.judge", "session")(master)
+    if directory:
+        history.here(directory)
+    spark = plugins.load("fencepost.judge", "session")(master, conf=conf)
     try:
         rows: Sequence[Any] = plugins.load("fencepost.judge", "selfcheck")(directory, spark, seed=seed)
     finally:

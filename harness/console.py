@@ -25,6 +25,12 @@ Results = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output; all else goes to standard error.")]
 Master = Annotated[str, typer.Option("--spark-master", help="The Spark that judges.")]
 Texts = list[str] | None
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spark-conf", metavar="KEY=VALUE", help="A setting of Spark, e.g. of its file systems. No secrets: they show."
+    ),
+]
 
 
 def pairs(name: str, help_text: str) -> Any:
@@ -72,11 +78,13 @@ def display(to_stderr: bool) -> Display:
     return LiveDisplay(where) if where.is_terminal else PlainDisplay(where)
 
 
-def engine(results: Path, master: str, on_event: Callable[[dict[str, Any]], None]) -> Engine:
+def engine(
+    results: Path, master: str, on_event: Callable[[dict[str, Any]], None], spark_conf: Mapping[str, str] | None = None
+) -> Engine:
     """What performs and judges."""
     from harness.run import Runner
 
-    return Runner(results=results, master=master, on_event=on_event)
+    return Runner(results=results, master=master, on_event=on_event, spark_conf=spark_conf)
 
 
 def _console(stderr: bool) -> Console:

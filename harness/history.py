@@ -97,8 +97,10 @@ class Damage(msgspec.Struct):
 def merge(run_dir: Path) -> list[Damage]:
     """Write `history.parquet` and `faults.parquet` from the workers' lines; returns what could not be read.
 
-    A run that was cut off before its first operation gives an empty history. Raises HistoryError for what is no run at all.
+    A run that was cut off before its first operation gives an empty history. Raises HistoryError for what is no run at all, and
+    for a run whose history lies on another file system.
     """
+    here(run_dir)
     folder = run_dir / "history"
     files = sorted(path for path in folder.glob("*.jsonl") if path.name != FAULTS_FILE)
     if not files and not (run_dir / "plan.json").exists():
@@ -113,6 +115,21 @@ def merge(run_dir: Path) -> list[Damage]:
     _write(run_dir / "history.parquet", rows, OPS_SCHEMA)
     _write(run_dir / "faults.parquet", _receipts(folder / FAULTS_FILE, damage), FAULTS_SCHEMA)
     return damage
+
+
+def elsewhere(run_dir: Path) -> str:
+    """The address of a run's history on another file system; empty when it lies in the run's directory."""
+    plan = run_dir / "plan.json"
+    try:
+        return str(msgspec.json.decode(plan.read_bytes(), type=dict[str, Any]).get("history", ""))
+    except (FileNotFoundError, msgspec.DecodeError):
+        return ""
+
+
+def here(run_dir: Path) -> None:
+    """Raises HistoryError when a run's history lies on another file system, which only a check can reach."""
+    if url := elsewhere(run_dir):
+        raise HistoryError(f"{run_dir}: its history lies at {url}; copy that run's directory to this machine, and name the copy")
 
 
 def is_merged(run_dir: Path) -> bool:

@@ -110,6 +110,18 @@ def contract_of(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def spark_conf_of(texts: Sequence[str]) -> dict[str, str]:
+    """`key=value` texts of `--spark-conf` as Spark's settings. Raises CampaignError with every mistake."""
+    mistakes: list[str] = []
+    found: dict[str, str] = _pairs(texts, "--spark-conf", mistakes, plain=True)
+    mistakes += [f"--spark-conf {key}: Spark's settings begin with spark." for key in found if not key.startswith("spark.")]
+    if "spark.master" in found:
+        mistakes.append("--spark-conf spark.master: the master is named by --spark-master")
+    if mistakes:
+        raise CampaignError(mistakes)
+    return found
+
+
 def _option_of(keys: Keys) -> str:
     """What the value at `keys` is called on the command line."""
     if keys[0] == "nemesis":

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import history, plugins, store
-from harness.api import ClusterError, HarnessError, Interrupted, Test
+from harness import elsewhere, history, plugins, store
+from harness.api import ClusterError, HarnessError, HistoryError, Interrupted, Test
 from harness.plan import make_plan
 from harness.report import render
 
@@ -29,8 +29,10 @@ DAMAGE_FILE = "damage.json"
 class Runner:
     """Performs tests one after the other, and keeps one Spark session for judging them all."""
 
-    def __init__(self, *, results: Path, master: str = "local[*]", on_event: OnEvent) -> None:
-        self._results, self._master, self._on_event = results, master, on_event
+    def __init__(
+        self, *, results: Path, master: str = "local[*]", on_event: OnEvent, spark_conf: Mapping[str, str] | None = None
+    ) -> None:
+        self._results, self._master, self._on_event, self._spark_conf = results, master, on_event, dict(spark_conf or {})
         self._spark: Any = None
         self._spark_error: Exception | None = None
         self._spark_thread: threading.Thread | None = None
@@ -47,7 +49,7 @@ class Runner:
 
     def _start_spark(self, warm: bool) -> None:
         try:
-            spark = plugins.load("fencepost.judge", "session")(self._master)
+            spark = plugins.load("fencepost.judge", "session")(self._master, conf=self._spark_conf)
             if warm:
                 plugins.load("fencepost.judge", "warm")(spark)
             self._spark = spark
@@ -131,6 +133,21 @@ class Runner:
             # nobody is left in the sandbox to remove the brokers' data
             shutil.rmtree(self._run_dir / "data", ignore_errors=True)
 
+    # -- fetch -----------------------------------------------------------------------------------
+    def fetch(self, url: str, contract: Mapping[str, str]) -> Path:
+        """A new run directory for the run or the history at `url`, whose history stays there.
+
+        contract: what a history without plan is taken to promise. Raises CampaignError (nothing is there) and HistoryError.
+        """
+        run_dir = store.new_run_dir(self._results, "adopted", secrets.token_hex(3))
+        self._phase("fetch", f"{url}: what is needed of it goes to {run_dir}")
+        try:
+            elsewhere.adopt(self._session(), url, run_dir, contract)
+        except BaseException:
+            shutil.rmtree(run_dir)
+            raise
+        return run_dir
+
     # -- judge -----------------------------------------------------------------------------------
     def judge(self, run_dir: Path, contract: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Merge, check and report; also for a run that was cut off, and for one judged before. Returns the verdict document."""
@@ -141,12 +158,21 @@ class Runner:
         verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run_dir)]
         store.write_json(run_dir / "verdict.json", verdict)
         self._phase("report", "writing the report")
+        self._bring(run_dir, verdict)
         render(run_dir)
         return verdict
 
+    def _bring(self, run_dir: Path, verdict: Mapping[str, Any]) -> None:
+        """What the report shows of a history that lies elsewhere; without it there is a report, and it says what it lacks."""
+        if url := history.elsewhere(run_dir):
+            try:
+                elsewhere.bring(self._session(), url, run_dir, verdict)
+            except HistoryError as error:
+                self._on_event({"event": "note", "text": f"the report lacks its timeline: {error}"})
+
     def _merge(self, run_dir: Path) -> float:
         began = time.monotonic()
-        if not history.is_merged(run_dir):
+        if not history.elsewhere(run_dir) and not history.is_merged(run_dir):
             self._phase("merge", "merging the workers' histories")
             damage = [f"{item.file} line {item.line}: {item.why}" for item in history.merge(run_dir)]
             store.write_json(run_dir / DAMAGE_FILE, damage)

@@ -22,7 +22,7 @@ from harness.api import HarnessError
 Doc = Mapping[str, Any]
 Ints = npt.NDArray[np.int64]
 NEVER = -1
-_LIGHT = ("index", "process", "slot", "op", "node", "role", "f", "type", "intent", "final", "time", "end")
+LIGHT = ("index", "process", "slot", "op", "node", "role", "f", "type", "intent", "final", "time", "end")
 _HEAVY_ROWS = 65_536
 MOST_PERMITTED = 5
 
@@ -123,10 +123,15 @@ def read(run_dir: Path) -> Run:
     """Read a run's documents. Raises HarnessError when the plan or the verdict cannot be read; the rest may be missing."""
     notes: list[str] = []
     ops = faults = anomalies = values = None
+    plan = _json(run_dir / "plan.json", "is this a run's directory?")
+    elsewhere = plan.get("history")
+    history = run_dir / ("operations.parquet" if elsewhere else "history.parquet")
+    if elsewhere:
+        notes.append(f"The history itself lies at {elsewhere}; this page was made from what the check brought of it.")
     try:
-        ops = _ops(run_dir / "history.parquet")
+        ops = _ops(history)
     except (OSError, pa.ArrowException, KeyError) as error:
-        notes.append(f"{_why(run_dir / 'history.parquet', error)}: no timeline, and findings without their operations.")
+        notes.append(f"{_why(history, error)}: no timeline, and findings without their operations.")
     try:
         faults = _faults(run_dir / "faults.parquet")
     except (OSError, pa.ArrowException, KeyError) as error:
@@ -139,7 +144,6 @@ def read(run_dir: Path) -> Run:
         values = _values(run_dir / "values.parquet")
     except (OSError, pa.ArrowException, KeyError) as error:
         notes.append(f"{_why(run_dir / 'values.parquet', error)}: records are told by their identities alone.")
-    plan = _json(run_dir / "plan.json", "is this a run's directory?")
     verdict = _json(run_dir / "verdict.json", f"judge the run first: fencepost check {run_dir}")
     return Run(plan=plan, verdict=verdict, ops=ops, faults=faults, anomalies=anomalies, notes=tuple(notes), values=values)
 
@@ -161,7 +165,7 @@ def _json(path: Path, remedy: str) -> Doc:
 
 
 def _ops(path: Path) -> Ops:
-    table = pq.read_table(path, columns=list(_LIGHT))
+    table = pq.read_table(path, columns=list(LIGHT))
     names = ("index", "process", "slot", "op", "time", "end")
     numbers: dict[str, Any] = {name: pc.fill_null(table[name].cast("int64"), NEVER).to_numpy() for name in names}
     words: dict[str, Any] = {name: _words(table[name]) for name in ("f", "type", "intent", "node", "role")}

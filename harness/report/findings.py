@@ -138,9 +138,13 @@ def shares(sizes: Sequence[int], places: int) -> list[int]:
     return dealt
 
 
+def of_cards(findings: Sequence[Doc]) -> set[int]:
+    """The operations whose insides the cards show."""
+    return {index for finding in findings for index in finding.get("operations", ())[:_OPERATIONS]}
+
+
 def _known(run: Run) -> _Known:
-    wanted = {index for finding in run.findings for index in finding.get("operations", ())[:_OPERATIONS]}
-    history = {} if run.ops is None else run.ops.rows(wanted)
+    history = {} if run.ops is None else run.ops.rows(of_cards(run.findings))
     records = [record.get("v") for finding in run.findings for record in finding.get("records", ())[:_RECORDS]]
     records += [mop["v"] for row in history.values() for mop in row.get("mops") or ()]
     return _Known(run=run, history=history, values=run.originals(v for v in records if v is not None))

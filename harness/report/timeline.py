@@ -5,7 +5,7 @@ Times are whole microseconds since the start of the run, which JavaScript's numb
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,15 +26,14 @@ def timeline(run: Run) -> dict[str, Any] | None:
     ops = run.ops
     if ops is None or not len(ops):
         return None
-    named = {index for finding in run.findings for index in finding.get("operations", ())[:_NAMED]}
-    kept = thinned(ops.index, named, MOST_OPS)
+    kept = shown(ops.index, run.findings)
     rows, row_of = _rows(ops)
     return {
         "end": _us(run.end_ns, run.origin_ns),
         "total": len(ops),
         "rows": rows,
         "ops": _columns(ops, kept, row_of, run.origin_ns),
-        **_insides(run, ops, kept, named),
+        **_insides(run, ops, kept, _named(run.findings)),
         "faults": [_fault(fault, run) for fault in run.faults or () if fault.get("injected_ns")],
         "findings": [_finding(finding, run) for finding in run.findings if (finding.get("time") or 0) > 0],
         "unseen": unseen.points(run),
@@ -42,6 +41,15 @@ def timeline(run: Run) -> dict[str, Any] | None:
         "gap": _relative(longest_gap(ops), run.origin_ns),
         "finalAt": _us(int(ops.time[ops.final].min()), run.origin_ns) if ops.final.any() else None,
     }
+
+
+def shown(index: Ints, findings: Sequence[Doc]) -> Ints:
+    """Positions of the operations that are drawn, of all that there are."""
+    return thinned(index, _named(findings), MOST_OPS)
+
+
+def _named(findings: Sequence[Doc]) -> set[int]:
+    return {index for finding in findings for index in finding.get("operations", ())[:_NAMED]}
 
 
 def thinned(index: Ints, named: set[int], most: int) -> Ints:

@@ -20,8 +20,8 @@ class FakeEngine:
     A name with several, `torn+valid`, comes to each in turn.
     """
 
-    def __init__(self, *, results, on_event, master="local[2]"):
-        self.results, self.on_event, self.master = results, on_event, master
+    def __init__(self, *, results, on_event, master="local[2]", spark_conf=None):
+        self.results, self.on_event, self.master, self.spark_conf = results, on_event, master, spark_conf
         self.log, self._turn, self._stop = [], {}, threading.Event()
 
     def start_spark(self, *, warm=True):
@@ -76,6 +76,12 @@ class FakeEngine:
         store.write_json(run_dir / "verdict.json", document)
         return document
 
+    def fetch(self, url, contract):
+        self.log.append(("fetch", url, contract))
+        directory = store.new_run_dir(self.results, "adopted", secrets.token_hex(3))
+        store.write_json(directory / "plan.json", {"run": "far", "expect": ["valid"], "fate": "valid"})
+        return directory
+
     def request_stop(self):
         self.log.append("request_stop")
         if self.results.name != "deaf":
@@ -90,5 +96,5 @@ class FakeEngine:
 
 
 if __name__ == "__main__":
-    console.engine = lambda results, master, on_event: FakeEngine(results=results, master=master, on_event=on_event)
+    console.engine = lambda results, master, on_event, conf: FakeEngine(results=results, master=master, on_event=on_event)
     cli.main(sys.argv[1:])

@@ -20,8 +20,8 @@ def fencepost(stranger, monkeypatch, capsys):
     """Runs `fencepost` with arguments; returns its exit code, standard output and standard error."""
     engines = []
 
-    def engine(results, master, on_event):
-        engines.append(FakeEngine(results=results, master=master, on_event=on_event))
+    def engine(results, master, on_event, spark_conf):
+        engines.append(FakeEngine(results=results, master=master, on_event=on_event, spark_conf=spark_conf))
         return engines[-1]
 
     def call(*arguments):
@@ -144,6 +144,47 @@ def test_check_judges_again_by_another_contract_and_exits_by_the_verdict(fencepo
     assert code == 1
     assert out.splitlines()[-2] == "invalid: it is invalid"
     assert ("judge", {"acks": "1"}) in fencepost.engines[-1].log
+
+
+def test_check_of_an_address_fetches_the_run_and_one_of_this_machine_does_not(fencepost):
+    code, out, _ = fencepost("check", "hdfs://there:8020/runs/k3f9x2", "--contract", "acks=1", "--spark-conf", "spark.a=b=c")
+    assert code == 0
+    assert ("fetch", "hdfs://there:8020/runs/k3f9x2", {"acks": "1"}) in fencepost.engines[-1].log
+    assert fencepost.engines[-1].spark_conf == {"spark.a": "b=c"}
+    [directory] = Path("results/adopted").iterdir()
+    assert out.splitlines()[-1] == f"{directory}/report.html"
+    assert fencepost("check", f"file://{directory.resolve()}")[0] == 0
+    assert fencepost.engines[-1].log == ["start_spark", ("judge", None), "close"]
+
+
+@pytest.mark.parametrize("command", [["check", "latest"], ["selfcheck"], RUN, ["campaign", "night.toml"]])
+def test_mistakes_in_settings_of_spark_start_nothing(fencepost, command):
+    a_campaign(some_tests(("valid", "valid")))
+    conf = ["--spark-conf", "fs.s3a.endpoint=x", "--spark-conf", "spark.master=y", "--spark-conf", "spark.z"]
+    code, _, err = fencepost(*command, *conf)
+    assert (code, fencepost.engines) == (254, [])
+    assert "--spark-conf fs.s3a.endpoint: Spark's settings begin with spark." in err
+    assert "the master is named by --spark-master" in err
+    assert "--spark-conf spark.z: must be key=value" in err
+
+
+def test_settings_of_spark_reach_it_and_are_not_written_down(fencepost):
+    """Somebody may have put a password there."""
+    code, out, _ = fencepost(*RUN, "--name", "valid", "--spark-conf", "spark.hadoop.fs.s3a.secret.key=hush")
+    assert code == 0
+    assert fencepost.engines[-1].spark_conf == {"spark.hadoop.fs.s3a.secret.key": "hush"}
+    assert "hush" not in out
+    assert not [path for path in Path("results").rglob("*") if path.is_file() and "hush" in path.read_text()]
+
+
+@pytest.mark.parametrize("command", [["selfcheck"], ["export"]])
+def test_a_history_that_lies_elsewhere_is_only_checked(fencepost, command):
+    directory = store.new_run_dir(Path("results"), "adopted", "far")
+    store.write_json(directory / "plan.json", {"run": "far", "history": "hdfs://there/runs/far/history.parquet"})
+    code, _, err = fencepost(*command, "far")
+    assert code == 255
+    assert "its history lies at hdfs://there/runs/far/history.parquet" in err
+    assert [path.name for path in directory.iterdir()] == ["plan.json"]
 
 
 def test_check_as_json_prints_only_the_verdict(fencepost):
