@@ -77,7 +77,8 @@ def judge(
     judged = [_judged(check, answers[check.name], world, receipts) for check in found]
     judged += [judge_property(one.name, clause(one.name, full), 0, [], error=one.reason) for one in broken]
     unread = _unread(plan, view) if full["final_read"] == "true" else []
-    document = _document(plan, view, counts, receipts, judged, unread)
+    tail = unseen[-1][1] if unseen and full["final_read"] != "true" else 0
+    document = _document(plan, view, counts, receipts, judged, unread, tail)
     document["unseen"] = unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
     document["checker"] = {"spark": pyspark.__version__, "master": session.sparkContext.master}
@@ -222,8 +223,9 @@ def _document(
     receipts: Sequence[Mapping[str, Any]],
     judged: Sequence[Judged],
     unread: Sequence[str],
+    tail: int,
 ) -> dict[str, Any]:
-    verdict, reason = decide(judged, unread)
+    verdict, reason = decide(judged, unread, tail)
     expect = plan.get("expect") or ["valid"]
     expect = [expect] if isinstance(expect, str) else list(expect)
     for number, finding in enumerate(sorted((f for one in judged for f in one.findings), key=lambda f: f.time), 1):
@@ -237,7 +239,7 @@ def _document(
         **{key: plan.get(key, "") for key in ("run", "campaign", "test")},
         "expect": expect,
         "expectation_met": expectation_met(expect, verdict, judged, plan.get("tolerate") or ()),
-        "weakened": weaknesses(receipts, cut_off, unread),
+        "weakened": weaknesses(receipts, cut_off, unread, tail),
         "properties": [one.document() for one in judged if not one.allowed],
         "allowed": [one.document() for one in judged if one.allowed],
         "findings": [finding.document(SHOWN_PER_FINDING) for finding in shown],

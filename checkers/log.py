@@ -93,7 +93,8 @@ class Sends:
     """Records sent to the partition, sorted by `v` (so by process, operation and sequence).
 
     op: history index; offset: where it was acknowledged; began, ended: call and acknowledgement (ns); decided: first call of
-    commit (ns); end: the operation's completion (ns); status: COMMITTED, ABORTED or INFO; txn: sent in a transaction.
+    commit (ns); over: when the operation ended ok (ns); status: COMMITTED, ABORTED or INFO; txn: sent in a transaction; finished:
+    the operation has a completion.
     """
 
     op: Any  # 32 bits where that is enough, here and below
@@ -102,17 +103,13 @@ class Sends:
     began: Ints
     ended: Ints
     decided: Ints
-    end: Ints
+    over: Ints
     status: NDArray[np.int8]
     txn: Bools
+    finished: Bools
 
     def __len__(self) -> int:
         return len(self.v)
-
-    @property
-    def finished(self) -> Bools:
-        """The operation has a completion."""
-        return np.asarray(self.end != NONE)
 
 
 @dataclass(frozen=True)

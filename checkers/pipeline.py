@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from checkers.anomaly import NUMBERS, Check, Ints, Suspects
 from checkers.kept import Function, Kept, gathered
 from checkers.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings, position_type, slices
-from checkers.scan import FINAL, READ, SENT, TXN, UNCOMMITTED, scan, unpack
+from checkers.scan import FINAL, FINISHED, READ, SENT, TXN, UNCOMMITTED, scan, unpack
 from checkers.source import Source
 from checkers.turns import turn
 from checkers.unseen import total_unseen, unseen_at
@@ -152,10 +152,11 @@ def sorted_log(
     _sort(sent, _order(sent["v"]))
     flags = sent.pop("flags")
     sends = Sends(
-        **{name: sent.pop(name) for name in ("op", "v", "began", "ended", "decided", "end")},
+        **{name: sent.pop(name) for name in ("op", "v", "began", "ended", "decided", "over")},
         offset=np.maximum(sent.pop("offset"), NONE),  # librdkafka marks unknown offsets with other negative numbers
         status=flags & 3,
         txn=(flags & TXN) > 0,
+        finished=(flags & FINISHED) > 0,
     )
     arrival = _order(read["offset"])
     _sort(read, arrival)

@@ -16,9 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from checkers.log import ABORTED, COMMITTED, INFO, NONE
 from checkers.source import Source, message
 
-TXN, FINAL, UNCOMMITTED = 4, 8, 16  # bits of `flags`, above two bits of status
+TXN, FINISHED, FINAL, UNCOMMITTED = 4, 8, 16, 32  # bits of `flags`, above two bits of status
 PACKED = "partition string, sends binary, reads binary"
-SENT = ("op", "flags", "decided", "end", "v", "offset", "began", "ended")  # columns of a message of sends
+SENT = ("op", "flags", "decided", "over", "v", "offset", "began", "ended")  # columns of a message of sends
 READ = ("op", "process", "flags", "v", "offset", "ended")  # and of one of reads
 TEXTS = ("f", "type", "intent", "isolation")
 COLUMNS = ("index", "process", *TEXTS, "final", "end", "decided", "mops")
@@ -36,9 +36,10 @@ def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _operations(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Those that have micro-operations, with `flags` instead of texts."""
     kept = batch.filter(pc.greater(pc.fill_null(pc.list_value_length(batch.column("mops")), 0), 0))
-    names = {"op": "index", "process": "process", "decided": "decided", "end": "end", "mops": "mops"}
+    names = {"op": "index", "process": "process", "decided": "decided", "mops": "mops"}
     columns = {name: kept.column(source) for name, source in names.items()}
-    return pa.RecordBatch.from_pydict({**columns, "flags": pa.array(_flags(kept))})
+    over = pc.if_else(pc.equal(kept.column("type"), "ok"), kept.column("end"), None)
+    return pa.RecordBatch.from_pydict({**columns, "over": over, "flags": pa.array(_flags(kept))})
 
 
 def _flags(batch: pa.RecordBatch) -> Any:
@@ -50,8 +51,8 @@ def _flags(batch: pa.RecordBatch) -> Any:
     txn, ok = has("f", "txn"), has("type", "ok")
     failed = has("type", "fail") | (ok & txn & has("intent", "abort"))
     status = np.where(failed, ABORTED, np.where(ok, COMMITTED, INFO))
-    final = np.asarray(pc.fill_null(batch.column("final"), False))
-    bits = txn * TXN + final * FINAL + has("isolation", "read_uncommitted") * UNCOMMITTED
+    finished, final = np.asarray(batch.column("end").is_valid()), np.asarray(pc.fill_null(batch.column("final"), False))
+    bits = txn * TXN + finished * FINISHED + final * FINAL + has("isolation", "read_uncommitted") * UNCOMMITTED
     return (status + bits).astype(np.int8)
 
 
@@ -79,7 +80,7 @@ def _flatten(batch: pa.RecordBatch) -> tuple[pa.Array, dict[str, Any]]:
     owner = pc.list_parent_indices(lists)
     names = [field.name for field in lists.type.value_type]
     mop = dict(zip(names, lists.flatten().flatten(), strict=True))
-    columns = {name: batch.column(name).take(owner) for name in ("op", "process", "flags", "decided", "end")}
+    columns = {name: batch.column(name).take(owner) for name in ("op", "process", "flags", "decided", "over")}
     columns |= {name: mop[name] for name in ("kind", "v", "offset", "began", "ended")}
     return mop["partition"], {name: pc.fill_null(column, NONE) for name, column in columns.items()}
 

@@ -18,6 +18,7 @@ IMPLIES: dict[str, tuple[str, ...]] = {
     # others never get what was read too early and then aborted
     "dirty-read": ("poll-skip", "int-poll-skip", "stale-read", *_READ_CYCLES),
 }
+UNSEEN = "were returned to nobody, and without a final read nobody knows whether they are lost or late"
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,11 @@ def judge_property(
     return Judged(name, clause, Property.HELD, compared)
 
 
-def decide(judged: Iterable[Judged], unread: Sequence[str] = ()) -> tuple[Verdict, str]:
+def decide(judged: Iterable[Judged], unread: Sequence[str] = (), unseen: int = 0) -> tuple[Verdict, str]:
     """The run's verdict and its reason. Invalid beats unknown beats valid; what the contract allows decides nothing.
 
     unread: partitions that should have been read to their end and were not; then nothing is known of what was lost there.
+    unseen: promised records that nobody got by the end of a history without a final phase; they may be lost or late.
     """
     forbidden = [one for one in judged if not one.allowed]
     violated = [one for one in forbidden if one.verdict is Property.VIOLATED]
@@ -74,6 +76,8 @@ def decide(judged: Iterable[Judged], unread: Sequence[str] = ()) -> tuple[Verdic
         return Verdict.UNKNOWN, "; ".join(f"{one.name} was not exercised: {one.reason}" for one in idle)
     if unread:
         return Verdict.UNKNOWN, f"nothing is known of losses in {', '.join(unread)}: no complete read_committed final read"
+    if unseen:
+        return Verdict.UNKNOWN, f"{unseen} promised records {UNSEEN}"
     held = sum(one.verdict is Property.HELD for one in forbidden)
     return Verdict.VALID, f"{held} properties held, none was violated"
 
@@ -105,14 +109,15 @@ def _follows(effect: Judged, cause: Judged) -> bool:
     return all(touched & set(finding.operations) for finding in effect.findings)
 
 
-def weaknesses(receipts: Sequence[Mapping[str, Any]], cut_off: int, unread: Sequence[str]) -> list[str]:
+def weaknesses(receipts: Sequence[Mapping[str, Any]], cut_off: int, unread: Sequence[str], unseen: int = 0) -> list[str]:
     """What makes the verdict say less than it seems to."""
     idle = sum(receipt["effective"] is False for receipt in receipts)
-    unseen = sum(receipt["effective"] is None for receipt in receipts)
+    doubtful = sum(receipt["effective"] is None for receipt in receipts)
     said = [
         (idle, f"{idle} of {len(receipts)} faults had no effect"),
-        (unseen, f"of {unseen} of {len(receipts)} faults nobody knows whether they had an effect"),
+        (doubtful, f"of {doubtful} of {len(receipts)} faults nobody knows whether they had an effect"),
         (cut_off, f"{cut_off} operations have no completion in the history"),
         (len(unread), f"no complete read_committed final read of {', '.join(unread)}"),
+        (unseen, f"{unseen} promised records {UNSEEN}"),
     ]
     return [text for count, text in said if count]

@@ -2,7 +2,7 @@
 
 Two things are left out of a history of more than `LONG` operations (docs/graphs.md says why nothing forbidden is lost):
 
-* what somebody who writes nothing read from a writer whose operation was over by then;
+* what somebody who writes nothing read from a writer whose operation was over by then, or after the last writer had begun;
 * for the classes with rw edges, unless the contract forbids one of them: everything but a few stretches of the history.
 """
 
@@ -25,9 +25,13 @@ STRETCHES, STRETCH = 8, 500  # how many, and how many operations long
 
 @dataclass(frozen=True)
 class Brief:
-    """idle: processes that write nothing. stretches: ranges of history indices in which cycles with rw edges are looked for."""
+    """idle: processes that write nothing. last: when an operation of another process began last (ns).
+
+    stretches: ranges of history indices in which cycles with rw edges are looked for.
+    """
 
     idle: Any
+    last: int
     stretches: Spans
 
     def together(self, source: Any, target: Any) -> Bools:
@@ -42,7 +46,8 @@ def brief_for(view: Overview, demanded: Collection[str]) -> Brief | None:
     if len(view) <= LONG or anti & set(demanded):
         return None
     busy = np.unique(view.process[view.txn | view.send])
+    last = int(view.time[np.isin(view.process, busy)].max(initial=0))
     main = np.flatnonzero(view.main)
     starts = np.linspace(0, max(0, len(main) - STRETCH), STRETCHES).astype(np.int64)
     low, high = view.index[main[starts]], view.index[main[np.minimum(starts + STRETCH, len(main)) - 1]]
-    return Brief(np.setdiff1d(np.unique(view.process), busy), Spans(low.astype(np.int64), high.astype(np.int64)))
+    return Brief(np.setdiff1d(np.unique(view.process), busy), last, Spans(low.astype(np.int64), high.astype(np.int64)))

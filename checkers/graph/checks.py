@@ -30,8 +30,12 @@ _ORDER = (
 )
 _NEEDS = (
     "no two operations wrote to one partition",
-    "no record was read by another operation than its writer",
     "nobody read below a record",
+)
+_NEEDS_READ = (
+    "no operation that writes read another one's record",
+    "no process that writes read another operation's record",
+    "no record was read by another operation than its writer",
 )
 _ANSWERS: WeakKeyDictionary[World, Cycles | Exception] = WeakKeyDictionary()
 
@@ -57,7 +61,7 @@ def graph_check(layer: Layer) -> Check[World]:
         answer = cycles.layers[layer.name]
         if not answer.cycle:
             return Suspects(answer.compared, unknown=answer.unknown)
-        return Suspects(answer.compared, explain.rows(answer.cycle, cycles.partitions, world))
+        return Suspects(answer.compared, explain.rows(answer.cycle, cycles.partitions, cycles.records, world))
 
     def sentence(finding: Finding, story: Story) -> str:
         cycles = cycles_of(story.world)
@@ -69,7 +73,7 @@ def graph_check(layer: Layer) -> Check[World]:
 
     base = layer.name.removesuffix("-process").removesuffix("-realtime")
     smallest_cycle.__doc__ = _SAID[base] + _ORDER[layer.order]
-    needs = _NEEDS[2] if layer.anti else _NEEDS[1] if base.startswith("G1c") else _NEEDS[0]
+    needs = _NEEDS_READ[layer.order] if base.startswith("G1c") else _NEEDS[bool(layer.anti)]
     return Check(layer.name, "run", smallest_cycle, True, None, sentence, gather, _brief, detail, needs)
 
 

@@ -21,6 +21,7 @@ from checkers.graph.spans import FOREVER
 
 BUDGET = 200_000  # steps of one search from one edge
 DETOUR_BUDGET, DETOUR_LENGTH = 20_000, 12
+DETOURS = 150_000  # steps of all detours of one layer
 ENOUGH = 20_000  # steps spent on a shorter cycle after one was found
 READ, ORDERED, COUNT = 1, 2, 4  # what a walk has used: bits, and rw edges counted above them
 
@@ -46,11 +47,13 @@ class Moment(NamedTuple):
 
 @dataclass
 class Found:
-    """The shortest cycle met, how many searches gave up before they were through, and the steps made since there is a cycle."""
+    """The shortest cycle met, how many searches gave up before they were through, the steps made since there is a cycle, and
+    those that detours may still make."""
 
     cycle: tuple[Edge, ...] = ()
     unfinished: int = 0
     effort: int = 0
+    detours: int = DETOURS
 
     @property
     def settled(self) -> bool:
@@ -238,7 +241,8 @@ class _Graph:
 
     def detour(self, start: Edge, shortest: int, found: Found) -> None:
         """The shortest closed walk visits an operation twice: look for a cycle that does not, in rising length, within bounds."""
-        budget = [DETOUR_BUDGET]
+        given = min(DETOUR_BUDGET, found.detours)
+        budget = [given]
         first = self.used(0, start.kind)
         members = len({op for edge in self.edges for op in (edge.source, edge.target)})
         for length in range(shortest, min(DETOUR_LENGTH, members) + 1):
@@ -248,6 +252,7 @@ class _Graph:
                 return
             if budget[0] < 0:
                 break
+        found.detours -= given - max(0, budget[0])
         found.unfinished += int(budget[0] < 0 or members > DETOUR_LENGTH)
 
     def _simple(self, walk: tuple[Edge, ...], state: int, seen: set[int], length: int, budget: list[int], found: Found) -> bool:

@@ -89,8 +89,9 @@ def _wr(log: PartitionLog, part: slice, brief: Brief | None) -> Edges:
     writer, reader = sends.op[reads.send[known]], reads.op[known]
     keep = writer != reader
     if brief is not None:
-        unfinished = _over(log, reads.send[known]) > reads.ended[known]
-        keep &= ~np.isin(reads.process[known], brief.idle) | unfinished | brief.together(writer, reader)
+        ended = reads.ended[known]
+        matters = (_over(log, reads.send[known]) > ended) & (ended < brief.last)
+        keep &= ~np.isin(reads.process[known], brief.idle) | matters | brief.together(writer, reader)
     known, writer, reader = known[keep], writer[keep], reader[keep]
     kind = np.where(reads.judged[known], WR, DIRTY_WR)
     return _edges(writer, reader, kind, reads.offset[known], reads.offset[known])
@@ -98,9 +99,8 @@ def _wr(log: PartitionLog, part: slice, brief: Brief | None) -> Edges:
 
 def _over(log: PartitionLog, which: Any) -> Ints:
     """When the operations of some sends were surely over: the completion of an ok one; anything else may act later, so never."""
-    sends = log.sends
-    known = (sends.status[which] == COMMITTED) & (sends.end[which] != NONE)
-    return np.where(known, np.maximum(sends.end[which], sends.began[which]), FOREVER)
+    over = log.sends.over[which]
+    return np.where(over != NONE, np.maximum(over, log.sends.began[which]), FOREVER)
 
 
 def _rw(log: PartitionLog, at: Ints, writer: Any, brief: Brief | None) -> Edges:

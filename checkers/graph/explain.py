@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from checkers.story import Finding, Story
 from checkers.world import World
 
 KINDS = {WW: "ww", WR: "wr", DIRTY_WR: "wr", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
+Records = Mapping[tuple[int, str, int, str], int]  # (operation, partition, offset, role) -> v
 Places = Mapping[tuple[str, int], str]  # (partition, offset) -> the place as a sentence says it
 
 
@@ -68,10 +69,9 @@ def drawing(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, 
     return {"vertices": list(names), "edges": edges}
 
 
-def rows(cycle: Sequence[Edge], partitions: Sequence[str], world: World) -> dict[str, Any]:
+def rows(cycle: Sequence[Edge], partitions: Sequence[str], known: Records, world: World) -> dict[str, Any]:
     """Rows of a finding: the versions behind the edges, as what their operations sent or read."""
     ends = [end for edge in cycle if edge.place != NONE for end in _ends(edge)]
-    known = _records(world, {op for op, *_ in ends})
     made = [
         (partitions[place], op, offset, role, known.get((op, partitions[place], offset, role)))
         for op, place, offset, role in ends
@@ -95,11 +95,12 @@ def _ends(edge: Edge) -> list[tuple[int, int, int, str]]:
     return [(edge.source, edge.place, edge.low, first), (edge.target, edge.place, edge.high, second)]
 
 
-def _records(world: World, ops: set[int]) -> dict[tuple[int, str, int, str], int]:
-    """Identities of what a few operations sent and read: (operation, partition, offset, role) -> v.
+def records_behind(cycles: Iterable[Sequence[Edge]], world: World) -> Records:
+    """Identities of what the operations of some cycles sent and read; looked up once for all of them.
 
     A record whose acknowledgement had no offset is found by what was read, when one of these operations read it.
     """
+    ops = {op for cycle in cycles for edge in cycle if edge.place != NONE for op in (edge.source, edge.target)}
     mops: pd.DataFrame = records_of(world.history, ops).to_pandas()
     read = mops[mops["kind"] == 1]
     places = {(row.partition, row.v): row.offset for row in read.itertuples() if row.offset != NONE}

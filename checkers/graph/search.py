@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from checkers.contracts import FORBIDDEN, clause
 from checkers.graph.brief import Brief, brief_for
 from checkers.graph.cycles import Edge, Found, Moment, search
 from checkers.graph.edges import FIRSTS, decode
+from checkers.graph.explain import Records, records_behind
 from checkers.graph.layers import (
     ANTI,
     ANTI_TIME,
@@ -48,7 +49,6 @@ QUICK = 5_000  # operations: a permitted class is searched beyond the sample onl
 PIECES, PIECE = 2, 250  # of a span too large: so many stretches, so long
 BUCKET = 50_000  # operations searched in one task
 NAMED = "a contract with `cycles` naming the class has all searched"
-READ_BY_WRITERS = 10  # a count beside those of the kinds of edges
 BACK_DDL = "family int, low bigint, high bigint"
 BACK = pa.schema([("family", pa.int32()), ("low", pa.int64()), ("high", pa.int64())])
 INSIDE_DDL = "bucket int, area int, span bigint, source bigint, target bigint, kind int, place int, low bigint, high bigint"
@@ -74,10 +74,11 @@ class LayerAnswer:
 
 @dataclass
 class Cycles:
-    """Every layer's answer by name, and the partitions that `Edge.place` counts."""
+    """Every layer's answer by name, the partitions that `Edge.place` counts, and the records behind the cycles' edges."""
 
     layers: dict[str, LayerAnswer]
     partitions: list[str]
+    records: Records = field(default_factory=dict)
     sizes: dict[str, list[int]] = field(default_factory=dict)  # family -> sizes of its spans, largest first (a few)
 
 
@@ -85,7 +86,8 @@ class Cycles:
 class Orders:
     """Operations as arrays in order of index: both orders of points, and what realtime and process edges need.
 
-    index: empty when operations are numbered without a gap. brief: what the partitions left out.
+    index: empty when operations are numbered without a gap. writes: 2 for an operation that writes, 1 for another of a process
+    that does, 0 for the others. brief: what the partitions left out.
     """
 
     index: Any
@@ -94,7 +96,7 @@ class Orders:
     begin: Ints
     end: Ints
     process: Any
-    writes: Bools
+    writes: Any
     brief: Brief | None = None
 
     def at(self, ops: Any) -> Any:
@@ -123,7 +125,9 @@ class Area:
 def find_cycles(world: World) -> Cycles:
     """The shortest cycle of every layer. Raises RuntimeError when a partition's edges could not be made."""
     with SparkEdges(world.kept) as edges:
-        return cycles_among(edges, world.overview, demanded(world.contract))
+        cycles = cycles_among(edges, world.overview, demanded(world.contract))
+    cycles.records = records_behind((answer.cycle for answer in cycles.layers.values()), world)
+    return cycles
 
 
 def demanded(contract: Mapping[str, str]) -> list[str]:
@@ -148,12 +152,17 @@ def cycles_among(edges: KeptEdges, view: Overview, demanded: Collection[str]) ->
 
 
 def _compared(layer: Layer, counts: Mapping[int, int]) -> int:
-    """Edges without which the layer has no cycle; a wr cycle without process and realtime edges needs readers that write."""
+    """Edges without which the layer has no cycle: a read leads on only where its reader writes, its process does, or in time."""
     if layer.anti:
         return counts.get(RW, 0)
-    if layer.family == READS:
-        return counts.get(READ_BY_WRITERS if layer.order == NO_ORDER else WR, 0)
-    return counts.get(WR, 0) + counts.get(DIRTY_WR, 0) if layer.must_read else counts.get(WW, 0)
+    if layer.family == WRITES and not layer.must_read:
+        return counts.get(WW, 0)
+    return sum(counts.get(_count(kind, layer.order), 0) for kind in layer.kinds - {WW})
+
+
+def _count(kind: int, order: int) -> int:
+    """Beside the kinds of edges: those that lead to an operation that writes (NO_ORDER), to a process that does (BY_PROCESS)."""
+    return kind if order == BY_TIME else 10 * (1 + order) + kind
 
 
 # --------------------------------------------------------------------------------------------------
@@ -188,7 +197,7 @@ def _orders(leaves: Sequence[tuple[str, bytes]], view: Overview) -> Arrays:
         "begin": view.time,
         "end": ends(view),
         "process": view.process,
-        "writes": view.writer,
+        "writes": np.isin(view.process, np.unique(view.process[~pure])).astype(np.int8) + ~pure,
     }
 
 
@@ -218,7 +227,9 @@ def _backward(shared: _Ordered) -> Callable[[Iterable[pa.RecordBatch]], Iterator
                 spans = backward(source, target, orders.ranks(family), which)
                 yield _batch(BACK, len(spans), family=number, low=spans.low, high=spans.high)
             counts = {kind: int((part["kind"] == kind).sum()) for kind in (WW, WR, DIRTY_WR, RW)}
-            counts[READ_BY_WRITERS] = int(((part["kind"] == WR) & orders.writes[target]).sum())
+            for kind, order in product((WR, DIRTY_WR), (NO_ORDER, BY_PROCESS)):
+                leads_on = orders.writes[target] >= 2 - order
+                counts[_count(kind, order)] = int(((part["kind"] == kind) & leads_on).sum())
             numbers, amounts = np.array(list(counts)), np.array(list(counts.values()))
             yield _batch(BACK, len(numbers), family=-1 - numbers, low=amounts, high=amounts)
 
@@ -249,7 +260,7 @@ def _rounds(spans: Mapping[str, Spans], cycles: Cycles, demanded: Collection[str
     """
     first, rest = [], []
     for family, all_of_it in spans.items():
-        layers = tuple(layer for layer in LAYERS if layer.family == family)
+        layers = tuple(layer for layer in LAYERS if layer.family == family and cycles.layers[layer.name].compared)
         small = all_of_it.pick(all_of_it.sizes <= LARGEST[family])
         some = np.zeros(len(small), dtype=np.bool_)
         some[np.unique(np.linspace(0, len(small) - 1, SAMPLE).astype(np.int64)) if len(small) else []] = True
@@ -259,7 +270,7 @@ def _rounds(spans: Mapping[str, Spans], cycles: Cycles, demanded: Collection[str
         if len(small) < len(all_of_it):
             by = ANTI if family == ANTI_TIME else family
             first.append(Area(family, by, _pieces(all_of_it.pick(all_of_it.sizes > LARGEST[family])), layers))
-    yield [area for area in first if len(area.spans)]
+    yield [area for area in first if len(area.spans) and area.layers]
     yield [area for area in _again(rest, cycles, demanded) if area.layers]
 
 
@@ -292,7 +303,7 @@ def _own_up(spans: Mapping[str, Spans], cycles: Cycles, brief: Brief | None) -> 
     for layer in LAYERS:
         answer, sizes = cycles.layers[layer.name], spans[layer.family].sizes
         large = sizes[sizes > LARGEST[layer.family]]
-        if answer.cycle:
+        if answer.cycle or not answer.compared:
             continue
         if len(large):
             what = f"{len(large)} span(s) of up to {int(large.max())} operations"

@@ -6,12 +6,13 @@ import numpy as np
 import pyarrow as pa
 from histories import write_history
 
+from checkers.graph.brief import brief_for
 from checkers.graph.edges import decode, gather
 from checkers.graph.layers import LAYERS
 from checkers.graph.search import Cycles, cycles_among
 from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Settings
 from checkers.overview import Overview, read_overview
-from checkers.pipeline import FINAL, TXN, UNCOMMITTED, Resets, build_log
+from checkers.pipeline import FINAL, FINISHED, TXN, UNCOMMITTED, Resets, build_log
 
 
 class LocalEdges:
@@ -40,11 +41,12 @@ def schema_of(schema):
     return schema.empty_table()
 
 
-def local_cycles(folder, ops) -> tuple[Cycles, Overview]:
-    """Every layer's answer for a history."""
+def local_cycles(folder, ops, demanded=None) -> tuple[Cycles, Overview]:
+    """Every layer's answer for a history. demanded: classes that are forbidden; all of them where not said."""
+    demanded = [layer.name for layer in LAYERS] if demanded is None else demanded
     write_history(folder, ops)
     view = read_overview(folder / "history.parquet")
-    return cycles_among(LocalEdges(kept(ops, view)), view, [layer.name for layer in LAYERS]), view
+    return cycles_among(LocalEdges(kept(ops, view, brief_for(view, demanded))), view, demanded), view
 
 
 def local_edges(ops, view):
@@ -52,9 +54,9 @@ def local_edges(ops, view):
     return [(partition, decode(batch)) for partition, batch in LocalEdges(kept(ops, view)).messages]
 
 
-def kept(ops, view):
+def kept(ops, view, brief=None):
     logs = [build(ops, partition, view) for partition in sorted({mop[1] for op in ops for mop in op["mops"]})]
-    return [(log.partition, gather(log)) for log in logs]
+    return [(log.partition, gather(log, brief)) for log in logs]
 
 
 def build(ops, partition, view):
@@ -66,7 +68,7 @@ def build(ops, partition, view):
         "process": np.array([op["process"] for _, op, _ in rows], dtype=np.int32),
         "flags": np.array([flags(op) for _, op, _ in rows], dtype=np.int8),
         "decided": np.array([number(op["decided"]) for _, op, _ in rows], dtype=np.int64),
-        "end": np.array([number(op["end"]) for _, op, _ in rows], dtype=np.int64),
+        "over": np.array([number(op["end"]) if op["type"] == "ok" else NONE for _, op, _ in rows], dtype=np.int64),
     }
     for at, name in ((2, "v"), (3, "offset"), (4, "began"), (5, "ended")):
         columns[name] = np.array([number(mop[at]) for _, _, mop in rows], dtype=np.int64)
@@ -78,5 +80,5 @@ def build(ops, partition, view):
 def flags(op):
     failed = op["type"] == "fail" or (op["type"] == "ok" and op["f"] == "txn" and op["intent"] == "abort")
     status = ABORTED if failed else COMMITTED if op["type"] == "ok" else INFO
-    bits = TXN * (op["f"] == "txn") + FINAL * bool(op["final"])
+    bits = TXN * (op["f"] == "txn") + FINISHED * (op["end"] is not None) + FINAL * bool(op["final"])
     return status + bits + UNCOMMITTED * (op["isolation"] == "read_uncommitted")

@@ -63,8 +63,9 @@ def test_a_span_too_large_is_searched_in_pieces_and_never_called_held(tmp_path, 
     monkeypatch.setattr(search, "LARGEST", dict.fromkeys(search.LARGEST, 5))
     monkeypatch.setattr(search, "PIECE", 4)
     cycles, _ = local_cycles(tmp_path, wide())
-    assert not cycles.layers["G1c"].cycle
-    assert "too large" in cycles.layers["G1c"].unknown
+    assert not cycles.layers["G0"].cycle
+    assert "too large" in cycles.layers["G0"].unknown
+    assert not cycles.layers["G1c"].unknown, "nobody read anything: there is nothing that a larger search could find"
     assert not cycles.layers["G1c-wr"].unknown, "its own spans are small: another layer's size is not its affair"
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from checkers.judge import judge
 from checkers.lawful import write_lawful
-from checkers.selfcheck.transactions import tear
 from checkers.selfcheck.rows import read_rows, write_rows
+from checkers.selfcheck.transactions import tear
 
 HOME = Path(pyspark.__file__).parent
 OPENED = ("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util", "sun.nio.ch")

@@ -147,6 +147,19 @@ def test_a_run_whose_final_read_left_out_a_partition_is_unknown(judged):
     assert "t-1" in document["reason"]
 
 
+def test_what_nobody_read_and_no_final_read_looked_for_may_be_lost(judged):
+    """A history from elsewhere that stops before its readers had caught up."""
+    h = History()
+    h.txn(0, {"t-0": [5, 6, 7]})
+    h.poll(1, {"t-0": [5, 6]})
+    document = judged(h, contract={"final_read": "false"})
+    assert document["verdict"] == "unknown"
+    assert "1 promised records were returned to nobody" in document["reason"]
+    assert document["weakened"] == [document["reason"]]
+    h.poll(1, {"t-0": [7]})
+    assert judged(h, contract={"final_read": "false"})["verdict"] == "valid"
+
+
 def test_faults_around_a_finding_are_named(judged, tmp_path):
     """One within a second of the operation, one long before it; one of the two had no effect."""
     h = History()
