@@ -23,8 +23,25 @@ Doc = Mapping[str, Any]
 Ints = npt.NDArray[np.int64]
 NEVER = -1
 LIGHT = ("index", "process", "slot", "op", "node", "role", "f", "type", "intent", "final", "time", "end")
+_WORDS = ("f", "type", "intent", "node", "role")
 _HEAVY_ROWS = 65_536
 MOST_PERMITTED = 5
+
+
+@dataclass(frozen=True)
+class Words:
+    """A column of few different words: a number for each operation, and what the numbers mean."""
+
+    codes: npt.NDArray[np.int16]
+    names: npt.NDArray[np.str_]
+
+    def __getitem__(self, positions: Any) -> Any:
+        """The words themselves at one position or at several."""
+        return self.names[self.codes[positions]]
+
+    def among(self, *words: str) -> npt.NDArray[np.bool_]:
+        """Which operations have one of these words."""
+        return np.isin(self.codes, np.flatnonzero(np.isin(self.names, words)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,23 +56,29 @@ class Ops:
     time: Ints
     end: Ints  # NEVER when the operation has no completion
     final: npt.NDArray[np.bool_]
-    f: npt.NDArray[np.str_]
-    type: npt.NDArray[np.str_]
-    intent: npt.NDArray[np.str_]
-    node: npt.NDArray[np.str_]
-    role: npt.NDArray[np.str_]
+    f: Words
+    type: Words
+    intent: Words
+    node: Words
+    role: Words
 
     def __len__(self) -> int:
         return len(self.index)
 
     def table(self, positions: Ints, columns: Iterable[str]) -> Any:
-        """Some columns of the operations at `positions` (ascending), as an Arrow table. Reads batch by batch."""
-        parts, base = [], 0
+        """Some columns of the operations at `positions` (ascending), as an Arrow table. Reads where they are, batch by batch."""
+        names = list(columns)
         with pq.ParquetFile(self.path) as file:
-            for batch in file.iter_batches(_HEAVY_ROWS, columns=list(columns)):
-                inside = positions[(positions >= base) & (positions < base + len(batch))] - base
-                parts.append(pa.Table.from_batches([batch]).take(pa.array(inside)))
-                base += len(batch)
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+            bounds = np.cumsum([0, *sizes])
+            groups = np.unique(np.searchsorted(bounds, positions, side="right") - 1).tolist()
+            parts = [pa.table({name: pa.array([], file.schema_arrow.field(name).type) for name in names})]
+            for group in groups:
+                base = int(bounds[group])
+                for batch in file.iter_batches(_HEAVY_ROWS, row_groups=[group], columns=names):
+                    inside = positions[(positions >= base) & (positions < base + len(batch))] - base
+                    parts.append(pa.Table.from_batches([batch]).take(pa.array(inside)))
+                    base += len(batch)
         return pa.concat_tables(parts)
 
     def rows(self, wanted: Iterable[int]) -> dict[int, dict[str, Any]]:
@@ -165,21 +188,38 @@ def _json(path: Path, remedy: str) -> Doc:
 
 
 def _ops(path: Path) -> Ops:
-    table = pq.read_table(path, columns=list(LIGHT))
-    names = ("index", "process", "slot", "op", "time", "end")
-    numbers: dict[str, Any] = {name: pc.fill_null(table[name].cast("int64"), NEVER).to_numpy() for name in names}
-    words: dict[str, Any] = {name: _words(table[name]) for name in ("f", "type", "intent", "node", "role")}
-    return Ops(path=path, final=pc.fill_null(table["final"], False).to_numpy(), **numbers, **words)
+    """Row group by row group: a history may have many million operations."""
+    numbers = {
+        name: np.int32 if name in ("process", "slot", "op") else np.int64 for name in LIGHT if name not in (*_WORDS, "final")
+    }
+    with pq.ParquetFile(path, read_dictionary=list(_WORDS)) as file:
+        count = file.metadata.num_rows
+        columns: dict[str, Any] = {name: np.empty(count, dtype=kind) for name, kind in numbers.items()}
+        columns |= {name: np.empty(count, dtype=np.int16) for name in _WORDS} | {"final": np.empty(count, dtype=np.bool_)}
+        names: dict[str, dict[str, int]] = {name: {} for name in _WORDS}
+        start = 0
+        for group in range(file.metadata.num_row_groups):
+            table = file.read_row_group(group, columns=list(LIGHT)).unify_dictionaries().combine_chunks()
+            place = slice(start, start + len(table))
+            for name in numbers:
+                columns[name][place] = pc.fill_null(table[name], NEVER).to_numpy()
+            columns["final"][place] = pc.fill_null(table["final"], False).to_numpy()
+            for name in _WORDS:
+                columns[name][place] = _coded(table[name], names[name])
+            start = place.stop
+    words: dict[str, Any] = {
+        name: Words(columns.pop(name), np.array(list(names[name]) or [""], dtype=np.str_)) for name in _WORDS
+    }
+    return Ops(path=path, **columns, **words)
 
 
-def _words(column: Any) -> npt.NDArray[np.str_]:
-    """A column of few different words, as numpy text."""
-    encoded = pc.fill_null(column, "").combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.unify_dictionaries().combine_chunks()
-    words = np.array(encoded.dictionary.to_pylist() or [""], dtype=np.str_)
-    chosen: npt.NDArray[np.str_] = words[encoded.indices.to_numpy(zero_copy_only=False)]
-    return chosen
+def _coded(column: Any, names: dict[str, int]) -> Any:
+    """A dictionary-encoded column in numbers of our own; `names` grows by what is new."""
+    if not len(column):
+        return np.empty(0, dtype=np.int16)
+    encoded = column.chunk(0)
+    codes = [names.setdefault(word or "", len(names)) for word in [*encoded.dictionary.to_pylist(), ""]]
+    return np.array(codes, dtype=np.int16)[encoded.indices.fill_null(len(codes) - 1).to_numpy(zero_copy_only=False)]
 
 
 def _values(path: Path) -> ds.Dataset | None:

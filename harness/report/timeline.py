@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.report import faults, unseen
 from harness.report.documents import NEVER, Doc, Ints, Ops, Run
 from harness.report.text import shortened, visible
 
 MOST_OPS = 30_000
+_DETAILED = 300_000  # operations: in a longer history only those of findings show their records
 _MOPS, _ERRORS, _BINS, _NAMED, _VALUE = 6, 3, 3_000, 200, 40
 _OUTCOMES = ("ok", "fail", "info")
 _ROLES = ("writer", "reader", "final", "harness")
@@ -120,24 +123,28 @@ def _insides(run: Run, ops: Ops, kept: Ints, named: set[int]) -> dict[str, Any]:
 
     `values`: position among the operations -> what its records are called where the history comes from; of findings' only.
     """
-    table = ops.table(kept, ("mops", "errors"))
+    at = np.arange(len(kept)) if len(ops) <= _DETAILED else np.flatnonzero(np.isin(ops.index[kept], list(named)))
+    table = ops.table(kept[at], ("mops", "errors"))
     mops = table["mops"].combine_chunks()
+    mops = mops.chunk(0) if isinstance(mops, pa.ChunkedArray) else mops
     bounds, inner = mops.offsets.to_numpy(), mops.values
     partition = inner.field("partition").dictionary_encode()
     codes = partition.indices.fill_null(NEVER).to_pylist()
     kinds, offsets = inner.field("kind").to_pylist(), inner.field("offset").fill_null(NEVER).to_pylist()
-    indexes = ops.index[kept].tolist()
-    spans = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
-    packed = []
-    for low, high in spans:
+    spans = dict(zip(at.tolist(), zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True), strict=True))
+    packed: list[list[int]] = [[] for _ in kept]
+    for place, (low, high) in spans.items():
         shown = range(low, min(high, low + _MOPS))
-        packed.append([number for i in shown for number in (kinds[i], codes[i], offsets[i])])
+        packed[place] = [number for i in shown for number in (kinds[i], codes[i], offsets[i])]
+    counts = np.full(len(kept), NEVER)
+    counts[at] = np.diff(bounds)
+    of_findings = np.flatnonzero(np.isin(ops.index[kept], list(named))).tolist()
     return {
         "partitions": [visible(name) for name in partition.dictionary.to_pylist()],
         "mops": packed,
-        "mopCount": np.diff(bounds).tolist(),
-        "errors": _errors(table["errors"].combine_chunks()),
-        "values": _values(run, inner.field("v"), {p: spans[p] for p, index in enumerate(indexes) if index in named}),
+        "mopCount": counts.tolist(),
+        "errors": _errors(table["errors"], at.tolist()),
+        "values": _values(run, inner.field("v"), {place: spans[place] for place in of_findings}),
     }
 
 
@@ -152,15 +159,14 @@ def _values(run: Run, identities: Any, spans: Mapping[int, tuple[int, int]]) -> 
     }
 
 
-def _errors(column: Any) -> dict[str, list[list[str]]]:
-    """Errors of the operations that had any: position among the inlined ones -> [call, name, text] each."""
-    counts = np.diff(column.offsets.to_numpy())
+def _errors(column: Any, places: Sequence[int]) -> dict[str, list[list[str]]]:
+    """Errors of the operations that had any: place among the inlined ones -> [call, name, text] each."""
     found = {}
-    for position in np.flatnonzero(counts).tolist():
-        errors = column[position].as_py()
+    for at in np.flatnonzero(pc.list_value_length(column).fill_null(0).to_numpy()).tolist():
+        errors = column[at].as_py()
         told = [[visible(str(error[key] or "")) for key in ("call", "name", "text")] for error in errors[:_ERRORS]]
         more = len(errors) - _ERRORS
-        found[str(position)] = [*told, ["", f"and {more} more", ""]] if more > 0 else told
+        found[str(places[at])] = [*told, ["", f"and {more} more", ""]] if more > 0 else told
     return found
 
 
@@ -187,7 +193,7 @@ def _finding(finding: Doc, run: Run) -> dict[str, Any]:
 
 def _writes(ops: Ops) -> npt.NDArray[np.bool_]:
     """Transactions and sends of the main phase; every main operation when there are none."""
-    writes: npt.NDArray[np.bool_] = np.isin(ops.f, ("txn", "send")) & ~ops.final
+    writes: npt.NDArray[np.bool_] = ops.f.among("txn", "send") & ~ops.final
     return writes if writes.any() else ~ops.final
 
 
@@ -199,15 +205,14 @@ def throughput(ops: Ops, origin_ns: int, end_ns: int) -> dict[str, Any]:
     chosen = _writes(ops)
     when = np.where(ops.end == NEVER, ops.time, ops.end)[chosen]
     slot = np.clip(((when - origin_ns) / (width_s * 1e9)).astype(np.int64), 0, bins - 1)
-    kinds = ops.type[chosen]
-    counted = {name: np.bincount(slot[kinds == name], minlength=bins).tolist() for name in _OUTCOMES}
+    counted = {name: np.bincount(slot[ops.type.among(name)[chosen]], minlength=bins).tolist() for name in _OUTCOMES}
     return {"bin": int(width_s * 1e6), **counted}
 
 
 def longest_gap(ops: Ops) -> tuple[int, int] | None:
     """The longest time (ns, from and to) without a successful commit or send in the main phase."""
     chosen = _writes(ops)
-    done = ops.end[chosen & (ops.type == "ok") & (ops.intent != "abort") & (ops.end != NEVER)]
+    done = ops.end[chosen & ops.type.among("ok") & ~ops.intent.among("abort") & (ops.end != NEVER)]
     if not chosen.any():
         return None
     edges = [ops.time[chosen].min(), max(int(ops.end[chosen].max()), int(ops.time[chosen].max()))]

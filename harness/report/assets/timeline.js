@@ -324,6 +324,7 @@
       got.push((mops[m] ? "read " : "send ") + data.partitions[mops[m + 1]] + "@" + (mops[m + 2] < 0 ? "?" : mops[m + 2]) + (value ? " = " + value : ""));
     }
     if (got.length) lines.push(got.join(", ") + (more > 0 ? " and " + more + " more" : ""));
+    if (data.mopCount[i] < 0) lines.push("its records are in the history: of so many operations only those of findings have them here");
     for (const error of data.errors[i] || []) lines.push("error: " + error.filter(Boolean).join(" → "));
     if (guilty.has(i)) lines.push("part of finding " + guilty.get(i).map((finding) => finding.id + (finding.forbidden ? "" : " (permitted)")).join(", "));
     return lines.join("\n");
