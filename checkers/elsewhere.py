@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.anomaly import Ints
-from checkers.source import VALUES_FILE, SparkSource, last_cause
+from checkers.source import VALUES_FILE, SparkSource, last_cause, whole_table
 from harness.api import CampaignError, HarnessError, HistoryError
 
 SMALL = ("plan.json", "faults.parquet", "damage.json")  # what a check reads besides the history
@@ -114,7 +114,9 @@ def _told(spark: SparkSession, url: str, error: Py4JJavaError) -> HarnessError:
     """What the JVM threw, in a line that says what to do."""
     causes = list(_causes(error.java_exception))
     names, everything, text = {name for name, _ in causes}, str(causes), ": ".join(causes[-1])
-    if names & {"AccessControlException", "AccessDeniedException"} or re.search(r"permission denied|\b40[13]\b", everything, re.I):
+    if names & {"AccessControlException", "AccessDeniedException"} or re.search(
+        r"permission denied|\b40[13]\b", everything, re.I
+    ):
         return HistoryError(f"{url}: no permission ({text}); docs/spark.md says where credentials go")
     if "is not a Parquet file" in everything or "CANNOT_READ_FILE_FOOTER" in everything:
         return HistoryError(f"{url}: cannot be read as Parquet ({text}); {_INSTEAD}")
@@ -167,10 +169,11 @@ def bring(
 def _bring(
     source: SparkSource, run_dir: Path, light: Sequence[str], shown: Callable[[Ints], Ints], records: Iterable[int]
 ) -> None:
-    operations = pa.Table.from_batches(list(source.whole(light)[1])).sort_by("index")
+    table = source.table(source.spark)
+    operations = whole_table(source.whole(light)[1], table.select(*light)).sort_by("index")
     index = operations["index"].to_numpy()
-    heavy = ["index", *(name for name in source.table(source.spark).columns if name not in light)]
-    inside = pa.Table.from_batches(list(source.of(index[shown(index)], heavy)))
+    heavy = ["index", *(name for name in table.columns if name not in light)]
+    inside = whole_table(source.of(index[shown(index)], heavy), table.select(*heavy))
     place = np.full(len(index), -1)
     place[np.searchsorted(index, inside["index"].to_numpy())] = np.arange(len(inside))
     places = pa.array(place, mask=place < 0)
@@ -180,8 +183,8 @@ def _bring(
     named = [v for mops in inside["mops"].to_pylist() for mop in mops or () if (v := mop["v"]) is not None]
     values = _values(source, np.unique(np.array([*named, *records], dtype=np.int64)))
     if values:
-        table = pa.table({"v": pa.array(values, pa.int64()), "value": pa.array(values.values(), pa.string())})
-        pq.write_table(table, run_dir / VALUES_FILE)
+        names = {"v": pa.array(values, pa.int64()), "value": pa.array(values.values(), pa.string())}
+        pq.write_table(pa.table(names), run_dir / VALUES_FILE)
 
 
 def _values(source: SparkSource, identities: Ints) -> dict[int, str]:

@@ -8,7 +8,7 @@ Spark reads, on its executors; what the driver needs of it comes as compressed A
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from checkers.anomaly import Ints
 
@@ -193,7 +194,7 @@ class SparkSource:
 
     def where(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
         chosen = self._table.select(*columns)
-        return pa.Table.from_batches(_brought(chosen, condition)[1], schema=_arrow_schema(chosen))
+        return whole_table(_brought(chosen, condition)[1], chosen)
 
     def of(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = np.unique(ops)
@@ -205,7 +206,7 @@ class SparkSource:
     def values(self, identities: Ints) -> dict[int, str]:
         named = self.spark.read.parquet(f"{self.url.rpartition('/')[0]}/{VALUES_FILE}").select("v", "value")
         found = self._among(named, "v", identities)
-        return _named(pa.Table.from_batches(_brought(found)[1], schema=_arrow_schema(found)))
+        return _named(whole_table(_brought(found)[1], found))
 
     def _among(self, table: DataFrame, column: str, wanted: Ints) -> DataFrame:
         """The rows in which a number is one of those wanted."""
@@ -233,10 +234,10 @@ def _packer(condition: pc.Expression | None, texts: Sequence[str]) -> Job:
     return pack
 
 
-def _arrow_schema(table: DataFrame) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(table.schema)
+def whole_table(batches: Iterable[pa.RecordBatch], like: DataFrame) -> pa.Table:
+    """Batches as one table; with the columns of `like` when there is none."""
+    kept = list(batches)
+    return pa.Table.from_batches(kept) if kept else to_arrow_schema(like.schema).empty_table()
 
 
 def message(rows: pa.RecordBatch) -> bytes:
