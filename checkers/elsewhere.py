@@ -26,6 +26,7 @@ from harness.api import CampaignError, HarnessError, HistoryError
 SMALL = ("plan.json", "faults.parquet", "damage.json")  # what a check reads besides the history
 OPERATIONS_FILE = "operations.parquet"
 CONNECTORS = {"s3a": "org.apache.hadoop:hadoop-aws", "abfs": "org.apache.hadoop:hadoop-azure"}
+ROWS_PER_GROUP = 32_768
 HELP = "docs/spark.md says how to reach other file systems"
 
 
@@ -179,7 +180,7 @@ def _bring(
     places = pa.array(place, mask=place < 0)
     for name in heavy[1:]:
         operations = operations.append_column(name, inside[name].combine_chunks().take(places))
-    pq.write_table(operations, run_dir / OPERATIONS_FILE, compression="zstd")
+    pq.write_table(operations, run_dir / OPERATIONS_FILE, compression="zstd", row_group_size=ROWS_PER_GROUP)
     named = [v for mops in inside["mops"].to_pylist() for mop in mops or () if (v := mop["v"]) is not None]
     values = _values(source, np.unique(np.array([*named, *records], dtype=np.int64)))
     if values:

@@ -29,7 +29,7 @@ def timeline(run: Run) -> dict[str, Any] | None:
     ops = run.ops
     if ops is None or not len(ops):
         return None
-    kept = shown(ops.index, run.findings)
+    kept = thinned(ops.index, _named(run.findings), MOST_OPS)
     rows, row_of = _rows(ops)
     return {
         "end": _us(run.end_ns, run.origin_ns),
@@ -47,8 +47,15 @@ def timeline(run: Run) -> dict[str, Any] | None:
 
 
 def shown(index: Ints, findings: Sequence[Doc]) -> Ints:
-    """Positions of the operations that are drawn, of all that there are."""
-    return thinned(index, _named(findings), MOST_OPS)
+    """Positions of the operations whose records are shown, of all that there are."""
+    named = _named(findings)
+    kept = thinned(index, named, MOST_OPS)
+    return kept[_detailed(index, kept, named)]
+
+
+def _detailed(index: Ints, kept: Ints, named: set[int]) -> Ints:
+    """Which of those that are drawn show their records."""
+    return np.arange(len(kept)) if len(index) <= _DETAILED else np.flatnonzero(np.isin(index[kept], list(named)))
 
 
 def _named(findings: Sequence[Doc]) -> set[int]:
@@ -123,7 +130,7 @@ def _insides(run: Run, ops: Ops, kept: Ints, named: set[int]) -> dict[str, Any]:
 
     `values`: position among the operations -> what its records are called where the history comes from; of findings' only.
     """
-    at = np.arange(len(kept)) if len(ops) <= _DETAILED else np.flatnonzero(np.isin(ops.index[kept], list(named)))
+    at = _detailed(ops.index, kept, named)
     table = ops.table(kept[at], ("mops", "errors"))
     mops = table["mops"].combine_chunks()
     mops = mops.chunk(0) if isinstance(mops, pa.ChunkedArray) else mops

@@ -20,7 +20,15 @@ from checkers.selfcheck.transactions import tear
 
 HOME = Path(pyspark.__file__).parent
 OPENED = ("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util", "sun.nio.ch")
-JUDGE = "import sys; from pathlib import Path; from checkers.judge import judge; judge(Path(sys.argv[1]), master=sys.argv[2])"
+JUDGE = """
+import sys
+from pathlib import Path
+from checkers.judge import judge
+from checkers.session import start_session
+folder, master, *conf = sys.argv[1:]
+judge(Path(folder), start_session(master, conf=dict(text.split("=", 1) for text in conf)))
+"""
+DECIDED = ("verdict", "reason", "properties", "allowed", "findings", "counts", "progress")
 PATIENCE_S = 90.0
 
 
@@ -90,5 +98,25 @@ def test_a_cluster_and_one_machine_agree(spark, cluster, tmp_path):
     remote = json.loads((there / "verdict.json").read_text())
     assert remote["checker"]["master"] == cluster
     assert local["verdict"] == "invalid"
-    for key in ("verdict", "reason", "properties", "allowed", "findings", "counts", "progress"):
+    for key in DECIDED:
+        assert remote[key] == json.loads(json.dumps(local[key])), key
+
+
+@pytest.mark.cluster
+def test_a_cluster_reads_a_history_that_lies_elsewhere(spark, cluster, tmp_path):
+    """Driver and executors know the file system by the settings that they are given."""
+    far, there = tmp_path / "far", tmp_path / "there"
+    write_lawful(far, transactions=1000, partitions=6, seed=9, row_group=500)
+    write_rows(tear(read_rows(far / "history.parquet"), Random(9)).rows, far / "history.parquet")
+    local = judge(far, spark=spark)
+    there.mkdir()
+    plan = json.loads((far / "plan.json").read_text())
+    (there / "plan.json").write_text(json.dumps({**plan, "history": "viewfs://far/runs/history.parquet"}))
+    mapped = f"spark.hadoop.fs.viewfs.mounttable.far.link./runs=file:{far}"
+    command, env = [sys.executable, "-c", JUDGE, str(there), cluster, mapped], {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env)
+    assert done.returncode == 0, done.stderr[-3000:]
+    remote = json.loads((there / "verdict.json").read_text())
+    assert (remote["checker"]["master"], remote["verdict"]) == (cluster, "invalid")
+    for key in DECIDED:
         assert remote[key] == json.loads(json.dumps(local[key])), key
