@@ -12,7 +12,6 @@ from pathlib import Path
 
 from clusters import jvm, plan, storage, wire
 from clusters.admin import KafkaAdmin
-from clusters.broker_settings import broker_settings
 from clusters.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from harness.api import ClusterError, TopicSpec
 
@@ -23,17 +22,17 @@ _HEAL_S = 60.0
 class KafkaCluster(ABC):
     """`Cluster` without its processes and its network.
 
-    nodes: as planned, with the addresses of their listeners; settings: the campaign's, laid over ours. The run directory gets
-    `logs/<node>/server.properties`, `logs/<node>/server.log` and, while the cluster lives, `data/<node>`.
+    nodes: as planned, with the addresses of their listeners; kafka_version: the oldest of theirs; settings: those of all nodes.
+    The run directory gets `logs/<node>/server.properties`, `logs/<node>/server.log` and, while the cluster lives, `data/<node>`.
     """
 
-    def __init__(self, nodes: Sequence[jvm.Node], run_dir: Path, kafka_version: str, settings: Mapping[str, object]) -> None:
+    def __init__(self, nodes: Sequence[jvm.Node], run_dir: Path, kafka_version: str, settings: Mapping[str, str]) -> None:
         self._planned = {node.name: node for node in nodes}
         self._run_dir, self._data = run_dir, run_dir / "data"
         self.kafka_version = kafka_version
         self.brokers = tuple(n.name for n in nodes if "broker" in n.roles)
         self.controllers = tuple(n.name for n in nodes if "controller" in n.roles)
-        self._settings = broker_settings(len(self.brokers), settings)
+        self._settings = settings
         self._topics: tuple[str, ...] = ()
         self._clients: list[str] = []
         self._transactional_ids: tuple[str, ...] = ()

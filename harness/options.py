@@ -92,7 +92,7 @@ def from_options(
 
 
 def cluster_of(kind: str | None, options: Sequence[str]) -> dict[str, Any]:
-    """What `--cluster` and `--cluster-set` of a campaign lay over its tests' clusters. Raises CampaignError with every mistake."""
+    """What `--cluster` and `--cluster-set` lay over the clusters of a campaign. Raises CampaignError with every mistake."""
     mistakes: list[str] = []
     found = {**({"kind": kind} if kind else {}), **_pairs(options, "--cluster-set", mistakes)}
     if mistakes:

@@ -185,6 +185,14 @@ def _default(field: dataclasses.Field[Any]) -> str:
 
 
 def _field_docs(cls: Any) -> dict[str, str]:
+    """Sentences of fields, those that a class inherits included."""
+    docs: dict[str, str] = {}
+    for base in reversed(inspect.getmro(cls) if inspect.isclass(cls) else [cls]):
+        docs |= _own_field_docs(base)
+    return docs
+
+
+def _own_field_docs(cls: Any) -> dict[str, str]:
     """Sentences of fields: `name: ...` in the docstring, or the string below a field, or the comment behind it."""
     docs = _docs_in_docstring(cls)
     try:

@@ -82,7 +82,7 @@ class DockerCluster(KafkaCluster):
         self._containers: dict[str, Container] = {}
         self._incarnations: dict[str, int] = {}
         self._starting = threading.Lock()
-        super().__init__(_nodes(options, place), run_dir.resolve(), options.oldest(), options.settings)
+        super().__init__(_nodes(options, place), run_dir.resolve(), options.all_versions()[0], options.effective_settings())
 
     # ---- up and down
 

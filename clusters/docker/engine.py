@@ -75,11 +75,12 @@ def _boot() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process started, in the kernel's ticks; empty when there is none."""
+    """When a process started, in the kernel's ticks; empty when there is none, or only its remains wait for their parent."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+    return "" if fields[0] == "Z" else fields[19]
 
 
 def _place() -> str:

@@ -42,14 +42,16 @@ class Image:
     origin: str
 
 
-def build(kafka: str = "4.3.0", base: str = "", on_progress: Progress = lambda _: None) -> Image:
+def build(kafka: str = "4.3.0", base: str = "", on_progress: Progress = lambda _: None, name: str = "") -> Image:
     """An image with the jars of this Kafka version on `base`, or on a base that debootstrap makes (a minute, once).
+
+    name: what to call it instead of fencepost/kafka:VERSION.
 
     Needs a daemon; without `base` also debootstrap and root. Raises ClusterError with the remedy.
     """
     with engine.opened() as client:
         ground = base or _ensure_base(client, on_progress)
-        return _build(client, fetch(kafka, on_progress), ground, on_progress)
+        return _build(client, fetch(kafka, on_progress), ground, on_progress, name)
 
 
 def resolve(client: Any, kafka: str, named: str = "", on_progress: Progress = lambda _: None) -> Image:
@@ -141,8 +143,8 @@ def _import(client: Any, root: Path) -> None:
 # ---- Kafka on a base
 
 
-def _build(client: Any, distribution: Distribution, base: str, on_progress: Progress) -> Image:
-    name = f"{OURS}:{distribution.version}"
+def _build(client: Any, distribution: Distribution, base: str, on_progress: Progress, name: str = "") -> Image:
+    name = name or f"{OURS}:{distribution.version}"
     on_progress(f"building {name} on {base}")
     said = []
     context = _context(distribution, base)

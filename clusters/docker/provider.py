@@ -5,56 +5,33 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters.broker_settings import broker_settings
-from harness.api import CampaignError, ClusterError, TopicSpec
+from clusters.options import MOST_MB, KafkaOptions
+from harness.api import ClusterError, TopicSpec
 
 if TYPE_CHECKING:
     from clusters.docker.cluster import DockerCluster
 
 
 @dataclass(frozen=True, kw_only=True)
-class Docker:
+class Docker(KafkaOptions):
     """Brokers in containers of a network of their own, clients too; a Docker daemon on this machine, no privileged container."""
 
-    brokers: int = 3
-    kafka: str = "4.3.0"
-    versions: Mapping[str, str] = field(default_factory=dict)  # node -> another Kafka version (n1 = "3.9.1")
-    controllers: int = 0  # separate KRaft controllers k1...; 0: every broker is one too
-    settings: Mapping[str, Any] = field(default_factory=dict)  # broker settings, laid over ours
-    image: str = ""  # brokers' image; default: fencepost/kafka:VERSION, else apache/kafka:VERSION
-    heap_mb: int = 512  # of each JVM
+    image: str = (
+        ""  # brokers' image, `{version}` in it is Kafka's; default: fencepost/kafka:{version}, else apache/kafka:{version}
+    )
     memory_mb: int = 1536  # of each broker's container; more than that, and the kernel ends it
     cpus: float = 0.0  # processors of each broker's container; 0: no limit
-    keep_storage: bool = False  # copy the nodes' log segments into the run's `storage/`
 
-    def __post_init__(self) -> None:
-        mistakes = [
-            f"{name} = {value}: must be between {low} and {high}"
-            for name, value, low, high in (
-                ("brokers", self.brokers, 1, 50),
-                ("controllers", self.controllers, 0, 9),
-                ("heap_mb", self.heap_mb, 128, 1 << 16),
-                ("memory_mb", self.memory_mb, self.heap_mb + 128, 1 << 18),
-                ("cpus", self.cpus, 0, 1 << 10),
-            )
-            if not low <= value <= high
-        ]
-        names = {f"n{i + 1}" for i in range(self.brokers)} | {f"k{i + 1}" for i in range(self.controllers)}
-        mistakes += [f"versions.{node}: no such node; there are {', '.join(sorted(names))}" for node in {*self.versions} - names]
-        if mistakes:
-            raise CampaignError(mistakes)
+    def mistakes(self) -> list[str]:
+        unclear = [f'image = "{self.image}": one image cannot hold several versions; write {{version}} where the version belongs']
+        return super().mistakes() + (unclear if self.versions and self.image and "{version}" not in self.image else [])
 
-    def version(self, node: str) -> str:
-        """The Kafka version of a node."""
-        return self.versions.get(node, self.kafka)
-
-    def oldest(self) -> str:
-        """The oldest version of all nodes, by which storage is formatted and the cluster's features are decided."""
-        return min({self.kafka, *self.versions.values()}, key=_numbers)
+    def limits(self) -> dict[str, tuple[float, float]]:
+        return {"memory_mb": (self.heap_mb + 128, 2 * MOST_MB), "cpus": (0, 1024)}
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` under a supervisor that removes everything from Docker at the end.
@@ -82,7 +59,7 @@ class Docker:
             "kafka": self.kafka,
             "versions": dict(self.versions),
             "images": {version: f"{image.name} ({image.origin}, {image.id})" for version, image in images.items()},
-            "broker_settings": broker_settings(self.brokers, self.settings),
+            "broker_settings": self.effective_settings(),
             "controllers": self.controllers or "combined",
             "network": "containers",
         }
@@ -111,8 +88,5 @@ class Docker:
         """The image of every version in use."""
         from clusters.docker import images
 
-        return {version: images.resolve(client, version, self.image) for version in {self.kafka, *self.versions.values()}}
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) if part.isdigit() else -1 for part in version.split(".")]
+        named = {version: self.image.replace("{version}", version) for version in self.all_versions()}
+        return {version: images.resolve(client, version, name) for version, name in named.items()}

@@ -28,16 +28,14 @@ if TYPE_CHECKING:
 class LocalCluster(KafkaCluster):
     """`Cluster`, `Killable`, `Pausable` and (in namespaces) `Partitionable`. Safe to use from several threads."""
 
-    def __init__(self, options: Local, run_dir: Path, distribution: Distribution) -> None:
-        self._options, self._distribution = options, distribution
+    def __init__(self, options: Local, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
+        self._options, self._distributions = options, distributions
         self._network = Network() if os.environ.get(NETWORK) == "namespaces" and not options.loopback else None
         self._processes = Processes()
         self._starting = threading.Lock()
-        classes = archive.path(distribution)
-        self._flags = [f"-XX:SharedArchiveFile={classes}"] if classes.exists() else []
         listen = plan.private if self._network else plan.loopback
         nodes = plan.nodes(options.brokers, options.controllers, listen)
-        super().__init__(nodes, run_dir, distribution.version, options.settings)
+        super().__init__(nodes, run_dir, options.all_versions()[0], options.effective_settings())
 
     # ---- up and down
 
@@ -46,7 +44,7 @@ class LocalCluster(KafkaCluster):
         if self._network:
             for node in self._planned.values():
                 self._network.add(node.name, node.front[0])
-        self.bring_up(topics, storage.local_tool(self._distribution))
+        self.bring_up(topics, storage.local_tool(self._distributions[self.kafka_version]))
 
     def end(self) -> None:
         """Kill every process, keep the log segments if asked, remove the data."""
@@ -83,7 +81,10 @@ class LocalCluster(KafkaCluster):
                 self._processes.put(node, self._launch(node))
 
     def _launch(self, node: str) -> subprocess.Popen[bytes]:
-        argv = self._distribution.command("kafka.Kafka", [str(self._config(node))], self._options.heap_mb, self._flags)
+        distribution = self._distributions[self._options.version(node)]
+        classes = archive.path(distribution)
+        flags = [f"-XX:SharedArchiveFile={classes}"] if classes.exists() else []
+        argv = distribution.command("kafka.Kafka", [str(self._config(node))], self._options.heap_mb, flags)
         with self._log(node).open("ab") as log, self._at(node):
             return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 

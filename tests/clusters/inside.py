@@ -1,22 +1,35 @@
 """Runs inside a sandbox: brings a cluster up, hurts it, and prints what it saw as one JSON object.
 
-Arguments: the options of `Local` as JSON, the run directory, and names of the scenes to play.
+Arguments: a provider's kind and options as JSON, the run directory, and names of the scenes to play.
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
+from random import Random
 
 from confluent_kafka import Producer
 
 from clusters import wire
-from clusters.local import Local
 from clusters.roles import coordinator_partition
+from harness import plugins
 from harness.api import Isolation, Partitionable, Pausable, TopicSpec
 
+FAULTS = {
+    "kill": {"target": "leader"},
+    "pause": {"target": "controller"},
+    "isolate": {},
+    "halves": {},
+    "bridge": {},
+    "one-way": {"direction": "in"},
+    "cut-clients": {},
+    "cut-client": {},
+    "strand": {"alone_s": 1.0},
+}
 TOPICS = {"t": TopicSpec(partitions=3, settings={"min.insync.replicas": "2"})}
 
 
@@ -94,6 +107,11 @@ def partition(cluster, seen):
         seen["client"] = [cluster.clients, cluster.answers("c0"), cluster.process_state("c0")]
         cluster.kill("c0")
         seen["client killed"] = [cluster.pid("c0"), cluster.answers("c0"), cluster.process_state("c0")]
+    cluster.drop([("n3", "n2")])
+    cluster.kill("n2")
+    cluster.start("n2")
+    seen["cut after a restart"] = list(cluster.probe([("n3", "n2"), ("n2", "n3")]).values())
+    cluster.heal()
     cluster.start("c0")
     seen["client not restarted"] = cluster.pid("c0") is None
 
@@ -101,16 +119,57 @@ def partition(cluster, seen):
 def roles(cluster, seen):
     cluster.note_clients(transactional_ids=["fp-a-1"], groups=["g"])
     seen["noted"] = [cluster.transactional_ids, cluster.groups]
-    asked = ("10.73.1.1", 9092)
+    host, _, port = cluster.bootstrap().partition(",")[0].partition(":")
+    asked = (host, int(port))
     ids = [f"fp-run-{i}" for i in range(20)]
     brokers = {1: "n1", 2: "n2", 3: "n3"}
     seen["coordinators"] = [
         cluster.roles().transaction_coordinator(i) == brokers[wire.find_coordinator(asked, wire.TRANSACTION, i)] for i in ids
     ] + [cluster.roles().group_coordinator(i) == brokers[wire.find_coordinator(asked, wire.GROUP, i)] for i in ids]
     seen["spread"] = len({coordinator_partition(i, 6) for i in ids})
+    assert until(lambda: _controller(cluster) is not None)
     controller = cluster.roles().controller()
     cluster.kill(controller)
     seen["new controller"] = until(lambda: _controller(cluster) not in (None, controller))
+
+
+def versions(cluster, seen):
+    """What each broker's own log says it is."""
+    logs = {node: Path(sys.argv[2], "logs", node, "server.log").read_text() for node in cluster.brokers}
+    seen["versions"] = {node: re.search(r"Kafka version: (\S+)", text).group(1) for node, text in logs.items()}
+
+
+def faults(cluster, seen):
+    """Every fault of ours strikes once and heals twice, with three clients about."""
+    argv = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    clients = [cluster.spawn(f"c{i}", argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for i in range(10, 13)]
+    cluster.note_clients(transactional_ids=["fp-a-1"], groups=["g"])
+    seen["faults"] = {kind: _strike(kind, cluster) for kind in plugins.names("nemesis") if kind in FAULTS}
+    seen["clients"] = [client.poll() for client in clients]
+    seen["in sync after all faults"] = until(lambda: not cluster.admin().lagging(["t"]))
+
+
+def _strike(kind, cluster):
+    fault = plugins.build(plugins.load("fencepost.nemesis", kind), FAULTS[kind], kind)
+    receipt = fault.inject(cluster, Random(7))
+    healed = fault.heal(cluster, receipt)
+    again = fault.heal(cluster, healed)
+    cluster.heal()
+    pairs = list(receipt.pairs)
+    whole = all(cluster.probe(pairs).values()) if pairs else True
+    return {
+        "effective": receipt.effective,
+        "notes": [receipt.note, healed.note, again.note],
+        "healing": bool(healed.healing),
+        "whole": whole,
+    }
+
+
+def wait(cluster, seen):
+    """Tell that it is up, with a frozen broker, and go on until somebody ends us."""
+    cluster.pause("n1")
+    print("up", flush=True)
+    time.sleep(300)
 
 
 def _controller(cluster):
@@ -137,8 +196,12 @@ def heal(cluster, seen):
 
 def main(options, run_dir, scenes):
     seen = {"uid": os.getuid(), "processes": len([p for p in Path("/proc").iterdir() if p.name.isdigit()])}
-    with Local(**json.loads(options)).up(Path(run_dir), TOPICS) as cluster:
+    began = time.monotonic()
+    given = json.loads(options)
+    provider = plugins.build(plugins.load("fencepost.cluster", given.pop("kind")), given, "cluster")
+    with provider.up(Path(run_dir), TOPICS) as cluster:
         for scene in scenes:
+            print(f"{time.monotonic() - began:.1f} s: {scene}", file=sys.stderr)
             globals()[scene](cluster, seen)
     seen["left in the run"] = sorted(p.name for p in Path(run_dir).iterdir())
     print(json.dumps(seen))

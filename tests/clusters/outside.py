@@ -1,15 +1,27 @@
-"""Runs outside a sandbox: enters the one that `Local` offers and plays `inside.py` there, with the same arguments."""
+"""Runs outside a sandbox: enters the one that a provider offers and plays `inside.py` there, with the same arguments.
+
+Its own standard input, when that is a pipe, is the lifeline.
+"""
 
 import json
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
-from clusters.local import Local
+from harness import plugins
 
 INSIDE = str(Path(__file__).with_name("inside.py"))
 
 
+def provider(text):
+    """The provider that `{"kind": ..., option: ...}` names."""
+    options = json.loads(text)
+    return plugins.build(plugins.load("fencepost.cluster", options.pop("kind")), options, "cluster")
+
+
 if __name__ == "__main__":
-    command = Local(**json.loads(sys.argv[1])).sandbox([sys.executable, INSIDE, *sys.argv[1:]])
-    sys.exit(subprocess.run(command, stdin=subprocess.DEVNULL).returncode)
+    command = provider(sys.argv[1]).sandbox([sys.executable, INSIDE, *sys.argv[1:]])
+    lifeline = subprocess.PIPE if stat.S_ISFIFO(os.fstat(0).st_mode) else subprocess.DEVNULL
+    sys.exit(subprocess.Popen(command, stdin=lifeline).wait())

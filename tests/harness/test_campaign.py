@@ -294,11 +294,14 @@ def test_only_names_a_test_or_all_of_its_matrix():
 
 def test_a_campaign_runs_on_another_cluster_when_asked():
     """The file's own cluster options stay, but for those laid over; the repeating command says so."""
-    text = BASE + """
+    text = (
+        BASE
+        + """
 [[test]]
 name = "steady"
 cluster.brokers = 2
 """
+    )
     Path("first.toml").write_text(text)
     plain = campaign.read(Path("first.toml"))
     assert "--cluster" not in campaign.planned(plain)[0].command

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
 
@@ -104,4 +105,21 @@ def test_a_class_that_is_no_dataclass_has_no_options():
     assert plugins.options(plugins.load("client", "pigeon")) == []
     assert mistakes_of(plugins.build, plugins.load("client", "pigeon"), {"speed": 1}, "client") == [
         'client.speed: unknown option "speed". There are: none'
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ladder:
+    rungs: int = 3  # how many steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongLadder(Ladder):
+    slack: float = 0.5  # how far it bends
+
+
+def test_inherited_options_keep_their_sentences():
+    assert [(one.name, one.doc) for one in plugins.options(LongLadder)] == [
+        ("rungs", "how many steps"),
+        ("slack", "how far it bends"),
     ]

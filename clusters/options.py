@@ -1,0 +1,60 @@
+"""The options that clusters of ours share, wherever their nodes live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from clusters.broker_settings import broker_settings
+from harness.api import CampaignError
+
+MOST_MB = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaOptions:
+    """What is to be started. Raises CampaignError with every mistake."""
+
+    brokers: int = 3
+    kafka: str = "4.3.0"  # any released version, fetched once
+    versions: Mapping[str, str] = field(default_factory=dict)  # node -> another version: { n1 = "3.9.1" }
+    controllers: int = 0  # separate KRaft controllers k1...; 0: every broker is one too
+    settings: Mapping[str, Any] = field(default_factory=dict)  # broker settings, laid over ours
+    heap_mb: int = 512  # of each JVM
+    keep_storage: bool = False  # copy the nodes' log segments into the run's `storage/`
+
+    def __post_init__(self) -> None:
+        if mistakes := self.mistakes():
+            raise CampaignError(mistakes)
+
+    def mistakes(self) -> list[str]:
+        """What is wrong with the options, a sentence each."""
+        names = sorted([f"n{i + 1}" for i in range(self.brokers)] + [f"k{i + 1}" for i in range(self.controllers)])
+        lost = [f"versions.{node}: no such node; there are {', '.join(names)}" for node in self.versions if node not in names]
+        limits = {"brokers": (1, 50), "controllers": (0, 9), "heap_mb": (128, MOST_MB), **self.limits()}
+        return [
+            f"{name} = {value}: must be between {low} and {high}"
+            for name, (low, high) in limits.items()
+            if not low <= (value := getattr(self, name)) <= high
+        ] + lost
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """Lowest and highest value of a provider's own options."""
+        return {}
+
+    def version(self, node: str) -> str:
+        """The Kafka version of a node."""
+        return self.versions.get(node, self.kafka)
+
+    def all_versions(self) -> list[str]:
+        """Every version in use, oldest first: the first decides how storage is formatted and which features are on."""
+        return sorted({self.kafka, *self.versions.values()}, key=_numbers)
+
+    def effective_settings(self) -> dict[str, str]:
+        """The settings of every broker and controller."""
+        return broker_settings(self.brokers, self.settings)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) if part.isdigit() else -1 for part in version.split(".")]

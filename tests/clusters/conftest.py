@@ -1,0 +1,88 @@
+"""A Docker daemon for the tests of providers: the machine's own, else one that the tests start."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from clusters.docker import engine, images
+from clusters.java import java
+
+DAEMON_S = 60
+BASE, IMAGE = "fencepost-test/java:1", "fencepost-test/kafka:{version}"
+
+
+@pytest.fixture(scope="session")
+def docker_daemon(tmp_path_factory):
+    """DOCKER_HOST of a daemon that may be used. Starts Debian's where there is none and we are root; else a visible skip."""
+    reason = engine.trouble()
+    if not reason:
+        yield os.environ.get("DOCKER_HOST", "")
+        return
+    if shutil.which("dockerd") is None or os.getuid() != 0:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI must have Docker: {reason}")
+        pytest.skip(f"{reason}; nor may a test start one here (it takes dockerd, from docker.io, and root)")
+    with pytest.MonkeyPatch.context() as patch:
+        place = tmp_path_factory.mktemp("docker")
+        patch.setenv("DOCKER_HOST", f"unix://{place}/docker.sock")
+        daemon = start_daemon(place)
+        try:
+            yield os.environ["DOCKER_HOST"]
+        finally:
+            daemon.terminate()
+            daemon.wait(DAEMON_S)
+
+
+def start_daemon(place):
+    """A dockerd with everything it keeps in `place`, answering."""
+    argv = ["dockerd", "--data-root", f"{place}/lib", "--exec-root", f"{place}/run", "--pidfile", f"{place}/pid"]
+    with open(place / "log", "wb") as log:
+        argv += ["--host", f"unix://{place}/docker.sock"]
+        daemon = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    deadline = time.monotonic() + DAEMON_S
+    while reason := engine.trouble():
+        if daemon.poll() is not None or time.monotonic() > deadline:
+            daemon.kill()
+            words = (place / "log").read_text(errors="replace").strip().splitlines()[-3:]
+            pytest.fail(f"dockerd did not start: {reason}; its last words: {' / '.join(words)}")
+        time.sleep(0.2)
+    return daemon
+
+
+@pytest.fixture(scope="session")
+def kafka_image(docker_daemon):
+    """The name of images with Kafka 4.3.0 and 3.9.1, built on a base that holds this machine's Java and nothing else."""
+    with engine.opened() as client:
+        base = a_base_with_java(client)
+    for version in ("4.3.0", "3.9.1"):
+        images.build(version, base=base, name=IMAGE.replace("{version}", version))
+    return IMAGE
+
+
+def a_base_with_java(client):
+    """A named base image: the Java that is here and the libraries it is linked against, at their places."""
+    home = Path(java()[0]).resolve().parents[1]
+    listed = subprocess.run(["ldd", *map(str, [home / "bin/java", *home.glob("lib/**/*.so")])], capture_output=True, text=True)
+    libraries = {
+        Path(os.path.normpath(word))
+        for word in listed.stdout.split()
+        if word.startswith(("/lib", "/usr/lib")) and word[-1] != ":"
+    }
+    made = io.BytesIO()
+    files = {path for part in ("bin", "conf", "lib") for path in (home / part).rglob("*") if path.is_file()}  # no dead links
+    with tarfile.open(fileobj=made, mode="w", dereference=True) as tar:
+        for path in sorted(map(str, files | libraries)):
+            if not path.endswith((".zip", ".jsa")):
+                tar.add(path, path.lstrip("/"))
+    changes = [f"ENV PATH={home}/bin"]
+    repository, tag = BASE.split(":")
+    client.api.import_image_from_data(made.getvalue(), repository=repository, tag=tag, changes=changes)
+    return BASE

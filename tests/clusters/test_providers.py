@@ -1,0 +1,200 @@
+"""What every provider of clusters promises, on real brokers. Each is started once; the stories are what it saw (`inside.py`)."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from playing import OUTSIDE, play
+
+from clusters.docker import leftovers
+from clusters.local import Local
+from harness.leftovers import processes
+
+pytestmark = pytest.mark.cluster
+
+GONE_S = 30
+FAULTS = ("bridge", "cut-client", "cut-clients", "halves", "isolate", "kill", "one-way", "pause", "strand")
+
+
+@pytest.fixture(scope="module", params=["local", "docker"])
+def provider(request):
+    """The options that name a provider on this machine."""
+    if request.param == "local":
+        assert Local().missing() == {}, "this machine allows no namespaces, so the local cluster cannot be tested here"
+        return {"kind": "local", "heap_mb": 256}
+    return {"kind": "docker", "heap_mb": 256, "image": request.getfixturevalue("kafka_image")}
+
+
+@pytest.fixture(scope="module")
+def seen(provider, tmp_path_factory):
+    run = tmp_path_factory.mktemp("run")
+    seen = play(run, "start", "transaction", "kill", "pause", "partition", "roles", "heal", "faults", "versions", **provider)
+    return {**seen, "left": remains(run)}
+
+
+def remains(run):
+    """What a run has left on this machine: processes that name its directory, and containers and networks with its label."""
+    mine = [process.command for process in processes() if str(run) in process.command and process.pid != os.getpid()]
+    return mine + [str(left) for left in in_docker(run)]
+
+
+def in_docker(run):
+    return [left for left in leftovers.find() if left.run == run.name]
+
+
+def test_three_brokers_come_up_with_their_topics(seen):
+    """Everybody answers, every partition is led, in sync, served and empty."""
+    assert seen["brokers"] == ["n1", "n2", "n3"]
+    assert seen["answers"] == [True, True, True]
+    assert seen["ends"] == seen["starts"] == {"t-0": 0, "t-1": 0, "t-2": 0}
+    assert seen["lagging"] == {}
+    assert seen["unavailable"] == [None, None]
+
+
+def test_an_open_transaction_holds_the_last_stable_offset_back(seen):
+    """Record 0 is written and not committed, whoever leads; after the commit there is a marker too, and all is stable."""
+    assert seen["open"] == [0, 1]
+    assert seen["open under a new leader"]
+    assert seen["committed"]
+
+
+def test_a_killed_leader_is_gone_replaced_and_comes_back(seen):
+    """Its process is gone at once; another leads; started again (twice) it is a new process, and catches up."""
+    assert seen["killed"] == [None, False, False]
+    assert seen["led by another"]
+    assert seen["missed"]
+    assert seen["answers again"]
+    assert seen["new pid"]
+    assert seen["in sync again"]
+    assert seen["others untouched"]
+
+
+def test_a_paused_broker_is_frozen_and_thaws(seen):
+    """T in the process table, silent on the wire, then alive."""
+    assert seen["frozen"] == [True, False]
+    assert seen["thawed"]
+
+
+def test_a_cut_is_one_way_counted_and_undone(seen):
+    """n1 no longer reaches n2, c0 no longer n1; n2 still reaches n1, and n1 still n3."""
+    assert seen["cut"] == [False, True, True, False]
+    assert seen["dropped"] == [True, False, False, True]
+    assert seen["uncut"] == [True, True, True, True]
+    assert seen["count kept"]
+
+
+def test_a_cut_outlives_the_node_that_it_hurts(seen):
+    """A broker that is killed and started again while it is cut off is still cut off."""
+    assert seen["cut after a restart"] == [False, True]
+
+
+def test_clients_are_nodes(seen):
+    """A spawned process lives, is killed like a broker, and is not started again by the cluster."""
+    assert seen["client"] == [["c0"], True, "S"]
+    assert seen["client killed"] == [None, False, ""]
+    assert seen["client not restarted"]
+
+
+def test_roles_agree_with_the_brokers_own_answers(seen):
+    """Coordinators as FindCoordinator names them; a killed controller is followed by another."""
+    assert seen["noted"] == [["fp-a-1"], ["g"]]
+    assert all(seen["coordinators"])
+    assert seen["spread"] > 1
+    assert seen["new controller"]
+
+
+def test_heal_makes_the_cluster_whole(seen):
+    """One cut off, one frozen, one killed: healed twice, all answer and talk."""
+    assert seen["healed"] == [True, True, True]
+    assert seen["whole"] == [True, True]
+    assert seen["all in sync"]
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_every_fault_takes_hold_and_is_healed(seen, kind):
+    """By its own evidence, with nothing to remark; healing twice does no harm, and every pair talks again."""
+    assert seen["faults"][kind] == {"effective": True, "notes": ["", "", ""], "healing": True, "whole": True}
+
+
+def test_no_fault_is_left_out_and_none_hurts_a_client(seen):
+    assert tuple(seen["faults"]) == FAULTS
+    assert seen["clients"] == [None, None, None]
+    assert seen["in sync after all faults"]
+
+
+def test_brokers_log_their_own_words(seen):
+    assert seen["versions"] == {"n1": "4.3.0", "n2": "4.3.0", "n3": "4.3.0"}
+
+
+def test_nothing_but_logs_stays(seen):
+    """The brokers' data is gone from the run, and the run from the machine."""
+    assert seen["left in the run"] == ["logs"]
+    assert seen["left"] == []
+
+
+def test_nodes_may_run_different_versions(provider, tmp_path):
+    """Two brokers of 4.3.0 and 3.9.1 with a controller of its own, formatted as the older one wants it."""
+    seen = play(tmp_path, "start", "versions", **provider, brokers=2, controllers=1, versions={"n2": "3.9.1", "k1": "3.9.1"})
+    assert seen["versions"] == {"n1": "4.3.0", "n2": "3.9.1"}
+    assert seen["lagging"] == {}
+
+
+def begin(run, provider, *scenes):
+    """A harness of one broker in a process of its own, told to play; and its first line, when it is up."""
+    run.mkdir()
+    argv = [sys.executable, str(OUTSIDE), json.dumps({**provider, "brokers": 1}), str(run), *scenes]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def gone(run):
+    """Whether nothing of the run is left within half a minute."""
+    deadline = time.monotonic() + GONE_S
+    while (left := remains(run)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return left == [] or left
+
+
+def until_there_is_something(run):
+    """Wait until a run that is starting has its first broker's log."""
+    deadline = time.monotonic() + 60
+    while not (run / "logs" / "n1" / "server.log").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert remains(run)
+
+
+def test_a_harness_that_is_killed_leaves_nothing(provider, tmp_path):
+    """kill -9 while it starts, and again while a broker of it is frozen."""
+    starting = begin(tmp_path / "starting", provider, "wait")
+    until_there_is_something(tmp_path / "starting")
+    starting.kill()
+    assert gone(tmp_path / "starting") is True
+    running = begin(tmp_path / "running", provider, "wait")
+    assert running.stdout.readline() == "up\n"
+    running.kill()
+    assert gone(tmp_path / "running") is True
+
+
+def test_two_runs_at_once_do_not_touch_each_other(provider, tmp_path):
+    """Both are up; one is killed; the other goes on, and is alive in the eyes of `clean`.
+
+    Then all its processes are killed at the same moment, so that nobody can tidy up: its nodes end all the same, and what
+    may stay (an empty network in Docker) is found and removed.
+    """
+    one, other = (begin(tmp_path / name, provider, "wait") for name in ("one", "other"))
+    assert [one.stdout.readline(), other.stdout.readline()] == ["up\n", "up\n"]
+    one.kill()
+    assert gone(tmp_path / "one") is True
+    assert remains(tmp_path / "other")
+    assert all(left.live for left in in_docker(tmp_path / "other"))
+    os.killpg(other.pid, signal.SIGKILL)
+    deadline = time.monotonic() + GONE_S
+    while [left for left in in_docker(tmp_path / "other") if left.containers] and time.monotonic() < deadline:
+        time.sleep(0.2)
+    for left in in_docker(tmp_path / "other"):
+        assert (left.live, left.containers) == (False, ())
+        left.remove()
+    assert gone(tmp_path / "other") is True
