@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from harness.report import render
 OnEvent = Callable[[dict[str, Any]], None]
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 DAMAGE_FILE = "damage.json"
+LIFELINE_S = 30.0  # for a sandbox to end and to remove what it has elsewhere (containers)
 
 
 class Runner:
@@ -125,11 +127,10 @@ class Runner:
                 return  # it has ended by itself
 
     def kill(self) -> None:
-        """Ctrl-C twice: end the sandbox at once; the kernel takes everything in it along."""
+        """Ctrl-C twice: end the sandbox at once, by the end of its lifeline; whoever supervises it takes everything along."""
         self._stopping = True
         if self._performer is not None:
-            self._performer.kill()
-            self._performer.wait()
+            _cut_lifeline(self._performer)
             # nobody is left in the sandbox to remove the brokers' data
             shutil.rmtree(self._run_dir / "data", ignore_errors=True)
 
@@ -188,6 +189,18 @@ class Runner:
         if self._spark is not None:
             self._spark.stop()
             self._spark = None
+
+
+def _cut_lifeline(performer: subprocess.Popen[bytes]) -> None:
+    """Close a sandbox's standard input, and kill its first process only if it takes longer than it may."""
+    assert performer.stdin is not None
+    with suppress(OSError):  # it may have ended meanwhile
+        performer.stdin.close()
+    try:
+        performer.wait(LIFELINE_S)
+    except subprocess.TimeoutExpired:
+        performer.kill()
+        performer.wait()
 
 
 def _left_out(run_dir: Path) -> list[str]:
