@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -70,12 +71,17 @@ def start_session(master: str = "local[*]", memory: str = "1g", conf: Mapping[st
     java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} {JAVA} {archive_options()}"
     given = {**SETTINGS, **own, "spark.driver.memory": memory, **(conf or {})}
     given[JAVA_OPTIONS] = f"{java} {given.get(JAVA_OPTIONS, '')}".strip()
-    settings = SparkConf().setMaster(master).setAppName("fencepost").setAll(list(given.items()))
+    settings = SparkConf().setMaster(_patient(master)).setAppName("fencepost").setAll(list(given.items()))
     if SparkContext._active_spark_context is None:
         SparkContext(conf=settings, gateway=_launched(settings, scratch / "driver.log"))
     session = SparkSession.builder.config(conf=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _patient(master: str) -> str:
+    """In local mode Spark gives up at the first task that fails, even if the kernel only took a worker once: try again."""
+    return re.sub(r"^local(?:\[([^,\]]+)\])?$", lambda found: f"local[{found[1] or 1},2]", master)
 
 
 def _launched(settings: SparkConf, log: Path) -> Any:

@@ -1,4 +1,4 @@
-"""A standalone cluster that loses a Python worker, or a whole executor, in the middle of a check."""
+"""A Python worker, or on a standalone cluster a whole executor, that is lost in the middle of a check."""
 
 import json
 import os
@@ -74,6 +74,12 @@ def test_what_is_lost_once_is_done_again_and_the_verdict_is_right(cluster, histo
     assert ended == 1, "the check never ended anything"
     assert document["verdict"] == "valid", document["reason"]
     assert all(one["compared"] for one in document["properties"] if one["name"] in ("lost-write", "duplicate", "fatal"))
+
+
+def test_a_worker_lost_once_on_this_machine_is_done_again(history):
+    document, ended = judged(history, "local[2]", "worker", 1)
+    assert ended == 1, "the check never ended anything"
+    assert document["verdict"] == "valid", document["reason"]
 
 
 @pytest.mark.cluster
