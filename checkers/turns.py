@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LARGE = 128 << 20  # bytes of packed rows; unpacked and sorted they need about ten times as much
+LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about ten times as much
 
 
 @contextmanager
