@@ -134,6 +134,7 @@ def unpack_log(
 ) -> PartitionLog:
     """Packed rows back to one partition's sorted arrays."""
     sent, read = unpack(group.column("sends"), SENT), unpack(group.column("reads"), READ)
+    pa.default_memory_pool().release_unused()
     return sorted_log(partition, sent, read, final, settings, resets or Resets())
 
 

@@ -77,6 +77,7 @@ def walk(log: PartitionLog) -> Walk:
     steps, continued, unsure = (np.zeros(2, dtype=np.int64) for _ in range(3))
     found = Walk(steps, continued, unsure, [], [])
     levels: dict[bool, _Due] = {}
+    ranks = _ranks(log)
     for taken in _steps(log):
         goes_on = taken.before != NONE
         found.unsure += taken.unsure
@@ -87,7 +88,7 @@ def walk(log: PartitionLog) -> Walk:
         level = log.reads.committed[taken.after]
         for committed in np.unique(level).tolist():
             if committed not in levels:
-                levels[committed] = _Due(log, committed)
+                levels[committed] = _Due(log, ranks, committed)
             found.jumps.append(levels[committed].jumps(taken.pick(level == committed)))
     return found
 
@@ -190,8 +191,8 @@ def _last_ok(log: PartitionLog, order: Any, begins: Bools, fresh: Bools) -> Any:
 class _Due:
     """The records that no reader at an isolation level may pass over. Reads are sorted by offset, so ranks are running counts."""
 
-    def __init__(self, log: PartitionLog, committed: bool) -> None:
-        self._place = log.shared(_ranks)
+    def __init__(self, log: PartitionLog, ranks: Any, committed: bool) -> None:
+        self._place = ranks
         must = np.r_[due(log, committed), False]  # `send` is NONE, the last, for strangers
         send_at = np.full(int(self._place[-1]) + 1, NONE, dtype=log.reads.send.dtype)
         for part in slices(len(log.reads)):
