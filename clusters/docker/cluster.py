@@ -19,6 +19,7 @@ from docker.types import Mount
 from clusters import jvm, plan
 from clusters.docker import engine, host, init, leftovers
 from clusters.docker.container import Container, Outlet, WorkerProcess
+from clusters.docker.images import Image
 from clusters.docker.network import Network
 from clusters.kraft import KafkaCluster
 from harness.api import ClusterError, Pair, TopicSpec
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 LIBRARIES = "/opt/kafka/libs/*"  # where the official image has its jars, and ours too
 _PIDS = 4096
+_LOOKS = 3
 _AT_ONCE = 4
 
 
@@ -77,7 +79,7 @@ class Place:
 class DockerCluster(KafkaCluster):
     """`Cluster`, `Killable`, `Pausable` and `Partitionable`. Safe to use from several threads."""
 
-    def __init__(self, options: Docker, run_dir: Path, place: Place, images: Mapping[str, str]) -> None:
+    def __init__(self, options: Docker, run_dir: Path, place: Place, images: Mapping[str, Image]) -> None:
         self._options, self._place, self._images = options, place, images
         self._containers: dict[str, Container] = {}
         self._incarnations: dict[str, int] = {}
@@ -87,9 +89,22 @@ class DockerCluster(KafkaCluster):
     # ---- up and down
 
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
-        """Bring Kafka up."""
+        """Bring Kafka up, in a network that is seen to work."""
+        self._require_open_network()
         self._data.mkdir(parents=True)
         self.bring_up(topics, self._format)
+
+    def _require_open_network(self) -> None:
+        """Raises ClusterError when packets do not arrive, or under another's address, so that no rule would apply to them."""
+        pairs = [(source, destination) for source in self._planned for destination in self._planned if source != destination]
+        for _ in range(_LOOKS):
+            pairs = [pair for pair, arrived in self.probe(pairs).items() if not arrived]
+        if pairs:
+            closed = ", ".join(f"{source} to {destination}" for source, destination in pairs)
+            raise ClusterError(
+                f"packets do not arrive, or not under their sender's address: {closed}. Is there a rule on this machine that "
+                "drops or masquerades them (iptables-save)? Another Docker daemon may have left one for the same addresses"
+            )
 
     def end(self) -> None:
         """Kill everything, keep the log segments if asked, remove the data."""
@@ -105,7 +120,7 @@ class DockerCluster(KafkaCluster):
         mounts = [_mount(self._data), _mount(self._run_dir / "logs", read_only=True)]
         settings = {**self._settings_of("format", mounts), "network_mode": "none"}
         image = self._images[self.kafka_version]
-        tool = Container(self._place.client, f"{self._place.name}-format", image, argv, said, settings)
+        tool = Container(self._place.client, f"{self._place.name}-format", image.name, argv, said, settings)
         status = tool.wait(timeout_s)
         if status is None:
             tool.kill()
@@ -152,12 +167,12 @@ class DockerCluster(KafkaCluster):
                 self._containers[node] = self._launch(node)
 
     def _launch(self, node: str) -> Container:
-        argv = jvm.command("java", LIBRARIES, "kafka.Kafka", [str(self._config(node))], self._options.heap_mb)
+        image = self._images[self._options.version(node)]
+        argv = jvm.command("java", LIBRARIES, "kafka.Kafka", [str(self._config(node))], self._options.heap_mb, image.flags)
         mounts = [_mount(self._data / node), _mount(self._config(node), read_only=True)]
         limits = {"mem_limit": f"{self._options.memory_mb}m", "nano_cpus": round(self._options.cpus * 1e9)}
         settings = {**self._joined(node, mounts), **limits}
-        image = self._images[self._options.version(node)]
-        return Container(self._place.client, self._name(node), image, argv, LogFile(self._log(node)), settings)
+        return Container(self._place.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
 
     def _joined(self, node: str, mounts: list[Mount]) -> dict[str, Any]:
         """Settings of a container that lives in the namespaces of its helper, and dies with it."""

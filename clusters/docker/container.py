@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, cast
 
 from docker.errors import APIError, DockerException
 from docker.utils.socket import frames_iter
@@ -142,7 +142,7 @@ class WorkerProcess:
 
     def __init__(self, container: Container, stdout: IO[bytes]) -> None:
         self._container = container
-        self.stdin: IO[bytes] = container.socket.makefile("wb")
+        self.stdin = cast(IO[bytes], container.socket.makefile("wb", buffering=0))
         self.stdout = stdout
         self.pid = container.pid
 

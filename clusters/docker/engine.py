@@ -16,7 +16,7 @@ from harness.api import ClusterError
 
 SANDBOX, RUN, NODE, OWNER = "fencepost.sandbox", "fencepost.run", "fencepost.node", "fencepost.owner"
 _TIMEOUT_S = 60
-_POOL = 64  # every attached container keeps connections of its own
+_POOL = 256  # every container keeps two connections: its streams, and the wait for its end
 
 
 def connect() -> Any:

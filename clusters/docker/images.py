@@ -29,17 +29,27 @@ OFFICIAL, OURS, BASE = "apache/kafka", "fencepost/kafka", "fencepost/base:bookwo
 _SUITE, _PACKAGES = "bookworm", "openjdk-17-jre-headless"
 _BOOTSTRAP_S = 1200.0
 _JARS = "fencepost.jars"
+_CONFIG = "/opt/kafka/config"
+_LOG4J = (
+    f"-Dlog4j2.configurationFile={_CONFIG}/log4j2.yaml",  # since 4.0
+    f"-Dlog4j.configuration=file:{_CONFIG}/log4j.properties",
+    "-Dkafka.logs.dir=/tmp",
+)
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image that brokers can be made of. `id` is its content's digest; `origin` where it came from, in words."""
+    """An image that brokers can be made of. `id` is its content's digest; `origin` where it came from, in words.
+
+    `flags` are for its Java: others' images log by log4j, which says nothing unless it is told the image's own settings.
+    """
 
     name: str
     id: str
     origin: str
+    flags: tuple[str, ...] = ()
 
 
 def build(kafka: str = "4.3.0", base: str = "", on_progress: Progress = lambda _: None, name: str = "") -> Image:
@@ -75,9 +85,10 @@ def _none(what: str) -> Image:
 
 def _present(client: Any, name: str, origin: str) -> Image | None:
     try:
-        return Image(name, client.images.get(name).id, origin)
+        found = client.images.get(name)
     except ImageNotFound:
         return None
+    return Image(name, found.id, origin, () if _JARS in found.labels else _LOG4J)
 
 
 def _pulled(client: Any, name: str, on_progress: Progress) -> Image | None:

@@ -26,7 +26,8 @@ class Leftover:
     networks: tuple[str, ...] = field(default=())
 
     def __str__(self) -> str:
-        parts = [f"{len(self.containers)} containers", f"{len(self.networks)} networks"]
+        counts = [(len(self.containers), "container"), (len(self.networks), "network")]
+        parts = [f"{count} {thing}{'s' if count > 1 else ''}" for count, thing in counts if count]
         return f"{' and '.join(parts)} of run {self.run} in Docker"
 
     def remove(self) -> None:

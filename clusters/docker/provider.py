@@ -75,7 +75,7 @@ class Docker(KafkaOptions):
 
         with ExitStack() as steps:
             client = steps.enter_context(engine.opened())
-            images = {version: image.name for version, image in self._found_images(client).items()}
+            images = self._found_images(client)
             host.ensure_image(client)
             place = Place(client, run_dir)
             steps.callback(place.remove)

@@ -43,7 +43,9 @@ def docker_daemon(tmp_path_factory):
 
 def start_daemon(place):
     """A dockerd with everything it keeps in `place`, answering."""
-    argv = ["dockerd", "--data-root", f"{place}/lib", "--exec-root", f"{place}/run", "--pidfile", f"{place}/pid"]
+    # no default bridge and addresses of its own: rules that another daemon left for these would apply to ours
+    argv = ["dockerd", "--bridge", "none", "--default-address-pool", "base=10.74.0.0/16,size=24"]
+    argv += ["--data-root", f"{place}/lib", "--exec-root", f"{place}/run", "--pidfile", f"{place}/pid"]
     with open(place / "log", "wb") as log:
         argv += ["--host", f"unix://{place}/docker.sock"]
         daemon = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)

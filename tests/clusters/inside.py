@@ -195,7 +195,7 @@ def heal(cluster, seen):
 
 
 def main(options, run_dir, scenes):
-    seen = {"uid": os.getuid(), "processes": len([p for p in Path("/proc").iterdir() if p.name.isdigit()])}
+    seen = {"uid": os.getuid()}
     began = time.monotonic()
     given = json.loads(options)
     provider = plugins.build(plugins.load("fencepost.cluster", given.pop("kind")), given, "cluster")

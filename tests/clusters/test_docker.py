@@ -1,5 +1,6 @@
 """What is special about clusters in Docker (what all providers share: test_providers.py)."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import pytest
 
 from clusters.docker import engine, host, images, leftovers
+from clusters.docker.cluster import DockerCluster
 from clusters.docker.provider import Docker
 from clusters.kafka import fetch
 from harness.api import CampaignError, ClusterError, TopicSpec
@@ -56,6 +58,30 @@ def test_no_daemon_is_one_clear_sentence(monkeypatch, tmp_path):
     with pytest.raises(ClusterError, match="no cluster in Docker here: no Docker daemon answers"):
         Docker().sandbox(["true"])
     assert leftovers.find() == []
+
+
+class Closed(DockerCluster):
+    """Three nodes, of which n3 is not heard under its own address."""
+
+    def __init__(self, opens_after):
+        self._planned, self._opens_after = dict.fromkeys(("n1", "n2", "n3")), opens_after
+
+    def probe(self, pairs):
+        self._opens_after -= 1
+        return {pair: pair[0] != "n3" or self._opens_after < 0 for pair in pairs}
+
+
+def test_a_network_that_hides_senders_is_refused_before_anything_is_concluded_from_it():
+    """A masquerading rule of another daemon would make every cut a cut of nothing; a single lost probe is no reason."""
+    with pytest.raises(ClusterError, match=r"sender's address: n3 to n1, n3 to n2\. Is there a rule"):
+        Closed(opens_after=9)._require_open_network()
+    Closed(opens_after=2)._require_open_network()
+
+
+def test_leftovers_are_told_in_words():
+    left = leftovers.Leftover(sandbox="x", run="nightly-1", live=False, containers=("a", "b"), networks=("n",))
+    assert str(left) == "2 containers and 1 network of run nightly-1 in Docker"
+    assert str(leftovers.Leftover(sandbox="x", run="y", live=False, networks=("n",))) == "1 network of run y in Docker"
 
 
 class Daemon:
@@ -150,6 +176,16 @@ def test_an_image_is_labelled_with_what_it_holds(kafka_image):
     assert labels["fencepost.jars"] == images.digest(fetch("4.3.0").jars)
 
 
+@pytest.mark.cluster
+def test_somebody_elses_image_is_told_where_its_logging_is_set(kafka_image):
+    """Log4j without settings would keep the broker's words to itself; our own images log by another library."""
+    with engine.opened() as client:
+        host.ensure_image(client)
+        theirs, ours = (images.resolve(client, "4.3.0", name) for name in (host.IMAGE, kafka_image.replace("{version}", "4.3.0")))
+    assert "-Dlog4j2.configurationFile=/opt/kafka/config/log4j2.yaml" in theirs.flags
+    assert ours.flags == ()
+
+
 @pytest.fixture(scope="module")
 def seen(kafka_image, tmp_path_factory):
     """A cluster of one broker and one client: its containers, what `clean` said of it meanwhile, and what stayed."""
@@ -222,3 +258,23 @@ def test_a_broker_that_dies_early_is_quoted(kafka_image, tmp_path):
     with pytest.raises(ClusterError, match=r"n1 ended with status 1 while waiting for .*no\.such\.Reporter"):
         provider.up(tmp_path, TOPICS).__enter__()
     assert [left for left in leftovers.find() if left.run == tmp_path.name] == []
+
+
+@pytest.mark.cluster
+def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
+    """Workers write their histories from containers of their own; a client freezes, another is cut off; all is read back."""
+    cluster = ["--cluster", "docker", "--cluster-set", "heap_mb=256", "--cluster-set", f"image={kafka_image}"]
+    faults = [word for kind in ("pause,target=client", "cut-client") for word in ("-n", f"{kind},every_s=[1,2],lasts_s=[1,2]")]
+    options = ["--set", "writers=2", "--time", "10", "--json", "--results", str(tmp_path)]
+    argv = [sys.executable, "-m", "harness.cli", "run", *cluster, *faults, *options]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    [run] = tmp_path.glob("*/*/")
+    plan = json.loads((run / "plan.json").read_text())
+    receipts = [json.loads(line) for line in (run / "history" / "faults.jsonl").read_text().splitlines()]
+    assert verdict["verdict"] == "valid"
+    assert verdict["counts"]["final_read"] > 0
+    assert list(plan["cluster"]["description"]["images"]) == ["4.3.0"]
+    assert {receipt["kind"]: receipt["effective"] for receipt in receipts} == {"pause": True, "cut-client": True}
+    assert [left for left in leftovers.find() if left.run == run.name] == []
