@@ -171,10 +171,6 @@ class _Graph:
             return state | ORDERED
         return state | READ if kind not in (WW, PROCESS, REALTIME) else state
 
-    @property
-    def _ordering(self) -> int:
-        return {NO_ORDER: -1, BY_PROCESS: PROCESS, BY_TIME: REALTIME}[self.layer.order]
-
     def enough(self, state: int) -> bool:
         """Whether a closed walk that used this is a cycle of the layer."""
         read, ordered, anti = state & READ, state & ORDERED, state // COUNT

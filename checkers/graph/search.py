@@ -49,9 +49,7 @@ QUICK = 5_000  # operations: a permitted class is searched beyond the sample onl
 PIECES, PIECE = 2, 250  # of a span too large: so many stretches, so long
 BUCKET = 50_000  # operations searched in one task
 NAMED = "a contract with `cycles` naming the class has all searched"
-BACK_DDL = "family int, low bigint, high bigint"
 BACK = pa.schema([("family", pa.int32()), ("low", pa.int64()), ("high", pa.int64())])
-INSIDE_DDL = "bucket int, area int, span bigint, source bigint, target bigint, kind int, place int, low bigint, high bigint"
 _SMALL = ("bucket", "area", "kind", "place")
 INSIDE = pa.schema(
     [
@@ -59,7 +57,6 @@ INSIDE = pa.schema(
         for name in ("bucket", "area", "span", "source", "target", "kind", "place", "low", "high")
     ]
 )
-CYCLE_DDL = "layer string, unfinished bigint, cycle string"
 CYCLE = pa.schema([("layer", pa.string()), ("unfinished", pa.int64()), ("cycle", pa.string())])
 
 
