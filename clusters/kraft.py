@@ -12,27 +12,32 @@ from pathlib import Path
 
 from clusters import jvm, plan, storage, wire
 from clusters.admin import KafkaAdmin
+from clusters.options import KafkaOptions
 from clusters.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from harness.api import ClusterError, TopicSpec
 
 _READY_S = 90.0
 _HEAL_S = 60.0
+_STOPPED = "Terminating process due to signal SIGTERM"  # in a log: the beginning of a polite end
+_RELEASED = "asked us to exit controlled shutdown"  # and the controller's consent
 
 
 class KafkaCluster(ABC):
     """`Cluster` without its processes and its network.
 
-    nodes: as planned, with the addresses of their listeners; kafka_version: the oldest of theirs; settings: those of all nodes.
+    nodes: as planned, with the addresses of their listeners.
     The run directory gets `logs/<node>/server.properties`, `logs/<node>/server.log` and, while the cluster lives, `data/<node>`.
     """
 
-    def __init__(self, nodes: Sequence[jvm.Node], run_dir: Path, kafka_version: str, settings: Mapping[str, str]) -> None:
+    def __init__(self, nodes: Sequence[jvm.Node], run_dir: Path, options: KafkaOptions) -> None:
         self._planned = {node.name: node for node in nodes}
         self._run_dir, self._data = run_dir, run_dir / "data"
-        self.kafka_version = kafka_version
+        self.kafka_version = options.all_versions()[0]
+        self._versions = {node.name: options.version(node.name) for node in nodes}
+        self._known_versions = options.all_versions()
         self.brokers = tuple(n.name for n in nodes if "broker" in n.roles)
         self.controllers = tuple(n.name for n in nodes if "controller" in n.roles)
-        self._settings = settings
+        self._settings = options.effective_settings()
         self._topics: tuple[str, ...] = ()
         self._clients: list[str] = []
         self._transactional_ids: tuple[str, ...] = ()
@@ -55,6 +60,22 @@ class KafkaCluster(ABC):
     @abstractmethod
     def status(self, node: str) -> int | None:
         """The exit status of a node that ended, else None."""
+
+    # ---- versions
+
+    def version(self, node: str) -> str:
+        return self._versions[self._a_server(node)]
+
+    def use_version(self, node: str, version: str) -> None:
+        if version not in self._known_versions:
+            known = ", ".join(self._known_versions)
+            raise ClusterError(f'{node} cannot run Kafka {version}: here are {known}; name it in `upgrades = ["{version}"]`')
+        self._versions[self._a_server(node)] = version
+
+    def _a_server(self, node: str) -> str:
+        if node not in self._planned:
+            raise ClusterError(f"{node} is no broker or controller; there are {', '.join(self._planned)}")
+        return node
 
     # ---- up
 
@@ -127,7 +148,15 @@ class KafkaCluster(ABC):
             time.sleep(0.05)
 
     def _tail(self, node: str) -> str:
-        return jvm.telling_lines(self._log(node).read_text(errors="replace"))
+        return jvm.telling_lines(self._logged(node))
+
+    def _logged(self, node: str) -> str:
+        """All that a node has logged so far."""
+        return self._log(node).read_text(errors="replace")
+
+    def farewell(self, node: str) -> str:
+        last_end = self._logged(self._a_server(node)).rpartition(_STOPPED)[2]
+        return next((line for line in last_end.splitlines() if _RELEASED in line), "")
 
     # ---- what there is
 

@@ -19,6 +19,7 @@ class KafkaOptions:
     brokers: int = 3
     kafka: str = "4.3.0"  # any released version, fetched once
     versions: Mapping[str, str] = field(default_factory=dict)  # node -> another version: { n1 = "3.9.1" }
+    upgrades: tuple[str, ...] = ()  # versions that nodes may change to during a run (see the fault `roll`)
     controllers: int = 0  # separate KRaft controllers k1...; 0: every broker is one too
     settings: Mapping[str, Any] = field(default_factory=dict)  # broker settings, laid over ours
     heap_mb: int = 512  # of each JVM
@@ -48,8 +49,8 @@ class KafkaOptions:
         return self.versions.get(node, self.kafka)
 
     def all_versions(self) -> list[str]:
-        """Every version in use, oldest first: the first decides how storage is formatted and which features are on."""
-        return sorted({self.kafka, *self.versions.values()}, key=_numbers)
+        """Every version used now or later, oldest first: the first decides how storage is formatted and which features are on."""
+        return sorted({self.kafka, *self.versions.values(), *self.upgrades}, key=_numbers)
 
     def effective_settings(self) -> dict[str, str]:
         """The settings of every broker and controller."""

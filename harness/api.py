@@ -220,6 +220,37 @@ class Killable(Protocol):
 
 
 @runtime_checkable
+class Stoppable(Protocol):
+    """Nodes that can be stopped politely (SIGTERM) and started again: a broker hands its partitions over before it ends."""
+
+    def stop(self, node: str) -> None:
+        """Ask a node to end, and return at once; nothing if it is dead. A frozen one begins when it thaws."""
+
+    def status(self, node: str) -> int | None:
+        """The exit status of a node that ended (a JVM that SIGTERM ended: 143), None while it lives."""
+
+    def farewell(self, node: str) -> str:
+        """The line of its log in which the controller let the broker go, when it was last stopped; empty if there is none."""
+
+    def start(self, node: str) -> None:
+        """As in `Killable`; so are `pid` and `answers`."""
+
+    def pid(self, node: str) -> int | None: ...
+    def answers(self, node: str) -> bool: ...
+
+
+@runtime_checkable
+class Upgradable(Protocol):
+    """Nodes whose version of Kafka can be changed while they are down."""
+
+    def version(self, node: str) -> str:
+        """The version that the node's next start runs; the one it runs already, unless `use_version` came after its start."""
+
+    def use_version(self, node: str, version: str) -> None:
+        """From its next start on the node runs `version`. Raises ClusterError unless the cluster's options name it."""
+
+
+@runtime_checkable
 class Pausable(Protocol):
     """Nodes that can be frozen (SIGSTOP) and thawed (SIGCONT)."""
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from harness.api import Cluster, Killable, Partitionable, Pausable
+from harness.api import Cluster, Killable, Partitionable, Pausable, Stoppable, Upgradable
 
 
 class KillableCluster(Cluster, Killable, Protocol):
     """A cluster whose nodes can be killed and started again."""
+
+
+class StoppableCluster(Cluster, Stoppable, Protocol):
+    """A cluster whose nodes can be stopped politely and started again."""
+
+
+class UpgradableCluster(Cluster, Killable, Stoppable, Upgradable, Protocol):
+    """A cluster whose nodes can be stopped either way and started again as another version."""
 
 
 class PausableCluster(Cluster, Pausable, Protocol):

@@ -42,13 +42,14 @@ class FakeClock:
 
 
 class FakeCluster:
-    """A cluster in memory: Cluster, Killable, Pausable, Partitionable, Roles and Admin; strict where a real one may be lenient.
+    """A cluster in memory: Cluster, with every capability, Roles and Admin; strict where a real one may be lenient.
 
     brokers, controllers, clients: how many; `n1`..., `k1`... (none: the brokers control), `c0`...
     topics: partitions of the workload; the leader of one is the first broker, counted from its number, that is awake.
     Knobs that may be changed at any time:
-    stubborn: nodes on which kill, pause and start have no effect; leaky: pairs that a drop does not close;
-    mute_for: node -> how often it still does not answer; missing: capability -> why it is unavailable here.
+    stubborn: nodes on which kill, stop, pause and start have no effect; leaky: pairs that a drop does not close;
+    mute_for: node -> how often it still does not answer; missing: capability -> why it is unavailable here;
+    upgrades: versions that nodes may change to (they run "fake").
     calls: what was done to the cluster, in order: (verb, node), and for networks (verb, (pair, ...)).
     """
 
@@ -70,8 +71,11 @@ class FakeCluster:
         self.leaky: set[Pair] = set()
         self.mute_for: dict[str, int] = {}
         self.missing: dict[type, str] = {}
+        self.upgrades: set[str] = {"newer"}
         self.calls: list[tuple[str, Any]] = []
         self._pids: dict[str, int] = {}
+        self._statuses: dict[str, int] = {}
+        self._versions: dict[str, str] = {}
         self._frozen: set[str] = set()
         self._dropped: dict[Pair, int] = {}
         self._next_pid = FIRST_PID
@@ -83,8 +87,31 @@ class FakeCluster:
         self._done("kill", node)
         self._require_alive(node)
         if node not in self.stubborn:
-            del self._pids[node]
-            self._frozen.discard(node)
+            self._end(node, -9)
+
+    def stop(self, node: str) -> None:
+        """It ends at once; nothing when it is dead or, other than a real one, frozen."""
+        self._done("stop", node)
+        if self.awake(node) and node not in self.stubborn:
+            self._end(node, 143)
+
+    def status(self, node: str) -> int | None:
+        """143 after `stop`, -9 after `kill`."""
+        return self._statuses.get(node) if self.pid(node) is None else None
+
+    def farewell(self, node: str) -> str:
+        return "let go" if self.status(node) == 143 and node in self.brokers else ""
+
+    def version(self, node: str) -> str:
+        self._require_known(node)
+        return self._versions.get(node, self.kafka_version)
+
+    def use_version(self, node: str, version: str) -> None:
+        """Raises ClusterError unless it is `fake` or one of `upgrades`."""
+        self._require_known(node)
+        if version not in (self.kafka_version, *self.upgrades):
+            raise ClusterError(f"{node} cannot run {version}")
+        self._versions[node] = version
 
     def start(self, node: str) -> None:
         """Under a new process id. Nothing when it runs; nothing for a client (see `replace`)."""
@@ -215,6 +242,11 @@ class FakeCluster:
         self.stubborn.clear()
         for node in (*self.brokers, *self.controllers):
             self.start(node)
+
+    def _end(self, node: str, status: int) -> None:
+        del self._pids[node]
+        self._frozen.discard(node)
+        self._statuses[node] = status
 
     def _spring_up(self, node: str) -> None:
         self._next_pid += 1

@@ -77,14 +77,14 @@ class Place:
 
 
 class DockerCluster(KafkaCluster):
-    """`Cluster`, `Killable`, `Pausable` and `Partitionable`. Safe to use from several threads."""
+    """`Cluster` with every capability. Safe to use from several threads."""
 
     def __init__(self, options: Docker, run_dir: Path, place: Place, images: Mapping[str, Image]) -> None:
         self._options, self._place, self._images = options, place, images
         self._containers: dict[str, Container] = {}
         self._incarnations: dict[str, int] = {}
         self._starting = threading.Lock()
-        super().__init__(_nodes(options, place), run_dir.resolve(), options.all_versions()[0], options.effective_settings())
+        super().__init__(_nodes(options, place), run_dir.resolve(), options)
 
     # ---- up and down
 
@@ -167,7 +167,7 @@ class DockerCluster(KafkaCluster):
                 self._containers[node] = self._launch(node)
 
     def _launch(self, node: str) -> Container:
-        image = self._images[self._options.version(node)]
+        image = self._images[self.version(node)]
         argv = jvm.command("java", LIBRARIES, "kafka.Kafka", [str(self._config(node))], self._options.heap_mb, image.flags)
         mounts = [_mount(self._data / node), _mount(self._config(node), read_only=True)]
         limits = {"mem_limit": f"{self._options.memory_mb}m", "nano_cpus": round(self._options.cpus * 1e9)}
@@ -189,6 +189,9 @@ class DockerCluster(KafkaCluster):
 
     def kill(self, node: str) -> None:
         self._container(node).kill()
+
+    def stop(self, node: str) -> None:
+        self._container(node).signal("SIGTERM")
 
     def pid(self, node: str) -> int | None:
         return self._container(node).pid

@@ -28,7 +28,8 @@ class Docker(KafkaOptions):
 
     def mistakes(self) -> list[str]:
         unclear = [f'image = "{self.image}": one image cannot hold several versions; write {{version}} where the version belongs']
-        return super().mistakes() + (unclear if self.versions and self.image and "{version}" not in self.image else [])
+        one_for_all = self.image and "{version}" not in self.image
+        return super().mistakes() + (unclear if one_for_all and len(self.all_versions()) > 1 else [])
 
     def limits(self) -> dict[str, tuple[float, float]]:
         return {"memory_mb": (self.heap_mb + 128, 2 * MOST_MB), "cpus": (0, 1024)}
@@ -58,6 +59,7 @@ class Docker(KafkaOptions):
         return {
             "kafka": self.kafka,
             "versions": dict(self.versions),
+            "upgrades": list(self.upgrades),
             "images": {version: f"{image.name} ({image.origin}, {image.id})" for version, image in images.items()},
             "broker_settings": self.effective_settings(),
             "controllers": self.controllers or "combined",

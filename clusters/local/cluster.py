@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class LocalCluster(KafkaCluster):
-    """`Cluster`, `Killable`, `Pausable` and (in namespaces) `Partitionable`. Safe to use from several threads."""
+    """`Cluster` with every capability, `Partitionable` in namespaces only. Safe to use from several threads."""
 
     def __init__(self, options: Local, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
         self._options, self._distributions = options, distributions
@@ -35,7 +35,7 @@ class LocalCluster(KafkaCluster):
         self._starting = threading.Lock()
         listen = plan.private if self._network else plan.loopback
         nodes = plan.nodes(options.brokers, options.controllers, listen)
-        super().__init__(nodes, run_dir, options.all_versions()[0], options.effective_settings())
+        super().__init__(nodes, run_dir, options)
 
     # ---- up and down
 
@@ -81,7 +81,7 @@ class LocalCluster(KafkaCluster):
                 self._processes.put(node, self._launch(node))
 
     def _launch(self, node: str) -> subprocess.Popen[bytes]:
-        distribution = self._distributions[self._options.version(node)]
+        distribution = self._distributions[self.version(node)]
         classes = archive.path(distribution)
         flags = [f"-XX:SharedArchiveFile={classes}"] if classes.exists() else []
         argv = distribution.command("kafka.Kafka", [str(self._config(node))], self._options.heap_mb, flags)
@@ -93,6 +93,9 @@ class LocalCluster(KafkaCluster):
 
     def kill(self, node: str) -> None:
         self._processes.kill(node)
+
+    def stop(self, node: str) -> None:
+        self._processes.send(node, signal.SIGTERM)
 
     def pid(self, node: str) -> int | None:
         return self._processes.pid(node)

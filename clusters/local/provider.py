@@ -42,6 +42,7 @@ class Local(KafkaOptions):
         return {
             "kafka": self.kafka,
             "versions": dict(self.versions),
+            "upgrades": list(self.upgrades),
             "jars": {name: checksum for version in self.all_versions() for name, checksum in fetch(version).jars.items()},
             "broker_settings": self.effective_settings(),
             "controllers": self.controllers or "combined",

@@ -139,6 +139,17 @@ def versions(cluster, seen):
     seen["versions"] = {node: re.search(r"Kafka version: (\S+)", text).group(1) for node, text in logs.items()}
 
 
+def upgrade(cluster, seen):
+    """n2 is stopped politely and started again as 4.3.0."""
+    cluster.use_version("n2", "4.3.0")
+    cluster.stop("n2")
+    seen["stopped"] = [until(lambda: cluster.pid("n2") is None), cluster.status("n2"), cluster.farewell("n2") != ""]
+    cluster.start("n2")
+    seen["upgraded"] = [cluster.version("n2"), until(lambda: cluster.answers("n2")), cluster.status("n2")]
+    log = Path(sys.argv[2], "logs", "n2", "server.log").read_text()
+    seen["versions of n2"] = re.findall(r"Kafka version: (\S+)", log)
+
+
 def faults(cluster, seen):
     """Every fault of ours strikes once and heals twice, with three clients about."""
     argv = [sys.executable, "-c", "import sys; sys.stdin.read()"]

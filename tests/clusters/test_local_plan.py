@@ -84,6 +84,12 @@ def test_kafka_uuids_never_begin_with_a_dash():
     assert all(len(u) == 22 and not u.startswith("-") for u in made)
 
 
+def test_upgrades_are_fetched_and_decide_the_format_too():
+    """A version that a node changes to later is among all versions; the oldest formats, so that a way back is open."""
+    assert Local(upgrades=("3.9.1",)).all_versions() == ["3.9.1", "4.3.0"]
+    assert Local(upgrades=("3.9.1",)).version("n1") == "4.3.0"
+
+
 def test_impossible_options_are_all_listed():
     """Two mistakes, two lines."""
     with pytest.raises(CampaignError) as bad:

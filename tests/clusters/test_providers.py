@@ -137,9 +137,14 @@ def test_nothing_but_logs_stays(seen):
 
 
 def test_nodes_may_run_different_versions(provider, tmp_path):
-    """Two brokers of 4.3.0 and 3.9.1 with a controller of its own, formatted as the older one wants it."""
-    seen = play(tmp_path, "start", "versions", **provider, brokers=2, controllers=1, versions={"n2": "3.9.1", "k1": "3.9.1"})
+    """Two brokers of 4.3.0 and 3.9.1 with a controller of its own, formatted as the older one wants it; then n2 is upgraded."""
+    seen = play(
+        tmp_path, "start", "versions", "upgrade", **provider, brokers=2, controllers=1, versions={"n2": "3.9.1", "k1": "3.9.1"}
+    )
     assert seen["versions"] == {"n1": "4.3.0", "n2": "3.9.1"}
+    assert seen["stopped"] == [True, 143, True]
+    assert seen["upgraded"] == ["4.3.0", True, None]
+    assert seen["versions of n2"] == ["3.9.1", "4.3.0"]
     assert seen["lagging"] == {}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.api import ClusterError, Killable, Partitionable, Pausable
+from harness.api import ClusterError, Killable, Partitionable, Pausable, Stoppable, Upgradable
 from nemesis.testing import FakeClock, FakeCluster
 
 
@@ -11,6 +11,8 @@ def test_it_has_every_capability():
     assert isinstance(cluster, Killable)
     assert isinstance(cluster, Pausable)
     assert isinstance(cluster, Partitionable)
+    assert isinstance(cluster, Stoppable)
+    assert isinstance(cluster, Upgradable)
 
 
 def test_the_dead_cannot_be_frozen_thawed_or_killed_again():
@@ -20,6 +22,27 @@ def test_the_dead_cannot_be_frozen_thawed_or_killed_again():
         with pytest.raises(ClusterError, match="n1 is dead"):
             verb("n1")
     assert (cluster.pid("n1"), cluster.process_state("n1"), cluster.answers("n1")) == (None, "", False)
+
+
+def test_the_stopped_end_politely_and_the_frozen_and_the_stubborn_go_on():
+    cluster = FakeCluster()
+    cluster.pause("n2")
+    cluster.stubborn.add("n3")
+    for node in cluster.brokers:
+        cluster.stop(node)
+    cluster.stop("n1")
+    assert [cluster.pid(node) is None for node in cluster.brokers] == [True, False, False]
+    assert [cluster.status(node) for node in cluster.brokers] == [143, None, None]
+    cluster.start("n1")
+    assert cluster.status("n1") is None
+
+
+def test_a_node_changes_its_version_to_one_that_is_known():
+    cluster = FakeCluster()
+    cluster.use_version("n1", "newer")
+    assert [cluster.version("n1"), cluster.version("n2")] == ["newer", "fake"]
+    with pytest.raises(ClusterError, match="n1 cannot run 0"):
+        cluster.use_version("n1", "0")
 
 
 def test_starting_what_runs_changes_nothing_even_when_it_is_frozen():
