@@ -137,6 +137,8 @@ class Broken:
 
 def installed_checks() -> tuple[list[Check[Any]], list[Broken]]:
     """Every check that is installed, by name, and those that could not be loaded. Raises HarnessError when there is none."""
+    from checkers.check_contract import breaches
+
     checks: dict[str, Check[Any]] = {}
     broken: list[Broken] = []
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
@@ -145,10 +147,10 @@ def installed_checks() -> tuple[list[Check[Any]], list[Broken]]:
         except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything; it becomes `unknown`
             broken.append(Broken(entry.name, f"could not be loaded: {type(error).__name__}: {error}"))
             continue
-        if isinstance(check, Check):
-            checks[check.name] = check
+        if wrong := breaches(check):
+            broken.append(Broken(entry.name, f"{entry.value} cannot be used: {'; '.join(wrong)}"))
         else:
-            broken.append(Broken(entry.name, f"{entry.value} is a {type(check).__name__}, not a check; decorate it"))
+            checks[check.name] = check
     if not checks and not broken:
         raise HarnessError(f"no checks are installed (entry-point group {GROUP}); reinstall fencepost")
     return list(checks.values()), broken

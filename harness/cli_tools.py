@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.api import CampaignError
+from harness.api import CampaignError, Exit
 from harness.console import Json, Results, out, say, say_json, table
 
 IMAGE_EXAMPLES = (
@@ -31,7 +31,10 @@ def register(app: typer.Typer) -> None:
 def plugins(name: Annotated[str | None, typer.Argument(metavar="NAME")] = None, json_: Json = False) -> None:
     """Every plug-in by name; with NAME, what it is and its options.
 
-    NAME may be an import path `module:Class`; the current directory is searched too.
+    NAME may be an import path `module:Class`; the current directory is searched too. Every breach of its contract is named
+    (docs/plugins.md).
+
+    Exit codes: 0 it can be used; 254 it cannot, or there is none of that name.
     """
     from harness.plugins import GROUPS, load, names, unknown
 
@@ -43,15 +46,17 @@ def plugins(name: Annotated[str | None, typer.Argument(metavar="NAME")] = None, 
             rows = [(group, one, _first_line(group, one)) for group, many in found.items() for one in many]
             out().print(table(("group", "name", ""), rows))
         return
-    groups = ["import path"] if ":" in name else [group for group in GROUPS if name in names(group)]
+    groups = [_guessed(name)] if ":" in name else [group for group in GROUPS if name in names(group)]
     if not groups:
         raise CampaignError([unknown("plug-in", name, {one for group in GROUPS for one in names(group)})])
-    described = [(group, load(group, name)) for group in groups]
+    described = [_description(group, name, load(group, name)) for group in groups]
     if json_:
-        say_json([_description(group, name, plug_in) for group, plug_in in described])
-        return
-    for group, plug_in in described:
-        _describe(_description(group, name, plug_in))
+        say_json(described)
+    else:
+        for one in described:
+            _describe(one)
+    if any(one["breaches"] for one in described):
+        raise typer.Exit(Exit.BAD_CAMPAIGN)
 
 
 def doctor(results: Results = None, json_: Json = False) -> None:
@@ -148,13 +153,15 @@ def cluster_list(json_: Json = False) -> None:
 
 
 def _description(group: str, name: str, plug_in: Any) -> dict[str, Any]:
+    from harness.plugin_contract import breaches
     from harness.plugins import options
 
     return {
         "group": group,
         "name": name,
-        "doc": inspect.getdoc(plug_in) or "",
+        "doc": inspect.getdoc(getattr(plug_in, "function", plug_in)) or "",  # a check speaks through its function
         "options": [vars(one) for one in options(plug_in)],
+        "breaches": breaches(group, plug_in),
     }
 
 
@@ -165,13 +172,29 @@ def _describe(found: dict[str, Any]) -> None:
         out().print(table(("option", "type", "default", ""), rows))
     else:
         say("It has no options.")
+    if found["breaches"]:
+        say("\nIt cannot be used as it is:")
+    for text in found["breaches"]:
+        say(f"  {text}")
+
+
+def _guessed(path: str) -> str:
+    """The kind of plug-in behind an import path, as far as it can be told."""
+    from harness.plugin_contract import guess
+    from harness.plugins import load
+
+    return guess(load("import path", path)) or "import path"
 
 
 def _first_line(group: str, name: str) -> str:
     """The first sentence of a plug-in, or why it cannot be loaded."""
+    from harness.plugin_contract import breaches
     from harness.plugins import load
 
     try:
-        return (inspect.getdoc(load(group, name)) or "").partition("\n")[0]
+        plug_in = load(group, name)
     except CampaignError as error:
         return f"cannot be used: {error}"
+    if wrong := breaches(group, plug_in):
+        return f"cannot be used: {'; '.join(wrong)}"
+    return (inspect.getdoc(getattr(plug_in, "function", plug_in)) or "").partition("\n")[0]

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from harness import contract, plugins
+from harness import contract, plugin_contract, plugins
 from harness.api import CampaignError, Choice, FaultChoice, Test
 from harness.client_settings import OURS, refused_settings
-from harness.fault_contract import breaches
 from harness.tables import Keys
 
 Locate = Callable[[Keys], str]
@@ -22,10 +21,6 @@ TEST_KEYS = (
     "cluster", "workload", "client", "topic", "contract", "nemesis",
 )  # fmt: skip
 CONTRACT_KEYS = tuple(contract.derive((), {}, {}, {}))
-METHODS = {
-    "cluster": ("sandbox", "missing", "describe", "up"),
-    "workload": ("topics", "roles", "producer_settings", "operations", "perform"),
-}
 _SCHEDULE_KEYS = ("every_s", "lasts_s", "lane")
 
 
@@ -151,21 +146,29 @@ class _Reader:
             for mistake in error.mistakes:
                 self.wrong((*keys, "kind"), mistake)
             return None
-        if broken := breaches(cls) if group == "nemesis" else _lacking(group, cls):
-            for text in broken:
-                self.wrong((*keys, "kind"), text)
+        if not self.sound(group, cls, (*keys, "kind")):
             return None
         made, wrong = plugins.attempt(cls, options)
         for key, text in wrong:
             self.wrong((*keys, key) if key else keys, text)
-        return made
+        flaws = [] if wrong else plugin_contract.flaws(group, made)
+        for text in flaws:
+            self.wrong(keys, text)
+        return None if flaws else made
+
+    def sound(self, group: str, plug_in: Any, keys: Keys) -> bool:
+        """Whether what was loaded keeps its kind's contract; every breach is a mistake."""
+        broken = plugin_contract.breaches(group, plug_in)
+        for text in broken:
+            self.wrong(keys, text)
+        return not broken
 
     def client(self) -> str:
         table = self.subtable(["client"])
         self.known_keys(("client",), table, ("kind", "producer", "consumer"))
         kind: str = self.value(("client", "kind"), table.get("kind", "librdkafka"), str, "librdkafka")
         try:
-            plugins.load("client", kind)
+            self.sound("client", plugins.load("client", kind), ("client", "kind"))
         except CampaignError as error:
             for mistake in error.mistakes:
                 self.wrong(("client", "kind"), mistake)
@@ -229,9 +232,3 @@ class _Reader:
         if low > high:
             self.wrong(keys, f"must be [lowest, highest], not [{low:g}, {high:g}]")
         return low, high
-
-
-def _lacking(group: str, cls: Any) -> list[str]:
-    """Methods of the group's Protocol (harness/api.py) that a class lacks."""
-    lost = [name for name in METHODS.get(group, ()) if not callable(getattr(cls, name, None))]
-    return [f"{getattr(cls, '__name__', cls)} is no {group}: it lacks {', '.join(lost)} (see harness/api.py)"] if lost else []

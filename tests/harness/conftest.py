@@ -11,7 +11,7 @@ THINGS = '''
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Mapping
 
-from harness.api import Killable, Receipt, Role
+from harness.api import Killable, Outcome, Planned, Receipt, Role, TopicSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,10 @@ class Attic:
     def sandbox(self, argv):
         return argv
 
-    describe = up = missing
+    describe = missing
+
+    def up(self, run_dir, topics):
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +58,15 @@ class Letters:
     def roles(self):
         return (Role(name="writer", transactional=True),)
 
-    topics = operations = perform = roles
+    def topics(self):
+        return {"letters": TopicSpec(partitions=1)}
+
+    def operations(self, role, partitions, rng):
+        while True:
+            yield Planned(f="txn", mops=(("send", rng.choice(partitions)),), intent="commit")
+
+    def perform(self, op, client, run):
+        return Outcome.OK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +90,23 @@ class Feather:
 
 class Pigeon:
     """Carries letters."""
+
+    version: ClassVar[str] = "1"
+
+    def open(self, timeout_s):
+        raise NotImplementedError
+
+    def begin(self):
+        raise NotImplementedError
+
+    def send(self, partition, key, value, done):
+        raise NotImplementedError
+
+    def poll(self, timeout_s, limit=1000):
+        raise NotImplementedError
+
+    flush = commit = abort = open
+    ends = close = begin
 
 
 def torn(log):

@@ -249,7 +249,8 @@ def test_settings_that_cannot_stand_together_or_beside_the_workloads_own_are_a_m
 
 def test_a_workload_that_lacks_methods_is_a_mistake_not_a_crash_later(stranger):
     (stranger / "my_faults.py").write_text("class Lazy:\n    def topics(self): ...\n")
-    [mistake] = mistakes_in('[[test]]\nname = "a"\nworkload = {kind = "my_faults:Lazy"}\n')
+    mutable, mistake = mistakes_in('[[test]]\nname = "a"\nworkload = {kind = "my_faults:Lazy"}\n')
+    assert "@dataclass(frozen=True, kw_only=True)" in mutable
     assert mistake.startswith("first.toml: test[0].workload.kind: Lazy is no workload: it lacks roles, producer_settings")
 
 
