@@ -76,7 +76,7 @@ Detail = Callable[["Finding", "Story"], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Gathered:
-    """Named messages of one partition: what stays on the executors (`Kept.table`), and the little that leaves (`Kept.leaves`)."""
+    """Named messages of one partition: what stays on the executors (`Kept`), and the little that leaves (`Kept.leaves`)."""
 
     stays: list[tuple[str, bytes]] = field(default_factory=list)
     leaves: list[tuple[str, bytes]] = field(default_factory=list)

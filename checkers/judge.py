@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from checkers.anomaly import COLUMNS, NUMBERS, Check, Suspects, installed_checks
 from checkers.contracts import clause, full_contract, settings
-from checkers.kept import Kept, gathers
+from checkers.kept import NEAR, Kept, gathers
 from checkers.log import NONE
 from checkers.overview import Overview, read_overview
 from checkers.pipeline import Answer, Counts, run_partition_checks
@@ -124,7 +124,7 @@ def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer],
     """Every check's answer, second steps done; how many micro-operations there were; what was unseen over time."""
     local = [check for check in checks if check.scope == "partition"]
     view = world.overview
-    world.kept = Kept(gathers(checks, world))
+    world.kept = Kept(gathers(checks, world), near=len(view) <= NEAR)
     try:
         answers, counts, world.strangers, unseen = run_partition_checks(
             world.spark,

@@ -15,6 +15,7 @@ from checkers.anomaly import Check, Gathered
 from checkers.log import PartitionLog
 
 STAYS, LEAVES, BROKEN = "stays", "leaves", "broken"
+NEAR = 50_000  # operations: what a history of so few gives is brought to the driver at once
 Function = Callable[[PartitionLog], Gathered]
 
 
@@ -40,21 +41,23 @@ def gathered(functions: Sequence[Function], log: PartitionLog) -> Iterator[dict[
 class Kept:
     """What was taken of a run.
 
-    table: what stays on the executors, columns partition, role (the message's name) and batch; None until the partitions were
-        judged. leaves: the few messages that came along, as (name, message). partitions: all that were judged.
+    near: nothing stays, all comes to the driver. table: what stays on the executors, columns partition, role (the message's name)
+        and batch; None until the partitions were judged. came: the same of a history that is `near`.
+    leaves: the few messages that come along in any case, as (name, message). partitions: all that were judged.
     error: what a gathering function raised.
     """
 
-    def __init__(self, functions: Sequence[Function] = ()) -> None:
-        self.functions = functions
+    def __init__(self, functions: Sequence[Function] = (), near: bool = False) -> None:
+        self.functions, self.near = functions, near
         self.table: DataFrame | None = None
+        self.came: list[tuple[str, str, bytes]] = []
         self.leaves: list[tuple[str, bytes]] = []
         self.partitions: list[str] = []
         self.error = ""
 
     def split(self, judged: DataFrame) -> DataFrame:
         """A job's rows without those that stay. The job runs once; what it keeps lies on the executors' disks."""
-        if not self.functions:
+        if not self.functions or self.near:
             return judged
         self._judged = judged.persist(StorageLevel.DISK_ONLY)
         self.table = self._judged.where(F.col("what") == STAYS).select("partition", "role", "batch")
@@ -62,8 +65,9 @@ class Kept:
 
     def take(self, results: pd.DataFrame) -> None:
         """What came along with a job's answers."""
-        came = results[results["what"] == LEAVES]
-        self.leaves = list(zip(came["role"], came["batch"], strict=True))
+        left, came = results[results["what"] == LEAVES], results[results["what"] == STAYS]
+        self.leaves = list(zip(left["role"], left["batch"], strict=True))
+        self.came = list(zip(came["partition"], came["role"], came["batch"], strict=True))
         self.partitions = sorted(results["partition"].dropna().unique())
         self.error = next(iter(results.loc[results["what"] == BROKEN, "text"]), "")
 

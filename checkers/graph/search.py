@@ -1,4 +1,4 @@
-"""Cycles of a whole run in three light passes over the edges that the partitions kept; no process ever holds the graph.
+"""Cycles of a whole run in three light passes over the edges that the partitions kept; no process ever holds a long run's graph.
 
 kept edges -> backward ones -> merged spans (numbers only) -> edges inside spans, by span -> the shortest cycle of each layer
 """
@@ -37,7 +37,7 @@ from checkers.graph.layers import (
     WW,
     Layer,
 )
-from checkers.graph.passes import Arrays, KeptEdges, Shared, SparkEdges
+from checkers.graph.passes import Arrays, KeptEdges, Shared, edges_of
 from checkers.graph.spans import FOREVER, Spans, backward, ends, merge_all, points, rank, reading_points
 from checkers.log import NONE
 from checkers.overview import Overview
@@ -121,7 +121,7 @@ class Area:
 
 def find_cycles(world: World) -> Cycles:
     """The shortest cycle of every layer. Raises RuntimeError when a partition's edges could not be made."""
-    with SparkEdges(world.kept) as edges:
+    with edges_of(world.kept) as edges:
         cycles = cycles_among(edges, world.overview, demanded(world.contract))
     cycles.records = records_behind((answer.cycle for answer in cycles.layers.values()), world)
     return cycles

@@ -1,44 +1,16 @@
 """The graph search without Spark: a history's edges in plain lists, the same functions over them."""
 
-from types import SimpleNamespace
-
 import numpy as np
-import pyarrow as pa
 from histories import write_history
 
 from checkers.graph.brief import brief_for
 from checkers.graph.edges import decode, gather
 from checkers.graph.layers import LAYERS
+from checkers.graph.passes import DriverEdges
 from checkers.graph.search import Cycles, cycles_among
 from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Settings
 from checkers.overview import Overview, read_overview
 from checkers.pipeline import FINAL, FINISHED, TXN, UNCOMMITTED, Resets, build_log
-
-
-class LocalEdges:
-    """What the partitions gave, in this process."""
-
-    def __init__(self, taken):
-        self.messages = [(partition, batch) for partition, one in taken for _, batch in one.stays]
-        self.leaves = [message for _, one in taken for message in one.leaves]
-        self.partitions = sorted({partition for partition, _ in taken})
-
-    def share(self, value):
-        return SimpleNamespace(value=value)
-
-    def each(self, job, schema):
-        batches = [pa.RecordBatch.from_pydict({"partition": [p], "batch": pa.array([b], pa.binary())}) for p, b in self.messages]
-        return pa.Table.from_batches(list(job(iter(batches))), schema=schema)
-
-    def grouped(self, job, schema, reduce, result):
-        rows = self.each(job, schema)
-        buckets = np.unique(rows["bucket"].to_numpy())
-        parts = [reduce(rows.filter(pa.array(rows["bucket"].to_numpy() == bucket))) for bucket in buckets]
-        return pa.concat_tables([schema_of(result), *parts])
-
-
-def schema_of(schema):
-    return schema.empty_table()
 
 
 def local_cycles(folder, ops, demanded=None) -> tuple[Cycles, Overview]:
@@ -46,15 +18,22 @@ def local_cycles(folder, ops, demanded=None) -> tuple[Cycles, Overview]:
     demanded = [layer.name for layer in LAYERS] if demanded is None else demanded
     write_history(folder, ops)
     view = read_overview(folder / "history.parquet")
-    return cycles_among(LocalEdges(kept(ops, view, brief_for(view, demanded))), view, demanded), view
+    return cycles_among(edges_here(ops, view, brief_for(view, demanded)), view, demanded), view
 
 
 def local_edges(ops, view):
     """All edges as (partition, columns)."""
-    return [(partition, decode(batch)) for partition, batch in LocalEdges(kept(ops, view)).messages]
+    return [(partition, decode(batch)) for partition, one in gathered(ops, view) for _, batch in one.stays]
 
 
-def kept(ops, view, brief=None):
+def edges_here(ops, view, brief):
+    """What the partitions give, in this process."""
+    taken = gathered(ops, view, brief)
+    messages = [(partition, batch) for partition, one in taken for _, batch in one.stays]
+    return DriverEdges([partition for partition, _ in taken], messages, [message for _, one in taken for message in one.leaves])
+
+
+def gathered(ops, view, brief=None):
     logs = [build(ops, partition, view) for partition in sorted({mop[1] for op in ops for mop in op["mops"]})]
     return [(log.partition, gather(log, brief)) for log in logs]
 

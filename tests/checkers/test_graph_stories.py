@@ -12,7 +12,7 @@ MS = 1_000_000
 
 @pytest.fixture
 def asked(spark, tmp_path):
-    """Judge a story with the graph checks alone."""
+    """Judge a story with the graph checks alone. Its edges come to the driver, because it is short."""
     import json
 
     from histories import write_history
@@ -208,3 +208,14 @@ def test_a_run_without_records_exercises_no_cycles(asked):
     h.poll(0, {})
     document = asked(h)
     assert {one["verdict"] for one in (*document["properties"], *document["allowed"])} == {"not exercised"}
+
+
+@pytest.mark.parametrize("story", [crossed, read_each_other])
+def test_edges_that_stay_on_the_executors_tell_the_same(asked, monkeypatch, story):
+    """As those of a long history do."""
+    near = asked(story())
+    monkeypatch.setattr("checkers.judge.NEAR", 0)
+    far = asked(story())
+    assert found(near)
+    assert found(far) == found(near)
+    assert all(finding(far, name)["cycle"] == finding(near, name)["cycle"] for name in found(near))
