@@ -491,6 +491,7 @@ class Receipt:
     healed_ns: int = 0
     evidence: Mapping[str, Any] = field(default_factory=dict)  # before, during
     healing: Mapping[str, Any] = field(default_factory=dict)  # after
+    reach: Mapping[str, Any] = field(default_factory=dict)  # the harness's own probes of all pairs: docs/history.md
     effective: bool | None = None
     note: str = ""
 

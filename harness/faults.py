@@ -16,8 +16,9 @@ from typing import Any
 
 import structlog
 
-from harness.api import CampaignError, Cluster, Fault, HarnessError, Injection, Receipt
+from harness.api import CampaignError, Cluster, Fault, HarnessError, Injection, Pair, Receipt
 from harness.fault_contract import breaches, lacks
+from harness.reach import PATIENT_LOOKS, look, still_closed, told
 
 log = structlog.get_logger()
 
@@ -163,6 +164,7 @@ class Nemesis:
     def _inject(self, injection: Injection) -> None:
         """Strike. When the fault raises, it may have hurt something all the same, so it is asked to heal at once."""
         fault, blank = self._faults[injection.id], self._blank(injection, "")
+        before = look(self._cluster, self._cut())
         done, problem = _asked("inject", lambda: fault.inject(self._cluster, Random(injection.seed)))
         receipt = replace(done or blank, id=injection.id, kind=injection.kind, planned_ns=blank.planned_ns)
         if problem:
@@ -173,21 +175,38 @@ class Nemesis:
         self._record(receipt)
         if problem:
             self._heal(injection.id)
+        else:
+            self._note_reach(injection.id, told(before, look(self._cluster, self._cut())))
+
+    def _note_reach(self, id_: int, reach: Mapping[str, Any]) -> None:
+        """For the receipt that is written when the fault is healed."""
+        with self._holding:
+            held = self._held.get(id_)
+            if held is not None:
+                self._held[id_] = replace(held, receipt=replace(held.receipt, reach=reach))
+
+    def _cut(self) -> set[Pair]:
+        """The pairs that active faults cut."""
+        with self._holding:
+            return {pair for held in self._held.values() for pair in held.receipt.pairs}
 
     def _heal(self, id_: int) -> None:
         """Heal once. Pairs that another active fault cuts too stay cut until that one heals."""
         with self._holding:
             held = self._held.pop(id_, None)
-            cut = {pair for other in self._held.values() for pair in other.receipt.pairs}
         if held is None:
             return
-        was = held.receipt
+        was, cut = held.receipt, self._cut()
         asked = replace(was, pairs=tuple(pair for pair in was.pairs if pair not in cut))
         done, problem = _asked("heal", lambda: held.fault.heal(self._cluster, asked))
         healed = _merged(was, done or was)
+        healed = replace(healed, healed_ns=healed.healed_ns or self._clock())
+        after = look(self._cluster, self._cut(), PATIENT_LOOKS)
+        if after is not None:
+            healed = replace(healed, reach={**was.reach, "after": after.plain()})
         notes = [healed.note, problem, "pairs cut by another fault as well stay cut" if len(asked.pairs) < len(was.pairs) else ""]
-        note = "; ".join(filter(None, notes))
-        self._record(replace(healed, healed_ns=healed.healed_ns or self._clock(), note=note))
+        note = "; ".join(filter(None, [*notes, still_closed(after, self._cut())]))
+        self._record(replace(healed, note=note))
 
     def _require_sound(self) -> None:
         classes = {type(self._faults[injection.id]): injection.kind for injection in self._schedule}

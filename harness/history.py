@@ -75,6 +75,7 @@ FAULTS_SCHEMA = pa.schema(
         ("healed_ns", pa.int64()),
         ("evidence", pa.string()),
         ("healing", pa.string()),
+        ("reach", pa.struct([(name, pa.list_(pa.string())) for name in ("nodes", "before", "during", "after")])),
         ("effective", pa.bool_()),
         ("note", pa.string()),
     ]
@@ -243,6 +244,7 @@ def _receipts(path: Path, damage: list[Damage]) -> list[dict[str, Any]]:
                 "pairs": [f"{source}>{destination}" for source, destination in line.get("pairs", [])],
                 "evidence": msgspec.json.encode(line.get("evidence", {})).decode(),
                 "healing": msgspec.json.encode(line.get("healing", {})).decode(),
+                "reach": line.get("reach") or None,
             }
     return [last[id_] for id_ in sorted(last)]
 

@@ -23,6 +23,7 @@ BUDGET = 200_000  # steps of one search from one edge
 DETOUR_BUDGET, DETOUR_LENGTH = 20_000, 12
 DETOURS = 150_000  # steps of all detours of one layer
 ENOUGH = 20_000  # steps spent on a shorter cycle after one was found
+ORDERS = {NO_ORDER: (), BY_PROCESS: (BY_PROCESS,), BY_TIME: (BY_TIME, BY_PROCESS)}  # whose edges a layer may use
 READ, ORDERED, COUNT = 1, 2, 4  # what a walk has used: bits, and rw edges counted above them
 
 
@@ -103,15 +104,16 @@ def _components(layer: Layer, edges: Sequence[Edge], moments: Mapping[int, Momen
     """Strongly connected operations, two or more. Time is a chain of knots: an operation leads to the first one after its end."""
     graph = nx.DiGraph()
     graph.add_edges_from((edge.source, edge.target) for edge in edges)
-    if layer.order != NO_ORDER:
-        graph.add_edges_from(_knots(list(graph), moments, layer.order))
+    ops = list(graph)
+    for order in ORDERS[layer.order]:
+        graph.add_edges_from(_knots(ops, moments, order))
     groups = ({node for node in group if isinstance(node, int)} for group in nx.strongly_connected_components(graph))
     return sorted((group for group in groups if len(group) > 1), key=min)
 
 
 def _knots(ops: Sequence[int], moments: Mapping[int, Moment], order: int) -> Iterator[tuple[object, object]]:
     for line, members, begins in _lines(ops, moments, order):
-        knots = [(line, at) for at in range(len(members))]
+        knots = [(order, line, at) for at in range(len(members))]
         yield from pairwise(knots)
         yield from zip(knots, members, strict=True)
         for place, op in enumerate(members):
@@ -154,11 +156,8 @@ class _Graph:
         for edge in self.distinct:
             self.steps.setdefault(edge.source, []).append(edge)
         ops = {op for edge in self.edges for op in (edge.source, edge.target)}
-        orders = {NO_ORDER: (), BY_PROCESS: (BY_PROCESS,), BY_TIME: (BY_TIME, BY_PROCESS)}[self.layer.order]
-        self.lines = {
-            (order, line): (members, begins) for order in orders for line, members, begins in _lines(ops, self.moments, order)
-        }
-        self.orders = orders
+        self.orders = ORDERS[self.layer.order]
+        self.lines = {(order, line): rest for order in self.orders for line, *rest in _lines(ops, self.moments, order)}
         self.ordering = {NO_ORDER: -1, BY_PROCESS: PROCESS, BY_TIME: REALTIME}[self.layer.order]
         self.places = {(line, op): at for line, (members, _) in self.lines.items() for at, op in enumerate(members)}
 

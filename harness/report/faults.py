@@ -14,6 +14,19 @@ _SHOWN = 6
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReachGrid:
+    """Who reached whom during a fault.
+
+    rows: a source, and for each of `nodes` its state: open, closed, stayed (closed after healing too), before (closed before the
+    fault already), or self. No rows when every pair was open.
+    """
+
+    said: str
+    nodes: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class FaultRow:
     """One receipt. `state` is effective, no effect, or not proven."""
 
@@ -27,6 +40,7 @@ class FaultRow:
     css: str
     note: str
     evidence: tuple[str, ...]
+    reach: ReachGrid | None
     full: str
 
 
@@ -70,6 +84,7 @@ def _row(fault: Doc, origin_ns: int) -> FaultRow:
         css=css,
         note=fault.get("note") or "",
         evidence=summary(fault.get("evidence"), fault.get("healing")),
+        reach=reach_grid(fault.get("reach")),
         full=_full(fault),
     )
 
@@ -84,6 +99,25 @@ def summary(evidence: Any, healing: Any) -> tuple[str, ...]:
     lines += [f"{key}: {value}" if key else value for key, value in (*flat(begun), *flat(ended)) if value != "none"]
     more = len(lines) - _SHOWN
     return (*lines[:_SHOWN], f"and {more} more") if more > 0 else tuple(lines)
+
+
+def reach_grid(reach: Any) -> ReachGrid | None:
+    """The harness's probes of all pairs around a fault; None where there were none."""
+    if not reach or not reach.get("nodes"):
+        return None
+    nodes = tuple(reach["nodes"])
+    looks = [set(reach[name]) for name in ("before", "during", "after") if reach.get(name) is not None]
+    closed = " → ".join(str(len(look)) for look in looks)
+    states = {"before": looks[0], "stayed": looks[2] if len(looks) > 2 else set(), "closed": looks[1]}
+    rows = tuple((source, tuple(_reached(source, other, states) for other in nodes)) for source in nodes)
+    said = f"closed pairs of all {len(nodes) * (len(nodes) - 1)}: {closed}"
+    return ReachGrid(said=said, nodes=nodes, rows=rows if any(looks) else ())
+
+
+def _reached(source: str, destination: str, states: Mapping[str, set[str]]) -> str:
+    if source == destination:
+        return "self"
+    return next((state for state, pairs in states.items() if f"{source}>{destination}" in pairs), "open")
 
 
 def _mapping(value: Any) -> dict[str, Any]:

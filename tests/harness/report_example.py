@@ -310,6 +310,8 @@ def torn(folder: Path, **fields: Any) -> Path:
         {"before": before, "during": during},
         {"after": before, "dropped": {"c0>n1": 412, "c1>n1": 380}},
     )
+    nodes = ["n1", "n2", "n3", *(f"c{n}" for n in range(12))]
+    cut["reach"] = {"nodes": nodes, "before": [], "during": cut["pairs"], "after": []}
     faults = [fault(0, "cut-clients", 3, 2.4, **cut), fault(1, "cut-clients", 9, 2.5, **cut)]
     useless = {"evidence": {"before": {"n2": "S"}, "during": {"n2": "S"}}, "healing": {"after": {"n2": "S"}}}
     faults.append(fault(2, "pause", 20, 2, effective=False, note="still running while it should have been frozen", **useless))

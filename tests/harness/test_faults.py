@@ -51,6 +51,10 @@ class Stage:
         """The line of each fault that counts: the later one replaces the earlier."""
         return {line["id"]: line for line in self.lines}
 
+    def last_after_play(self):
+        self.play()
+        return list(self.last().values())
+
 
 def fault(inject=None, heal=None, needs_=()):
     """A stranger's fault made of two functions."""

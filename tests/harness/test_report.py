@@ -13,7 +13,7 @@ import report_example as example
 from harness.api import HarnessError
 from harness.report import render, timeline
 from harness.report.documents import read
-from harness.report.faults import summary
+from harness.report.faults import reach_grid, summary
 from harness.report.findings import shares
 from harness.report.model import page
 from harness.report.text import coded, fenced, for_markdown, shortened, visible
@@ -272,6 +272,21 @@ def test_a_fault_without_effect_is_red_and_untested(tmp_path):
 def test_evidence_is_told_before_during_and_after(evidence, healing, lines):
     """The receipts of the built-in faults read at a glance; a stranger's are shown as they are."""
     assert summary(evidence, healing) == lines
+
+
+def test_all_pairs_are_told_around_a_fault():
+    """Closed before, during and after; drawn when a pair was closed at all."""
+    during = ["c0>n1", "n1>n2", "n2>n1"]
+    grid = reach_grid({"nodes": ["n1", "n2", "c0"], "before": ["c0>n1"], "during": during, "after": ["n2>n1"]})
+    assert grid.said == "closed pairs of all 6: 1 → 3 → 1"
+    assert grid.rows == (
+        ("n1", ("self", "closed", "open")),
+        ("n2", ("stayed", "self", "open")),
+        ("c0", ("before", "open", "self")),
+    )
+    assert reach_grid({"nodes": ["n1", "n2"], "before": [], "during": [], "after": None}).said == "closed pairs of all 2: 0 → 0"
+    assert reach_grid({"nodes": ["n1", "n2"], "before": [], "during": [], "after": []}).rows == ()
+    assert reach_grid(None) is None
 
 
 def test_a_planned_fault_that_never_struck_is_untested(tmp_path):
