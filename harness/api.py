@@ -204,6 +204,9 @@ class TopicSpec:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
+Took = list[float | None]  # milliseconds that each of some packets took, in sending order; None: it has not arrived
+
+
 @runtime_checkable
 class Killable(Protocol):
     """Nodes that can be killed (SIGKILL) and started again."""
@@ -275,6 +278,24 @@ class Partitionable(Protocol):
 
     def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
         """How many packets were dropped for each pair since `drop`."""
+
+
+class Measurable(Protocol):
+    """Links whose quality can be measured, pair by pair and direction by direction."""
+
+    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
+        """Send `packets` datagrams of `size` bytes per pair, all at once, and wait for them for at most `within_s` seconds."""
+
+
+@runtime_checkable
+class Losable(Measurable, Protocol):
+    """Links that can be made to lose packets at random."""
+
+    def lose(self, pairs: Iterable[Pair], share: float) -> int:
+        """From now on lose this share (0 to 1) of each pair's packets, beside what is lost already; a number for `unlose`."""
+
+    def unlose(self, number: int) -> dict[Pair, tuple[int, int]]:
+        """End what `lose` began; packets (seen, lost) of each pair meanwhile. Nothing for what has ended already."""
 
 
 class Spawned(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from harness.api import Cluster, Killable, Partitionable, Pausable, Stoppable, Upgradable
+from harness.api import Cluster, Killable, Losable, Partitionable, Pausable, Stoppable, Upgradable
 
 
 class KillableCluster(Cluster, Killable, Protocol):
@@ -29,3 +29,7 @@ class PartitionableCluster(Cluster, Partitionable, Protocol):
 
 class StrandableCluster(Cluster, Killable, Partitionable, Protocol):
     """A cluster whose nodes can be cut off and killed."""
+
+
+class LosableCluster(Cluster, Losable, Protocol):
+    """A cluster whose links can lose packets."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, Literal, get_args
 
 from harness.api import Cluster, Pair, Receipt
 from nemesis.capabilities import PartitionableCluster
 from nemesis.steps import attempt
 
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
+Reach = Literal["servers", "clients", "all"]  # whom a node's links lead to
 
 
 def servers(cluster: Cluster) -> tuple[str, ...]:
@@ -37,6 +38,19 @@ def split(nodes: Sequence[str], rng: Random) -> Sides:
     shuffled = rng.sample(list(nodes), len(nodes))
     middle = len(shuffled) // 2
     return tuple(sorted(shuffled[:middle])), tuple(sorted(shuffled[middle:]))
+
+
+def links(cluster: Cluster, nodes: Sequence[str], reach: Reach) -> tuple[Pair, ...]:
+    """The links of `nodes`, both ways, to the servers, to the clients that there are now, or to all."""
+    others = (servers(cluster) if reach != "clients" else ()) + (tuple(cluster.clients) if reach != "servers" else ())
+    clients = set(cluster.clients)
+    return tuple(pair for pair in both_ways(nodes, others) if not clients.issuperset(pair))  # clients do not talk to one another
+
+
+def check_reach(reach: str) -> None:
+    """Raise ValueError when `reach` is none."""
+    if reach not in get_args(Reach):
+        raise ValueError(f'links = "{reach}": must be one of {", ".join(get_args(Reach))}')
 
 
 def cut(

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.api import ClusterError, Isolation, Pair, TopicSpec
+from harness.api import ClusterError, Isolation, Pair, Took, TopicSpec
 
 FIRST_PID = 4000
 
@@ -78,6 +78,8 @@ class FakeCluster:
         self._versions: dict[str, str] = {}
         self._frozen: set[str] = set()
         self._dropped: dict[Pair, int] = {}
+        self._losing: dict[int, tuple[float, dict[Pair, list[int]]]] = {}  # share, and of each pair packets [seen, lost]
+        self._numbers = 0
         self._next_pid = FIRST_PID
         for node in dict.fromkeys((*self.brokers, *self.controllers, *self.clients)):
             self._spring_up(node)
@@ -168,12 +170,36 @@ class FakeCluster:
         return {pair: self._dropped.get(pair, 0) for pair in pairs}
 
     def send(self, source: str, destination: str) -> bool:
-        """One packet from node to node; whether it arrives. Frozen and dead nodes still have a network."""
+        """One packet from node to node; whether it arrives. Frozen and dead nodes still have a network.
+
+        Of a share of a half every second packet is lost, and so on: no luck here.
+        """
         pair = (source, destination)
-        if pair not in self._dropped or pair in self.leaky:
+        if pair in self.leaky:
             return True
-        self._dropped[pair] += 1
-        return False
+        if pair in self._dropped:
+            self._dropped[pair] += 1
+            return False
+        return not any(self._loses(pair, share, counts[pair]) for share, counts in self._losing.values() if pair in counts)
+
+    def _loses(self, pair: Pair, share: float, counted: list[int]) -> bool:
+        counted[0] += 1
+        lost = int(counted[0] * share + 1e-9) > counted[1]
+        counted[1] += lost
+        return lost
+
+    def lose(self, pairs: Iterable[Pair], share: float) -> int:
+        self._numbers += 1
+        self._losing[self._numbers] = (share, {pair: [0, 0] for pair in self._known_pairs("lose", pairs)})
+        return self._numbers
+
+    def unlose(self, number: int) -> dict[Pair, tuple[int, int]]:
+        self._done("unlose", number)
+        _, counts = self._losing.pop(number, (0.0, {}))
+        return {pair: (seen, lost) for pair, (seen, lost) in counts.items()}
+
+    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
+        return {pair: [0.1 if self.send(*pair) else None for _ in range(packets)] for pair in pairs}
 
     def closed(self) -> set[Pair]:
         """The pairs that cannot talk now."""
@@ -184,8 +210,12 @@ class FakeCluster:
         return self.process_state(node) == "S"
 
     def whole(self) -> bool:
-        """Whether nothing is dead, frozen or cut: what every `heal` must lead to."""
-        return not self._dropped and all(self.awake(node) for node in (*self.brokers, *self.controllers, *self.clients))
+        """Whether nothing is dead, frozen, cut or lossy: what every `heal` must lead to."""
+        return (
+            not self._dropped
+            and not self._losing
+            and all(self.awake(node) for node in (*self.brokers, *self.controllers, *self.clients))
+        )
 
     def leader(self, topic: str, partition: int) -> str:
         if f"{topic}-{partition}" not in self.topics:
@@ -238,6 +268,7 @@ class FakeCluster:
     def heal(self) -> None:
         """Undo everything."""
         self._dropped.clear()
+        self._losing.clear()
         self._frozen.clear()
         self.stubborn.clear()
         for node in (*self.brokers, *self.controllers):

@@ -6,9 +6,11 @@ that ends when the harness does.
 
 One JSON object per line, each answered by one; what fails is answered by {"error": text}.
 
-    {"do": "drop", "address": A} -> {"handle": H}       {"do": "send", "probe": P, "to": [A, ...]}
-    {"do": "undrop", "handle": H}                       {"do": "heard", "probe": P} -> {"from": [A, ...]}
-    {"do": "counters"} -> {"counters": {H: packets}}
+    {"do": "drop", "address": A, "share": S} -> {"handle": H}      {"do": "undrop", "handle": H}
+    {"do": "counters"} -> {"counters": {H: [seen, dropped]}}
+    {"do": "send", "train": T, "to": {LINK: A, ...}, "packets": N, "size": BYTES}
+    {"do": "heard", "train": T} -> {"heard": [[LINK, number, milliseconds, A], ...]}    each datagram once
+    {"do": "lose?"} -> {"trouble": why no share of packets can be dropped, or ""}
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ import socket
 from collections import OrderedDict
 from typing import Any
 
+from clusters import probes
+
 PORT = 9099
-_REMEMBERED = 64
+_REMEMBERED, _LARGEST = 64, 2048
 
 
 class Agent:
@@ -30,7 +34,7 @@ class Agent:
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("", PORT))
-        self._heard: OrderedDict[str, set[str]] = OrderedDict()
+        self._heard: OrderedDict[str, list[tuple[int, int, float, str]]] = OrderedDict()
 
     def serve(self) -> None:
         """Until standard input ends."""
@@ -57,36 +61,40 @@ class Agent:
         try:
             match request["do"]:
                 case "drop":
-                    return {"handle": packets.add_rule(request["address"])}
+                    return {"handle": packets.add_rule(request["address"], request["share"])}
                 case "undrop":
                     packets.delete_rule(request["handle"])
                 case "counters":
                     return {"counters": packets.counters()}
                 case "send":
-                    self._send(request["probe"], request["to"])
+                    self._send(request["train"], request["to"], request["packets"], request["size"])
                 case "heard":
                     self._hear()
-                    return {"from": sorted(self._heard.get(request["probe"], ()))}
+                    return {"heard": self._heard.pop(request["train"], [])}
+                case "lose?":
+                    return {"trouble": packets.loss_trouble()}
                 case other:
                     return {"error": f"cannot do {other}"}
         except Exception as error:  # noqa: BLE001 - netlink has errors of its own; all of them are the asker's to see
             return {"error": f"{type(error).__name__}: {error}"}
         return {}
 
-    def _send(self, probe: str, addresses: list[str]) -> None:
-        for _ in range(2):
-            for address in addresses:
-                self._socket.sendto(probe.encode(), (address, PORT))
+    def _send(self, train: str, to: dict[str, str], packets: int, size: int) -> None:
+        for number in range(packets):
+            for link, address in to.items():
+                self._socket.sendto(probes.datagram(train, int(link), number, size), (address, PORT))
+            self._hear()
 
     def _hear(self) -> None:
         self._socket.setblocking(False)
         while True:
             try:
-                data, (address, _) = self._socket.recvfrom(64)
+                data, (address, _) = self._socket.recvfrom(_LARGEST)
             except BlockingIOError:
                 self._socket.setblocking(True)
                 return
-            self._heard.setdefault(data.decode(errors="replace"), set()).add(address)
+            train, *seen = probes.read(data)
+            self._heard.setdefault(train, []).append((*seen, address))
             while len(self._heard) > _REMEMBERED:
                 self._heard.popitem(last=False)
 

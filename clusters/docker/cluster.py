@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,7 +22,8 @@ from clusters.docker.container import Container, Outlet, WorkerProcess
 from clusters.docker.images import Image
 from clusters.docker.network import Network
 from clusters.kraft import KafkaCluster
-from harness.api import ClusterError, Pair, TopicSpec
+from clusters.links import LinkFaults
+from harness.api import ClusterError, TopicSpec
 
 if TYPE_CHECKING:
     from clusters.docker.provider import Docker
@@ -76,7 +77,7 @@ class Place:
         leftovers.remove(self.client, self.sandbox)
 
 
-class DockerCluster(KafkaCluster):
+class DockerCluster(LinkFaults, KafkaCluster):
     """`Cluster` with every capability. Safe to use from several threads."""
 
     def __init__(self, options: Docker, run_dir: Path, place: Place, images: Mapping[str, Image]) -> None:
@@ -131,7 +132,9 @@ class DockerCluster(KafkaCluster):
     # ---- what there is
 
     def unavailable(self, capability: type) -> str | None:
-        return None if isinstance(self, capability) else f"a cluster in Docker cannot do this: {capability.__name__}"
+        if not isinstance(self, capability):
+            return f"a cluster in Docker cannot do this: {capability.__name__}"
+        return self._links_lack(capability)
 
     # ---- processes
 
@@ -215,17 +218,8 @@ class DockerCluster(KafkaCluster):
 
     # ---- network
 
-    def drop(self, pairs: Iterable[Pair]) -> None:
-        self._place.network.drop(pairs)
-
-    def undrop(self, pairs: Iterable[Pair]) -> None:
-        self._place.network.undrop(pairs)
-
-    def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        return self._place.network.probe(pairs)
-
-    def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
-        return self._place.network.dropped_packets(pairs)
+    def _links(self) -> Network:
+        return self._place.network
 
     def heal(self) -> None:
         """Undrop everything, thaw everybody, start dead nodes, and wait (60 s) until all answer. Raises ClusterError."""

@@ -18,12 +18,11 @@ from typing import Any
 from clusters.docker import host
 from clusters.docker.container import Container
 from clusters.packets import Drops
-from harness.api import ClusterError, Pair
+from clusters.probes import LOOK_S, PROBE_S, Train
+from harness.api import ClusterError, Pair, Took
 
 _READY_S = 60.0
 _ANSWER_S = 30.0
-_PROBE_S = 0.25
-_LOOK_EVERY_S = 0.02
 
 
 class Helper:
@@ -80,7 +79,6 @@ class Network(Drops):
         super().__init__()
         self._client, self._name, self._labels = client, name, labels
         self._helpers: dict[str, Helper] = {}
-        self._probes = 0
         client.networks.create(name, driver="bridge", internal=True, labels=dict(labels), check_duplicate=True)
 
     def __contains__(self, node: str) -> bool:
@@ -111,39 +109,50 @@ class Network(Drops):
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
         """Whether a datagram sent now arrives, for all pairs at once; about a quarter of a second when one does not."""
-        wanted = list(dict.fromkeys(pairs))
-        with self._lock:
-            self._probes += 1
-            probe = f"probe-{self._probes}"
-        to: dict[str, list[str]] = {}
-        for source, destination in wanted:
-            to.setdefault(source, []).append(self._helper(destination).address)
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            list(pool.map(lambda source: self._helper(source).ask(do="send", probe=probe, to=to[source]), to))
-            return self._collect(wanted, probe, pool)
+        return self._send(Train(pairs, packets=2), PROBE_S).arrived()
 
-    def _collect(self, wanted: list[Pair], probe: str, pool: ThreadPoolExecutor) -> dict[Pair, bool]:
-        """Ask every destination until all pairs are seen or the time is over."""
-        deadline = time.monotonic() + _PROBE_S
-        destinations = list({destination for _, destination in wanted})
+    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
+        """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`)."""
+        return self._send(Train(pairs, packets, size), within_s).took
+
+    def _send(self, train: Train, within_s: float) -> Train:
+        to: dict[str, dict[int, str]] = {}
+        for link, (source, destination) in enumerate(train.pairs):
+            to.setdefault(source, {})[link] = self._helper(destination).address
+        details = {"train": train.name, "packets": train.packets, "size": train.size}
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            list(pool.map(lambda source: self._helper(source).ask(do="send", to=to[source], **details), to))
+            self._collect(train, within_s, pool)
+        return train
+
+    def _collect(self, train: Train, within_s: float, pool: ThreadPoolExecutor) -> None:
+        """Ask every destination until all has arrived or the time is over."""
+        deadline = time.monotonic() + within_s
+        destinations = list({destination for _, destination in train.pairs})
         while True:
             over = time.monotonic() > deadline  # noticed before the last look, however long we were kept from it
-            answers = pool.map(lambda node: self._helper(node).ask(do="heard", probe=probe)["from"], destinations)
-            heard = dict(zip(destinations, answers, strict=True))
-            arrived = {pair: self._helper(pair[0]).address in heard[pair[1]] for pair in wanted}
-            if over or all(arrived.values()):
-                return arrived
-            time.sleep(_LOOK_EVERY_S)
+            for heard in pool.map(lambda node: self._helper(node).ask(do="heard", train=train.name)["heard"], destinations):
+                for link, number, took_ms, address in heard:
+                    if address == self._helper(train.pairs[link][0]).address:  # else somebody masquerades it: no rule would hit
+                        train.note(link, number, took_ms)
+            if over or train.complete():
+                return
+            time.sleep(LOOK_S)
 
-    def _add_rule(self, source: str, destination: str) -> int:
-        return int(self._helper(destination).ask(do="drop", address=self._helper(source).address)["handle"])
+    def losing_trouble(self) -> str:
+        """Why no share of packets can be dropped here; empty when it can."""
+        return str(next(iter(self._helpers.values())).ask(do="lose?")["trouble"])
+
+    def _add_rule(self, source: str, destination: str, share: float = 1.0) -> int:
+        address = self._helper(source).address
+        return int(self._helper(destination).ask(do="drop", address=address, share=share)["handle"])
 
     def _delete_rule(self, destination: str, handle: int) -> None:
         self._helper(destination).ask(do="undrop", handle=handle)
 
-    def _counters(self, destination: str) -> dict[int, int]:
+    def _counters(self, destination: str) -> dict[int, tuple[int, int]]:
         counted = self._helper(destination).ask(do="counters")["counters"]
-        return {int(handle): int(packets) for handle, packets in counted.items()}
+        return {int(handle): (int(seen), int(dropped)) for handle, (seen, dropped) in counted.items()}
 
     def _helper(self, node: str) -> Helper:
         if node not in self._helpers:

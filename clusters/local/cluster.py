@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,18 +15,19 @@ from typing import TYPE_CHECKING, Any
 from clusters import plan, storage
 from clusters.kafka import Distribution
 from clusters.kraft import KafkaCluster
+from clusters.links import NEED_A_NETWORK, LinkFaults
 from clusters.local import archive
 from clusters.local.init import NETWORK
 from clusters.local.network import Network
 from clusters.local.processes import Processes
-from harness.api import ClusterError, Pair, Partitionable, TopicSpec
+from harness.api import ClusterError, Partitionable, TopicSpec
 
 if TYPE_CHECKING:
     from clusters.local.provider import Local
 
 
-class LocalCluster(KafkaCluster):
-    """`Cluster` with every capability, `Partitionable` in namespaces only. Safe to use from several threads."""
+class LocalCluster(LinkFaults, KafkaCluster):
+    """`Cluster` with every capability, those of the network in namespaces only. Safe to use from several threads."""
 
     def __init__(self, options: Local, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
         self._options, self._distributions = options, distributions
@@ -57,9 +58,11 @@ class LocalCluster(KafkaCluster):
             steps.callback(self._processes.kill_all)
 
     def unavailable(self, capability: type) -> str | None:
-        if capability is Partitionable and self._network is None:
-            return self._options.missing().get(Partitionable, "the cluster was started outside its sandbox, on loopback")
-        return None if isinstance(self, capability) else f"a local cluster cannot do this: {capability.__name__}"
+        if not isinstance(self, capability):
+            return f"a local cluster cannot do this: {capability.__name__}"
+        if self._network is None and capability in NEED_A_NETWORK:
+            return self._options.missing().get(capability, "the cluster was started outside its sandbox, on loopback")
+        return self._links_lack(capability) if self._network else None
 
     # ---- processes
 
@@ -114,21 +117,9 @@ class LocalCluster(KafkaCluster):
 
     # ---- network
 
-    def drop(self, pairs: Iterable[Pair]) -> None:
-        self._networked().drop(pairs)
-
-    def undrop(self, pairs: Iterable[Pair]) -> None:
-        self._networked().undrop(pairs)
-
-    def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        return self._networked().probe(pairs)
-
-    def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
-        return self._networked().dropped_packets(pairs)
-
-    def _networked(self) -> Network:
+    def _links(self) -> Network:
         if self._network is None:
-            raise ClusterError(f"packets cannot be dropped: {self.unavailable(Partitionable)}")
+            raise ClusterError(f"nothing can be done to the network: {self.unavailable(Partitionable)}")
         return self._network
 
     def heal(self) -> None:

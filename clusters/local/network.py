@@ -7,7 +7,9 @@ hold on it, so nothing has to be mounted or cleaned. The harness itself sits in 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
+import select
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -18,12 +20,12 @@ from pyroute2 import IPRoute
 
 from clusters import packets
 from clusters.plan import HUB
-from harness.api import ClusterError, Pair
+from clusters.probes import LOOK_S, PROBE_S, Train
+from harness.api import ClusterError, Losable, Pair, Took
 
 _PREFIX = 16
 _BRIDGE, _INTERFACE = "fencepost", "eth0"
 _CLONE_NEWNET = 0x40000000
-_PROBE_S = 0.25
 _LINK_S = 10.0
 
 T = TypeVar("T")
@@ -72,6 +74,7 @@ class Network(packets.Drops):
             links.link("del", index=self._bridge)
             self._namespaces.clear()
             self._rules.clear()
+            self._losing.clear()
 
     def add(self, node: str, address: str) -> None:
         """Give `node` a namespace with `address`, joined to the bridge and reachable, dropping nothing. Raises ClusterError."""
@@ -116,30 +119,50 @@ class Network(packets.Drops):
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
         """Whether a datagram sent now arrives, for all pairs at once; at most a quarter of a second."""
-        wanted = list(dict.fromkeys(pairs))
+        return self._send(Train(pairs, packets=2), PROBE_S).arrived()
+
+    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
+        """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`)."""
+        return self._send(Train(pairs, packets, size), within_s).took
+
+    def _send(self, train: Train, within_s: float) -> Train:
         with ExitStack() as sockets:
-            receivers = {d: sockets.enter_context(self._socket(d)) for d in {d for _, d in wanted}}
-            senders = {s: sockets.enter_context(self._socket(s)) for s in {s for s, _ in wanted}}
-            for _ in range(2):
-                for source, destination in wanted:
-                    senders[source].sendto(b"fencepost", receivers[destination].getsockname())
-            return _collect(wanted, receivers, {senders[s].getsockname(): s for s in senders})
+            receivers = {d: sockets.enter_context(self._socket(d)) for d in {d for _, d in train.pairs}}
+            senders = {s: sockets.enter_context(self._socket(s)) for s in {s for s, _ in train.pairs}}
+            for number in range(train.packets):
+                for source, destination in train.pairs:
+                    datagram = train.datagram(number, (source, destination))
+                    senders[source].sendto(datagram, receivers[destination].getsockname())
+                train.collect(receivers.values())
+            deadline = time.monotonic() + within_s
+            while not train.complete():
+                over = time.monotonic() > deadline  # noticed before the last look, however long we were kept from it
+                train.collect(receivers.values())
+                if over:
+                    break
+                select.select(list(receivers.values()), [], [], LOOK_S)
+            return train
 
     def _socket(self, node: str) -> socket.socket:
         with self.inside(node):
             made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             made.bind((self._addresses[node], 0))
+            made.setblocking(False)
             return made
 
-    def _add_rule(self, source: str, destination: str) -> int:
+    def losing_trouble(self) -> str:
+        """Why no share of packets can be dropped here; empty when it can."""
+        return self.run(next(iter(self._namespaces)), packets.loss_trouble)
+
+    def _add_rule(self, source: str, destination: str, share: float = 1.0) -> int:
         if source not in self._addresses:
             raise ClusterError(f"no node {source} in the network; there are {', '.join(self._addresses)}")
-        return self.run(destination, lambda: packets.add_rule(self._addresses[source]))
+        return self.run(destination, lambda: packets.add_rule(self._addresses[source], share))
 
     def _delete_rule(self, destination: str, handle: int) -> None:
         self.run(destination, lambda: packets.delete_rule(handle))
 
-    def _counters(self, node: str) -> dict[int, int]:
+    def _counters(self, node: str) -> dict[int, tuple[int, int]]:
         return self.run(node, packets.counters)
 
 
@@ -158,27 +181,8 @@ def _configure(address: str) -> None:
     packets.open_chain()
 
 
-def _collect(wanted: list[Pair], receivers: dict[str, socket.socket], senders: dict[tuple[str, int], str]) -> dict[Pair, bool]:
-    """Read every receiver until all pairs are seen or the time is over."""
-    arrived: set[Pair] = set()
-    deadline = time.monotonic() + _PROBE_S
-    over = False
-    while len(arrived) < len(wanted) and not over:
-        over = time.monotonic() > deadline  # noticed before the last look, however long we were kept from it
-        for destination, receiver in receivers.items():
-            receiver.setblocking(False)
-            while True:
-                try:
-                    _, sender = receiver.recvfrom(64)
-                except BlockingIOError:
-                    break
-                arrived.add((senders[sender], destination))
-        time.sleep(0.002)
-    return {pair: pair in arrived for pair in wanted}
-
-
 def _trial() -> None:
-    """Two nodes, one direction cut, counted and healed: raises when this machine cannot."""
+    """Two nodes, one direction cut, counted and healed: raises when this machine cannot. Prints what else it cannot, and why."""
     network = Network()
     network.add("n1", "10.73.1.1")
     network.add("n2", "10.73.1.2")
@@ -186,6 +190,7 @@ def _trial() -> None:
     if network.probe([("n1", "n2"), ("n2", "n1")]) != {("n1", "n2"): False, ("n2", "n1"): True}:
         raise OSError("a packet rule had no effect")
     network.undrop_all()
+    print(json.dumps({Losable.__name__: trouble} if (trouble := network.losing_trouble()) else {}))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusters.kafka import fetch
+from clusters.links import NEED_A_NETWORK
 from clusters.local import archive, sandbox
 from clusters.options import KafkaOptions
 from harness.api import Partitionable, TopicSpec
@@ -34,9 +35,11 @@ class Local(KafkaOptions):
 
     def missing(self) -> dict[type, str]:
         if self.loopback:
-            return {Partitionable: "the campaign asks for loopback = true, where brokers cannot be cut from one another"}
-        reason = sandbox.box().reason
-        return {Partitionable: reason} if reason else {}
+            return dict.fromkeys(NEED_A_NETWORK, "the campaign asks for loopback = true, where nodes share one address")
+        box = sandbox.box()
+        if box.reason:
+            return dict.fromkeys(NEED_A_NETWORK, box.reason)
+        return {one: box.lacks[one.__name__] for one in NEED_A_NETWORK if one.__name__ in box.lacks}
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -46,7 +49,7 @@ class Local(KafkaOptions):
             "jars": {name: checksum for version in self.all_versions() for name, checksum in fetch(version).jars.items()},
             "broker_settings": self.effective_settings(),
             "controllers": self.controllers or "combined",
-            "network": "loopback" if self.missing() else "namespaces",
+            "network": "loopback" if Partitionable in self.missing() else "namespaces",
         }
 
     @contextmanager

@@ -7,11 +7,12 @@ loopback interface and cannot be cut from one another.
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,10 +22,14 @@ _TRIAL_S = 20.0
 
 @dataclass(frozen=True)
 class Box:
-    """A way to isolate: the words that go before the supervisor (`prefix`), or why there is none (`reason`)."""
+    """A way to isolate: the words that go before the supervisor (`prefix`), or why there is none (`reason`).
+
+    lacks: name of a capability -> why the network inside cannot offer it.
+    """
 
     prefix: tuple[str, ...] = ()
     reason: str = ""
+    lacks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def namespaces(self) -> bool:
@@ -40,24 +45,24 @@ def box() -> Box:
     attempts = [(unshare, "--user", "--map-root-user", *_FLAGS), (unshare, *_FLAGS)]
     said = []
     for prefix in attempts:
-        answer = _try(prefix)
-        if not answer:
-            return Box(prefix=prefix)
-        said.append(answer)
+        trouble, lacks = _try(prefix)
+        if not trouble:
+            return Box(prefix=prefix, lacks=lacks)
+        said.append(trouble)
     return Box(reason=f"network namespaces cannot be used here ({said[0]}){remedy()}")
 
 
-def _try(prefix: Sequence[str]) -> str:
-    """Build a network of two nodes and cut it, inside; empty when it worked, else what was said."""
+def _try(prefix: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Build a network of two nodes and cut it, inside: empty when it worked, else what was said; and what else it lacks."""
     argv = [*prefix, sys.executable, "-m", "clusters.local.network"]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TRIAL_S)
     except subprocess.TimeoutExpired:
-        return f"no answer within {_TRIAL_S:.0f} s"
+        return f"no answer within {_TRIAL_S:.0f} s", {}
     if done.returncode == 0:
-        return ""
+        return "", json.loads(done.stdout)
     lines = done.stderr.strip().splitlines()
-    return lines[-1] if lines else f"exit {done.returncode}"
+    return lines[-1] if lines else f"exit {done.returncode}", {}
 
 
 def remedy(sysctls: Path = Path("/proc/sys")) -> str:

@@ -29,6 +29,8 @@ FAULTS = {
     "cut-clients": {},
     "cut-client": {},
     "strand": {"alone_s": 1.0},
+    "flap": {"times": 2, "down_s": 0.2, "up_s": 0.2},
+    "lossy": {"share": 0.3},
 }
 TOPICS = {"t": TopicSpec(partitions=3, settings={"min.insync.replicas": "2"})}
 

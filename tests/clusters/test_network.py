@@ -92,3 +92,25 @@ again.add("n2", "10.73.1.2")
 seen["talks"] = again.probe([("n1", "n2")])[("n1", "n2")]
 """)
     assert seen == {"talks": True}
+
+
+def test_a_link_loses_the_share_it_is_told_one_way_and_two_losses_add_up():
+    """Of 1000 datagrams about a fifth; the way back is untouched; what the kernel counted is what did not arrive."""
+    seen = inside("""
+there, back = ("n1", "n2"), ("n2", "n1")
+one = network.lose([there], 0.2)
+took = network.measure([there, back], 1000)
+seen["lost"] = [sum(t is None for t in took[pair]) for pair in (there, back)]
+other = network.lose([there], 0.9)
+seen["both"] = sum(t is None for t in network.measure([there], 100)[there])
+seen["counted"] = [list(network.unlose(one)[there]), network.unlose(one) == {}]
+seen["seen by the other"] = network.unlose(other)[there][0]
+seen["whole"] = [None in took for took in network.measure(pairs, 50).values()]
+""")
+    assert 120 < seen["lost"][0] < 280
+    assert seen["lost"][1] == 0
+    assert seen["both"] > 70
+    assert seen["counted"][0][0] == 1100
+    assert seen["counted"][1]
+    assert seen["counted"][0][1] == seen["lost"][0] + 100 - seen["seen by the other"]
+    assert seen["whole"] == [False] * 6

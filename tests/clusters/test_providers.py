@@ -12,19 +12,22 @@ from playing import OUTSIDE, play
 
 from clusters.docker import leftovers
 from clusters.local import Local
+from harness.api import Partitionable
 from harness.leftovers import processes
 
 pytestmark = pytest.mark.cluster
 
 GONE_S = 30
-FAULTS = ("bridge", "cut-client", "cut-clients", "halves", "isolate", "kill", "one-way", "pause", "strand")
+FAULTS = ("bridge", "cut-client", "cut-clients", "flap", "halves", "isolate", "kill", "lossy", "one-way", "pause", "strand")
 
 
 @pytest.fixture(scope="module", params=["local", "docker"])
 def provider(request):
     """The options that name a provider on this machine."""
     if request.param == "local":
-        assert Local().missing() == {}, "this machine allows no namespaces, so the local cluster cannot be tested here"
+        assert Partitionable not in Local().missing(), (
+            "this machine allows no namespaces, so the local cluster cannot be tested here"
+        )
         return {"kind": "local", "heap_mb": 256}
     return {"kind": "docker", "heap_mb": 256, "image": request.getfixturevalue("kafka_image")}
 

@@ -1,0 +1,74 @@
+"""Flap: a broker's links go down and come up again and again, as with a loose cable or a router that reboots in circles."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from harness.api import HarnessError, Pair, Partitionable, Receipt
+from nemesis import partition, targets
+from nemesis.capabilities import PartitionableCluster
+from nemesis.partition import Reach
+from nemesis.steps import missed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flap:
+    """Cuts a broker's links, mends them, cuts them again, ... in both directions; the last cut lasts until it is healed.
+
+    Connections are half made, sessions expire while others begin, and elections are held while the last one is not over.
+    Evidence: every pair probed before and in every cut, and after every mend.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+
+    target: str = "random"  # the role whose links flap
+    links: Reach = "all"  # its links to: servers, clients, or all
+    times: int = 3  # how often they go down
+    down_s: float = 1.0  # how long each time
+    up_s: float = 0.5  # how long in between
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, targets.BROKERS)
+        partition.check_reach(self.links)
+        if self.times < 1:
+            raise ValueError(f"times = {self.times}: links must go down at least once")
+        if self.down_s < 0 or self.up_s < 0:
+            raise ValueError(f"down_s = {self.down_s}, up_s = {self.up_s}: must not be negative")
+
+    def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
+        """Cut and mend the links of the broker that plays the role now; leave them cut."""
+        try:
+            nodes = targets.find(self.target, cluster, rng)
+        except HarnessError as error:
+            return missed(self.target, error)
+        pairs = partition.links(cluster, nodes, self.links)
+        ups = [self._flap(cluster, pairs) for _ in range(self.times - 1)] if pairs else []
+        receipt = partition.cut(
+            cluster, self.target, nodes, pairs, {"downs": [down for down, _ in ups], "ups": [up for _, up in ups]}
+        )
+        if not pairs:
+            return receipt
+        stayed_open = sum(any(down.values()) for down, _ in ups)
+        stayed_closed = sum(not any(up.values()) for _, up in ups)
+        notes = [receipt.note]
+        notes += [f"{stayed_open} of {self.times} cuts left a link open"] if stayed_open else []
+        notes += [f"{stayed_closed} of {len(ups)} mends opened nothing"] if stayed_closed else []
+        return replace(receipt, effective=bool(receipt.effective) and len(notes) == 1, note="; ".join(filter(None, notes)))
+
+    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
+        """Mend the links for good."""
+        return partition.mend(cluster, receipt)
+
+    def _flap(self, cluster: PartitionableCluster, pairs: tuple[Pair, ...]) -> tuple[dict[str, bool], dict[str, bool]]:
+        """Down once and up again; what could be probed in either state. Leaves nothing cut, whatever happens."""
+        try:
+            cluster.drop(pairs)
+            time.sleep(self.down_s)
+            down = partition.matrix(cluster.probe(pairs))
+        finally:
+            cluster.undrop(pairs)
+        time.sleep(self.up_s)
+        return down, partition.matrix(cluster.probe(pairs))
