@@ -51,7 +51,7 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
 
-def start_session(master: str = "local[*]", memory: str = "1g", conf: Mapping[str, str] | None = None) -> SparkSession:
+def start_session(master: str = "local[*]", memory: str = "768m", conf: Mapping[str, str] | None = None) -> SparkSession:
     """A session for checking (or the one there is). `memory` is the driver's heap; only the first call in a process sets it.
 
     conf: Spark's settings, laid over ours. Raises HarnessError when the JVM does not start (`conf` may name packages).

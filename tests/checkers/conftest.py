@@ -18,7 +18,7 @@ from checkers.session import start_session
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = start_session("local[2]", memory="1g")
+    session = start_session("local[2]")
     yield session
     session.stop()
 
