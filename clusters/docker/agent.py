@@ -2,7 +2,7 @@
 
 The helper's network namespace is the node's own, and its process-id namespace too: when this process ends, the kernel ends
 the node with it, frozen or not, and with the last of them the address and every rule. It ends when its standard input does, and
-that ends when the harness does.
+that ends when the harness does; and when nothing has come over it for `LEASE_S` seconds, because the harness hangs.
 
 One JSON object per line, each answered by one; what fails is answered by {"error": text}.
 
@@ -11,6 +11,7 @@ One JSON object per line, each answered by one; what fails is answered by {"erro
     {"do": "send", "train": T, "to": {LINK: A, ...}, "packets": N, "size": BYTES}
     {"do": "heard", "train": T} -> {"heard": [[LINK, number, milliseconds, A], ...]}    each datagram once
     {"do": "lose?"} -> {"trouble": why no share of packets can be dropped, or ""}
+    {"do": "renew"} -> {}: nothing but the lease
 """
 
 from __future__ import annotations
@@ -19,38 +20,46 @@ import json
 import os
 import select
 import socket
+import sys
+import time
 from collections import OrderedDict
 from typing import Any
 
 from clusters import probes
 
 PORT = 9099
+LEASE_S = 60.0
 _REMEMBERED, _LARGEST = 64, 2048
 
 
 class Agent:
     """Answers one request at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, lease_s: float = LEASE_S) -> None:
+        self._lease_s = lease_s
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("", PORT))
         self._heard: OrderedDict[str, list[tuple[int, int, float, str]]] = OrderedDict()
 
     def serve(self) -> None:
-        """Until standard input ends."""
+        """Until standard input ends, or the lease does."""
         self._tell({"ready": True})
         from clusters import packets  # takes half a second, and nobody has to wait for it
 
         packets.open_chain()
-        pending = b""
+        pending, expires = b"", time.monotonic() + self._lease_s
         while True:
-            ready, _, _ = select.select([0, self._socket.fileno()], [], [])
+            ready, _, _ = select.select([0, self._socket.fileno()], [], [], max(0.0, expires - time.monotonic()))
+            if 0 not in ready and time.monotonic() >= expires:
+                self._tell({"error": f"the harness has not renewed the lease for {self._lease_s:g} s"})
+                return
             if self._socket.fileno() in ready:
                 self._hear()
             if 0 in ready:
                 read = os.read(0, 65536)
                 if not read:
                     return
+                expires = time.monotonic() + self._lease_s
                 *lines, pending = (pending + read).split(b"\n")
                 for line in lines:
                     self._tell(self._answer(json.loads(line)))
@@ -60,6 +69,8 @@ class Agent:
 
         try:
             match request["do"]:
+                case "renew":
+                    pass
                 case "drop":
                     return {"handle": packets.add_rule(request["address"], request["share"])}
                 case "undrop":
@@ -103,4 +114,4 @@ class Agent:
 
 
 if __name__ == "__main__":
-    Agent().serve()
+    Agent(*map(float, sys.argv[1:])).serve()

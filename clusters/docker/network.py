@@ -13,9 +13,11 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from clusters.docker import host
+from clusters.docker.agent import LEASE_S
 from clusters.docker.container import Container
 from clusters.packets import Drops
 from clusters.probes import LOOK_S, PROBE_S, Train
@@ -80,6 +82,7 @@ class Network(Drops):
         self._client, self._name, self._labels = client, name, labels
         self._helpers: dict[str, Helper] = {}
         client.networks.create(name, driver="bridge", internal=True, labels=dict(labels), check_duplicate=True)
+        threading.Thread(target=self._renew, daemon=True, name="lease").start()
 
     def __contains__(self, node: str) -> bool:
         return node in self._helpers
@@ -102,6 +105,14 @@ class Network(Drops):
         with self._lock:
             self._helpers[node] = helper
         return helper.address
+
+    def _renew(self) -> None:
+        """Tell every helper again and again that we are there: one that hears nothing ends, and takes its node along."""
+        while True:
+            time.sleep(LEASE_S / 6)
+            for helper in list(self._helpers.values()):
+                with suppress(ClusterError):
+                    helper.ask(do="renew")
 
     def container(self, node: str) -> str:
         """The id of the helper, whose namespaces the node joins."""
