@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from harness import cli_judge, cli_tools, console
+from harness import cli_authors, cli_judge, cli_tools, console
 from harness.api import CampaignError, Exit, HarnessError
 from harness.console import Conf, Json, Master, Results, Texts, err, out, pairs, say, say_json, table
 
@@ -199,6 +199,7 @@ def list_(results: Results = None, json_: Json = False) -> None:
 
 cli_judge.register(app)
 cli_tools.register(app)
+cli_authors.register(app)
 
 
 def _perform(plan: Sequence[Planned], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[Result]:

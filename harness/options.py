@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.api import CampaignError, Test
+from harness.api import CampaignError, Choice, Test
 from harness.plugins import make_importable, unknown
 from harness.tables import Keys, toml_value
 from harness.testtable import CONTRACT_KEYS, read_test
@@ -98,6 +98,15 @@ def cluster_of(kind: str | None, options: Sequence[str]) -> dict[str, Any]:
     if mistakes:
         raise CampaignError(mistakes)
     return found
+
+
+def faults_of(texts: Sequence[str]) -> list[Choice]:
+    """Faults as texts `kind[,key=value...]`. Raises CampaignError with every mistake."""
+    mistakes: list[str] = []
+    tables = [_fault(text, mistakes) for text in texts]
+    if mistakes:
+        raise CampaignError(mistakes)
+    return [Choice(kind=table.pop("kind"), options=table) for table in tables]
 
 
 def contract_of(texts: Sequence[str]) -> dict[str, str]:

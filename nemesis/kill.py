@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.api import HarnessError, Killable, Receipt
 from nemesis import targets
 from nemesis.capabilities import KillableCluster
-from nemesis.steps import attempt, missed, until
+from nemesis.steps import attempt, missed, undone, until
 
 GONE_WITHIN_S = 5.0
 
@@ -42,8 +42,9 @@ class Kill:
             return missed(self.target, error)
         before = _pids(cluster, nodes)
         alive = [node for node in nodes if before[node] is not None]
-        problems = attempt(cluster.kill, alive)
-        during = until(lambda: _pids(cluster, nodes), lambda pids: not _left(alive, before, pids), GONE_WITHIN_S)
+        with undone(lambda: attempt(cluster.start, alive)):
+            problems = attempt(cluster.kill, alive)
+            during = until(lambda: _pids(cluster, nodes), lambda pids: not _left(alive, before, pids), GONE_WITHIN_S)
         problems += [f"{node} was dead already" for node in nodes if node not in alive]
         problems += [f"{node} survived" for node in _left(alive, before, during)]
         return Receipt(

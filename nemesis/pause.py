@@ -10,7 +10,7 @@ from typing import ClassVar
 from harness.api import HarnessError, Pausable, Receipt
 from nemesis import targets
 from nemesis.capabilities import PausableCluster
-from nemesis.steps import attempt, missed, until
+from nemesis.steps import attempt, missed, undone, until
 
 FROZEN = "T"
 SEEN_WITHIN_S = 2.0
@@ -40,8 +40,9 @@ class Pause:
             return missed(self.target, error)
         before = _states(cluster, nodes)
         ours = [node for node in nodes if before[node] not in ("", FROZEN)]
-        problems = attempt(cluster.pause, ours)
-        during = until(lambda: _states(cluster, nodes), lambda now: all(now[node] == FROZEN for node in ours), SEEN_WITHIN_S)
+        with undone(lambda: attempt(cluster.resume, ours)):
+            problems = attempt(cluster.pause, ours)
+            during = until(lambda: _states(cluster, nodes), lambda now: all(now[node] == FROZEN for node in ours), SEEN_WITHIN_S)
         awake = [node for node in ours if during[node] != FROZEN]
         problems += [f"{node} was {'frozen' if before[node] else 'dead'} already" for node in nodes if node not in ours]
         problems += [f'{node} did not freeze (state "{during[node]}")' for node in awake]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from harness.api import HarnessError, Receipt
@@ -34,6 +35,16 @@ def attempt(action: Callable[[Argument], None], arguments: Iterable[Argument]) -
         except (HarnessError, OSError) as error:
             problems.append(str(error))
     return problems
+
+
+@contextmanager
+def undone(undo: Callable[[], object]) -> Iterator[None]:
+    """Undo what was done when the rest of an injection breaks off: without a receipt nobody would know what to heal."""
+    try:
+        yield
+    except Exception:
+        undo()
+        raise
 
 
 def missed(role: str, error: HarnessError) -> Receipt:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from harness.api import HarnessError, Killable, Partitionable, Receipt
 from nemesis import partition, targets
 from nemesis.capabilities import StrandableCluster
-from nemesis.steps import attempt, missed, until
+from nemesis.steps import attempt, missed, undone, until
 
 GONE_WITHIN_S = 5.0
 
@@ -43,11 +43,12 @@ class Strand:
             return missed(self.target, error)
         others = [node for node in cluster.brokers if node not in nodes]
         cut = partition.cut(cluster, self.target, nodes, partition.both_ways(nodes, others))
-        time.sleep(self.alone_s)
-        before = {node: cluster.pid(node) for node in nodes}
-        problems = attempt(cluster.kill, nodes)
-        during = until(lambda: {n: cluster.pid(n) for n in nodes}, lambda pids: not any(pids.values()), GONE_WITHIN_S)
-        mended = partition.mend(cluster, replace(cut, note=""))
+        with undone(lambda: attempt(cluster.undrop, [cut.pairs]) + attempt(cluster.start, nodes)):
+            time.sleep(self.alone_s)
+            before = {node: cluster.pid(node) for node in nodes}
+            problems = attempt(cluster.kill, nodes)
+            during = until(lambda: {n: cluster.pid(n) for n in nodes}, lambda pids: not any(pids.values()), GONE_WITHIN_S)
+            mended = partition.mend(cluster, replace(cut, note=""))
         evidence = {**cut.evidence, "dropped": mended.healing["dropped"], "pids": {"before": before, "during": during}}
         problems += [f"{node} survived" for node, pid in during.items() if pid is not None]
         note = "; ".join(filter(None, [cut.note, *problems]))

@@ -277,7 +277,19 @@ def test_clean_removes_data_of_runs_that_are_over_and_old_runs_when_asked(fencep
 
 def test_the_version_and_help_are_there_for_everything(fencepost):
     assert fencepost("--version")[1].startswith("fencepost ")
-    for command in ([], ["run"], ["campaign"], ["check"], ["report"], ["list"], ["plugins"], ["doctor"], ["clean"], ["cluster"]):
+    for command in (
+        [],
+        ["run"],
+        ["campaign"],
+        ["check"],
+        ["report"],
+        ["list"],
+        ["plugins"],
+        ["doctor"],
+        ["clean"],
+        ["cluster"],
+        ["nemesis", "check"],
+    ):
         code, out, _ = fencepost(*command, "--help")
         assert code == 0
         assert "Usage: fencepost" in out

@@ -1,0 +1,103 @@
+"""The commands for authors of plug-ins: the conformance kit for faults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.api import Choice, Exit
+from harness.console import Texts, err, out, pairs, say, table
+
+if TYPE_CHECKING:
+    from harness.conformance.check import Checked
+
+CHECK_EXAMPLES = """\b
+Examples:
+  fencepost nemesis check my_faults:SlowDisk
+  fencepost nemesis check kill,target=leader pause --cluster docker
+  fencepost nemesis check my_faults:SlowDisk --json slow-disk.json --seed 7"""
+CHECK_CODES = """Exit codes: 0 every story passed; 1 one failed; 2 none failed, but one could not be played or shown here;
+254 a fault or a cluster that cannot be used, nothing was started; 255 the harness broke."""
+
+nemesis_app = typer.Typer(help="For authors of faults.", no_args_is_help=True, rich_markup_mode=None)
+
+
+def register(app: typer.Typer) -> None:
+    """Add these commands to `app`."""
+    app.add_typer(nemesis_app, name="nemesis")
+
+
+@nemesis_app.callback()
+def _root() -> None:
+    """For authors of faults."""
+
+
+@nemesis_app.command(
+    "check",
+    help="Put faults through every story of a fault's life on a real cluster: it strikes, its effect is seen by others, it heals,"
+    f" the harness dies meanwhile, ... (docs/plugins.md).\n\n{CHECK_CODES}",
+    epilog=CHECK_EXAMPLES,
+)
+def check(
+    faults: Annotated[
+        list[str], typer.Argument(metavar="KIND[,KEY=VALUE...]...", help="A fault's name, or its import path `module:Class`.")
+    ],
+    cluster: Annotated[str, typer.Option("--cluster", help="Where brokers live.")] = "local",
+    cluster_set: Annotated[Texts, pairs("--cluster-set", "An option of the cluster.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="What the faults draw from.")] = 1,
+    json_: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answers to this file as well.")] = None,
+) -> None:
+    from harness.conformance.check import Check
+    from harness.options import cluster_of, faults_of
+    from harness.plugins import make_importable
+    from harness.store import write_json
+
+    make_importable([Path.cwd()])
+    options = cluster_of(None, cluster_set or ())
+    checked = Check(faults_of(faults), Choice(kind=cluster, options=options), seed, _progress).run()
+    for one in checked:
+        _show(one)
+    say(_markdown(checked, cluster))
+    if json_:
+        write_json(json_, [_document(one, cluster) for one in checked])
+    codes = [exit_of(one) for one in checked]
+    raise typer.Exit(Exit.INVALID if Exit.INVALID in codes else max(codes))
+
+
+def exit_of(checked: Checked) -> Exit:
+    """The exit code of one fault's stories."""
+    from harness.conformance.told import exit_code
+
+    return exit_code(checked.told)
+
+
+def _progress(event: Mapping[str, Any]) -> None:
+    """What is going on, on standard error."""
+    from harness.conformance.told import mark
+
+    if event["event"] == "phase":
+        err().print(event["text"])
+    elif event["event"] == "told":
+        err().print(f"{event['kind']}: {event['told']['story']} {mark(event['told']['ok'])}")
+
+
+def _show(checked: Checked) -> None:
+    words = {True: "ok", False: "FAILED", None: "-"}
+    say(f"{checked.kind}\n")
+    rows = [(words[one.ok], one.story, one.seen + (f"\n-> {one.change}" if one.change else "")) for one in checked.told]
+    out().print(table(("", "story", "what was seen, and what to change"), rows))
+    say()
+
+
+def _markdown(checked: Sequence[Checked], cluster: str) -> str:
+    from harness.conformance.told import markdown
+
+    return "\n".join(markdown(one.kind, cluster, one.version, one.told) for one in checked)
+
+
+def _document(checked: Checked, cluster: str) -> dict[str, Any]:
+    stories = [vars(told) for told in checked.told]
+    return {"fault": checked.kind, "cluster": cluster, "kafka": checked.version, "exit": exit_of(checked), "stories": stories}

@@ -1,0 +1,54 @@
+"""Asking a stranger's code something, with a deadline: it may raise anything, and it may never come back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from harness.api import HarnessError
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came: a value, or what was raised (`error`), or nothing until the deadline (`hung`); and after how long."""
+
+    value: Any = None
+    error: Exception | None = None
+    hung: bool = False
+    took_s: float = 0.0
+
+    @property
+    def refused(self) -> bool:
+        """It raised what a fault may raise: an error that says what was tried and what came."""
+        return isinstance(self.error, HarnessError)
+
+    def problem(self) -> str:
+        """What went wrong, in words; empty when a value came."""
+        if self.hung:
+            return f"did not come back within {self.took_s:g} s"
+        if self.error is None:
+            return ""
+        text = str(self.error)
+        return f"raised {text}" if self.refused else f"raised {type(self.error).__name__}: {text}"
+
+
+def ask(call: Callable[[], Any], within_s: float) -> Answer:
+    """Call in a thread of its own. A call that hangs keeps its thread: whatever it holds must not be used any more."""
+    caught: list[Answer] = []
+    began = time.monotonic()
+
+    def run() -> None:
+        try:
+            caught.append(Answer(call()))
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises is an answer
+            caught.append(Answer(error=error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(within_s)
+    if not caught:
+        return Answer(hung=True, took_s=within_s)
+    return Answer(caught[0].value, caught[0].error, took_s=time.monotonic() - began)

@@ -1,0 +1,82 @@
+"""The kit's side in the cluster's sandbox: `python -m harness.conformance.inside RUN_DIR`.
+
+The plan says which faults. Events go out as JSON lines on standard output: `phase`, `up`, `told` for every story, `held` for
+every fault that is on at the end, and `holding` when the harness may be killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import plugins
+from harness.api import Cluster, HarnessError, TopicSpec
+from harness.conformance.stories import Kit
+from harness.crew import Crew
+from harness.interpreter import roles_of, transactional_id
+from harness.plan import cluster_of, workload_of
+
+Emit = Callable[..., None]
+RATE = 20.0  # operations a second of all writers, so that the machine has time for the fault
+
+
+def main(argv: list[str]) -> int:
+    run_dir = Path(argv[0])
+    plan = json.loads((run_dir / "plan.json").read_bytes())
+    out = os.dup(1)
+    os.dup2(2, 1)  # whatever a library prints goes to the log, not into our events
+
+    def emit(event: str, **fields: Any) -> None:
+        os.write(out, json.dumps({"event": event, **fields}).encode() + b"\n")
+
+    try:
+        _on_a_cluster(plan, run_dir, emit)
+    except HarnessError as error:
+        emit("failed", text=str(error))
+        return 1
+    return 0
+
+
+def _on_a_cluster(plan: Mapping[str, Any], run_dir: Path, emit: Emit) -> None:
+    workload = workload_of(plan)
+    topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
+    (run_dir / "history").mkdir(exist_ok=True)
+    emit("phase", text="starting the cluster")
+    with cluster_of(plan).up(run_dir, topics) as cluster:
+        roles = workload.roles()
+        ids = [transactional_id(plan["run"], slot) for slot, role in enumerate(roles) if role.transactional]
+        cluster.note_clients(transactional_ids=ids, groups=[])
+        emit("phase", text="starting clients, so that there is something to hurt")
+        crew = Crew(cluster, run_dir, len(roles_of(workload)), lambda text: emit("phase", text=text))
+        crew.start(range(len(roles)))
+        crew.go({"rate": RATE})
+        emit("up", version=cluster.kafka_version)
+        _play(plan["conformance"], cluster, crew, emit)
+
+
+def _play(wanted: Mapping[str, Any], cluster: Cluster, crew: Crew, emit: Emit) -> None:
+    """Every fault's stories; then all of them are on at once, and we wait to be killed."""
+    kits: dict[str, Kit] = {}
+    for choice in wanted["faults"]:
+        fault = plugins.build(plugins.load("nemesis", choice["kind"]), choice["options"], choice["kind"])
+        kit = Kit(cluster, fault, wanted["seed"], tend=crew.tend, alive=lambda: crew.counts()["ok"])
+        for told in kit.play():
+            emit("told", kind=choice["name"], told=vars(told))
+        if kit.stuck:
+            return
+        kits[choice["name"]] = kit
+    for name, kit in kits.items():
+        if (receipt := kit.hold()) is not None:
+            emit("held", kind=name, targets=list(receipt.targets))
+    emit("holding")
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    os._exit(code)  # a fault that hangs keeps its thread

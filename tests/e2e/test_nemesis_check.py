@@ -1,0 +1,80 @@
+"""`fencepost nemesis check` on a real cluster: sound faults pass, one that boasts is rejected, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from command import FENCEPOST
+
+from harness import leftovers
+from harness.conformance.told import STORIES
+
+pytestmark = pytest.mark.cluster
+
+BOASTS = '''
+from dataclasses import dataclass, replace
+from harness.api import Receipt
+from nemesis.pause import Pause
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boasts(Pause):
+    """Claims what it did not do."""
+
+    def inject(self, cluster, rng):
+        return Receipt(role="random", targets=("n1",), evidence={"before": "S", "during": "S"}, effective=True)
+
+    def heal(self, cluster, receipt):
+        return replace(receipt, healing={"after": "S"})
+'''
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory):
+    """Exit code, output, and the answers by fault and story; a fault of ours and a boaster on one cluster."""
+    work = tmp_path_factory.mktemp("work")
+    (work / "boaster.py").write_text(BOASTS)
+    argv = [str(FENCEPOST), "nemesis", "check", "isolate", "boaster:Boasts", "--json", "answers.json"]
+    done = subprocess.run(argv, cwd=work, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL)
+    assert (work / "answers.json").exists(), done.stderr
+    answers = {
+        one["fault"]: {told["story"]: told for told in one["stories"]} for one in json.loads((work / "answers.json").read_text())
+    }
+    return done.returncode, done.stdout, answers
+
+
+def test_a_fault_of_ours_passes_every_story(checked):
+    stories = checked[2]["isolate"]
+    assert list(stories) == list(STORIES)
+    assert [story for story, told in stories.items() if told["ok"] is not True] == [], stories
+
+
+def test_what_was_seen_is_of_real_packets(checked):
+    assert re.search(r"network of n\d>n\d: true -> false", checked[2]["isolate"]["effect"]["seen"])
+
+
+def test_a_boaster_is_rejected_where_it_boasts_and_nowhere_else(checked):
+    code, out, answers = checked
+    failed = {story: told for story, told in answers["boaster:Boasts"].items() if told["ok"] is False}
+    assert code == 1
+    assert set(failed) == {"effect", "dead node", "frozen node"}
+    assert "nobody saw anything change" in failed["effect"]["seen"]
+    assert "| boaster:Boasts | local | Kafka 4.3.0 | contract ✓ | options ✓ | inject ✓ | receipt ✓ | effect ✗ |" in out
+
+
+def test_the_killed_harness_left_nothing(checked):
+    """By the kit's own word, and by a look at all processes."""
+    assert checked[2]["isolate"]["harness died"]["seen"].endswith("with isolate, boaster:Boasts on")
+    assert [one for one in leftovers.processes() if "fencepost-nemesis-" in one.command] == []
+
+
+def test_what_the_cluster_cannot_do_is_told_without_starting_one(tmp_path):
+    argv = [sys.executable, "-m", "harness.cli", "nemesis", "check", "isolate", "--cluster-set", "loopback=true"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert done.returncode == 2, done.stderr
+    assert "unavailable here, because the campaign asks for loopback" in " ".join(done.stdout.split())
+    assert "| isolate | local | - | contract ✓ | options ✓ | inject – |" in done.stdout  # noqa: RUF001
