@@ -50,10 +50,14 @@ class Partition:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What one broker knows: node ids of the brokers in service, and every partition."""
+    """What one broker knows: node ids of the brokers in service, every partition, and the controller.
+
+    controller: under KRaft any broker. Redpanda tells the leader of its controllers; -1 for none.
+    """
 
     brokers: tuple[int, ...]
     partitions: tuple[Partition, ...]
+    controller: int = -1
 
 
 def answers(address: Address, timeout_s: float = 1.0) -> bool:
@@ -69,9 +73,10 @@ def metadata(address: Address, timeout_s: float = 2.0) -> Metadata:
     reply = _ask(address, _METADATA, 7, struct.pack(">i?", -1, False), timeout_s)
     reply.number(">i")  # throttle time
     brokers = reply.array(lambda: (reply.number(">i"), reply.text(), reply.number(">i"), reply.text())[0])
-    reply.text(), reply.number(">i")  # cluster id; controller id, which under KRaft is any broker
+    reply.text()  # cluster id
+    controller = reply.number(">i")
     topics = reply.array(lambda: _topic(reply))
-    return Metadata(tuple(brokers), tuple(p for partitions in topics for p in partitions))
+    return Metadata(tuple(brokers), tuple(p for partitions in topics for p in partitions), controller)
 
 
 def quorum_leader(address: Address, timeout_s: float = 1.0) -> tuple[int, int] | None:

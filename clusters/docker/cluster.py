@@ -118,7 +118,7 @@ class DockerCluster(LinkFaults, KafkaCluster):
     def _format(self, arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         said = Said()
         argv = jvm.command("java", LIBRARIES, "kafka.tools.StorageTool", arguments, heap_mb=128)
-        mounts = [_mount(self._data), _mount(self._run_dir / "logs", read_only=True)]
+        mounts = [mount(self._data), mount(self._run_dir / "logs", read_only=True)]
         settings = {**self._settings_of("format", mounts), "network_mode": "none"}
         image = self._images[self.kafka_version]
         tool = Container(self._place.client, f"{self._place.name}-format", image.name, argv, said, settings)
@@ -172,10 +172,13 @@ class DockerCluster(LinkFaults, KafkaCluster):
     def _launch(self, node: str) -> Container:
         image = self._images[self.version(node)]
         argv = jvm.command("java", LIBRARIES, "kafka.Kafka", [str(self._config(node))], self._options.heap_mb, image.flags)
-        mounts = [_mount(self._data / node), _mount(self._config(node), read_only=True)]
-        limits = {"mem_limit": f"{self._options.memory_mb}m", "nano_cpus": round(self._options.cpus * 1e9)}
-        settings = {**self._joined(node, mounts), **limits}
+        mounts = [mount(self._data / node), mount(self._config(node), read_only=True)]
+        settings = {**self._joined(node, mounts), **self._limits()}
         return Container(self._place.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
+
+    def _limits(self) -> dict[str, Any]:
+        """What a broker's container may use."""
+        return {"mem_limit": f"{self._options.memory_mb}m", "nano_cpus": round(self._options.cpus * 1e9)}
 
     def _joined(self, node: str, mounts: list[Mount]) -> dict[str, Any]:
         """Settings of a container that lives in the namespaces of its helper, and dies with it."""
@@ -241,5 +244,6 @@ def _moved(node: jvm.Node, address: str) -> jvm.Node:
     return replace(node, listeners={name: (address, port) for name, (_, port) in node.listeners.items()})
 
 
-def _mount(path: Path, *, read_only: bool = False) -> Mount:
-    return Mount(str(path), str(path), type="bind", read_only=read_only)
+def mount(path: Path, inside: str = "", *, read_only: bool = False) -> Mount:
+    """A path of this machine at the same place in a container, or `inside`."""
+    return Mount(inside or str(path), str(path), type="bind", read_only=read_only)

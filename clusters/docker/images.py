@@ -79,6 +79,17 @@ def resolve(client: Any, kafka: str, named: str = "", on_progress: Progress = la
     return found or _none(f"there is no image of Kafka {kafka}: {OFFICIAL}:{kafka} could not be pulled from a registry")
 
 
+def others(client: Any, name: str, what: str) -> Image:
+    """An image of other brokers, pulled where it is not here. Raises ClusterError with what to do."""
+    found = _present(client, name, "present") or _pulled(client, name, lambda _: None)
+    if found is None:
+        raise ClusterError(
+            f"the image of {what}, {name}, is not here, and could not be pulled. Where a registry can be reached: docker pull "
+            f"{name}; for a machine without one, bring it over by docker save and docker load"
+        )
+    return found
+
+
 def _none(what: str) -> Image:
     raise ClusterError(f"{what}. Build one without a registry (as root): fencepost cluster image --kafka VERSION")
 

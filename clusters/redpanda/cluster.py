@@ -1,0 +1,109 @@
+"""The running cluster: `DockerCluster` with other brokers in its containers, and roles that are asked for in another way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from clusters import wire
+from clusters.admin import KafkaAdmin
+from clusters.docker.cluster import DockerCluster, LogFile, Place, mount
+from clusters.docker.container import Container
+from clusters.docker.images import Image
+from clusters.plan import fitted
+from clusters.redpanda.settings import CONFIG, DATA, bootstrap_file, command, topic_settings
+from clusters.roles import WireRoles, ask_all
+from harness.api import ClusterError, TopicSpec, Upgradable
+
+if TYPE_CHECKING:
+    from clusters.redpanda.provider import Redpanda
+
+_ASK_S, _READY_S = 1.0, 90.0
+
+
+class RedpandaRoles(WireRoles):
+    """Coordinators as FindCoordinator names them (their logs are no Kafka topics), the controller as Metadata does."""
+
+    def controller(self) -> str:
+        """Whom most brokers call the controller."""
+        views = ask_all(lambda address: wire.metadata(address, _ASK_S), self.brokers)
+        claims = Counter(view.controller for view in views.values() if view.controller in self.names)
+        if not claims:
+            raise ClusterError(f"nobody names a controller: {len(views)} of {len(self.brokers)} brokers answered")
+        return self.names[claims.most_common(1)[0][0]]
+
+    def transaction_coordinator(self, transactional_id: str) -> str:
+        return self._named(wire.TRANSACTION, transactional_id)
+
+    def group_coordinator(self, group: str) -> str:
+        return self._named(wire.GROUP, group)
+
+    def _named(self, kind: int, key: str) -> str:
+        claims = ask_all(lambda address: wire.find_coordinator(address, kind, key, _ASK_S), self.brokers)
+        known = Counter(node for node in claims.values() if node in self.names)
+        if not known:
+            raise ClusterError(f"nobody names a coordinator for {key}: {len(claims)} of {len(self.brokers)} brokers answered")
+        return self.names[known.most_common(1)[0][0]]
+
+
+class RedpandaCluster(DockerCluster):
+    """`Cluster`, `Killable`, `Pausable`, `Partitionable` and what else containers can do. Safe to use from several threads."""
+
+    def __init__(self, options: Redpanda, run_dir: Path, place: Place, images: Mapping[str, Image]) -> None:
+        super().__init__(
+            cast(Any, options), run_dir, place, images
+        )  # all that is asked of the options of `docker` is in these too
+        self._own_mb = options.own_mb
+        self._roles = RedpandaRoles(self._roles.names, self._roles.brokers, {})
+        self._admin = KafkaAdmin(self.bootstrap(), self._roles)
+
+    def begin(self, topics: Mapping[str, TopicSpec]) -> None:
+        """Bring Redpanda up, in a network that is seen to work. Raises ClusterError."""
+        self._require_open_network()
+        for node in self._planned:
+            (self._data / node).mkdir(parents=True)
+            self._etc(node).mkdir(parents=True)
+            (self._etc(node) / ".bootstrap.yaml").write_text(bootstrap_file(self._settings))
+        for node in self._planned:
+            self.start(node)
+        self._wait(_READY_S, "the brokers to join", self._absent)
+        self._make_topics({name: _accepted(spec, len(self.brokers)) for name, spec in topics.items()})
+
+    def _make_topics(self, topics: Mapping[str, TopicSpec]) -> None:
+        self._wait(_READY_S, "the coordinators", self._unprepared)
+        self._admin.create_topics(topics)
+        self._topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
+
+    def _unprepared(self) -> str:
+        """Asking for a coordinator makes the broker create what it keeps its state in; what was refused, else empty."""
+        asked = self._planned[self.brokers[0]].front
+        try:
+            for kind in (wire.TRANSACTION, wire.GROUP):
+                wire.find_coordinator(asked, kind, "fencepost")
+        except OSError as error:
+            return str(error)
+        return ""
+
+    def _etc(self, node: str) -> Path:
+        return self._log(node).parent / "etc"
+
+    def _launch(self, node: str) -> Container:
+        image = self._images[self.version(node)]
+        argv = command(self._planned[node], list(self._planned.values()), self._own_mb)
+        mounts = [mount(self._data / node, DATA), mount(self._etc(node), CONFIG)]
+        settings = {**self._joined(node, mounts), **self._limits()}
+        return Container(self._place.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
+
+    def unavailable(self, capability: type) -> str | None:
+        if capability is Upgradable:
+            return "Redpanda is not changed in the middle of a run"
+        return super().unavailable(capability)
+
+
+def _accepted(spec: TopicSpec, brokers: int) -> TopicSpec:
+    """The topic with the settings that Redpanda has, and an odd number of replicas."""
+    fit = fitted(spec, brokers)
+    odd = fit.replication if fit.replication % 2 else fit.replication - 1
+    return TopicSpec(partitions=fit.partitions, replication=odd, settings=topic_settings(fit.settings))

@@ -1,0 +1,113 @@
+"""The plug-in `redpanda`: options, what is needed, and the way up."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from clusters.redpanda.settings import properties
+from harness.api import CampaignError, ClusterError, TopicSpec
+
+if TYPE_CHECKING:
+    from clusters.docker.images import Image
+    from clusters.redpanda.cluster import RedpandaCluster
+
+LEAST_MB, MOST_MB = 512, 1 << 17
+_OTHERS_MB = 256  # of a container's memory: for what is not the broker's own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redpanda:
+    """Redpanda in containers of a network of their own. Written against its documentation; never run by its authors."""
+
+    controllers: ClassVar[int] = 0  # every broker is one
+    keep_storage: ClassVar[bool] = False  # nothing here reads its log segments
+
+    brokers: int = 3
+    redpanda: str = "v26.1.14"  # version: tag of the image
+    image: str = "docker.redpanda.com/redpandadata/redpanda:{version}"  # `{version}` in it is the option `redpanda`
+    settings: Mapping[str, Any] = field(default_factory=dict)  # cluster properties, laid over ours
+    memory_mb: int = 1536  # of each broker's container; more than that, and the kernel ends it
+    cpus: float = 0.0  # processors of each broker's container; 0: no limit
+
+    def __post_init__(self) -> None:
+        limits = {"brokers": (1, 50), "memory_mb": (LEAST_MB + _OTHERS_MB, MOST_MB), "cpus": (0, 1024)}
+        wrong = [
+            f"{name} = {value}: must be between {low} and {high}"
+            for name, (low, high) in limits.items()
+            if not low <= (value := getattr(self, name)) <= high
+        ]
+        if wrong:
+            raise CampaignError(wrong)
+
+    @property
+    def own_mb(self) -> int:
+        """What the broker itself may use."""
+        return self.memory_mb - _OTHERS_MB
+
+    def all_versions(self) -> list[str]:
+        return [self.redpanda]
+
+    def version(self, _node: str) -> str:
+        return self.redpanda
+
+    def effective_settings(self) -> dict[str, Any]:
+        """Cluster properties laid over those of the development mode."""
+        return properties(self.brokers, self.settings)
+
+    def sandbox(self, argv: Sequence[str]) -> list[str]:
+        """The command line that runs `argv` under a supervisor that removes everything from Docker at the end.
+
+        Makes sure that the image is there first. Raises ClusterError with the remedy.
+        """
+        from clusters.docker import engine, host
+
+        if reason := engine.trouble():
+            raise ClusterError(f"no cluster in Docker here: {reason}")
+        with engine.opened() as client:
+            self._found_image(client)
+            host.ensure_image(client)
+        return [sys.executable, "-m", "clusters.docker.init", "--", *argv]
+
+    def missing(self) -> dict[type, str]:
+        return {}
+
+    def describe(self) -> dict[str, Any]:
+        from clusters.docker import engine
+
+        with engine.opened() as client:
+            image = self._found_image(client)
+        return {
+            "kafka": f"Redpanda {self.redpanda}",
+            "images": {self.redpanda: f"{image.name} ({image.origin}, {image.id})"},
+            "broker_settings": {name: str(value).lower() for name, value in self.effective_settings().items()},
+            "controllers": "combined",
+            "network": "containers",
+        }
+
+    @contextmanager
+    def up(self, run_dir: Path, topics: Mapping[str, TopicSpec]) -> Iterator[RedpandaCluster]:
+        """Start every node, make the topics, yield the cluster ready; at the end remove all. Raises ClusterError."""
+        from clusters.docker import engine, host
+        from clusters.docker.cluster import Place
+        from clusters.redpanda.cluster import RedpandaCluster
+
+        with ExitStack() as steps:
+            client = steps.enter_context(engine.opened())
+            image = self._found_image(client)
+            host.ensure_image(client)
+            place = Place(client, run_dir)
+            steps.callback(place.remove)
+            cluster = RedpandaCluster(self, run_dir, place, {self.redpanda: image})
+            steps.callback(cluster.end)
+            cluster.begin(topics)
+            yield cluster
+
+    def _found_image(self, client: Any) -> Image:
+        from clusters.docker import images
+
+        return images.others(client, self.image.replace("{version}", self.redpanda), "Redpanda")
