@@ -44,7 +44,7 @@ class KafkaCluster(ABC):
         self._groups: tuple[str, ...] = ()
         self._roles = WireRoles(
             names={node.id: node.name for node in nodes},
-            brokers={name: self._planned[name].front for name in self.brokers},
+            brokers={name: self.door(name) for name in self.brokers},
             controllers={name: self._planned[name].listeners[jvm.CONTROLLER] for name in self.controllers},
         )
         self._admin = KafkaAdmin(self.bootstrap(), self._roles)
@@ -77,12 +77,25 @@ class KafkaCluster(ABC):
             raise ClusterError(f"{node} is no broker or controller; there are {', '.join(self._planned)}")
         return node
 
+    # ---- what a provider may do in its own way
+
+    def door(self, node: str) -> wire.Address:
+        """Where the harness itself asks a node."""
+        return self._planned[node].front
+
+    def home(self, node: str) -> Path:
+        """Where the node finds its data."""
+        return self._data / node
+
+    def make_storage(self, tool: storage.Format, configs: Mapping[str, Path]) -> None:
+        """Make every node's data directory, as these configurations name it."""
+        storage.format_all(self.kafka_version, tool, list(self._planned.values()), configs, self._data)
+
     # ---- up
 
     def bring_up(self, topics: Mapping[str, TopicSpec], tool: storage.Format) -> None:
         """Format, start, and wait until the topics and Kafka's own ones are led and in sync. Raises ClusterError."""
-        configs = self._write_configs()
-        storage.format_all(self.kafka_version, tool, list(self._planned.values()), configs, self._data)
+        self.make_storage(tool, self._write_configs())
         for name in self._planned:
             self.start(name)
         self._wait(_READY_S, "the brokers to join", self._absent)
@@ -96,7 +109,7 @@ class KafkaCluster(ABC):
         voters = [self._planned[name] for name in self.controllers]
         configs = {name: self._config(name) for name in self._planned}
         for name, path in configs.items():
-            jvm.write_properties(path, jvm.properties(self._planned[name], voters, self._settings, self._data / name))
+            jvm.write_properties(path, jvm.properties(self._planned[name], voters, self._settings, self.home(name)))
         return configs
 
     def _log(self, node: str) -> Path:
@@ -126,7 +139,7 @@ class KafkaCluster(ABC):
         Clusters formatted by 4.1+ (eligible leader replicas, KIP-966) ignore a broker-level min.insync.replicas. Asking for a
         coordinator makes the broker create the internal topic, with the broker's own settings.
         """
-        name, asked = "min.insync.replicas", self._planned[self.brokers[0]].front
+        name, asked = "min.insync.replicas", self.door(self.brokers[0])
         try:
             wire.set_cluster_setting(asked, name, self._settings[name])
             for kind in (wire.TRANSACTION, wire.GROUP):
@@ -201,9 +214,9 @@ class KafkaCluster(ABC):
         """Whether a broker answers a Kafka request right now (a client: whether it lives)."""
         if self.pid(node) is None:
             return False
-        return wire.answers(self._planned[node].front) if node in self._planned else True
+        return wire.answers(self.door(node)) if node in self._planned else True
 
     def _silent(self) -> str:
-        addresses = {name: node.front for name, node in self._planned.items()}
+        addresses = {name: self.door(name) for name in self._planned}
         answering = ask_all(wire.answers, addresses)
         return ", ".join(f"{name} does not answer" for name, answers in answering.items() if not answers)

@@ -1,16 +1,20 @@
-"""A Docker daemon for the tests of providers: the machine's own, else one that the tests start."""
+"""What providers need: a Docker daemon (the machine's own, else one that the tests start), and hosts to log in to."""
 
 from __future__ import annotations
 
+import getpass
 import io
+import json
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import time
 from pathlib import Path
 
 import pytest
+from hosts import SSHD, keygen
 
 from clusters.docker import engine, images
 from clusters.java import java
@@ -88,3 +92,65 @@ def a_base_with_java(client):
     repository, tag = BASE.split(":")
     client.api.import_image_from_data(made.getvalue(), repository=repository, tag=tag, changes=changes)
     return BASE
+
+
+class Hosts:
+    """Three hosts that let us in (`hosts.py`). `options`: of a cluster on them; `own`: their directories as we see them."""
+
+    LEASE_S = 4
+
+    def __init__(self, place):
+        keygen(place / "key")
+        (place / "authorized_keys").write_text((place / "key.pub").read_text())
+        root = [] if os.getuid() == 0 else ["sudo", "-n"]
+        argv = [*root, sys.executable, str(Path(__file__).with_name("hosts.py")), str(place), getpass.getuser(), "3"]
+        self._program = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        told = json.loads(self._program.stdout.readline())
+        self.place, self.addresses = place, told["hosts"]
+        self.own = [place / f"h{i + 1}" / "directory" for i in range(3)]
+        self.options = {
+            "hosts": told["hosts"],
+            "directory": told["directory"],
+            "key": str(place / "key"),
+            "known_hosts": str(place / "known_hosts"),
+            "sudo": bool(root),
+            "python": sys.executable,
+            "java": java()[0],
+            "lease_s": self.LEASE_S,
+        }
+
+    def ask(self, host, do, **more):
+        """What a host (0, 1, 2) answers."""
+        self._program.stdin.write(json.dumps({"host": host, "do": do, **more}) + "\n")
+        self._program.stdin.flush()
+        return json.loads(self._program.stdout.readline())
+
+    def remains(self, name):
+        """What a run whose directory has this name has left on the hosts."""
+        left = [str(path) for own in self.own for path in own.glob(f"runs/{name}-*")]
+        return left + [command for i in range(3) for command in self.ask(i, "processes").values() if f"/runs/{name}-" in command]
+
+    def rules(self):
+        return [rule for i in range(3) for rule in self.ask(i, "rules")]
+
+    def end(self):
+        self._program.stdin.close()
+        self._program.wait(DAEMON_S)
+
+
+@pytest.fixture(scope="session")
+def ssh_hosts(tmp_path_factory):
+    """Hosts that are reached by ssh. Needs OpenSSH's server and root (or sudo without a password); else a visible skip."""
+    lacking = [] if Path(SSHD).exists() else [f"{SSHD} (Debian, Ubuntu: sudo apt install openssh-server)"]
+    if os.getuid() != 0 and subprocess.run(["sudo", "-n", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        lacking.append("root, or sudo without a password")
+    if lacking:
+        reason = f"hosts to log in to take {' and '.join(lacking)}"
+        if os.environ.get("CI"):
+            pytest.fail(f"CI must have them: {reason}")
+        pytest.skip(reason)
+    hosts = Hosts(tmp_path_factory.mktemp("hosts"))
+    try:
+        yield hosts
+    finally:
+        hosts.end()

@@ -17,7 +17,8 @@ from confluent_kafka import Producer
 from clusters import wire
 from clusters.roles import coordinator_partition
 from harness import plugins
-from harness.api import Isolation, Partitionable, Pausable, TopicSpec
+from harness.api import HarnessError, Isolation, Partitionable, Pausable, Receipt, TopicSpec
+from harness.fault_contract import lacks
 
 FAULTS = {
     "kill": {"target": "leader"},
@@ -148,8 +149,12 @@ def upgrade(cluster, seen):
     seen["stopped"] = [until(lambda: cluster.pid("n2") is None), cluster.status("n2"), cluster.farewell("n2") != ""]
     cluster.start("n2")
     seen["upgraded"] = [cluster.version("n2"), until(lambda: cluster.answers("n2")), cluster.status("n2")]
-    log = Path(sys.argv[2], "logs", "n2", "server.log").read_text()
-    seen["versions of n2"] = re.findall(r"Kafka version: (\S+)", log)
+    until(lambda: len(_versions_in_log("n2")) > 1, 10)  # logs may come with a delay
+    seen["versions of n2"] = _versions_in_log("n2")
+
+
+def _versions_in_log(node):
+    return re.findall(r"Kafka version: (\S+)", Path(sys.argv[2], "logs", node, "server.log").read_text())
 
 
 def faults(cluster, seen):
@@ -164,7 +169,12 @@ def faults(cluster, seen):
 
 def _strike(kind, cluster):
     fault = plugins.build(plugins.load("fencepost.nemesis", kind), FAULTS[kind], kind)
-    receipt = fault.inject(cluster, Random(7))
+    if missing := lacks(fault, cluster):
+        return {"effective": False, "notes": list(missing.values()), "healing": False, "whole": True}
+    try:
+        receipt = fault.inject(cluster, Random(7))
+    except HarnessError as error:  # as the harness does it: a receipt without effect that quotes the reason
+        receipt = Receipt(effective=False, note=str(error))
     healed = fault.heal(cluster, receipt)
     again = fault.heal(cluster, healed)
     cluster.heal()

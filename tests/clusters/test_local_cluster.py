@@ -73,7 +73,7 @@ def test_an_ordinary_user_needs_no_root(tmp_path):
         env = {**os.environ, "PYTHONPATH": modules, "FENCEPOST_CACHE": f"{place}/cache", "HOME": place}
         shutil.copytree(fetch("4.3.0").directory, f"{place}/cache/kafka/4.3.0")
         Path(place).chmod(0o777)
-        seen = play(Path(place, "run"), "start", brokers=1, python=_python_of_nobody(env), env=env)
+        seen = play(Path(place, "run"), "start", brokers=1, interpreter=_python_of_nobody(env), env=env)
         assert Path(place, "run").stat().st_uid == NOBODY
     assert seen["uid"] == 0
     assert seen["answers"] == [True]

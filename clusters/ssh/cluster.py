@@ -1,0 +1,254 @@
+"""The running cluster: a watched broker on every host, workers on this machine."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from clusters import jvm, plan, storage
+from clusters.kafka import Distribution
+from clusters.kraft import KafkaCluster
+from clusters.local.processes import Processes
+from clusters.ssh import install
+from clusters.ssh.install import everywhere
+from clusters.ssh.network import Network
+from clusters.ssh.remote.watcher import CONFIG
+from clusters.ssh.watch import Watch
+from harness.api import ClusterError, Pair, Partitionable, TopicSpec
+
+if TYPE_CHECKING:
+    from clusters.ssh.provider import Ssh
+
+log = structlog.get_logger()
+_KILL_S = 20.0
+
+
+class SshCluster(KafkaCluster):
+    """`Cluster`, `Killable`, `Pausable` and (where rules may be changed) `Partitionable`. Safe to use from several threads.
+
+    Methods that ask a host raise ClusterError when it does not answer in time; a connection that drops meanwhile is made again.
+    """
+
+    def __init__(self, options: Ssh, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
+        self._options, self._distributions = options, distributions
+        self._token = secrets.token_hex(4)
+        self._run_name = f"{run_dir.resolve().name}-{self._token}"
+        self._hosts, self._addresses = options.places(), options.listening()
+        self._watches: dict[str, Watch] = {}
+        self._network: Network | None = None
+        self._closed = "the cluster has not been started"
+        self._processes = Processes()
+        self._starting = threading.Lock()
+        super().__init__(_nodes(options, self._addresses), run_dir, options)
+
+    # ---- up and down
+
+    def begin(self, topics: Mapping[str, TopicSpec]) -> None:
+        """Install, have every node watched, and bring Kafka up."""
+        everywhere(self._prepare, self._hosts)
+        everywhere(lambda node: self._watches[node].begin(self._watched(node)), self._watches)
+        self._network = Network(self._watches, self._addresses, self._options.port, lambda: self.clients)
+        self._closed = self._network.trouble()
+        if self._closed:
+            log.warning("no network faults", reason=self._closed)
+        self.bring_up(topics, self._format)
+        self._fetch_logs()
+
+    def _prepare(self, node: str) -> None:
+        host = self._hosts[node]
+        install.look(host, self._options.directory, self._options.java)
+        for version in dict.fromkeys([self.version(node), *self._options.upgrades]):
+            install.install(host, self._distributions[version])
+        run = f"{host.directory}/runs/{self._run_name}-{node}"
+        self._watches[node] = Watch(node, host, run, self._options.lease_s, self._log(node))
+
+    def _watched(self, node: str) -> dict[str, Any]:
+        sudo = self._options.sudo and self._hosts[node].user != "root"
+        return {"address": self._addresses[node], "port": self._options.port, "token": self._token, "sudo": sudo}
+
+    def _format(self, arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+        """Format on this machine, with the node's configuration but for the place."""
+        *words, config = arguments
+        node = Path(config).parent.name
+        here = self._data / f"{node}.properties"
+        here.parent.mkdir(parents=True, exist_ok=True)
+        here.write_text(Path(config).read_text() + f"log.dirs={self._data / node}\n")  # the last one counts
+        return storage.local_tool(self._distributions[self.kafka_version])([*words, str(here)], timeout_s)
+
+    def make_storage(self, tool: storage.Format, configs: Mapping[str, Path]) -> None:
+        """Format here, and carry every node's directory and configuration to its host."""
+        super().make_storage(tool, configs)
+
+        def carry(node: str) -> None:
+            install.put(self._hosts[node], self._watches[node].run, {"data": self._data / node, CONFIG: configs[node]})
+
+        everywhere(carry, configs)
+        shutil.rmtree(self._data)
+
+    def home(self, node: str) -> Path:
+        return Path(self._watches[node].run, "data")
+
+    def end(self) -> None:
+        """Kill every process, fetch the logs (and segments if asked), and leave only jars on the hosts.
+
+        What cannot be done on a host that does not answer is logged, and done by the host itself when the lease is over.
+        """
+        with ExitStack() as steps:
+            steps.callback(shutil.rmtree, self._data, ignore_errors=True)
+            if self._network:
+                steps.callback(self._network.close)
+            steps.callback(everywhere, self._leave, list(self._watches))
+            steps.callback(self._processes.kill_all)
+
+    def _leave(self, node: str) -> None:
+        watch = self._watches[node]
+        try:
+            if not watch.begun:
+                return
+            watch.ask("signal", number=int(signal.SIGKILL))
+            if self._options.keep_storage:
+                self._await_gone(node)
+                install.fetch_storage(watch.host, watch.run, self._run_dir / "storage" / node)
+            watch.fetch_log()
+            watch.end()
+        except ClusterError as error:
+            log.error("not tidied up", node=node, error=str(error), remedy=f"the host does it itself within {watch.lease_s:g} s")
+        finally:
+            watch.host.drop()
+
+    def collect_storage(self, run_dir: Path) -> None:
+        everywhere(
+            lambda node: install.fetch_storage(self._hosts[node], self._watches[node].run, run_dir / "storage" / node),
+            self._watches,
+        )
+
+    def _fetch_logs(self) -> None:
+        everywhere(lambda node: self._watches[node].fetch_log(), self._watches)
+
+    def _logged(self, node: str) -> str:
+        self._watches[node].fetch_log()
+        return super()._logged(node)
+
+    def unavailable(self, capability: type) -> str | None:
+        if capability is Partitionable and self._closed:
+            return self._closed
+        return (
+            None if isinstance(self, capability) else f"a cluster on hosts reached by ssh cannot do this: {capability.__name__}"
+        )
+
+    def door(self, node: str) -> tuple[str, int]:
+        """The brokers' listener: the harness has the address of the clients, and is not to be cut off together with them."""
+        listeners = self._planned[node].listeners
+        return listeners.get(jvm.BROKER) or listeners[jvm.CONTROLLER]
+
+    # ---- processes
+
+    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
+        with self._starting:
+            if client not in self._clients:
+                self._clients.append(client)
+        process = subprocess.Popen(argv, **popen)
+        self._processes.put(client, process)
+        return process
+
+    def start(self, node: str) -> None:
+        if node in self._planned:
+            host, distribution = self._hosts[node], self._distributions[self.version(node)]
+            arguments = [f"{self._watches[node].run}/{CONFIG}"]
+            classpath = install.classpath(host, distribution)
+            argv = jvm.command(self._options.java, classpath, "kafka.Kafka", arguments, self._options.heap_mb)
+            self._watches[node].ask("start", argv=argv)
+
+    def kill(self, node: str) -> None:
+        if node in self._planned:
+            self._watch(node).ask("signal", number=int(signal.SIGKILL))
+            self._await_gone(node)
+        else:
+            self._processes.kill(node)
+
+    def stop(self, node: str) -> None:
+        self._signal(node, signal.SIGTERM)
+
+    def _await_gone(self, node: str) -> None:
+        deadline = time.monotonic() + _KILL_S
+        while pid := self.pid(node):
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{node} (pid {pid}) still there {_KILL_S:.0f} s after SIGKILL")
+            time.sleep(0.01)
+
+    def pid(self, node: str) -> int | None:
+        if node in self._planned:
+            pid: int | None = self._watch(node).ask("look")["pid"]
+            return pid
+        return self._processes.pid(node)
+
+    def status(self, node: str) -> int | None:
+        if node in self._planned:
+            status: int | None = self._watch(node).ask("look")["status"]
+            return status
+        return self._processes.status(node)
+
+    def pause(self, node: str) -> None:
+        self._signal(node, signal.SIGSTOP)
+
+    def resume(self, node: str) -> None:
+        self._signal(node, signal.SIGCONT)
+
+    def _signal(self, node: str, number: signal.Signals) -> None:
+        if node in self._planned:
+            self._watch(node).ask("signal", number=int(number))
+        else:
+            self._processes.send(node, number)
+
+    def process_state(self, node: str) -> str:
+        return str(self._watch(node).ask("look")["state"]) if node in self._planned else self._processes.state(node)
+
+    def _watch(self, node: str) -> Watch:
+        return self._watches[node]
+
+    # ---- network
+
+    def drop(self, pairs: Iterable[Pair]) -> None:
+        self._networked().drop(pairs)
+
+    def undrop(self, pairs: Iterable[Pair]) -> None:
+        self._networked().undrop(pairs)
+
+    def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
+        return self._networked().probe(pairs)
+
+    def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
+        return self._networked().dropped_packets(pairs)
+
+    def _networked(self) -> Network:
+        if self._network is None or self._closed:
+            raise ClusterError(f"packets cannot be dropped: {self._closed}")
+        return self._network
+
+    def heal(self) -> None:
+        """Undrop everything, thaw everybody, start dead nodes, and wait (60 s) until all answer. Raises ClusterError."""
+        if self._network and not self._closed:
+            self._network.undrop_all()
+        everywhere(self.resume, [*self._planned, *self._processes.names()])
+        self.await_answers()
+
+
+def _nodes(options: Ssh, addresses: Mapping[str, str]) -> list[jvm.Node]:
+    """The nodes, each at the address of its host, on the ports from `port` on."""
+    ports = {name: options.port + i for i, name in enumerate((jvm.CLIENT, jvm.BROKER, jvm.CONTROLLER))}
+    planned = plan.nodes(options.brokers, options.controllers, lambda _kind, _number: ("", ports))
+    return [
+        replace(node, listeners={name: (addresses[node.name], port) for name, (_, port) in node.listeners.items()})
+        for node in planned
+    ]

@@ -1,0 +1,276 @@
+"""One host: the way in, programs run there, and the program of ours that is carried there.
+
+Who the host is gets checked against known_hosts; a host that is somebody else, and a key that is refused, are never tried again.
+Everything else that can happen to a connection (`Dropped`) says nothing about the host, and callers connect again.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import io
+import json
+import shlex
+import socket
+import threading
+import time
+import zipfile
+from base64 import b64encode
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import paramiko
+
+from harness.api import ClusterError
+
+SSH_PORT = 22
+_CONNECT_S, _QUIET_S, _ALIVE_EVERY_S = 6.0, 120.0, 5
+_SOURCES = Path(__file__).parent
+_ROOM = _SOURCES.parents[1]
+
+# Runs before anything of ours is there: takes the program from standard input unless it is there, and tells where it lies.
+_CARRY = """
+import os, sys
+if sys.version_info < (3, 9):
+    sys.exit("Python %d.%d; 3.9 or newer is needed" % sys.version_info[:2])
+os.umask(0o077)
+directory, name = os.path.abspath(os.path.expanduser(sys.argv[1])), sys.argv[2]
+program = os.path.join(directory, name)
+os.makedirs(directory, exist_ok=True)
+data, part = sys.stdin.buffer.read(), "%s.%d" % (program, os.getpid())
+if not os.path.exists(program):
+    with open(part, "wb") as out:
+        out.write(data)
+    os.replace(part, program)
+print(directory)
+"""
+
+Dropped = (OSError, EOFError, paramiko.SSHException)
+
+
+class Refused(ClusterError):
+    """The host is not who it should be, or does not let us in. Trying again does not help."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """`user@host:port`, of which only the host must be given."""
+
+    host: str
+    user: str = ""
+    port: int = SSH_PORT
+
+    @classmethod
+    def read(cls, text: str) -> Address:
+        """Raises ValueError."""
+        user, _, place = text.rpartition("@")
+        host, colon, port = place.partition(":")
+        if not host or (colon and not port.isdigit()):
+            raise ValueError(f'"{text}": must be host, user@host or user@host:port')
+        return cls(host, user, int(port or SSH_PORT))
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.host}:{self.port}" if self.user else f"{self.host}:{self.port}"
+
+    @property
+    def known_as(self) -> str:
+        """Its name in known_hosts."""
+        return self.host if self.port == SSH_PORT else f"[{self.host}]:{self.port}"
+
+
+@dataclass(frozen=True)
+class Login:
+    """How to come in: the user where the address names none, and what proves who is who. Empty: as ssh(1) does by default."""
+
+    user: str = ""
+    key: str = ""
+    known_hosts: str = ""
+    verify: bool = True
+
+
+class _NotKnown(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
+    """Refuses a host that is not in known_hosts, and tells its fingerprint."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
+        digest = b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+        raise Refused(
+            f"{self._address} is not in known_hosts (its {key.get_name()} key is SHA256:{digest}): if that is the host you mean, "
+            f"ssh-keyscan -p {self._address.port} {self._address.host} >> ~/.ssh/known_hosts; `known_hosts` names another file"
+        )
+
+
+class Host:
+    """A host we may run programs on, as many at a time as wanted. Safe to use from several threads.
+
+    After `carry`, `directory` is the absolute path of what was asked for. Methods raise one of `Dropped` when the connection
+    ends.
+    """
+
+    def __init__(self, address: Address, login: Login, python: str = "python3") -> None:
+        self.address, self._login, self._python = address, login, python
+        self.user = address.user or login.user or getpass.getuser()
+        self._client: paramiko.SSHClient | None = None
+        self._connecting = threading.Lock()
+        self.directory = ""
+
+    # ---- the connection
+
+    def transport(self) -> paramiko.Transport:
+        """The connection, made anew when it has ended. Raises Refused."""
+        with self._connecting:
+            transport = self._client.get_transport() if self._client else None
+            if transport is None or not transport.is_active():
+                self.drop()
+                self._client = self._connect()
+                transport = self._client.get_transport()
+            assert transport is not None
+            return transport
+
+    def drop(self) -> None:
+        """Give the connection up; the next use makes another."""
+        client, self._client = self._client, None
+        if client:
+            client.close()
+
+    def _connect(self) -> paramiko.SSHClient:
+        client = paramiko.SSHClient()
+        try:
+            self._trust(client)
+            sock = socket.create_connection((self.address.host, self.address.port), timeout=_CONNECT_S)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            own = {"key_filename": self._login.key, "look_for_keys": False, "allow_agent": False} if self._login.key else {}
+            limits = {"timeout": _CONNECT_S, "banner_timeout": _CONNECT_S, "auth_timeout": _CONNECT_S}
+            client.connect(self.address.host, self.address.port, self.user, sock=sock, **limits, **own)
+        except BaseException as error:
+            client.close()
+            if reason := self._reason(error):
+                raise Refused(reason) from error
+            raise
+        transport = client.get_transport()
+        assert transport is not None
+        transport.set_keepalive(_ALIVE_EVERY_S)
+        return client
+
+    def _trust(self, client: paramiko.SSHClient) -> None:
+        if not self._login.verify:
+            client.set_missing_host_key_policy(paramiko.WarningPolicy())
+            return
+        client.set_missing_host_key_policy(_NotKnown(self.address))
+        if self._login.known_hosts:
+            try:
+                client.load_system_host_keys(str(Path(self._login.known_hosts).expanduser()))
+            except OSError as error:
+                raise Refused(f'known_hosts = "{self._login.known_hosts}" cannot be read: {error.strerror}') from error
+        else:
+            client.load_system_host_keys()
+
+    def _reason(self, error: BaseException) -> str:
+        """Why it is useless to try again; empty when it may help."""
+        if isinstance(error, paramiko.BadHostKeyException):
+            return (
+                f"{self.address} shows another host key than known_hosts has for it: either somebody stands in between, or the "
+                f"host was installed anew. If you know that it was: ssh-keygen -R '{self.address.known_as}', then add its new key"
+            )
+        if isinstance(error, paramiko.PasswordRequiredException):
+            return f"the key {self._login.key} has a passphrase: give it to an ssh agent, and leave `key` out"
+        if isinstance(error, paramiko.AuthenticationException):
+            shown = f"the key {self._login.key}" if self._login.key else "the keys of ~/.ssh and of the agent"
+            return (
+                f"{self.address} does not let {self.user} in with {shown}: {error}. Is its public half in authorized_keys there?"
+            )
+        if isinstance(error, (FileNotFoundError, PermissionError)) and self._login.key:
+            return f'key = "{self._login.key}" cannot be read: {error.strerror}'
+        return ""
+
+    # ---- programs
+
+    def program(self, *words: str) -> str:
+        """The command line of our own program there."""
+        return shlex.join([self._python, f"{self.directory}/{package()[0]}", *words])
+
+    def channel(self, command: str) -> paramiko.Channel:
+        """A program that was started, its standard streams in our hands."""
+        channel = self.transport().open_session(timeout=_CONNECT_S)
+        channel.exec_command(command)
+        return channel
+
+    def run(self, command: str, feed: Callable[[Any], None] = lambda _: None) -> bytes:
+        """What a program prints. `feed` writes its standard input. Raises ClusterError with its words when it fails."""
+        channel = self.channel(command)
+        channel.settimeout(_QUIET_S)
+        with channel, channel.makefile_stdin("wb", -1) as stdin:
+            said: list[bytes] = []
+            listening = threading.Thread(target=_listen, args=(channel, said), daemon=True)
+            listening.start()
+            try:
+                feed(stdin)
+                stdin.flush()
+                channel.shutdown_write()
+            except OSError:
+                if not channel.exit_status_ready():
+                    raise
+            out = b"".join(iter(lambda: channel.recv(1 << 16), b""))
+            listening.join(_QUIET_S)
+            status = channel.recv_exit_status()
+        if status == -1:
+            raise EOFError(f"the connection to {self.address} ended")
+        if status != 0:
+            words = b"".join(said).decode(errors="replace").strip().splitlines()
+            raise ClusterError(f"{self.address}: {command[:160]} ended with status {status}: {' / '.join(words[-3:])}")
+        return out
+
+    def ask(self, *words: str, feed: Callable[[Any], None] = lambda _: None) -> Any:
+        """The answer of our own program, from JSON."""
+        return json.loads(self.run(self.program(*words), feed))
+
+    def carry(self, directory: str) -> None:
+        """Put our program into `directory` there, unless it is. Raises ClusterError: no Python, or not writable."""
+        name, data = package()
+        words = shlex.join([self._python, "-c", _CARRY, directory, name])
+        self.directory = self.run(words, lambda stdin: stdin.write(data)).decode().strip()
+
+
+def _listen(channel: paramiko.Channel, said: list[bytes]) -> None:
+    while data := channel.recv_stderr(1 << 16):
+        said.append(data)
+
+
+def lasting(host: Host, what: str, act: Callable[[], Any], limit_s: float) -> Any:
+    """The result of what may be done twice, done again when the connection drops. Raises ClusterError at the deadline."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            return act()
+        except Dropped as error:
+            host.drop()
+            if time.monotonic() > deadline:
+                raise ClusterError(unreachable(host, what, limit_s, error)) from error
+            time.sleep(0.2)
+
+
+def unreachable(host: Host, what: str, limit_s: float, last: BaseException) -> str:
+    words = str(last) or type(last).__name__
+    way = f"ssh -p {host.address.port} {host.user}@{host.address.host}"
+    return f"{host.address} could not be reached to {what}, {limit_s:.0f} s long; last: {words}. Does `{way}` work?"
+
+
+@lru_cache(maxsize=1)
+def package() -> tuple[str, bytes]:
+    """The program for hosts, a zip of `remote/` that Python runs, and a name that changes with it."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in _carried():
+            archive.writestr(zipfile.ZipInfo(str(path.relative_to(_ROOM))), path.read_bytes())
+        start = "import sys\nfrom clusters.ssh.remote import main\nsys.exit(main(sys.argv[1:]))\n"
+        archive.writestr(zipfile.ZipInfo("__main__.py"), start)
+    return f"watcher-{hashlib.sha256(made.getvalue()).hexdigest()[:16]}.pyz", made.getvalue()
+
+
+def _carried() -> Iterable[Path]:
+    return [_SOURCES.parent / "__init__.py", _SOURCES / "__init__.py", *sorted((_SOURCES / "remote").glob("*.py"))]

@@ -1,0 +1,120 @@
+"""What a host must have, and what is put there once: its Java looked at, our program, Kafka's jars by their checksums."""
+
+from __future__ import annotations
+
+import json
+import re
+import tarfile
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeVar, cast
+
+import structlog
+
+from clusters.java import OLDEST
+from clusters.kafka import Distribution
+from clusters.ssh.host import Host, lasting
+from clusters.ssh.remote import files
+from harness.api import ClusterError
+
+log = structlog.get_logger()
+AT_ONCE = 8
+_REACH_S, _INSTALL_S = 20.0, 600.0
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a host is: versions of its kernel, its interpreter and its Java, and who we are there."""
+
+    kernel: str
+    machine: str
+    python: str
+    java: str
+    uid: int
+
+
+def everywhere(act: Callable[[A], B], items: Iterable[A]) -> list[B]:
+    """The results for all items, several at a time. Raises ClusterError with everything that failed."""
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        futures = [pool.submit(act, item) for item in items]
+    failed = [error for future in futures if (error := future.exception())]
+    unexpected = [error for error in failed if not isinstance(error, ClusterError)]
+    if failed:
+        raise unexpected[0] if unexpected else ClusterError("; ".join(dict.fromkeys(map(str, failed))))
+    return [future.result() for future in futures]
+
+
+def look(host: Host, directory: str, java: str) -> Seen:
+    """Come in, leave our program in `directory`, and see what the host is. Raises ClusterError with the remedy."""
+    lasting(host, "begin there", lambda: host.carry(directory), _REACH_S)
+    told: dict[str, Any] = lasting(host, "look at its Java", lambda: host.ask("inspect", java), _REACH_S)
+    said = told.pop("java")
+    found = re.search(r'version "(?:1\.)?([0-9][^"]*)"', said)
+    if not found or int(re.split(r"\D", found.group(1))[0]) < OLDEST:
+        raise ClusterError(
+            f"{host.address}: Kafka needs Java {OLDEST} or newer, and `{java} -version` says there: "
+            f"{' '.join(said.split())[:120]}. Install one (Debian, Ubuntu: sudo apt install openjdk-17-jre-headless), "
+            "or name another in the option `java`"
+        )
+    return Seen(java=found.group(1), **told)
+
+
+def install(host: Host, distribution: Distribution) -> None:
+    """Copy the jars that are not there yet, or are damaged. A connection that drops is taken up again where it was."""
+    jars = dict(distribution.jars)
+    directory = f"{host.directory}/jars"
+
+    def attempt() -> None:
+        asked = json.dumps(jars).encode()
+        missing: list[str] = host.ask("have", directory, feed=lambda stdin: stdin.write(asked))
+        if missing:
+            size = sum((distribution.directory / name).stat().st_size for name in missing)
+            log.info("jars copied", host=str(host.address), kafka=distribution.version, jars=len(missing), mb=size >> 20)
+            sent = {name: distribution.directory / name for name in missing}
+            host.run(host.program("receive", directory), lambda stdin: _send_jars(stdin, sent, jars))
+
+    lasting(host, "copy Kafka's jars", attempt, _INSTALL_S)
+
+
+def _send_jars(stdin: IO[bytes], jars: Mapping[str, Path], checksums: Mapping[str, str]) -> None:
+    with tarfile.open(fileobj=stdin, mode="w|", bufsize=1 << 18) as tar:
+        for name, path in jars.items():
+            tar.add(str(path), f"{checksums[name]}/{name}")
+
+
+def classpath(host: Host, distribution: Distribution) -> str:
+    """The jars of a distribution as they lie on the host."""
+    jars = Path(host.directory, "jars")
+    return ":".join(str(files.place(jars, name, checksum)) for name, checksum in sorted(distribution.jars.items()))
+
+
+def put(host: Host, run: str, sent: Mapping[str, Path]) -> None:
+    """Copy files and directories into a run: name there -> path here."""
+
+    def feed(stdin: IO[bytes]) -> None:
+        with tarfile.open(fileobj=stdin, mode="w|", bufsize=1 << 18) as tar:
+            for name, path in sent.items():
+                tar.add(str(path), name)
+
+    lasting(host, f"copy {', '.join(sent)}", lambda: host.run(host.program("unpack", run), feed), _REACH_S)
+
+
+def fetch_storage(host: Host, run: str, destination: Path) -> None:
+    """Get the log segments of a run's node into `destination`."""
+
+    def attempt() -> None:
+        channel = host.channel(host.program("pack", run))
+        try:
+            with channel, channel.makefile("rb", 1 << 18) as stream:
+                files.unpack(cast(IO[bytes], stream), destination)
+                status = channel.recv_exit_status()
+        except tarfile.ReadError as error:
+            raise EOFError(f"the connection ended amid the log segments: {error}") from error
+        if status != 0:
+            raise ClusterError(f"{host.address}: the log segments could not be packed (status {status})")
+
+    lasting(host, "fetch its log segments", attempt, _REACH_S)

@@ -1,0 +1,155 @@
+"""How a watcher is launched, reached, and cleaned up after, whoever dies.
+
+Two processes: the watcher, which removes all that the run has on this host when it is done, and its guard, which does so when
+the watcher died otherwise. When the guard dies, the watcher is done. When both are killed at once, or the host fails, the next
+run on this host removes what it finds that nobody guards.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from clusters.ssh.remote import rules
+from clusters.ssh.remote.watcher import CONFIG, SOCKET, Watcher
+
+SETTINGS, LOCK, WORDS = "settings.json", "lock", "watcher.log"
+GONE = 3  # exit status of a bridge that found no watcher
+_END_S = 20.0
+
+
+def launch(run: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """Leave a watcher behind that outlives us; what it says when it serves: `error`, or `unable` (why it drops no packets)."""
+    run.parent.mkdir(parents=True, exist_ok=True)
+    with open(run.parent / ".lock", "w") as gate:  # between a run's directory and its lock nobody may look
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        sweep(run.parent)
+        run.mkdir()
+        (run / SETTINGS).write_text(json.dumps(settings))
+        lock = open(run / LOCK, "w")  # noqa: SIM115 - held by guard and watcher until the last of them ends
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.close(reading)
+        _detach(run)
+        _guard(run, settings, writing)
+    os.close(writing)
+    lock.close()
+    with os.fdopen(reading) as words:
+        said = words.read()
+    return json.loads(said) if said else {"error": f"the watcher died at its start; {_last_words(run)}"}
+
+
+def _detach(run: Path) -> None:
+    """Leave session, terminal and standard streams of the connection that started us."""
+    os.setsid()
+    if os.fork() != 0:
+        os._exit(0)
+    os.chdir(run)
+    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, WORDS, os.O_WRONLY | os.O_CREAT), (2, WORDS, os.O_WRONLY)):
+        os.dup2(os.open(path, flags | (os.O_APPEND if number else 0), 0o600), number)
+
+
+def _guard(run: Path, settings: dict[str, Any], writing: int) -> None:
+    """Be the guard; never returns."""
+    try:
+        child = os.fork()
+        if child == 0:
+            _watch(run, settings, writing)
+        os.close(writing)
+        os.waitpid(child, 0)
+        clean_up(run, settings)
+    finally:
+        os._exit(0)
+
+
+def _watch(run: Path, settings: dict[str, Any], writing: int) -> None:
+    """Be the watcher; never returns."""
+    try:
+        with os.fdopen(writing, "w") as words:
+            try:
+                watcher = Watcher(run, settings)
+            except OSError as error:
+                words.write(json.dumps({"error": f"{settings['address']}, ports {settings['port']} and up: {error}"}))
+                return
+            words.write(json.dumps({"unable": watcher.unable}))
+        watcher.serve()
+        watcher.undo()
+        clean_up(run, settings)
+    finally:
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def clean_up(run: Path, settings: dict[str, Any]) -> None:
+    """Remove the run's rules, its broker, and its directory."""
+    rules.close_all(settings["token"], settings["sudo"])
+    deadline = time.monotonic() + _END_S
+    while (doomed := _brokers(run)) and time.monotonic() < deadline:
+        for pid in doomed:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+    shutil.rmtree(run, ignore_errors=True)
+
+
+def sweep(runs: Path) -> None:
+    """Clean up after runs whose guard and watcher are gone. Under the gate."""
+    for lock in runs.glob(f"*/{LOCK}"):
+        with open(lock) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            clean_up(lock.parent, json.loads((lock.parent / SETTINGS).read_text()))
+
+
+def _brokers(run: Path) -> list[int]:
+    """Processes whose command line names the run's configuration."""
+    wanted, found = os.fsencode(run / CONFIG), []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if wanted in (entry / "cmdline").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+    return found
+
+
+def _last_words(run: Path) -> str:
+    with suppress(OSError):
+        return " / ".join((run / WORDS).read_text(errors="replace").split("\n")[-4:])
+    return "it left no words"
+
+
+def bridge(run: Path) -> None:
+    """Connect our standard streams with the watcher's socket until either side ends. Exits with GONE when nobody serves."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        os.chdir(run)
+        connection.connect(SOCKET)
+    except OSError as error:
+        sys.stderr.write(f"{run}: {error.strerror}\n")
+        sys.exit(GONE)
+    while True:
+        waited: list[Any] = [0, connection]
+        ready, _, _ = select.select(waited, [], [])
+        if 0 in ready:
+            asked = os.read(0, 1 << 16)
+            if not asked:
+                return
+            connection.sendall(asked)
+        if connection in ready:
+            answered = connection.recv(1 << 16)
+            if not answered:
+                return
+            os.write(1, answered)
