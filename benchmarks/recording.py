@@ -9,8 +9,8 @@ from random import Random
 from statistics import median
 from typing import Any
 
-from harness.api import CallError, Polled
-from harness.interpreter import operation, partitions_of
+from harness.api import CallError, Operation, Polled
+from harness.interpreter import partitions_of
 from harness.plan import workload_of
 from harness.record import HistoryWriter
 
@@ -42,7 +42,7 @@ def recording_us(plan: Mapping[str, Any], folder: Path) -> tuple[float, float]:
     recording, everything = [], []
     for number in range(OPERATIONS):
         t0 = time.perf_counter_ns()
-        op = operation(0, number, next(planned))
+        op = Operation.of(0, number, next(planned))
         writer.invoke(0, number, op.planned.f, op.value, op.planned.intent)
         t1 = time.perf_counter_ns()
         outcome = workload.perform(op, client, plan["run"])

@@ -15,7 +15,8 @@ Whether an anomaly is forbidden is not a check's business: see `checkers.contrac
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -154,6 +155,26 @@ def installed_checks() -> tuple[list[Check[Any]], list[Broken]]:
     if not checks and not broken:
         raise HarnessError(f"no checks are installed (entry-point group {GROUP}); reinstall fencepost")
     return list(checks.values()), broken
+
+
+def with_more(
+    checks: Sequence[Check[Any]], broken: Sequence[Broken], more: Mapping[str, Any]
+) -> tuple[list[Check[Any]], list[Broken]]:
+    """Checks and broken ones, and those that come by import path (path -> check, or why there is none) beside or instead of them.
+
+    Their modules may lie where no executor of Spark finds them, so they are sent along with their code.
+    """
+    from pyspark.cloudpickle import register_pickle_by_value
+
+    from checkers.check_contract import breaches
+
+    wrong = {path: [one] if isinstance(one, str) else breaches(one) for path, one in more.items()}
+    sound: dict[str, Check[Any]] = {one.name: one for path, one in more.items() if not wrong[path]}
+    for check in sound.values():
+        register_pickle_by_value(sys.modules[check.function.__module__])
+    kept = [check for check in checks if check.name not in sound]
+    lost = [Broken(path, f"cannot be used: {'; '.join(texts)}") for path, texts in wrong.items() if texts]
+    return [*kept, *sound.values()], [*broken, *lost]
 
 
 def join_rows(*parts: dict[str, Any]) -> dict[str, Any]:

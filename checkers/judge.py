@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import SparkSession
 
-from checkers.anomaly import COLUMNS, NUMBERS, Check, Suspects, installed_checks
+from checkers.anomaly import COLUMNS, NUMBERS, Check, Suspects, installed_checks, with_more
 from checkers.contracts import clause, full_contract, settings
 from checkers.kept import NEAR, Kept, gathers
 from checkers.log import NONE
@@ -58,11 +58,13 @@ def judge(
     master: str = "local[2]",
     contract: Mapping[str, str] | None = None,
     checks: Sequence[Check[Any]] | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Judge a run's history; write `verdict.json` and `anomalies.parquet`, and return the verdict's document.
 
     contract: laid over the plan's own. spark: a session to use; else one is started at `master`. checks: instead of the
-    installed ones. Raises HistoryError when there is no readable history.
+    installed ones. more: checks beside those (import path -> check, or why there is none). Raises HistoryError when there is no
+    readable history.
     """
     begun = time.monotonic()
     plan = _plan(run_dir)
@@ -72,6 +74,7 @@ def judge(
     view = _overview(history)
     world = World(history, session, view, full)
     found, broken = (list(checks), []) if checks is not None else installed_checks()
+    found, broken = with_more(found, broken, more or {})
     answers, counts, unseen = _ask(world, found)
     receipts = _receipts(run_dir / "faults.parquet")
     judged = [_judged(check, answers[check.name], world, receipts) for check in found]

@@ -1,9 +1,9 @@
 """The vocabulary: what every room of fencepost knows, and nothing else.
 
-This module imports nothing of ours. It holds the values that travel between rooms (tests, operations,
-receipts, findings, verdicts) and the contracts of the four kinds of plug-in: cluster, workload, fault
-(nemesis) and checker. Words are those of Jepsen (op, process, history, nemesis), Adya (anomalies) and
-KIP-98 (transactional id, coordinator, last stable offset).
+This module imports nothing of ours (the words of a check are looked up on first use). It holds the values that travel between
+rooms (tests, operations, receipts, findings, verdicts) and the contracts of the four kinds of plug-in: cluster, workload, fault
+(nemesis) and checker. Words are those of Jepsen (op, process, history, nemesis), Adya (anomalies) and KIP-98 (transactional id,
+coordinator, last stable offset).
 """
 
 from __future__ import annotations
@@ -12,9 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from importlib import import_module
 from pathlib import Path
 from random import Random
-from typing import IO, Any, ClassVar, Protocol, runtime_checkable
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from checkers.anomaly import Check as Check
+    from checkers.anomaly import Suspects as Suspects
+    from checkers.anomaly import partition_check as partition_check
+    from checkers.anomaly import run_check as run_check
+    from checkers.log import PartitionLog as PartitionLog
+    from checkers.world import World as World
 
 HISTORY_VERSION = 1
 VERDICT_SCHEMA = 1
@@ -141,6 +150,7 @@ class Test:
     topic: Mapping[str, Any] = field(default_factory=dict)  # any topic setting
     contract: Mapping[str, str] = field(default_factory=dict)  # overrides what the settings promise
     expect: tuple[str, ...] = ("valid",)  # "valid", or the anomalies that must be found
+    checkers: tuple[str, ...] = ()  # import paths of checks that are asked beside the installed ones
     tolerate: tuple[str, ...] = ()  # forbidden anomalies that may come along with the expected ones
     time_s: float = 60.0
     rate: float = 0.0  # operations per second over all writers; 0: as fast as the client goes
@@ -416,6 +426,15 @@ class Operation:
     decided: int | None = None  # when commit was first called, CLOCK_MONOTONIC ns
     renew: bool = False  # the producer cannot be used any more: go on as a new process
 
+    @classmethod
+    def of(cls, process: int, number: int, planned: Planned) -> Operation:
+        """An operation about to be made: every planned record gets its identity, so that the invoke line already names it."""
+        value = [
+            ["send", mop[1], record_id(process, number, seq)] if mop[0] == "send" else ["poll"]
+            for seq, mop in enumerate(planned.mops)
+        ]
+        return cls(process, number, planned, value)
+
 
 class CallError(Exception):
     """A client call that failed: which call, and what the client said.
@@ -547,3 +566,25 @@ class Verdict(str, Enum):
     VALID = "valid"
     INVALID = "invalid"
     UNKNOWN = "unknown"
+
+
+# --------------------------------------------------------------------------------------------------
+# Checks
+# --------------------------------------------------------------------------------------------------
+# Plug-in `fencepost.checker`: a function over one partition (`PartitionLog`, numpy) or over a whole run (`World`, Spark) that
+# returns `Suspects`, decorated with `partition_check` or `run_check`. They bring numpy and Spark along, which nobody needs who
+# only performs a test; so they live with the checks, and come from there when they are asked for.
+_OF_CHECKS = {
+    "Check": "checkers.anomaly",
+    "Suspects": "checkers.anomaly",
+    "partition_check": "checkers.anomaly",
+    "run_check": "checkers.anomaly",
+    "PartitionLog": "checkers.log",
+    "World": "checkers.world",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_CHECKS:
+        return getattr(import_module(_OF_CHECKS[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

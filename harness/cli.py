@@ -16,7 +16,7 @@ import typer
 
 from harness import cli_authors, cli_judge, cli_tools, console
 from harness.api import CampaignError, Exit, HarnessError
-from harness.console import Conf, Json, Master, Results, Texts, err, out, pairs, say, say_json, table
+from harness.console import Checkers, Conf, Json, Master, Results, Texts, err, out, pairs, say, say_json, table
 
 if TYPE_CHECKING:
     from harness.campaign import Planned
@@ -112,6 +112,7 @@ def run(
     expect: Annotated[
         Texts, typer.Option("--expect", metavar="NAME", help="An anomaly that must be found. Default: valid.")
     ] = None,
+    checker: Checkers = None,
     name: Annotated[str | None, typer.Option("--name", help="The test's name. Default: the workload's.")] = None,
     results: Results = None,
     json_: Json = False,
@@ -137,6 +138,7 @@ def run(
         topic=topic or (),
         contract=contract or (),
         expect=expect or (),
+        checkers=checker or (),
         time_s=time,
         rate=rate,
     )

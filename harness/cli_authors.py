@@ -1,8 +1,9 @@
-"""The commands for authors of plug-ins: the conformance kit for faults."""
+"""The commands for authors of plug-ins: a new one from an example, and the conformance kit for faults."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,7 @@ Examples:
   fencepost nemesis check my_faults:SlowDisk
   fencepost nemesis check kill,target=leader pause --cluster docker
   fencepost nemesis check my_faults:SlowDisk --json slow-disk.json --seed 7"""
+NEW_EXAMPLES = "\b\nExamples:\n  fencepost new nemesis slow_disk\n  fencepost new checker no_gaps --dir checks"
 CHECK_CODES = """Exit codes: 0 every story passed; 1 one failed; 2 none failed, but one could not be played or shown here;
 254 a fault or a cluster that cannot be used, nothing was started; 255 the harness broke."""
 
@@ -28,6 +30,7 @@ nemesis_app = typer.Typer(help="For authors of faults.", no_args_is_help=True, r
 def register(app: typer.Typer) -> None:
     """Add these commands to `app`."""
     app.add_typer(nemesis_app, name="nemesis")
+    app.command(epilog=NEW_EXAMPLES)(new)
 
 
 @nemesis_app.callback()
@@ -65,6 +68,31 @@ def check(
         write_json(json_, [_document(one, cluster) for one in checked])
     codes = [exit_of(one) for one in checked]
     raise typer.Exit(Exit.INVALID if Exit.INVALID in codes else max(codes))
+
+
+class Kind(str, Enum):
+    """What can be written anew."""
+
+    NEMESIS, WORKLOAD, CHECKER, CLUSTER = "nemesis", "workload", "checker", "cluster"
+
+
+def new(
+    kind: Annotated[Kind, typer.Argument(help="What it is to be.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, like slow_disk; it becomes a module NAME.py.")],
+    directory: Annotated[Path, typer.Option("--dir", help="Where to.")] = Path(),
+) -> None:
+    """Write a plug-in that works at once, and its test. What is there already is never overwritten (docs/plugins.md).
+
+    Exit codes: 0 written; 254 a name or a place that cannot be used, nothing was written.
+    """
+    from harness import author
+
+    files, commands = author.new(kind.value, name, directory)
+    for path in files:
+        say(f"wrote {path}")
+    say("\nTry:")
+    for command in commands:
+        say(f"  {command}")
 
 
 def exit_of(checked: Checked) -> Exit:

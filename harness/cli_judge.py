@@ -13,7 +13,7 @@ import typer
 
 from harness import console
 from harness.api import CampaignError, Exit
-from harness.console import Conf, Json, Master, Results, Texts, pairs, say, say_json, table
+from harness.console import Checkers, Conf, Json, Master, Results, Texts, pairs, say, say_json, table
 
 CHECK_EXAMPLES = """\b
 Examples:
@@ -44,6 +44,7 @@ def register(app: typer.Typer) -> None:
 def check(
     run: Annotated[str, typer.Argument(metavar="RUN", help=HISTORY_HELP)],
     contract: Annotated[Texts, pairs("--contract", "Judge by this instead of what was promised.")] = None,
+    checker: Checkers = None,
     results: Results = None,
     json_: Json = False,
     master: Master = "local[*]",
@@ -63,7 +64,7 @@ def check(
     try:
         engine.start_spark(warm=False)
         directory = engine.fetch(run, overlaid) if is_url(run) else run_or_history(run, root, overlaid)
-        verdict = engine.judge(directory, overlaid or None)
+        verdict = engine.judge(directory, overlaid or None, checker or ())
     finally:
         display.close()
         engine.close()

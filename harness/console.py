@@ -25,6 +25,10 @@ Results = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output; all else goes to standard error.")]
 Master = Annotated[str, typer.Option("--spark-master", help="The Spark that judges.")]
 Texts = list[str] | None
+Checkers = Annotated[
+    list[str] | None,
+    typer.Option("--checker", metavar="MODULE:NAME", help="A check of yours, asked beside the installed ones."),
+]
 Conf = Annotated[
     list[str] | None,
     typer.Option(

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import msgspec
 
 from harness import plugins
-from harness.api import CallError, Client, ClientSettings, Isolation, Operation, Outcome, Planned, Role, record_id
+from harness.api import CallError, Client, ClientSettings, Isolation, Operation, Outcome, Planned, Role
 from harness.record import HistoryWriter
 
 OPEN_S = 15.0
@@ -144,7 +144,7 @@ class Interpreter:
         for planned in self._workload.operations(self._role, partitions_of(self._plan), rng):
             if pace.wait(self._control.stop) or self._control.stop.is_set():
                 break
-            renew = self._perform(operation(self._slot.process, number, planned), client)
+            renew = self._perform(Operation.of(self._slot.process, number, planned), client)
             number += 1
             if renew:
                 client.close()
@@ -217,7 +217,7 @@ class FinalRead:
         deadline = time.monotonic() + orders["bound_s"]
         number = 0
         while not _covers(client.ends(), ends) and time.monotonic() < deadline and not self._control.stop.is_set():
-            op = operation(self._process, number, Planned(f="poll", mops=(("poll",),)))
+            op = Operation.of(self._process, number, Planned(f="poll", mops=(("poll",),)))
             self._writer.invoke(op.process, op.number, "poll", op.value)
             outcome = self._workload.perform(op, client, run)
             self._writer.complete(outcome, op.process, op.number, "poll", op.value, errors=op.errors)
@@ -241,15 +241,6 @@ class Pace:
     def wait(self, stop: threading.Event) -> bool:
         """Pause before the next operation; True when told to stop meanwhile."""
         return stop.wait(self.rng.expovariate(self.rate)) if self.rate > 0 else False
-
-
-def operation(process: int, number: int, planned: Planned) -> Operation:
-    """An operation about to be made: every planned record gets its identity, so that the invoke line already names it."""
-    value = [
-        ["send", mop[1], record_id(process, number, seq)] if mop[0] == "send" else ["poll"]
-        for seq, mop in enumerate(planned.mops)
-    ]
-    return Operation(process, number, planned, value)
 
 
 def transactional_id(run: str, slot: int) -> str:

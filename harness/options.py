@@ -26,6 +26,7 @@ _OPTIONS: dict[tuple[str, ...], str] = {
     ("client", "consumer"): "--consumer",
     ("topic",): "--topic",
     ("contract",): "--contract",
+    ("checkers",): "--checker",
     ("time_s",): "--time",
 }
 
@@ -47,6 +48,7 @@ def from_options(
     topic: Sequence[str] = (),
     contract: Sequence[str] = (),
     expect: Sequence[str] = (),
+    checkers: Sequence[str] = (),
     time_s: float = 60.0,
     rate: float = 0.0,
 ) -> Test:
@@ -77,6 +79,7 @@ def from_options(
         "topic": _pairs(topic, "--topic", mistakes, plain=True),
         "contract": _pairs(contract, "--contract", mistakes, plain=True),
         "expect": list(expect) or ["valid"],
+        "checkers": list(checkers),
         "nemesis": faults,
         "time_s": time_s,
         "rate": rate,

@@ -37,6 +37,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any
         "fencepost": version("fencepost"),
         "expect": list(test.expect),
         "tolerate": list(test.tolerate),
+        "checkers": list(test.checkers),
         "time_s": test.time_s,
         "rate": test.rate,
         "cluster": {"kind": test.cluster.kind, "options": dict(test.cluster.options), "description": description},

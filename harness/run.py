@@ -12,13 +12,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from harness import elsewhere, history, plugins, store
-from harness.api import ClusterError, HarnessError, HistoryError, Interrupted, Test
+from harness.api import CampaignError, ClusterError, HarnessError, HistoryError, Interrupted, Test
 from harness.plan import make_plan
 from harness.report import render
 
@@ -150,11 +150,17 @@ class Runner:
         return run_dir
 
     # -- judge -----------------------------------------------------------------------------------
-    def judge(self, run_dir: Path, contract: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Merge, check and report; also for a run that was cut off, and for one judged before. Returns the verdict document."""
+    def judge(self, run_dir: Path, contract: Mapping[str, str] | None = None, checkers: Sequence[str] = ()) -> dict[str, Any]:
+        """Merge, check and report; also for a run that was cut off, and for one judged before. Returns the verdict document.
+
+        checkers: import paths of checks to ask beside the installed ones and the plan's. Raises CampaignError for a bad one.
+        """
+        strange = {path: plugins.load("checker", path) for path in checkers}
         merge_s = self._merge(run_dir)
         self._phase("check", "checking")
-        verdict: dict[str, Any] = plugins.load("fencepost.judge", "judge")(run_dir, spark=self._session(), contract=contract)
+        judge = plugins.load("fencepost.judge", "judge")
+        more = {**_planned_checks(run_dir), **strange}
+        verdict: dict[str, Any] = judge(run_dir, spark=self._session(), contract=contract, more=more)
         verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
         verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run_dir)]
         store.write_json(run_dir / "verdict.json", verdict)
@@ -189,6 +195,17 @@ class Runner:
         if self._spark is not None:
             self._spark.stop()
             self._spark = None
+
+
+def _planned_checks(run_dir: Path) -> dict[str, Any]:
+    """The checks that the plan asks for beside the installed ones: import path -> check, or in words why there is none now."""
+    found: dict[str, Any] = {}
+    for path in (store.read_json(run_dir / "plan.json") or {}).get("checkers", []):
+        try:
+            found[path] = plugins.load("checker", path)
+        except CampaignError as error:
+            found[path] = str(error)
+    return found
 
 
 def _cut_lifeline(performer: subprocess.Popen[bytes]) -> None:

@@ -17,7 +17,7 @@ from harness.tables import Keys
 Locate = Callable[[Keys], str]
 
 TEST_KEYS = (
-    "name", "expect", "tolerate", "time_s", "rate", "repeat", "seed",
+    "name", "expect", "tolerate", "checkers", "time_s", "rate", "repeat", "seed",
     "cluster", "workload", "client", "topic", "contract", "nemesis",
 )  # fmt: skip
 CONTRACT_KEYS = tuple(contract.derive((), {}, {}, {}))
@@ -44,12 +44,14 @@ class _Reader:
     def __init__(self, table: Mapping[str, Any], locate: Locate) -> None:
         self.table, self.locate = table, locate
         self.mistakes: list[str] = []
+        self.strange: list[str] = []  # anomalies of checks that are not installed
         self.made: dict[str, Any] = {}  # plug-ins made from their options; None when those are wrong
 
     def test(self, campaign: str) -> Test:
         self.known_keys((), self.table, TEST_KEYS)
         producer, consumer = self.settings(("client", "producer")), self.settings(("client", "consumer"))
         client, workload = self.client(), self.choice("workload", "transactions")
+        checkers = self.checkers()
         if client == "librdkafka":
             self.client_settings(("client", "producer"), producer)
             self.client_settings(("client", "consumer"), consumer)
@@ -64,6 +66,7 @@ class _Reader:
             topic={key: as_text(value) for key, value in self.settings(("topic",)).items()},
             contract=self.contract(),
             expect=self.expect(),
+            checkers=checkers,
             tolerate=self.anomalies("tolerate", []),
             time_s=self.number(("time_s",), self.table.get("time_s", 60.0), above=0),
             rate=self.number(("rate",), self.table.get("rate", 0.0), least=0),
@@ -126,11 +129,26 @@ class _Reader:
         """One anomaly's name or a list of them; `valid` too where it is the default."""
         given = self.table.get(key, default)
         names: list[str] = self.value((key,), [given] if isinstance(given, str) else given, list[str], default)
-        known = plugins.names("checker")
+        known = [*plugins.names("checker"), *self.strange]
         for name in names:
             if name not in (*default, *known):
                 self.wrong((key,), plugins.unknown("anomaly", name, [*default, *known]))
         return tuple(names)
+
+    def checkers(self) -> tuple[str, ...]:
+        """Import paths of checks beside the installed ones."""
+        given = self.table.get("checkers", [])
+        paths: list[str] = self.value(("checkers",), [given] if isinstance(given, str) else given, list[str], [])
+        for path in paths:
+            try:
+                check = plugins.load("checker", path)
+            except CampaignError as error:
+                for mistake in error.mistakes:
+                    self.wrong(("checkers",), mistake)
+            else:
+                if self.sound("checker", check, ("checkers",)):
+                    self.strange.append(check.name)
+        return tuple(paths)
 
     def choice(self, group: str, default: str) -> Choice:
         options = self.subtable([group])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import replace
 
 import pytest
+from histories import History, answer, violated, write_history
 
 from checkers.anomaly import Broken, Suspects, installed_checks, partition_check
 from checkers.check_contract import breaches
+from checkers.judge import judge
+from checkers.lawful import CONTRACT
 
 
 @partition_check("empty-offset", needs="nothing was read")
@@ -55,3 +59,39 @@ def test_a_check_that_breaks_the_contract_is_unknown_with_the_reason(tmp_path, m
     assert isinstance(broken[0], Broken)
     assert broken[0].reason.startswith(reason)
     assert len(checks) > 20
+
+
+STRANGE = """
+from checkers.suspects import read_rows
+from harness.api import Suspects, partition_check
+
+
+def odd(log):
+    return log.reads.offset == 0
+
+
+@partition_check("first-place")
+def first_place(log):
+    'A record that was read at offset 0.'
+    return Suspects(len(log.reads), read_rows(log, odd(log), log.reads.op))
+"""
+
+
+def test_a_check_by_its_import_path_is_asked_though_no_executor_can_import_it(spark, tmp_path, monkeypatch):
+    """Its module lies where only the driver finds it. One that is broken is unknown, with the reason."""
+    place, run = tmp_path / "place", tmp_path / "run"
+    place.mkdir()
+    run.mkdir()
+    (place / "strange_check.py").write_text(STRANGE)
+    monkeypatch.syspath_prepend(str(place))
+    check = importlib.import_module("strange_check").first_place
+    story = History()
+    story.txn(0, sends={"t-0": 0})
+    story.final({"t-0": [0]})
+    write_history(run, story.ops)
+    document = judge(run, spark=spark, contract=CONTRACT, more={"strange_check:first_place": check, "lost:one": "no such module"})
+    assert violated(document) == ["first-place"]
+    assert answer(document, "first-place")["compared"] == 2
+    assert answer(document, "lost:one")["verdict"] == "unknown"
+    assert "no such module" in answer(document, "lost:one")["reason"]
+    assert answer(document, "phantom")["verdict"] == "held"

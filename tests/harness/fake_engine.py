@@ -57,7 +57,7 @@ class FakeEngine:
             if fate == "endless":
                 raise Interrupted("stopped on demand")
 
-    def judge(self, run_dir, contract=None):
+    def judge(self, run_dir, contract=None, checkers=()):
         plan = json.loads((run_dir / "plan.json").read_text())
         self.log.append(("judge", contract))
         anomaly = {"torn": "torn-letter", "lost": "lost-letter"}.get(plan["fate"])

@@ -315,3 +315,31 @@ def test_a_wrong_cluster_from_outside_is_a_mistake_like_any_other():
     Path("first.toml").write_text(BASE + '[[test]]\nname = "steady"\n')
     with pytest.raises(CampaignError, match=r'unknown cluster "atic"; did you mean "attic"'):
         campaign.read(Path("first.toml"), None, {"kind": "atic"})
+
+
+CHECKS = """
+from harness.api import Suspects, partition_check
+
+
+@partition_check("my-anomaly")
+def mine(log):
+    'Something odd.'
+    return Suspects(0)
+
+
+def bare(log):
+    return Suspects(0)
+"""
+
+
+def test_a_check_beside_the_campaign_is_asked_and_may_be_expected(stranger):
+    (stranger / "my_faults.py").write_text(CHECKS)
+    [test] = read('[[test]]\nname = "a"\ncheckers = "my_faults:mine"\nexpect = "my-anomaly"\n').tests
+    assert (test.checkers, test.expect) == (("my_faults:mine",), ("my-anomaly",))
+
+
+def test_a_check_that_cannot_be_used_is_a_mistake(stranger):
+    (stranger / "my_faults.py").write_text(CHECKS)
+    undecorated, gone = mistakes_in('[[test]]\nname = "a"\ncheckers = ["my_faults:bare", "my_faults:gone"]\n')
+    assert '@partition_check("my-anomaly") over the function' in undecorated
+    assert "module my_faults has no gone" in gone

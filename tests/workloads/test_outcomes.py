@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fake_client import error
-
 from harness.api import Outcome
 from workloads import outcomes
+from workloads.testing import error
 
 
 def test_what_is_in_no_row_is_unknown():

@@ -5,11 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from fake_client import FakeClient, error
 
 from harness.api import Operation, Outcome, Planned, Polled
-from harness.interpreter import operation
 from workloads.records import encode
+from workloads.testing import FakeClient, error
 from workloads.transactions import Transactions
 
 WORKLOAD = Transactions(think_ms=0, transaction_timeout_s=0.0)
@@ -18,7 +17,7 @@ ABORT = Planned(f="txn", mops=(("send", "t-0"),), intent="abort")
 
 
 def perform(client: FakeClient, planned: Planned = COMMIT) -> tuple[Outcome, Operation]:
-    op = operation(5, 7, planned)
+    op = Operation.of(5, 7, planned)
     return WORKLOAD.perform(op, client, "run1"), op
 
 
@@ -48,7 +47,7 @@ def test_a_commit_that_times_out_for_good_is_unknown_and_ends_the_process():
 def test_a_retriable_commit_is_called_again_and_recorded_as_one_operation():
     workload = Transactions(think_ms=0, transaction_timeout_s=10)
     client = FakeClient({"commit": [error("commit", retriable=True), error("commit", retriable=True)]})
-    op = operation(5, 7, COMMIT)
+    op = Operation.of(5, 7, COMMIT)
     assert workload.perform(op, client, "run1") is Outcome.OK
     assert client.calls.count("commit") == 3
     assert [e["name"] for e in op.errors] == ["_TIMED_OUT", "_TIMED_OUT"]
@@ -108,7 +107,7 @@ def test_a_poll_names_our_records_by_identity_and_keeps_strangers_as_evidence():
     ours = Polled("t-0", 3, encode("run1", 2, 9, 1, "t-0", "commit", 100))
     foreign = Polled("t-0", 4, encode("other", 2, 9, 1, "t-0", "commit", 100))
     broken = Polled("t-1", 5, b"<script>alert(1)</script>\xff")
-    op = operation(0, 0, Planned(f="poll", mops=(("poll",),)))
+    op = Operation.of(0, 0, Planned(f="poll", mops=(("poll",),)))
     assert WORKLOAD.perform(op, FakeClient(polled=[[ours, foreign, broken]]), "run1") is Outcome.OK
     (mop,) = op.value
     assert mop[1] == {"t-0": [[3, 2 << 39 | 9 << 12 | 1], [4, -1]], "t-1": [[5, -1]]}

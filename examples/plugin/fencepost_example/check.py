@@ -1,0 +1,21 @@
+"""A check: nobody reads what nobody has sent yet."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checkers.log import NONE
+from checkers.suspects import reads_with_writers
+from harness.api import PartitionLog, Suspects, partition_check
+
+
+@partition_check("read-before-sent", needs="nobody read a record that this run sent")
+def read_before_sent(log: PartitionLog) -> Suspects:
+    """A poll returned a record before its producer had begun to send it (times are of one machine's CLOCK_MONOTONIC).
+
+    compared: reads of records that this run sent. One cause: the operation that sent the record.
+    """
+    known = log.reads.send != NONE
+    odd = np.zeros(len(known), dtype=np.bool_)
+    odd[known] = log.reads.ended[known] < log.sends.began[log.reads.send[known]]
+    return reads_with_writers(log, odd, compared=int(known.sum()))

@@ -1,0 +1,55 @@
+"""examples/plugin, installed as any stranger's package is: found, sound, and used by a real run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import fencepost, only_run, verdict
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
+PLUGINS = {("nemesis", "hiccup"), ("workload", "trickle"), ("checker", "read-before-sent"), ("cluster", "frugal")}
+RUN = ("--workload", "trickle", "--cluster", "frugal", "--nemesis", "hiccup,target=leader,every_s=1,lasts_s=1", "--time", "5")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The environment in which the package is installed, beside this one."""
+    place = tmp_path_factory.mktemp("site")
+    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    done = subprocess.run([*argv, "--target", str(place), str(EXAMPLE)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def run(argv, env, cwd):
+    return subprocess.run(argv, env=env, cwd=cwd, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+
+
+def test_what_it_brings_is_listed_beside_the_built_ins(installed, tmp_path):
+    done = run([sys.executable, "-m", "harness.cli", "plugins", "--json"], installed, tmp_path)
+    listed = {(group, name) for group, names in json.loads(done.stdout).items() for name in names}
+    assert listed >= PLUGINS | {("nemesis", "kill"), ("cluster", "local")}
+
+
+def test_its_own_tests_pass(installed, tmp_path):
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLE / "tests")]
+    done = run(argv, installed, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.cluster
+def test_a_run_uses_its_fault_its_workload_its_check_and_its_cluster(installed, tmp_path):
+    code, out, err = fencepost(tmp_path, "run", *RUN, "--seed", "5", PYTHONPATH=installed["PYTHONPATH"])
+    assert code == 0, out + err
+    document = verdict(only_run(tmp_path))
+    asked = next(one for one in document["properties"] if one["name"] == "read-before-sent")
+    assert (asked["verdict"], asked["compared"] > 0) == ("held", True)
+    receipts = [json.loads(line) for line in (only_run(tmp_path) / "history" / "faults.jsonl").read_text().splitlines()]
+    assert {(receipt["kind"], receipt["role"], receipt["effective"]) for receipt in receipts} == {("hiccup", "leader", True)}
+    plan = json.loads((only_run(tmp_path) / "plan.json").read_text())
+    assert (plan["cluster"]["kind"], plan["workload"]["kind"]) == ("frugal", "trickle")
