@@ -64,10 +64,11 @@ _KEPT = Clause(
 )
 _IN_ORDER = "an assigned consumer returns every visible record of a partition once, in the order of offsets"
 _SENT_ORDER = "Jepsen's name for neighbours out of order; `order-inversion` judges the same among all sends of a producer"
-_DECIDED = (
-    "a record is returned at read_committed only after its transaction was decided, and a transaction is decided after all it "
-    "polled: decisions order all operations, as their processes and real time do (KIP-98; Adya's G1c)"
-)
+_DECIDED = {
+    "G1c-wr": "read_committed returns a record after its transaction was decided, so polls have an order (KIP-98; Adya)",
+    "G1c-wr-process": "as G1c-wr, in one order with what each process did after what",
+    "G1c-wr-realtime": "as G1c-wr, in one order with what had ended before what began",
+}
 _UNORDERED = "Kafka orders each partition alone: transactions may interleave differently in two of them (KIP-98)"
 _LAGGING = "a consumer may stand anywhere in each partition: Kafka promises no snapshot and no fresh read (KIP-98)"
 
@@ -164,14 +165,14 @@ CLAUSES: dict[str, tuple[Clause, ...]] = {
     "nonmonotonic-send": (Clause(ALLOWED, _SENT_ORDER),),
     "int-nonmonotonic-send": (Clause(ALLOWED, _SENT_ORDER),),
     "int-send-skip": (Clause(ALLOWED, "transactions share partitions: others' records may lie between two of one's own"),),
-    **dict.fromkeys(
-        ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime"),
-        (
+    **{
+        name: (
             _NO_TRANSACTIONS,
             Clause(ALLOWED, "read_uncommitted readers get records before they are decided", {"isolation": "!read_committed"}),
-            Clause(FORBIDDEN, _DECIDED),
-        ),
-    ),
+            Clause(FORBIDDEN, reason),
+        )
+        for name, reason in _DECIDED.items()
+    },
     **_permitted(_UNORDERED, "G0", "G1c"),
     **_permitted(_LAGGING, "G-single", "G2"),
     "lso-stall": (Clause(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),),

@@ -231,7 +231,7 @@ def _document(
     verdict, reason = decide(judged, unread, tail)
     expect = plan.get("expect") or ["valid"]
     expect = [expect] if isinstance(expect, str) else list(expect)
-    for number, finding in enumerate(sorted((f for one in judged for f in one.findings), key=lambda f: f.time), 1):
+    for number, finding in enumerate(sorted((f for one in judged for f in one.findings), key=_forbidden_first), 1):
         finding.id = number
     shown = sorted((f for one in judged for f in one.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)
     cut_off = int(((view.end == NONE) & (view.process >= 0)).sum())
@@ -249,6 +249,11 @@ def _document(
         "counts": count_operations(view, counts, receipts),
         "progress": progress(view, receipts),
     }
+
+
+def _forbidden_first(finding: Finding) -> tuple[bool, int]:
+    """The order in which findings are numbered: those that matter, then those that the contract permits; each by time."""
+    return not finding.forbidden, finding.time
 
 
 def _unread(plan: Mapping[str, Any], view: Overview) -> list[str]:
