@@ -45,12 +45,15 @@ class _SteadfastRoles:
 
 
 class Breaking(Double):
-    """The n-th call of a capability after the first one that hurts is refused: what was hurt so far is hurt."""
+    """After the first call that hurts, the n-th one that looks or hurts in the same way is refused: what is hurt by then is hurt.
+
+    Other calls that change something are let through, for they may be the ones that heal.
+    """
 
     def __init__(self, cluster: Cluster, needs: Iterable[type], number: int) -> None:
         super().__init__(cluster)
         self._calls = {name: one for need in needs for name, one in vars(need).items() if _is_call(name, one)}
-        self._number, self._since = number, -1
+        self._number, self._since, self._first = number, 0, ""
         self.broke = ""
 
     def __getattr__(self, name: str) -> Any:
@@ -59,14 +62,14 @@ class Breaking(Double):
 
     def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def made(*arguments: Any, **options: Any) -> Any:
-            if self._since >= 0:
+            changes = _changes(self._calls[name])
+            if self._first and (name == self._first or not changes):
                 self._since += 1
-            if self._since == self._number:
-                self.broke = name
-                raise ClusterError(f"{name} was refused: the kit breaks this call off")
+                if self._since == self._number:
+                    self.broke = name
+                    raise ClusterError(f"{name} was refused: the kit breaks this call off")
             answer = call(*arguments, **options)
-            if self._since < 0 and _hurts(self._calls[name]):
-                self._since = 0
+            self._first = self._first or (name if changes else "")
             return answer
 
         return made
@@ -76,6 +79,6 @@ def _is_call(name: str, one: Any) -> bool:
     return callable(one) and not name.startswith("_")
 
 
-def _hurts(call: Any) -> bool:
+def _changes(call: Any) -> bool:
     """Whether a capability's call changes something: it returns nothing."""
     return call.__annotations__.get("return") in (None, "None")

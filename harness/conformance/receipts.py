@@ -16,16 +16,18 @@ Wrong = tuple[str, str]  # what is wrong, and what to change
 
 def malformed(receipt: Receipt, fault: Fault, nodes: Collection[str]) -> list[Wrong]:
     """What is wrong with a receipt by itself: its form, and the nodes and the role that it names."""
-    return [*_shape(receipt, nodes), *_evidence("evidence", receipt.evidence), *_role(receipt, fault)]
+    targeted = hasattr(fault, "target")
+    return [*_shape(receipt, nodes, targeted), *_evidence("evidence", receipt.evidence), *_role(receipt, fault)]
 
 
-def _shape(receipt: Receipt, nodes: Collection[str]) -> Iterator[Wrong]:
+def _shape(receipt: Receipt, nodes: Collection[str], targeted: bool) -> Iterator[Wrong]:
+    """targeted: the fault aims at nodes; others (a topic's settings) may hurt none."""
     if not isinstance(receipt.effective, bool):
         yield f"effective is {receipt.effective!r}", "set effective to True or False by what the evidence shows"
     strange = [str(node) for node in (*receipt.targets, *(end for pair in receipt.pairs for end in pair)) if node not in nodes]
     if strange:
         yield f"it names {', '.join(strange)}, and there are {', '.join(nodes)}", "targets and pairs hold names of nodes"
-    if receipt.effective and not receipt.targets:
+    if targeted and receipt.effective and not receipt.targets:
         yield "it names no targets", "put the nodes that were hurt into targets, or nobody knows what to heal"
     if receipt.effective is False and not receipt.note:
         yield "effective is False, and note is empty", "say in note why nothing was hurt"
@@ -55,8 +57,11 @@ def _odd_keys(value: Any) -> Iterator[Any]:
 
 def _role(receipt: Receipt, fault: Fault) -> Iterator[Wrong]:
     asked = getattr(fault, "target", None)
-    if isinstance(asked, str) and receipt.role != asked:
-        yield f'role is "{receipt.role}", and the option target was "{asked}"', "set role to the target as it was asked for"
+    if isinstance(asked, str) and receipt.role != asked and not receipt.role.startswith(f"{asked}:"):
+        yield (
+            f'role is "{receipt.role}", and the option target was "{asked}"',
+            "set role to the target as it was asked for, or to which one it was (leader:t-0)",
+        )
 
 
 def unhealed(receipt: Receipt) -> list[Wrong]:

@@ -19,7 +19,12 @@ from nemesis.testing import FakeCluster
 
 QUICK = Bounds(inject_s=0.5, heal_s=0.5, whole_s=0.0, repeats=3, breaks=20)
 PATIENT = replace(QUICK, inject_s=30.0, heal_s=30.0)
-OPTIONS = {"strand": {"alone_s": 0.0}}
+# What comes with fencepost and was put through the kit, with the options that make it quick.
+PUT_THROUGH: dict[str, dict[str, object]] = {
+    **{key: {} for key in ("kill", "pause", "isolate", "halves", "bridge", "one-way", "cut-clients", "cut-client", "lossy")},
+    "strand": {"alone_s": 0.0},
+    "flap": {"down_s": 0.0, "up_s": 0.0},
+}
 
 
 def told(fault, cluster=None, bounds=QUICK, **options):
@@ -40,8 +45,10 @@ def failed(stories):
 
 @pytest.mark.parametrize("kind", plugins.names("nemesis"))
 def test_every_fault_that_comes_with_fencepost_passes(kind, monkeypatch):
+    if kind not in PUT_THROUGH:
+        pytest.skip(f"{kind} was not put through the kit yet; see what it says, and add it to PUT_THROUGH")
     monkeypatch.setattr("nemesis.strand.GONE_WITHIN_S", 0.1)
-    fault = plugins.build(plugins.load("nemesis", kind), OPTIONS.get(kind, {}), kind)
+    fault = plugins.build(plugins.load("nemesis", kind), PUT_THROUGH[kind], kind)
     stories = told(fault, bounds=PATIENT)
     assert tuple(stories) == ON_CLUSTER
     assert failed(stories) == [], stories
@@ -238,6 +245,20 @@ class LeavesHalf(Pause):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MendsLater(Isolate):
+    """It breaks off before it has looked, and leaves the cut."""
+
+    def inject(self, cluster, rng):
+        (node,) = cluster.brokers[:1]
+        pairs = ((node, "n2"), ("n2", node))
+        before = cluster.probe(pairs)
+        cluster.drop(pairs)
+        during = cluster.probe(pairs)
+        evidence = {"before": list(before.values()), "during": list(during.values())}
+        return Receipt(role="random", targets=(node,), pairs=pairs, evidence=evidence, effective=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoReceipt(Pause):
     """It returns what it pleases."""
 
@@ -267,6 +288,7 @@ class NoReceipt(Pause):
         (OwnDice(), "same seed", "and then", "draw every choice from `rng`"),
         (Careless(), "dead node", "inject raised KeyError", "raise harness.api.ClusterError"),
         (LeavesHalf(), "broke off", "process_state was refused; after healing n1 is frozen", "undo in inject before you raise"),
+        (MendsLater(), "broke off", "probe was refused; after healing n1>n2 does not get through", "undo in inject"),
         (NoReceipt(), "inject", "inject returned bool", "return a Receipt"),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "inject") else "",
