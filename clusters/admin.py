@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import KafkaError, NewTopic
 
 from clusters import wire
+from clusters.arrange import Arrangement
 from clusters.roles import WireRoles, ask_all
 from clusters.wire import Address, Partition
 from harness.api import ClusterError, Isolation, TopicSpec
@@ -25,14 +26,14 @@ _REQUEST_S = 5.0
 _DEADLINE_S = 60.0
 
 
-class KafkaAdmin:
+class KafkaAdmin(Arrangement):
     """`Admin` of a cluster. Offsets are asked once; what changes the cluster is retried until a deadline of 60 s."""
 
     def __init__(self, bootstrap: str, roles: WireRoles) -> None:
         self._client = AdminClient(
             {"bootstrap.servers": bootstrap, "log_level": 0, "socket.timeout.ms": 5000, "reconnect.backoff.max.ms": 500}
         )
-        self._roles = roles
+        super().__init__(roles)
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         new = [NewTopic(name, s.partitions, s.replication, config=dict(s.settings)) for name, s in topics.items()]

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from clusters import jvm, plan, storage, wire
+from clusters import jvm, plan, storage, wire, wire_admin
 from clusters.admin import KafkaAdmin
-from clusters.options import KafkaOptions
+from clusters.options import COMBINED, KafkaOptions
 from clusters.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from harness.api import ClusterError, TopicSpec
 
@@ -91,6 +91,18 @@ class KafkaCluster(ABC):
         """Make every node's data directory, as these configurations name it."""
         storage.format_all(self.kafka_version, tool, list(self._planned.values()), configs, self._data)
 
+    # ---- storage
+
+    def wipe(self, node: str) -> None:
+        if self.pid(self._a_server(node)) is not None:
+            raise ClusterError(f"{node} lives; its data can be removed while it is down only")
+        if node in self.controllers:
+            raise ClusterError(f"{node} votes in the quorum; {COMBINED}")
+        try:
+            storage.wipe(self._data / node)
+        except OSError as e:
+            raise ClusterError(f"the data of {node} could not be removed: {e}") from e
+
     # ---- up
 
     def bring_up(self, topics: Mapping[str, TopicSpec], tool: storage.Format) -> None:
@@ -141,7 +153,7 @@ class KafkaCluster(ABC):
         """
         name, asked = "min.insync.replicas", self.door(self.brokers[0])
         try:
-            wire.set_cluster_setting(asked, name, self._settings[name])
+            wire_admin.set_cluster_setting(asked, name, self._settings[name])
             for kind in (wire.TRANSACTION, wire.GROUP):
                 wire.find_coordinator(asked, kind, "fencepost")
         except OSError as e:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clusters.broker_settings import broker_settings
-from harness.api import CampaignError
+from harness.api import CampaignError, Wipeable
 
 MOST_MB = 1 << 16
+COMBINED = "a controller's disk holds its vote: give the test separate controllers (controllers = 1, or 3)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,10 @@ class KafkaOptions:
             for name, (low, high) in limits.items()
             if not low <= (value := getattr(self, name)) <= high
         ] + lost
+
+    def missing(self) -> dict[type, str]:
+        """What such a cluster cannot do, wherever it runs."""
+        return {} if self.controllers else {Wipeable: COMBINED}
 
     def limits(self) -> dict[str, tuple[float, float]]:
         """Lowest and highest value of a provider's own options."""

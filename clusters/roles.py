@@ -70,10 +70,18 @@ class WireRoles:
 
     def partitions(self) -> dict[str, Partition]:
         """The newest known state of every partition. Raises ClusterError when no broker answers."""
+        return newest(self._views())
+
+    def in_service(self) -> tuple[int, ...]:
+        """Ids of the brokers that every broker that answers has for a part of the cluster. Raises ClusterError."""
+        seen = [set(view.brokers) for view in self._views()]
+        return tuple(sorted(set.intersection(*seen)))
+
+    def _views(self) -> list[Metadata]:
         views = ask_all(lambda address: wire.metadata(address, _ASK_S), self.brokers)
         if not views:
             raise ClusterError(f"none of {', '.join(self.brokers)} told about its partitions within {_ASK_S:g} s")
-        return newest(list(views.values()))
+        return list(views.values())
 
     def leader(self, topic: str, partition: int) -> str:
         return self._leader(self.partitions(), topic, partition)
@@ -81,8 +89,14 @@ class WireRoles:
     def transaction_coordinator(self, transactional_id: str) -> str:
         return self._coordinator(TRANSACTION_LOG, transactional_id)
 
+    def transaction_partition(self, transactional_id: str) -> str:
+        return self._partition_of(self.partitions(), TRANSACTION_LOG, transactional_id)
+
     def group_coordinator(self, group: str) -> str:
         return self._coordinator(GROUP_LOG, group)
+
+    def group_partition(self, group: str) -> str:
+        return self._partition_of(self.partitions(), GROUP_LOG, group)
 
     def controller(self) -> str:
         """The leader of the KRaft quorum: the controller that says so itself, in the highest epoch."""
@@ -94,10 +108,14 @@ class WireRoles:
 
     def _coordinator(self, log: str, key: str) -> str:
         partitions = self.partitions()
+        topic, _, number = self._partition_of(partitions, log, key).rpartition("-")
+        return self._leader(partitions, topic, int(number))
+
+    def _partition_of(self, partitions: Mapping[str, Partition], log: str, key: str) -> str:
         count = sum(1 for p in partitions.values() if p.topic == log)
         if count == 0:
             raise ClusterError(f"no coordinator for {key}: the topic {log} does not exist yet")
-        return self._leader(partitions, log, coordinator_partition(key, count))
+        return f"{log}-{coordinator_partition(key, count)}"
 
     def _leader(self, partitions: Mapping[str, Partition], topic: str, number: int) -> str:
         found = partitions.get(f"{topic}-{number}")

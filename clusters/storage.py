@@ -5,6 +5,7 @@ The directories lie under `data/` of the run while it lasts, on disk, so that th
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import uuid
@@ -17,7 +18,7 @@ from clusters.kafka import Distribution
 from harness.api import ClusterError
 
 _FORMAT_S = 60.0
-_META = "meta.properties"
+_META, _BOOTSTRAP = "meta.properties", "bootstrap.checkpoint"
 
 Format = Callable[[Sequence[str], float], "subprocess.CompletedProcess[str]"]  # Kafka's StorageTool: (arguments, timeout)
 
@@ -67,6 +68,20 @@ def readdressed(meta: str, node_id: int, directory_id: str) -> str:
         name = line.partition("=")[0]
         lines.append(f"{name}={new[name]}" if name in new else line)
     return "\n".join(lines) + "\n"
+
+
+def wipe(directory: Path) -> None:
+    """Make a node's directory what it was after formatting: its identity stays (with a new directory id), its logs go."""
+    kept = {_META, _BOOTSTRAP}
+    for path in directory.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in kept:
+            path.unlink()
+    meta = directory / _META
+    found = re.search(r"^node\.id=(\d+)$", meta.read_text(), re.MULTILINE)
+    assert found, f"{meta} names no node"
+    meta.write_text(readdressed(meta.read_text(), int(found[1]), kafka_uuid()))
 
 
 def collect(data: Path, destination: Path) -> None:

@@ -2,8 +2,8 @@
 
 Each asks one given broker and believes no cache: whether it answers at all (ApiVersions, KIP-35), what it knows of topics
 (Metadata, with leader epochs of KIP-320), where logs begin and end (ListOffsets, with the isolation of KIP-98), who leads the
-KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or a group (FindCoordinator). One sets a setting of the whole
-cluster (IncrementalAlterConfigs, KIP-226, KIP-339). Spoken is the oldest version of each that brokers 3.0 to 4.x share.
+KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or a group (FindCoordinator). Spoken is the oldest version of
+each that brokers 3.0 to 4.x share. Requests that change something are in `wire_admin.py`.
 Layouts: https://kafka.apache.org/protocol
 """
 
@@ -19,8 +19,7 @@ from typing import TypeVar
 Address = tuple[str, int]
 T = TypeVar("T")
 
-_LIST_OFFSETS, _METADATA, _FIND_COORDINATOR, _API_VERSIONS, _ALTER_CONFIGS, _DESCRIBE_QUORUM = 2, 3, 10, 18, 44, 55
-_BROKER_RESOURCE, _SET = 4, 0
+_LIST_OFFSETS, _METADATA, _FIND_COORDINATOR, _API_VERSIONS, _DESCRIBE_QUORUM = 2, 3, 10, 18, 55
 _CLIENT = "fencepost"
 GROUP, TRANSACTION = 0, 1  # kinds of coordinator
 LATEST, EARLIEST = -1, -2  # instead of a time
@@ -63,14 +62,14 @@ class Metadata:
 def answers(address: Address, timeout_s: float = 1.0) -> bool:
     """Whether the broker or controller at `address` answers a request within `timeout_s`."""
     try:
-        return _ask(address, _API_VERSIONS, 0, b"", timeout_s).number(">h") == 0
+        return ask(address, _API_VERSIONS, 0, b"", timeout_s).number(">h") == 0
     except OSError:
         return False
 
 
 def metadata(address: Address, timeout_s: float = 2.0) -> Metadata:
     """All topics as the broker at `address` knows them. Raises OSError when it does not answer."""
-    reply = _ask(address, _METADATA, 7, struct.pack(">i?", -1, False), timeout_s)
+    reply = ask(address, _METADATA, 7, struct.pack(">i?", -1, False), timeout_s)
     reply.number(">i")  # throttle time
     brokers = reply.array(lambda: (reply.number(">i"), reply.text(), reply.number(">i"), reply.text())[0])
     reply.text()  # cluster id
@@ -81,8 +80,8 @@ def metadata(address: Address, timeout_s: float = 2.0) -> Metadata:
 
 def quorum_leader(address: Address, timeout_s: float = 1.0) -> tuple[int, int] | None:
     """(leader's node id, epoch) if the controller at `address` leads the quorum, None if it does not. Raises OSError."""
-    body = b"\x02" + _compact("__cluster_metadata") + b"\x02" + struct.pack(">i", 0) + b"\x00\x00\x00"
-    reply = _ask(address, _DESCRIBE_QUORUM, 0, body, timeout_s, flexible=True)
+    body = b"\x02" + compact("__cluster_metadata") + b"\x02" + struct.pack(">i", 0) + b"\x00\x00\x00"
+    reply = ask(address, _DESCRIBE_QUORUM, 0, body, timeout_s, flexible=True)
     if reply.number(">h") != 0 or reply.varint() != 2:
         return None
     reply.take(reply.varint() - 1)
@@ -97,7 +96,7 @@ def find_coordinator(address: Address, kind: int, key: str, timeout_s: float = 2
 
     Raises WireError while there is none.
     """
-    reply = _ask(address, _FIND_COORDINATOR, 1, _string(key) + struct.pack(">b", kind), timeout_s)
+    reply = ask(address, _FIND_COORDINATOR, 1, string(key) + struct.pack(">b", kind), timeout_s)
     _, error = reply.numbers(">ih")
     said = reply.text()
     if error:
@@ -113,43 +112,33 @@ def list_offsets(
     The end is the last stable offset when `committed`, else the high watermark. Raises OSError when it does not answer.
     """
     wanted = list(partitions)
-    topics = b"".join(_string(p.topic) + struct.pack(">iiq", 1, p.number, when) for p in wanted)
+    topics = b"".join(string(p.topic) + struct.pack(">iiq", 1, p.number, when) for p in wanted)
     body = struct.pack(">ibi", _CONSUMER, committed, len(wanted)) + topics
-    reply = _ask(address, _LIST_OFFSETS, 2, body, timeout_s)
+    reply = ask(address, _LIST_OFFSETS, 2, body, timeout_s)
     reply.number(">i")  # throttle time
     found = reply.array(lambda: (reply.text(), reply.array(lambda: reply.numbers(">ihqq"))))
     return {f"{topic}-{number}": offset for topic, rows in found for number, error, _, offset in rows if not error}
 
 
-def set_cluster_setting(address: Address, name: str, value: str, timeout_s: float = 5.0) -> None:
-    """Set a dynamic setting of every broker, now and later. Raises WireError when it is refused."""
-    config = _string(name) + struct.pack(">b", _SET) + _string(value)
-    resource = struct.pack(">b", _BROKER_RESOURCE) + _string("") + struct.pack(">i", 1) + config
-    reply = _ask(address, _ALTER_CONFIGS, 0, struct.pack(">i", 1) + resource + struct.pack(">?", False), timeout_s)
-    _, _, error = reply.numbers(">iih")
-    if error:
-        raise WireError(f"{name} = {value} refused: error {error} {reply.text()}")
-
-
-def _topic(reply: _Reply) -> list[Partition]:
+def _topic(reply: Reply) -> list[Partition]:
     _, name, _ = reply.number(">h"), reply.text(), reply.number(">b")
     return reply.array(lambda: _partition(reply, name))
 
 
-def _partition(reply: _Reply, topic: str) -> Partition:
+def _partition(reply: Reply, topic: str) -> Partition:
     error, number, leader, epoch = reply.numbers(">hiii")
     replicas, in_sync, _ = (tuple(reply.array(lambda: reply.number(">i"))) for _ in range(3))
     return Partition(topic, number, leader, epoch, replicas, in_sync, error)
 
 
-def _ask(address: Address, key: int, version: int, body: bytes, timeout_s: float, flexible: bool = False) -> _Reply:
+def ask(address: Address, key: int, version: int, body: bytes, timeout_s: float, flexible: bool = False) -> Reply:
     """One request on a connection of its own; `timeout_s` bounds all of it."""
     deadline = time.monotonic() + timeout_s
-    request = struct.pack(">hhi", key, version, 1) + _string(_CLIENT) + (b"\x00" if flexible else b"") + body
+    request = struct.pack(">hhi", key, version, 1) + string(_CLIENT) + (b"\x00" if flexible else b"") + body
     with socket.create_connection(address, timeout=timeout_s) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
         (length,) = struct.unpack(">i", _receive(connection, 4, deadline))
-        reply = _Reply(_receive(connection, length, deadline))
+        reply = Reply(_receive(connection, length, deadline))
     reply.number(">i")  # correlation id
     if flexible:
         reply.varint()  # tagged fields of the header
@@ -167,15 +156,22 @@ def _receive(connection: socket.socket, length: int, deadline: float) -> bytes:
     return received
 
 
-def _string(text: str) -> bytes:
+def string(text: str) -> bytes:
+    """A string with its length before it, as older versions of requests have it."""
     return struct.pack(">h", len(text.encode())) + text.encode()
 
 
-def _compact(text: str) -> bytes:
-    return bytes([len(text) + 1]) + text.encode()
+def varint(value: int) -> bytes:
+    """An unsigned number of variable length: seven bits a byte, the lowest first."""
+    return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + varint(value >> 7)
 
 
-class _Reply:
+def compact(text: str) -> bytes:
+    """A string as flexible versions have it (KIP-482)."""
+    return varint(len(text.encode()) + 1) + text.encode()
+
+
+class Reply:
     """Reads a reply from its beginning to its end."""
 
     def __init__(self, data: bytes) -> None:

@@ -189,6 +189,21 @@ class Roles(Protocol):
     def transaction_coordinator(self, transactional_id: str) -> str: ...
     def group_coordinator(self, group: str) -> str: ...
 
+    def transaction_partition(self, transactional_id: str) -> str:
+        """The partition of Kafka's own topic whose leader is the coordinator: `__transaction_state-3`."""
+
+    def group_partition(self, group: str) -> str:
+        """The same for a group: `__consumer_offsets-1`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where a partition is: nodes, the preferred leader first. ``leader`` is empty when there is none."""
+
+    leader: str
+    replicas: tuple[str, ...]
+    in_sync: tuple[str, ...]
+
 
 class Admin(Protocol):
     """What the harness asks of a cluster. Partitions are written ``topic-number`` (`orders-0`)."""
@@ -203,6 +218,29 @@ class Admin(Protocol):
         """Last stable offset (read_committed) or high watermark (read_uncommitted) of each partition that answered."""
 
     def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]: ...
+
+    # The rest arranges the cluster anew, for faults. Each asks once, takes a few seconds at most, and raises ClusterError.
+
+    def placements(self, partitions: Iterable[str] | None = None) -> dict[str, Placement]:
+        """Where each of these partitions is (None: of all there are, Kafka's own too); one that does not exist is left out."""
+
+    def in_service(self) -> tuple[str, ...]:
+        """Brokers that all brokers that answer have for a part of the cluster."""
+
+    def reassign(self, replicas: Mapping[str, Sequence[str]]) -> None:
+        """Begin to move partitions to these nodes, the preferred leader first; `placements` shows how far it is."""
+
+    def elect(self, partitions: Iterable[str]) -> None:
+        """Let the preferred replica of each lead, now."""
+
+    def unregister(self, node: str) -> None:
+        """Strike a broker that is away off the cluster's list; it joins anew when it starts."""
+
+    def topic_settings(self, topic: str) -> dict[str, str]:
+        """A topic's own settings, without what it inherits."""
+
+    def set_topic_settings(self, topic: str, settings: Mapping[str, str | None]) -> None:
+        """Change a topic's own settings; None takes one away."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,6 +299,14 @@ class Upgradable(Protocol):
 
     def use_version(self, node: str, version: str) -> None:
         """From its next start on the node runs `version`. Raises ClusterError unless the cluster's options name it."""
+
+
+@runtime_checkable
+class Wipeable(Protocol):
+    """Brokers whose data can be removed while they are down, as if they had got a new disk."""
+
+    def wipe(self, node: str) -> None:
+        """Remove all that a dead broker holds. Raises ClusterError while it lives, or when it votes in the quorum."""
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from typing import Any
 
-from harness import contract, plugins, schedule
+from harness import contract, fault_contract, plugins, schedule
 from harness.api import PLAN_SCHEMA, Test, TopicSpec
 
 
@@ -21,6 +21,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any
     client = plugins.load("fencepost.client", test.client)
     description = provider.describe()
     topics = {name: _topic(spec, test, getattr(provider, "brokers", 3)) for name, spec in workload.topics().items()}
+    faults = [_instance("nemesis", choice.kind, choice.options) for choice in test.nemesis]
     producer = {**workload.producer_settings(), **test.producer}
     weakest: dict[str, Any] = {}
     for spec in topics.values():
@@ -52,7 +53,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any
         "contract": {**promised, **test.contract},
         "overridden": dict(test.contract),
         "schedule": [dataclasses.asdict(injection) for injection in schedule.draw(test.nemesis, test.time_s, seed)],
-        "unavailable": {capability.__name__: reason for capability, reason in provider.missing().items()},
+        "unavailable": fault_contract.unavailable(faults, provider.missing().get),
         "machine": machine(),
     }
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from harness.api import Cluster, Killable, Losable, Partitionable, Pausable, Stoppable, Upgradable
+from harness.api import Cluster, Killable, Losable, Partitionable, Pausable, Stoppable, Upgradable, Wipeable
 
 
 class KillableCluster(Cluster, Killable, Protocol):
     """A cluster whose nodes can be killed and started again."""
 
 
-class StoppableCluster(Cluster, Stoppable, Protocol):
-    """A cluster whose nodes can be stopped politely and started again."""
+class StoppableCluster(Cluster, Killable, Stoppable, Protocol):
+    """A cluster whose nodes can be stopped either way and started again."""
 
 
-class UpgradableCluster(Cluster, Killable, Stoppable, Upgradable, Protocol):
+class UpgradableCluster(StoppableCluster, Upgradable, Protocol):
     """A cluster whose nodes can be stopped either way and started again as another version."""
+
+
+class ReplaceableCluster(StoppableCluster, Wipeable, Protocol):
+    """A cluster whose brokers can be stopped, emptied and started again."""
 
 
 class PausableCluster(Cluster, Pausable, Protocol):

@@ -60,6 +60,11 @@ def find(role: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str,
     return (_FINDERS[head](name, cluster, rng),)
 
 
+def named(role: str, names: Sequence[str], what: str, rng: Random) -> str:
+    """The id or group that `coordinator:ID` names, else one of `names`. Raises ClusterError when there is none."""
+    return role.partition(":")[2] or _any(names, what, rng)
+
+
 def _some(nodes: Sequence[str], count: int, what: str, rng: Random) -> tuple[str, ...]:
     if len(nodes) < count:
         raise ClusterError(f"{count} {what}(s) wanted, but there are {len(nodes)}")

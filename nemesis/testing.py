@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import heapq
 import subprocess
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.api import ClusterError, Isolation, Pair, Took, TopicSpec
+from harness.api import ClusterError, Isolation, Pair, Took, TopicSpec, Wipeable
+from nemesis.testing_partitions import FakePartitions
 
 FIRST_PID = 4000
 
@@ -45,7 +45,7 @@ class FakeCluster:
     """A cluster in memory: Cluster, with every capability, Roles and Admin; strict where a real one may be lenient.
 
     brokers, controllers, clients: how many; `n1`..., `k1`... (none: the brokers control), `c0`...
-    topics: partitions of the workload; the leader of one is the first broker, counted from its number, that is awake.
+    topics: partitions of the workload; the leader of one is the first replica, counted from its number, that is awake.
     Knobs that may be changed at any time:
     stubborn: nodes on which kill, stop, pause and start have no effect; leaky: pairs that a drop does not close;
     mute_for: node -> how often it still does not answer; missing: capability -> why it is unavailable here;
@@ -70,7 +70,7 @@ class FakeCluster:
         self.stubborn: set[str] = set()
         self.leaky: set[Pair] = set()
         self.mute_for: dict[str, int] = {}
-        self.missing: dict[type, str] = {}
+        self.missing: dict[type, str] = {} if controllers else {Wipeable: "a combined controller's disk holds its vote"}
         self.upgrades: set[str] = {"newer"}
         self.calls: list[tuple[str, Any]] = []
         self._pids: dict[str, int] = {}
@@ -81,6 +81,10 @@ class FakeCluster:
         self._losing: dict[int, tuple[float, dict[Pair, list[int]]]] = {}  # share, and of each pair packets [seen, lost]
         self._numbers = 0
         self._next_pid = FIRST_PID
+        self._partitions = FakePartitions(self.brokers, lambda: self.topics, self.awake, self._done)
+        self.placements, self.in_service = self._partitions.placements, self._partitions.in_service
+        self.reassign, self.elect = self._partitions.reassign, self._partitions.elect
+        self.topic_settings, self.set_topic_settings = self._partitions.topic_settings, self._partitions.set_topic_settings
         for node in dict.fromkeys((*self.brokers, *self.controllers, *self.clients)):
             self._spring_up(node)
 
@@ -114,6 +118,15 @@ class FakeCluster:
         if version not in (self.kafka_version, *self.upgrades):
             raise ClusterError(f"{node} cannot run {version}")
         self._versions[node] = version
+
+    def wipe(self, node: str) -> None:
+        """Raises ClusterError while it lives, or when it is a controller."""
+        self._done("wipe", node)
+        if self.pid(node) is not None or node in self.controllers:
+            raise ClusterError(f"{node} {'votes in the quorum' if node in self.controllers else 'lives'}")
+
+    def unregister(self, node: str) -> None:
+        self._partitions.unregister(node)
 
     def start(self, node: str) -> None:
         """Under a new process id. Nothing when it runs; nothing for a client (see `replace`)."""
@@ -220,16 +233,25 @@ class FakeCluster:
     def leader(self, topic: str, partition: int) -> str:
         if f"{topic}-{partition}" not in self.topics:
             raise ClusterError(f"no partition {topic}-{partition}; there are: {', '.join(self.topics)}")
-        return self._first_awake(self.brokers, partition, f"leader of {topic}-{partition}")
+        return self._led(f"{topic}-{partition}")
 
     def controller(self) -> str:
-        return self._first_awake(self.controllers, 0, "controller")
+        for node in self.controllers:
+            if self.awake(node):
+                return node
+        raise ClusterError(f"nobody answered: all of {', '.join(self.controllers)} are dead or frozen")
 
     def transaction_coordinator(self, transactional_id: str) -> str:
-        return self._first_awake(self.brokers, zlib.crc32(transactional_id.encode()), f"coordinator of {transactional_id}")
+        return self._led(self.transaction_partition(transactional_id))
+
+    def transaction_partition(self, transactional_id: str) -> str:
+        return self._partitions.log_partition("__transaction_state", transactional_id)
 
     def group_coordinator(self, group: str) -> str:
-        return self._first_awake(self.brokers, zlib.crc32(group.encode()), f"coordinator of group {group}")
+        return self._led(self.group_partition(group))
+
+    def group_partition(self, group: str) -> str:
+        return self._partitions.log_partition("__consumer_offsets", group)
 
     def roles(self) -> FakeCluster:
         return self
@@ -281,14 +303,15 @@ class FakeCluster:
 
     def _spring_up(self, node: str) -> None:
         self._next_pid += 1
+        self._partitions.struck.discard(node)
         self._pids[node] = self._next_pid
 
-    def _first_awake(self, nodes: Sequence[str], first: int, what: str) -> str:
-        turned = [nodes[(first + step) % len(nodes)] for step in range(len(nodes))]
-        for node in turned:
-            if self.awake(node):
-                return node
-        raise ClusterError(f"nobody answered when asked for the {what}: all of {', '.join(nodes)} are dead or frozen")
+    def _led(self, partition: str) -> str:
+        if leader := self._partitions.leader(partition):
+            return leader
+        raise ClusterError(
+            f"{partition} has no leader: all of {', '.join(self._partitions.replicas(partition))} are dead or frozen"
+        )
 
     def _done(self, verb: str, what: Any) -> None:
         self.calls.append((verb, what))

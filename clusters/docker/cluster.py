@@ -134,7 +134,7 @@ class DockerCluster(LinkFaults, KafkaCluster):
     def unavailable(self, capability: type) -> str | None:
         if not isinstance(self, capability):
             return f"a cluster in Docker cannot do this: {capability.__name__}"
-        return self._links_lack(capability)
+        return self._options.missing().get(capability) or self._links_lack(capability)
 
     # ---- processes
 

@@ -48,9 +48,6 @@ class Docker(KafkaOptions):
             host.ensure_image(client)
         return [sys.executable, "-m", "clusters.docker.init", "--", *argv]
 
-    def missing(self) -> dict[type, str]:
-        return {}
-
     def describe(self) -> dict[str, Any]:
         from clusters.docker import engine
 

@@ -60,8 +60,11 @@ class LocalCluster(LinkFaults, KafkaCluster):
     def unavailable(self, capability: type) -> str | None:
         if not isinstance(self, capability):
             return f"a local cluster cannot do this: {capability.__name__}"
+        missing = self._options.missing()
         if self._network is None and capability in NEED_A_NETWORK:
-            return self._options.missing().get(capability, "the cluster was started outside its sandbox, on loopback")
+            return missing.get(capability, "the cluster was started outside its sandbox, on loopback")
+        if capability in missing and capability not in NEED_A_NETWORK:
+            return missing[capability]
         return self._links_lack(capability) if self._network else None
 
     # ---- processes

@@ -34,6 +34,9 @@ class Local(KafkaOptions):
         return sandbox.command(argv, loopback=self.loopback)
 
     def missing(self) -> dict[type, str]:
+        return {**super().missing(), **self._missing_of_the_network()}
+
+    def _missing_of_the_network(self) -> dict[type, str]:
         if self.loopback:
             return dict.fromkeys(NEED_A_NETWORK, "the campaign asks for loopback = true, where nodes share one address")
         box = sandbox.box()

@@ -143,9 +143,8 @@ class SshCluster(KafkaCluster):
     def unavailable(self, capability: type) -> str | None:
         if capability is Partitionable and self._closed:
             return self._closed
-        return (
-            None if isinstance(self, capability) else f"a cluster on hosts reached by ssh cannot do this: {capability.__name__}"
-        )
+        lacking = f"a cluster on hosts reached by ssh cannot do this: {capability.__name__}"
+        return self._options.missing().get(capability, None if isinstance(self, capability) else lacking)
 
     def door(self, node: str) -> tuple[str, int]:
         """The brokers' listener: the harness has the address of the clients, and is not to be cut off together with them."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from clusters.kafka import fetch
 from clusters.local import sandbox
 from clusters.options import KafkaOptions
-from harness.api import ClusterError, Partitionable, TopicSpec
+from harness.api import ClusterError, Partitionable, TopicSpec, Wipeable
 
 if TYPE_CHECKING:
     from clusters.ssh.cluster import SshCluster
@@ -62,10 +62,11 @@ class Ssh(KafkaOptions):
 
     def missing(self) -> dict[type, str]:
         """What can be known without asking the hosts; they are asked when the cluster starts."""
+        lacking: dict[type, str] = {Wipeable: "no fault removes data from hosts"}
         plain = sorted({host.user for host in self.places().values()} - {"root"})
         if self.sudo or not plain:
-            return {}
-        return {Partitionable: f"packet rules need root, and {', '.join(plain)} may not use sudo (`sudo = true`)"}
+            return lacking
+        return {**lacking, Partitionable: f"packet rules need root, and {', '.join(plain)} may not use sudo (`sudo = true`)"}
 
     def describe(self) -> dict[str, Any]:
         """With what every host is now. Raises ClusterError when one cannot be reached, or lacks something."""

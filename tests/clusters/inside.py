@@ -32,6 +32,12 @@ FAULTS = {
     "strand": {"alone_s": 1.0},
     "flap": {"times": 2, "down_s": 0.2, "up_s": 0.2},
     "lossy": {"share": 0.3},
+    "stop": {"target": "leader"},
+    "move-leaders": {"target": "all"},
+    "move-coordinator": {},
+    "move-group-coordinator": {},
+    "reassign": {"target": "all"},
+    "topic-settings": {},
 }
 TOPICS = {"t": TopicSpec(partitions=3, settings={"min.insync.replicas": "2"})}
 
@@ -143,12 +149,9 @@ def versions(cluster, seen):
 
 
 def upgrade(cluster, seen):
-    """n2 is stopped politely and started again as 4.3.0."""
-    cluster.use_version("n2", "4.3.0")
-    cluster.stop("n2")
-    seen["stopped"] = [until(lambda: cluster.pid("n2") is None), cluster.status("n2"), cluster.farewell("n2") != ""]
-    cluster.start("n2")
-    seen["upgraded"] = [cluster.version("n2"), until(lambda: cluster.answers("n2")), cluster.status("n2")]
+    """Everybody is restarted as 4.3.0, the controller too."""
+    seen["upgrade"] = _strike("roll", cluster, {"version": "4.3.0", "controllers": True})
+    seen["upgraded"] = {node: cluster.version(node) for node in ("n1", "n2", "k1")}
     until(lambda: len(_versions_in_log("n2")) > 1, 10)  # logs may come with a delay
     seen["versions of n2"] = _versions_in_log("n2")
 
@@ -157,18 +160,32 @@ def _versions_in_log(node):
     return re.findall(r"Kafka version: (\S+)", Path(sys.argv[2], "logs", node, "server.log").read_text())
 
 
+def replace(cluster, seen):
+    """A broker leaves, and comes back with nothing: it must have its log again after that."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap(), "log_level": 0})
+    for partition in range(3):
+        producer.produce("t", b"x" * 1000, partition=partition)
+    producer.flush(10)
+    segment = Path(sys.argv[2], "data", "n2", "t-0", "0" * 20 + ".log")
+    removed = []
+    wipe = cluster.wipe
+    cluster.wipe = lambda node: (wipe(node), removed.append(not segment.exists()))
+    seen["replaced"] = _strike("membership", cluster, {"target": "broker:n2"})
+    seen["data"] = removed and [*removed, until(lambda: segment.exists() and segment.stat().st_size > 1000)]
+
+
 def faults(cluster, seen):
     """Every fault of ours strikes once and heals twice, with three clients about."""
     argv = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     clients = [cluster.spawn(f"c{i}", argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for i in range(10, 13)]
     cluster.note_clients(transactional_ids=["fp-a-1"], groups=["g"])
-    seen["faults"] = {kind: _strike(kind, cluster) for kind in plugins.names("nemesis") if kind in FAULTS}
+    seen["faults"] = {kind: _strike(kind, cluster, FAULTS[kind]) for kind in plugins.names("nemesis") if kind in FAULTS}
     seen["clients"] = [client.poll() for client in clients]
     seen["in sync after all faults"] = until(lambda: not cluster.admin().lagging(["t"]))
 
 
-def _strike(kind, cluster):
-    fault = plugins.build(plugins.load("fencepost.nemesis", kind), FAULTS[kind], kind)
+def _strike(kind, cluster, options):
+    fault = plugins.build(plugins.load("fencepost.nemesis", kind), options, kind)
     if missing := lacks(fault, cluster):
         return {"effective": False, "notes": list(missing.values()), "healing": False, "whole": True}
     try:

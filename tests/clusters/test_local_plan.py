@@ -4,7 +4,7 @@ import pytest
 
 from clusters import jvm, plan, storage
 from clusters.local import Local
-from harness.api import CampaignError, TopicSpec
+from harness.api import CampaignError, TopicSpec, Wipeable
 
 
 def test_combined_nodes_are_brokers_and_voters():
@@ -65,6 +65,25 @@ def test_storage_is_readdressed_to_another_node_of_the_same_cluster():
     new = storage.readdressed("version=1\ncluster.id=abc\nnode.id=1\ndirectory.id=old\n", 2, "new")
     assert new == "version=1\ncluster.id=abc\nnode.id=2\ndirectory.id=new\n"
     assert storage.readdressed("version=1\nnode.id=1\ncluster.id=abc\n", 3, "new") == "version=1\nnode.id=3\ncluster.id=abc\n"
+
+
+def test_a_wiped_directory_is_as_it_was_formatted(tmp_path):
+    """Logs and checkpoints go; the node stays who it is, on another disk."""
+    for name in ("t-0/0.log", "__cluster_metadata-0/0.log", "recovery-point-offset-checkpoint", "bootstrap.checkpoint"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "meta.properties").write_text("cluster.id=abc\nnode.id=2\ndirectory.id=old\n")
+    storage.wipe(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bootstrap.checkpoint", "meta.properties"]
+    meta = (tmp_path / "meta.properties").read_text()
+    assert meta.startswith("cluster.id=abc\nnode.id=2\ndirectory.id=")
+    assert "old" not in meta
+
+
+def test_combined_controllers_cannot_lose_their_disk():
+    """Where controllers are apart, a broker may."""
+    assert "controllers = 1" in Local().missing()[Wipeable]
+    assert Wipeable not in Local(controllers=1).missing()
 
 
 def test_collected_storage_has_segments_and_no_indexes(tmp_path):

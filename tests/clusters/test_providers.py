@@ -18,10 +18,17 @@ from harness.leftovers import processes
 pytestmark = pytest.mark.cluster
 
 GONE_S = 30
-FAULTS = ("bridge", "cut-client", "cut-clients", "flap", "halves", "isolate", "kill", "lossy", "one-way", "pause", "strand")
+FAULTS = (
+    "bridge", "cut-client", "cut-clients", "flap", "halves", "isolate", "kill", "lossy", "move-coordinator",
+    "move-group-coordinator", "move-leaders", "one-way", "pause", "reassign", "stop", "strand", "topic-settings",
+)  # fmt: skip
 HOSTS = []  # those that the present provider uses by ssh, once there are any
 UNABLE = {  # provider -> faults that it cannot do, and words of the reason that the receipt gives
-    "ssh": {"cut-client": "a host that is reached by ssh cannot tell one from another", "lossy": "cannot do this: Losable"},
+    "ssh": {
+        "cut-client": "a host that is reached by ssh cannot tell one from another",
+        "lossy": "cannot do this: Losable",
+        "membership": "no fault removes data from hosts",
+    },
 }
 
 
@@ -154,14 +161,21 @@ def test_nothing_but_logs_stays(seen):
 
 
 def test_nodes_may_run_different_versions(provider, tmp_path):
-    """Two brokers of 4.3.0 and 3.9.1 with a controller of its own, formatted as the older one wants it; then n2 is upgraded."""
-    seen = play(
-        tmp_path, "start", "versions", "upgrade", **provider, brokers=2, controllers=1, versions={"n2": "3.9.1", "k1": "3.9.1"}
-    )
+    """Two brokers of 4.3.0 and 3.9.1 with a controller of its own, formatted as the older one wants it, are upgraded in turn.
+
+    Then, since controllers are apart, one may lose its disk.
+    """
+    apart = {"brokers": 2, "controllers": 1, "versions": {"n2": "3.9.1", "k1": "3.9.1"}}
+    seen = play(tmp_path, "start", "versions", "upgrade", "replace", **provider, **apart)
     assert seen["versions"] == {"n1": "4.3.0", "n2": "3.9.1"}
-    assert seen["stopped"] == [True, 143, True]
-    assert seen["upgraded"] == ["4.3.0", True, None]
+    assert seen["upgrade"] == {"effective": True, "notes": ["", "", ""], "healing": True, "whole": True}
+    assert seen["upgraded"] == {"n1": "4.3.0", "n2": "4.3.0", "k1": "4.3.0"}
     assert seen["versions of n2"] == ["3.9.1", "4.3.0"]
+    if reason := UNABLE.get(provider["kind"], {}).get("membership"):
+        assert reason in seen["replaced"]["notes"][0]
+        return
+    assert seen["replaced"] == {"effective": True, "notes": ["", "", ""], "healing": True, "whole": True}
+    assert seen["data"] == [True, True]
     assert seen["lagging"] == {}
 
 

@@ -24,7 +24,13 @@ PUT_THROUGH: dict[str, dict[str, object]] = {
     **{key: {} for key in ("kill", "pause", "isolate", "halves", "bridge", "one-way", "cut-clients", "cut-client", "lossy")},
     "strand": {"alone_s": 0.0},
     "flap": {"down_s": 0.0, "up_s": 0.0},
+    **{key: {} for key in ("move-leaders", "move-coordinator", "move-group-coordinator", "topic-settings")},
+    "stop": {"gone_within_s": 0.1, "answer_within_s": 0.1},
+    "roll": {"gone_within_s": 0.1, "within_s": 0.1},
+    "reassign": {"moved_within_s": 0.1, "back_within_s": 0.1},
+    "membership": {"gone_within_s": 0.1, "back_within_s": 0.1},
 }
+APART = {"membership": 1}  # faults that need controllers of their own, and how many
 
 
 def told(fault, cluster=None, bounds=QUICK, **options):
@@ -48,8 +54,9 @@ def test_every_fault_that_comes_with_fencepost_passes(kind, monkeypatch):
     if kind not in PUT_THROUGH:
         pytest.skip(f"{kind} was not put through the kit yet; see what it says, and add it to PUT_THROUGH")
     monkeypatch.setattr("nemesis.strand.GONE_WITHIN_S", 0.1)
+    monkeypatch.setattr("nemesis.placing.LED_WITHIN_S", 0.1)
     fault = plugins.build(plugins.load("nemesis", kind), PUT_THROUGH[kind], kind)
-    stories = told(fault, bounds=PATIENT)
+    stories = told(fault, FakeCluster(clients=3, groups=("g",), controllers=APART.get(kind, 0)), PATIENT)
     assert tuple(stories) == ON_CLUSTER
     assert failed(stories) == [], stories
 

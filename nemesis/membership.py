@@ -1,0 +1,106 @@
+"""Membership: a broker leaves the cluster, and joins it again with an empty disk, as when a machine is replaced."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, ClassVar
+
+from harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wipeable
+from nemesis import placing, targets
+from nemesis.capabilities import ReplaceableCluster
+from nemesis.steps import attempt, missed, undone, until
+from nemesis.stop import revive
+
+
+@dataclass(frozen=True, kw_only=True)
+class Membership:
+    """Stops a broker politely, strikes it off the cluster's list and removes its data; healing starts it, as a new one, again.
+
+    It must then fetch everything from the others; healing waits until it is in sync. Its data is left alone where a partition has
+    no other replica in sync, for that would be a loss by our own hand. With combined controllers it cannot be done: the disk
+    holds a vote of the quorum. Evidence: process ids; brokers in service before, during and after; exit status; data removed.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Stoppable, Killable, Wipeable)
+
+    target: str = "random"  # the role that leaves
+    unregister: bool = True  # strike it off the list while it is away
+    gone_within_s: float = 15.0  # how long it may take to end
+    back_within_s: float = 45.0  # how long healing waits until it is in sync
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, tuple(role for role in targets.ONE_BROKER if role != "controller"))
+        if self.gone_within_s < 0 or self.back_within_s < 0:
+            raise ValueError(f"gone_within_s = {self.gone_within_s}, back_within_s = {self.back_within_s}: must not be negative")
+
+    def inject(self, cluster: ReplaceableCluster, rng: Random) -> Receipt:
+        """Let the broker that plays the role leave for good."""
+        try:
+            (node,) = targets.find(self.target, cluster, rng)
+        except HarnessError as error:
+            return missed(self.target, error)
+        before = {"pid": cluster.pid(node), "in_service": in_service(cluster)}
+        receipt = Receipt(role=self.target, targets=(node,), evidence={"before": before}, effective=False)
+        if before["pid"] is None:
+            return replace(receipt, note=f"{node} was dead already")
+        with undone(lambda: revive(cluster, [node])):
+            return self._leave(cluster, node, receipt)
+
+    def _leave(self, cluster: ReplaceableCluster, node: str, receipt: Receipt) -> Receipt:
+        problems = attempt(cluster.stop, [node])
+        pid = until(lambda: cluster.pid(node), lambda pid: pid is None, 0.0 if problems else self.gone_within_s)
+        if pid is not None:
+            return replace(receipt, note="; ".join([*problems, f"{node} had not ended after {self.gone_within_s:g} s"]))
+        problems = self._forget(cluster, node)
+        during = {"pid": None, "in_service": in_service(cluster), "status": cluster.status(node), "wiped": not problems}
+        evidence = {**receipt.evidence, "during": during}
+        return replace(receipt, evidence=evidence, effective=True, note="; ".join(problems))
+
+    def _forget(self, cluster: ReplaceableCluster, node: str) -> list[str]:
+        """Remove its data if others have it all, and its registration; what could not be done."""
+        sole = until(lambda: _only_on(node, cluster), lambda found: not found, self.gone_within_s)
+        if sole:
+            return [f"only stopped: the data of {node} is left alone, for {sole}"]
+        problems = attempt(cluster.wipe, [node])
+        return problems + (attempt(cluster.admin().unregister, [node]) if self.unregister and not problems else [])
+
+    def heal(self, cluster: ReplaceableCluster, receipt: Receipt) -> Receipt:
+        """Start it, and wait until it answers and every replica is in sync again."""
+        before: dict[str, Any] = dict(receipt.evidence.get("before", {}))
+        ours = [node for node in receipt.targets if before.get("pid") is not None]
+        stuck = [node for node in ours if cluster.pid(node) == before["pid"] and "during" not in receipt.evidence]
+        problems = attempt(cluster.kill, stuck)
+        dead = [node for node in ours if cluster.pid(node) is None]
+        deadline = time.monotonic() + self.back_within_s
+        problems += attempt(cluster.start, dead)
+        answers = until(lambda: {n: cluster.answers(n) for n in ours}, lambda seen: all(seen.values()), self.back_within_s)
+        lagging = (
+            until(lambda: placing.behind(cluster), lambda text: not text, max(0.0, deadline - time.monotonic())) if ours else ""
+        )
+        problems += [f"{node} did not answer within {self.back_within_s:g} s" for node in ours if not answers[node]]
+        problems += [f"after {self.back_within_s:g} s: {lagging}"] if lagging else []
+        after = {"pid": {node: cluster.pid(node) for node in ours}, "in_service": in_service(cluster)}
+        healing = {"started": dead, "after": after, "answers": answers}
+        return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+
+
+def in_service(cluster: Cluster) -> list[str]:
+    """The brokers that are a part of the cluster; nobody when nobody answers."""
+    try:
+        return list(cluster.admin().in_service())
+    except HarnessError:
+        return []
+
+
+def _only_on(node: str, cluster: Cluster) -> str:
+    """A partition whose only replica in sync may be this one, in words; empty when others have everything."""
+    try:
+        partitions = cluster.admin().placements()
+    except HarnessError as error:
+        return str(error)
+    for name, place in partitions.items():
+        if node in place.replicas and (node in place.in_sync or not place.in_sync or not place.leader):
+            return f"{name} is in sync on {', '.join(place.in_sync) or 'nobody'}, led by {place.leader or 'nobody'}"
+    return ""

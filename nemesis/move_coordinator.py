@@ -1,0 +1,40 @@
+"""Move-coordinator: the transactions of an id are taken over by another broker, though nobody failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from harness.api import Cluster, HarnessError, Receipt
+from nemesis import placing, targets
+from nemesis.steps import missed
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveCoordinator:
+    """Moves the leader of the partition of `__transaction_state` that a transactional id falls on, and with it the coordinator.
+
+    It meets everybody whose transactional id falls on it: open transactions go on at a coordinator that has just loaded its log.
+    Healing lets the preferred replica coordinate again. Evidence: leader and replicas.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = ()
+
+    target: str = "coordinator"  # coordinator, or coordinator:ID
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, ("coordinator",))
+
+    def inject(self, cluster: Cluster, rng: Random) -> Receipt:
+        """Move the coordinator of one of the workload's, or of this one."""
+        try:
+            name = targets.named(self.target, cluster.transactional_ids, "transactional id", rng)
+            receipt = placing.lead_elsewhere(cluster, self.target, [cluster.roles().transaction_partition(name)], rng)
+            return replace(receipt, evidence={"id": name, **receipt.evidence})
+        except HarnessError as error:
+            return missed(self.target, error)
+
+    def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
+        """Let the preferred replica coordinate again."""
+        return placing.lead_as_before(cluster, receipt)

@@ -1,0 +1,40 @@
+"""Move-group-coordinator: the offsets and members of a group are taken over by another broker, though nobody failed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from harness.api import Cluster, HarnessError, Receipt
+from nemesis import placing, targets
+from nemesis.steps import missed
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveGroupCoordinator:
+    """Moves the leader of the partition of `__consumer_offsets` that a group falls on, and with it the coordinator.
+
+    It meets everybody whose group falls on it: offsets are committed at a coordinator that has just loaded its log.
+    Healing lets the preferred replica coordinate again. Evidence: leader and replicas.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = ()
+
+    target: str = "group-coordinator"  # group-coordinator, or group-coordinator:GROUP
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, ("group-coordinator",))
+
+    def inject(self, cluster: Cluster, rng: Random) -> Receipt:
+        """Move the coordinator of one of the workload's, or of this one."""
+        try:
+            name = targets.named(self.target, cluster.groups, "consumer group", rng)
+            receipt = placing.lead_elsewhere(cluster, self.target, [cluster.roles().group_partition(name)], rng)
+            return replace(receipt, evidence={"group": name, **receipt.evidence})
+        except HarnessError as error:
+            return missed(self.target, error)
+
+    def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
+        """Let the preferred replica coordinate again."""
+        return placing.lead_as_before(cluster, receipt)

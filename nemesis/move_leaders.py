@@ -1,0 +1,40 @@
+"""Move-leaders: partitions are led by another broker all of a sudden, though nobody failed, as when a cluster is balanced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar
+
+from harness.api import Cluster, HarnessError, Receipt
+from nemesis import placing
+from nemesis.steps import missed
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveLeaders:
+    """Has another in-sync replica elected as the leader of partitions; healing gives them their old order of replicas back.
+
+    Clients that still ask the old leader are told NOT_LEADER_OR_FOLLOWER. Evidence: leader, replicas and in-sync replicas before,
+    during and after.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = ()
+
+    target: str = "random"  # the partitions: random, all (of the workload), or partition:orders-0
+    count: int = 1  # how many, with the target random
+
+    def __post_init__(self) -> None:
+        placing.check(self.target, self.count)
+
+    def inject(self, cluster: Cluster, rng: Random) -> Receipt:
+        """Move the leaders now."""
+        try:
+            partitions = placing.find(self.target, cluster, rng, self.count)
+            return placing.lead_elsewhere(cluster, self.target, partitions, rng)
+        except HarnessError as error:
+            return missed(self.target, error)
+
+    def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
+        """Let the preferred replicas lead again."""
+        return placing.lead_as_before(cluster, receipt)

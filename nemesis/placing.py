@@ -1,0 +1,159 @@
+"""What faults share that move partitions about: partitions as targets, where they are, and who leads them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from random import Random
+from typing import Any
+
+from harness.api import Cluster, ClusterError, HarnessError, Placement, Receipt
+from nemesis.steps import attempt, until
+
+INTERNAL = ("__transaction_state", "__consumer_offsets")
+LED_WITHIN_S = 10.0
+
+
+def check(target: str, count: int = 1) -> None:
+    """Raise ValueError unless the target is `random` (so many of the workload's partitions), `all`, or `partition:orders-0`."""
+    head, _, name = target.partition(":")
+    topic, _, number = name.rpartition("-")
+    if not (target in ("random", "all") or (head == "partition" and topic and number.isdigit())):
+        raise ValueError(f'unknown target "{target}". Allowed: random, all, partition:TOPIC-PARTITION')
+    if count < 1:
+        raise ValueError(f"count = {count}: at least one partition must be moved")
+    if count > 1 and target != "random":
+        raise ValueError(f'count = {count} goes with the target "random" only, not with "{target}"')
+
+
+def find(target: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str, ...]:
+    """The partitions meant. Raises ClusterError when there are too few."""
+    if target == "all":
+        return tuple(cluster.topics)
+    if target != "random":
+        return (target.partition(":")[2],)
+    if len(cluster.topics) < count:
+        raise ClusterError(f"{count} partition(s) wanted, but the workload has {len(cluster.topics)}")
+    return tuple(rng.sample(list(cluster.topics), count))
+
+
+def placed(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
+    """Where each partition is. Raises ClusterError when one does not exist."""
+    wanted = tuple(partitions)
+    found = cluster.admin().placements(wanted)
+    if lost := [name for name in wanted if name not in found]:
+        raise ClusterError(f"there is no partition {', '.join(lost)}")
+    return found
+
+
+def told(placements: Mapping[str, Placement]) -> dict[str, Any]:
+    """Placements as plain JSON."""
+    return {name: asdict(placement) for name, placement in placements.items()}
+
+
+def behind(cluster: Cluster) -> str:
+    """What is not in sync, of the workload's topics and Kafka's own, in words; empty when all is."""
+    topics = {name.rpartition("-")[0] for name in cluster.topics}
+    try:
+        lagging = cluster.admin().lagging([*topics, *INTERNAL])
+    except HarnessError as error:
+        return str(error)
+    return "; ".join(f"{name} {text}" for name, text in lagging.items())
+
+
+def lead_elsewhere(cluster: Cluster, role: str, partitions: Sequence[str], rng: Random) -> Receipt:
+    """Give each partition another leader, one that is in sync. Evidence: where each is, before and during.
+
+    The new leader is put first among the replicas and elected, so that Kafka's own balancing
+    (`leader.imbalance.check.interval.seconds`) does not undo it. Raises ClusterError, with nothing moved, when nobody answers.
+    """
+    before = placed(cluster, partitions)
+    wanted = {name: chosen for name, place in before.items() if (chosen := _another(place, rng))}
+    receipt = Receipt(role=role, evidence={"before": told(before)})
+    problems = [f"{name} has no other replica in sync" for name in partitions if name not in wanted]
+    if not wanted:
+        return replace(receipt, effective=False, note="; ".join(problems))
+    during, failed = arranged(cluster, {name: first(node, before[name].replicas) for name, node in wanted.items()})
+    stayed = [name for name, node in wanted.items() if leader(during, name) != node]
+    problems += [*failed, *(f"{name} is led by {leader(during, name) or 'nobody'}" for name in stayed)]
+    return replace(
+        receipt,
+        targets=tuple(dict.fromkeys(before[name].leader for name in wanted if before[name].leader)),
+        evidence={"before": told(before), "during": told(during)},
+        effective=not stayed,
+        note="; ".join(problems),
+    )
+
+
+def lead_as_before(cluster: Cluster, receipt: Receipt) -> Receipt:
+    """Let each partition be led by whom it was, and have its old order again."""
+    if "during" not in receipt.evidence:
+        return receipt
+    before = {name: Placement(**place) for name, place in receipt.evidence["before"].items()}
+    after, problems = arranged(cluster, {name: first(place.leader, place.replicas) for name, place in before.items()})
+    turned = {name: place.replicas for name, place in before.items() if place.leader != place.replicas[0]}
+    if turned and not problems:
+        problems += attempt(cluster.admin().reassign, [turned])
+        after = until(lambda: look(cluster, before), lambda seen: _in_order(seen, turned), LED_WITHIN_S)
+    astray = [name for name, place in before.items() if place.leader and leader(after, name) != place.leader]
+    problems += [f"{name} is led by {leader(after, name) or 'nobody'} after healing" for name in astray]
+    return replace(receipt, healing={"after": told(after)}, note="; ".join(filter(None, [receipt.note, *problems])))
+
+
+def arranged(cluster: Cluster, orders: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, Placement], list[str]]:
+    """Put the replicas of each partition into this order and let the first lead; where they are then, and what went wrong.
+
+    Asked again and again for LED_WITHIN_S seconds: a replica that is not in sync yet cannot be elected.
+    """
+    deadline = time.monotonic() + LED_WITHIN_S
+    while True:
+        problems = _arrange(cluster, orders)
+        seen = until(lambda: look(cluster, orders), lambda seen: _as_wanted(seen, orders), min(1.0, LED_WITHIN_S))
+        if _as_wanted(seen, orders):
+            return seen, []
+        if time.monotonic() >= deadline:
+            return seen, problems
+
+
+def _arrange(cluster: Cluster, orders: Mapping[str, tuple[str, ...]]) -> list[str]:
+    try:
+        now = placed(cluster, orders)
+        if change := {name: order for name, order in orders.items() if now[name].replicas != order}:
+            cluster.admin().reassign(change)
+        if moved := [name for name, order in orders.items() if now[name].leader != order[0]]:
+            cluster.admin().elect(moved)
+    except HarnessError as error:
+        return [str(error)]
+    return []
+
+
+def look(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
+    """Where these partitions are; nothing when nobody answers."""
+    try:
+        return cluster.admin().placements(partitions)
+    except HarnessError:
+        return {}
+
+
+def leader(seen: Mapping[str, Placement], name: str) -> str:
+    return seen[name].leader if name in seen else ""
+
+
+def first(node: str, nodes: Sequence[str]) -> tuple[str, ...]:
+    """The nodes with this one at their head, if it is among them."""
+    return (*(one for one in nodes if one == node), *(one for one in nodes if one != node))
+
+
+def _in_order(seen: Mapping[str, Placement], orders: Mapping[str, tuple[str, ...]]) -> bool:
+    return all(name in seen and seen[name].replicas == order for name, order in orders.items())
+
+
+def _as_wanted(seen: Mapping[str, Placement], orders: Mapping[str, tuple[str, ...]]) -> bool:
+    return all(name in seen and seen[name].replicas == order and seen[name].leader == order[0] for name, order in orders.items())
+
+
+def _another(place: Placement, rng: Random) -> str:
+    """A replica in sync that does not lead; empty when there is none."""
+    others = sorted(node for node in place.in_sync if node and node != place.leader)
+    return rng.choice(others) if others else ""

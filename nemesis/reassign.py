@@ -1,0 +1,98 @@
+"""Reassign: replicas of partitions move to other brokers under load, as when a cluster grows or a disk is relieved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from harness.api import Cluster, HarnessError, Placement, Receipt
+from nemesis import placing
+from nemesis.steps import until
+
+FEWEST = 2  # replicas that a partition keeps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reassign:
+    """Moves one replica of each partition to a broker that has none; healing moves it back and waits until it is in sync.
+
+    The moving replica may be the leader. Where every broker holds a replica already (3 brokers, 3 replicas), one of three or more
+    is taken away instead, and comes back, empty, at healing. Evidence: leader, replicas, in-sync replicas before, during, after.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = ()
+
+    target: str = "random"  # the partitions: random, all (of the workload), or partition:orders-0
+    count: int = 1  # how many, with the target random
+    moved_within_s: float = 10.0  # how long to wait for the move
+    back_within_s: float = 30.0  # how long healing waits for the way back
+
+    def __post_init__(self) -> None:
+        placing.check(self.target, self.count)
+        if self.moved_within_s < 0 or self.back_within_s < 0:
+            raise ValueError(
+                f"moved_within_s = {self.moved_within_s}, back_within_s = {self.back_within_s}: must not be negative"
+            )
+
+    def inject(self, cluster: Cluster, rng: Random) -> Receipt:
+        """Move now, and wait until the new replicas are in sync."""
+        try:
+            partitions = placing.find(self.target, cluster, rng, self.count)
+            before, there = placing.placed(cluster, partitions), cluster.admin().in_service()
+            wanted = {name: order for name, place in before.items() if (order := _elsewhere(place, there, rng))}
+            receipt = Receipt(role=self.target, evidence={"before": placing.told(before)})
+            if not wanted:
+                text = f"nothing can move: each has a replica on all of {', '.join(there)}, and none is to spare"
+                return replace(receipt, effective=False, note=text)
+            cluster.admin().reassign(wanted)
+        except HarnessError as error:
+            return Receipt(role=self.target, effective=False, note=str(error))
+        during = until(lambda: placing.look(cluster, wanted), lambda seen: _done(seen, wanted), self.moved_within_s)
+        late = [name for name in wanted if not _done(during, {name: wanted[name]})]
+        begun = [name for name in wanted if name in during and set(during[name].replicas) != set(before[name].replicas)]
+        return replace(
+            receipt,
+            targets=tuple(sorted({node for name in wanted for node in {*wanted[name]} ^ {*before[name].replicas}})),
+            evidence={**receipt.evidence, "wanted": wanted, "during": placing.told(during)},
+            effective=len(begun) == len(wanted),
+            note="; ".join(f"{name} had not moved after {self.moved_within_s:g} s" for name in late),
+        )
+
+    def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
+        """Move back, wait until every replica is in sync again, and let the preferred ones lead."""
+        if "during" not in receipt.evidence:
+            return receipt
+        orders = {name: tuple(receipt.evidence["before"][name]["replicas"]) for name in receipt.evidence["wanted"]}
+        problems = []
+        try:
+            now = placing.placed(cluster, orders)
+            if change := {name: order for name, order in orders.items() if now[name].replicas != order}:
+                cluster.admin().reassign(change)
+        except HarnessError as error:
+            problems.append(str(error))
+        after = until(lambda: placing.look(cluster, orders), lambda seen: _done(seen, orders), self.back_within_s)
+        problems += [
+            f"{name} was not back after {self.back_within_s:g} s" for name in orders if not _done(after, {name: orders[name]})
+        ]
+        if not problems:
+            after, problems = placing.arranged(cluster, orders)
+        note = "; ".join(filter(None, [receipt.note, *problems]))
+        return replace(receipt, healing={"after": placing.told(after)}, note=note)
+
+
+def _elsewhere(place: Placement, brokers: tuple[str, ...], rng: Random) -> tuple[str, ...]:
+    """The replicas with one of them exchanged for a broker that has none; or without it; empty when neither can be."""
+    leaving = rng.choice(list(place.replicas))
+    spare = [node for node in brokers if node not in place.replicas]
+    if spare:
+        coming = rng.choice(spare)
+        return tuple(coming if node == leaving else node for node in place.replicas)
+    return tuple(node for node in place.replicas if node != leaving) if len(place.replicas) > FEWEST else ()
+
+
+def _done(seen: dict[str, Placement], wanted: dict[str, tuple[str, ...]]) -> bool:
+    """Whether the replicas are these and no others, all in sync."""
+    return all(
+        name in seen and seen[name].replicas == order and set(seen[name].in_sync) == set(order) for name, order in wanted.items()
+    )

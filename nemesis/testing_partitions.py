@@ -1,0 +1,88 @@
+"""The partitions and topics of a fake cluster: who holds and leads what, and the settings of topics, all in memory."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from harness.api import ClusterError, Placement
+
+REPLICAS = 3
+LOGS = ("__transaction_state", "__consumer_offsets")
+
+
+class FakePartitions:
+    """`Admin`'s arrangement of a fake cluster. A moved replica is there, and in sync, at once.
+
+    The leader is the one elected last, while it is awake and a replica; else the first replica that is awake.
+    struck: brokers that were unregistered and have not started since.
+    """
+
+    def __init__(
+        self,
+        brokers: Sequence[str],
+        topics: Callable[[], Sequence[str]],
+        awake: Callable[[str], bool],
+        done: Callable[[str, object], None],
+    ) -> None:
+        self._brokers, self._topics, self._awake, self._done = tuple(brokers), topics, awake, done
+        self._replicas: dict[str, tuple[str, ...]] = {}
+        self._leaders: dict[str, str] = {}
+        self._settings: dict[str, dict[str, str]] = {}
+        self.struck: set[str] = set()
+
+    def replicas(self, partition: str) -> tuple[str, ...]:
+        """As reassigned last; at first the brokers from the partition's number on, at most three."""
+        number = int(partition.rpartition("-")[2])
+        turned = [self._brokers[(number + step) % len(self._brokers)] for step in range(len(self._brokers))]
+        return self._replicas.get(partition, tuple(turned[:REPLICAS]))
+
+    def leader(self, partition: str) -> str:
+        """Empty when no replica is awake."""
+        awake = [node for node in self.replicas(partition) if self._awake(node)]
+        elected = self._leaders.get(partition, "")
+        return elected if elected in awake else next(iter(awake), "")
+
+    def log_partition(self, log: str, key: str) -> str:
+        """The partition of a coordinators' log that an id or a group falls on."""
+        return f"{log}-{zlib.crc32(key.encode()) % len(self._brokers)}"
+
+    def placements(self, partitions: Iterable[str] | None = None) -> dict[str, Placement]:
+        logs = [f"{log}-{number}" for log in LOGS for number in range(len(self._brokers))]
+        known = dict.fromkeys([*self._topics(), *logs])
+        return {name: self._placement(name) for name in (known if partitions is None else partitions) if name in known}
+
+    def in_service(self) -> tuple[str, ...]:
+        return tuple(node for node in self._brokers if self._awake(node) and node not in self.struck)
+
+    def reassign(self, replicas: Mapping[str, Sequence[str]]) -> None:
+        self._done("reassign", {name: tuple(nodes) for name, nodes in replicas.items()})
+        for name, nodes in replicas.items():
+            self._leaders[name] = self.leader(name)
+            self._replicas[name] = tuple(nodes)
+
+    def elect(self, partitions: Iterable[str]) -> None:
+        """Raises ClusterError when a preferred replica is not awake."""
+        wanted = list(partitions)
+        self._done("elect", tuple(wanted))
+        for name in wanted:
+            preferred = self.replicas(name)[0]
+            if not self._awake(preferred):
+                raise ClusterError(f"{name}: the preferred leader {preferred} is not available")
+            self._leaders[name] = preferred
+
+    def unregister(self, node: str) -> None:
+        self._done("unregister", node)
+        self.struck.add(node)
+
+    def topic_settings(self, topic: str) -> dict[str, str]:
+        return dict(self._settings.get(topic, {}))
+
+    def set_topic_settings(self, topic: str, settings: Mapping[str, str | None]) -> None:
+        self._done("set_topic_settings", (topic, dict(settings)))
+        own = {**self._settings.get(topic, {}), **settings}
+        self._settings[topic] = {name: value for name, value in own.items() if value is not None}
+
+    def _placement(self, name: str) -> Placement:
+        in_sync = tuple(node for node in self.replicas(name) if self._awake(node))
+        return Placement(leader=self.leader(name), replicas=self.replicas(name), in_sync=in_sync)

@@ -1,0 +1,134 @@
+"""Topic-settings: settings of topics are changed under load, as an administrator does it, and changed back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, ClassVar
+
+from harness.api import Cluster, ClusterError, HarnessError, Receipt
+from nemesis import placing
+from nemesis.steps import until
+
+SEEN_WITHIN_S = 5.0
+LEAST_IN_SYNC = "min.insync.replicas"
+PROMISED = {  # what a run is judged by is derived from the settings that it starts with
+    "unclean.leader.election.enable": "acknowledged records may then be lost by design",
+    "cleanup.policy": "records may then be deleted, and would look lost",
+    "retention.ms": "records may then be deleted, and would look lost",
+    "retention.bytes": "records may then be deleted, and would look lost",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSettings:
+    """Changes settings of the workload's topics; healing gives each its old value back, or none if it had none of its own.
+
+    What weakens the promises that the run is judged by is refused: set it in `[test.topic]`, where they are derived from it.
+    `min.insync.replicas` may be raised, not lowered. Evidence: the topics' own settings before, during and after.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = ()
+
+    target: str = "random"  # the topics: random (one), all, or topic:orders
+    settings: Mapping[str, str | int | float | bool] = field(
+        default_factory=lambda: {"segment.bytes": 1048576, "segment.ms": 1000, "max.message.bytes": 2097152}
+    )  # name -> value while the fault lasts; default: segments end after a second, and larger batches are accepted
+
+    def __post_init__(self) -> None:
+        if self.target not in ("random", "all") and not self.target.partition("topic:")[2]:
+            raise ValueError(f'unknown target "{self.target}". Allowed: random, all, topic:NAME')
+        if not self.settings:
+            raise ValueError("settings: none is named")
+        if not str(self.settings.get(LEAST_IN_SYNC, 1)).isdigit():
+            raise ValueError(f"{LEAST_IN_SYNC} = {self.settings[LEAST_IN_SYNC]}: must be a number")
+        wrong = [f"{name} cannot be changed: {reason}" for name, reason in PROMISED.items() if name in self.settings]
+        if wrong:
+            raise ValueError("; ".join(wrong) + ". Set it in [test.topic]: what the run promises is derived from it")
+
+    def inject(self, cluster: Cluster, rng: Random) -> Receipt:
+        """Change the settings, and look until they are seen."""
+        try:
+            topics = self._topics(cluster, rng)
+            before = {topic: self._looked(cluster, topic) for topic in topics}
+            wanted = {name: _text(value) for name, value in self.settings.items()}
+            self._require_no_weaker(before, wanted)
+        except HarnessError as error:
+            return Receipt(role=self.target, effective=False, note=str(error))
+        problems = _set(cluster, {topic: dict(wanted) for topic in topics})
+        within_s = 0.0 if problems else SEEN_WITHIN_S
+        during = until(lambda: _look(cluster, before), lambda seen: all(seen[t] == wanted for t in topics), within_s)
+        changed = [topic for topic in topics if during[topic] == wanted != before[topic]]
+        problems += [f"{topic} has these settings already" for topic in topics if before[topic] == wanted]
+        return Receipt(
+            role=self.target,
+            targets=_holders(cluster, topics),
+            evidence={"before": before, "during": during},
+            effective=bool(topics) and len(changed) == len(topics),
+            note="; ".join(problems),
+        )
+
+    def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
+        """Give every setting its old value back."""
+        before: dict[str, dict[str, str | None]] = dict(receipt.evidence.get("before", {}))
+        problems = _set(cluster, before)
+        within_s = 0.0 if problems else SEEN_WITHIN_S
+        after = until(lambda: _look(cluster, before), lambda seen: seen == before, within_s)
+        problems += [f"{topic} has {after[topic]} after healing" for topic in before if after[topic] != before[topic]]
+        return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))
+
+    def _topics(self, cluster: Cluster, rng: Random) -> list[str]:
+        known = list(dict.fromkeys(name.rpartition("-")[0] for name in cluster.topics))
+        named = self.target.partition(":")[2]
+        if not known or (named and named not in known):
+            raise ClusterError(f"there is no topic {named or 'of the workload'}; there are: {', '.join(known) or 'none'}")
+        return known if self.target == "all" else [named or rng.choice(known)]
+
+    def _looked(self, cluster: Cluster, topic: str) -> dict[str, str | None]:
+        """The topic's own value of each setting that is to change; None where it has none."""
+        own = cluster.admin().topic_settings(topic)
+        return {name: own.get(name) for name in self.settings}
+
+    def _require_no_weaker(self, before: Mapping[str, Mapping[str, str | None]], wanted: Mapping[str, str]) -> None:
+        for topic, settings in before.items():
+            least = settings.get(LEAST_IN_SYNC)
+            if LEAST_IN_SYNC in wanted and (least is None or int(wanted[LEAST_IN_SYNC]) < int(least)):
+                raise ClusterError(
+                    f"{LEAST_IN_SYNC} = {wanted[LEAST_IN_SYNC]} would promise less than {topic}'s {least or 'inherited one'}; "
+                    "it may only be raised: set a lower one in [test.topic]"
+                )
+
+
+def _holders(cluster: Cluster, topics: Sequence[str]) -> tuple[str, ...]:
+    """The brokers that hold a replica of these topics."""
+    partitions = [name for name in cluster.topics if name.rpartition("-")[0] in topics]
+    return tuple(sorted({node for place in placing.look(cluster, partitions).values() for node in place.replicas if node}))
+
+
+def _set(cluster: Cluster, settings: Mapping[str, Mapping[str, str | None]]) -> list[str]:
+    """Change each topic's settings whatever becomes of the others; the texts of what failed."""
+    problems = []
+    for topic, wanted in settings.items():
+        try:
+            cluster.admin().set_topic_settings(topic, wanted)
+        except HarnessError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _look(cluster: Cluster, names: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str | None]]:
+    """What the topics have of these settings; of one that nobody tells of, nothing."""
+    found: dict[str, dict[str, str | None]] = {}
+    for topic, wanted in names.items():
+        try:
+            own = cluster.admin().topic_settings(topic)
+        except HarnessError:
+            found[topic] = {}
+            continue
+        found[topic] = {name: own.get(name) for name in wanted}
+    return found
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

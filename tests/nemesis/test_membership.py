@@ -1,0 +1,84 @@
+"""Membership: a broker leaves, is forgotten, and comes back as a new one; and when its data must stay."""
+
+from random import Random
+
+import pytest
+
+from harness.api import Wipeable
+from nemesis.membership import Membership
+from nemesis.testing import FakeCluster
+
+
+def cluster_of_three():
+    return FakeCluster(controllers=1)
+
+
+def test_it_leaves_loses_its_data_and_joins_again():
+    cluster = cluster_of_three()
+    fault = Membership(target="broker:n2")
+    receipt = fault.inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note, receipt.targets) == (True, "", ("n2",))
+    assert receipt.evidence["before"]["in_service"] == ["n1", "n2", "n3"]
+    assert receipt.evidence["during"] == {"pid": None, "in_service": ["n1", "n3"], "status": 143, "wiped": True}
+    assert cluster.calls == [("stop", "n2"), ("wipe", "n2"), ("unregister", "n2")]
+    healed = fault.heal(cluster, receipt)
+    assert (healed.note, healed.healing["answers"]) == ("", {"n2": True})
+    assert healed.healing["after"]["in_service"] == ["n1", "n2", "n3"]
+    assert fault.heal(cluster, healed).healing["started"] == []
+    assert cluster.whole()
+
+
+def test_it_may_stay_on_the_list():
+    cluster = cluster_of_three()
+    Membership(target="broker:n2", unregister=False).inject(cluster, Random(1))
+    assert ("unregister", "n2") not in cluster.calls
+
+
+def test_the_last_copy_is_left_alone():
+    """n1 is dead and n3 frozen, so n2 has what nobody else has in sync."""
+    cluster = cluster_of_three()
+    cluster.kill("n1")
+    cluster.pause("n3")
+    fault = Membership(target="broker:n2", gone_within_s=0, back_within_s=0)
+    receipt = fault.inject(cluster, Random(1))
+    assert receipt.note.startswith("only stopped: the data of n2 is left alone, for t-0 is in sync on nobody")
+    assert (receipt.effective, receipt.evidence["during"]["wiped"]) == (True, False)
+    assert ("wipe", "n2") not in cluster.calls
+    assert "without n1, n3" in fault.heal(cluster, receipt).note
+    assert cluster.pid("n2") is not None
+
+
+def test_a_vote_is_not_wiped():
+    cluster = FakeCluster()
+    receipt = Membership(target="broker:n2").inject(cluster, Random(1))
+    assert (receipt.note, receipt.evidence["during"]["wiped"]) == ("n2 votes in the quorum", False)
+    assert "a combined controller" in cluster.unavailable(Wipeable)
+    assert ("unregister", "n2") not in cluster.calls
+    Membership().heal(cluster, receipt)
+    assert cluster.whole()
+
+
+def test_who_does_not_end_keeps_its_data_and_is_killed_when_it_is_healed():
+    cluster = cluster_of_three()
+    cluster.pause("n2")
+    fault = Membership(target="broker:n2", gone_within_s=0)
+    receipt = fault.inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, "n2 had not ended after 0 s")
+    fault.heal(cluster, receipt)
+    assert ("wipe", "n2") not in cluster.calls
+    assert cluster.whole()
+
+
+def test_the_dead_are_left_to_whoever_killed_them():
+    cluster = cluster_of_three()
+    cluster.kill("n2")
+    receipt = Membership(target="broker:n2").inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, "n2 was dead already")
+    Membership().heal(cluster, receipt)
+    assert cluster.pid("n2") is None
+
+
+@pytest.mark.parametrize("options", [{"target": "controller"}, {"target": "all"}, {"back_within_s": -1.0}])
+def test_options_that_cannot_be_meant_are_refused(options):
+    with pytest.raises(ValueError, match=r"target|back_within_s"):
+        Membership(**options)
