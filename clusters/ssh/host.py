@@ -159,7 +159,7 @@ class Host:
 
     def _trust(self, client: paramiko.SSHClient) -> None:
         if not self._login.verify:
-            client.set_missing_host_key_policy(paramiko.WarningPolicy())
+            client.set_missing_host_key_policy(paramiko.AutoAddPolicy())
             return
         client.set_missing_host_key_policy(_NotKnown(self.address))
         if self._login.known_hosts:
@@ -200,8 +200,11 @@ class Host:
         channel.exec_command(command)
         return channel
 
-    def run(self, command: str, feed: Callable[[Any], None] = lambda _: None) -> bytes:
-        """What a program prints. `feed` writes its standard input. Raises ClusterError with its words when it fails."""
+    def run(self, command: str, feed: Callable[[Any], None] = lambda _: None, *, called: str = "") -> bytes:
+        """What a program prints. `feed` writes its standard input; `called` names it in errors.
+
+        Raises ClusterError with its words when it fails.
+        """
         channel = self.channel(command)
         channel.settimeout(_QUIET_S)
         with channel, channel.makefile_stdin("wb", -1) as stdin:
@@ -222,18 +225,19 @@ class Host:
             raise EOFError(f"the connection to {self.address} ended")
         if status != 0:
             words = b"".join(said).decode(errors="replace").strip().splitlines()
-            raise ClusterError(f"{self.address}: {command[:160]} ended with status {status}: {' / '.join(words[-3:])}")
+            raise ClusterError(f"{self.address}: {called or command} ended with status {status}: {' / '.join(words[-3:])}")
         return out
 
     def ask(self, *words: str, feed: Callable[[Any], None] = lambda _: None) -> Any:
         """The answer of our own program, from JSON."""
-        return json.loads(self.run(self.program(*words), feed))
+        return json.loads(self.run(self.program(*words), feed, called=f"the watcher's `{words[0]}`"))
 
     def carry(self, directory: str) -> None:
         """Put our program into `directory` there, unless it is. Raises ClusterError: no Python, or not writable."""
         name, data = package()
         words = shlex.join([self._python, "-c", _CARRY, directory, name])
-        self.directory = self.run(words, lambda stdin: stdin.write(data)).decode().strip()
+        called = f"`{self._python}`, asked to write into {directory} (other options: `python`, 3.9 or newer, and `directory`),"
+        self.directory = self.run(words, lambda stdin: stdin.write(data), called=called).decode().strip()
 
 
 def _listen(channel: paramiko.Channel, said: list[bytes]) -> None:

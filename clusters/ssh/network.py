@@ -105,8 +105,6 @@ class Network(Drops):
     def _shared(self, pair: Pair) -> Pair:
         """The pair with `clients` in the place of any one of them."""
         source, destination = (name if name in self._watches else CLIENTS for name in pair)
-        if source == destination:
-            raise ClusterError(f"{pair[0]} and {pair[1]} are both clients, on one machine; nothing can be cut between them")
         return source, destination
 
     def _grouped(self, pairs: Iterable[Pair]) -> dict[Pair, set[Pair]]:
@@ -118,6 +116,8 @@ class Network(Drops):
         return groups
 
     def _require_all(self, group: Pair, members: set[Pair]) -> None:
+        if group == (CLIENTS, CLIENTS):
+            raise ClusterError("nothing can be cut between clients: they run on one machine")
         place = group.index(CLIENTS)
         named, everybody = {pair[place] for pair in members}, set(self._clients())
         if unknown := sorted(named - everybody):
@@ -184,7 +184,8 @@ class Network(Drops):
                 self._watches[source].ask("send", lane=lane, probe=word, to=to)
 
     def _send_ours(self, word: str, destinations: Sequence[str]) -> None:
-        self._ours.send(word, [[self._addresses[node], self._port + 4] for node in destinations])
+        here = ["127.0.0.1", self._ours.socket.getsockname()[1]]
+        self._ours.send(word, [here if node == CLIENTS else [self._addresses[node], self._port + 4] for node in destinations])
 
     def _heard(self, word: str, destination: str) -> list[str]:
         if destination == CLIENTS:
@@ -195,7 +196,7 @@ class Network(Drops):
         return self._named(nodes) + [CLIENTS for _ in ours]
 
     def _named(self, sources: Iterable[list[Any]]) -> list[str]:
-        return [self._names.get(address, "") for address, _ in sources]
+        return [CLIENTS if address == "127.0.0.1" else self._names.get(address, "") for address, _ in sources]
 
     def close(self) -> None:
         self._ours.socket.close()

@@ -125,6 +125,9 @@ class Host:
             os.kill(pid, number)
         return doomed
 
+    def kill(self, pid):
+        os.kill(pid, signal.SIGKILL)
+
     def end(self):
         self.sshd.kill()
         self.sshd.wait()

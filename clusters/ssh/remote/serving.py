@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.ssh.remote import rules
-from clusters.ssh.remote.watcher import CONFIG, SOCKET, Watcher
+from clusters.ssh.remote.watcher import MARK, SOCKET, Watcher
 
 SETTINGS, LOCK, WORDS = "settings.json", "lock", "watcher.log"
 GONE = 3  # exit status of a bridge that found no watcher
@@ -92,10 +92,10 @@ def _watch(run: Path, settings: dict[str, Any], writing: int) -> None:
 
 
 def clean_up(run: Path, settings: dict[str, Any]) -> None:
-    """Remove the run's rules, its broker, and its directory."""
+    """Remove the run's rules, what it started, and its directory."""
     rules.close_all(settings["token"], settings["sudo"])
     deadline = time.monotonic() + _END_S
-    while (doomed := _brokers(run)) and time.monotonic() < deadline:
+    while (doomed := _started(run)) and time.monotonic() < deadline:
         for pid in doomed:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -114,13 +114,13 @@ def sweep(runs: Path) -> None:
             clean_up(lock.parent, json.loads((lock.parent / SETTINGS).read_text()))
 
 
-def _brokers(run: Path) -> list[int]:
-    """Processes whose command line names the run's configuration."""
-    wanted, found = os.fsencode(run / CONFIG), []
+def _started(run: Path) -> list[int]:
+    """Processes that the run's watcher has started, and theirs."""
+    wanted, found = os.fsencode(f"{MARK}={run}"), []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                if wanted in (entry / "cmdline").read_bytes().split(b"\0"):
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(int(entry.name))
     return found
 

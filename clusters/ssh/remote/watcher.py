@@ -23,6 +23,7 @@ from typing import Any
 from clusters.ssh.remote.rules import RuleError, Rules
 
 SOCKET, LOG, CONFIG = "socket", "server.log", "server.properties"
+MARK = "FENCEPOST_RUN_HERE"  # in the environment of all that a watcher starts: the run's directory
 NODES, CLIENTS = "nodes", "clients"  # lanes of probes
 _LOOK_S = 0.2
 _MOST = 1 << 18  # bytes of the log per answer
@@ -130,7 +131,10 @@ class Watcher:
         """Nothing if it runs."""
         if self._broker is None or self._broker.poll() is not None:
             with open(self._run / LOG, "ab") as log:
-                self._broker = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+                marked = {**os.environ, MARK: str(self._run)}
+                self._broker = subprocess.Popen(
+                    argv, env=marked, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )
         return self.do_look()
 
     def do_signal(self, number: int) -> Answer:
