@@ -66,6 +66,8 @@ class Check:
             with _directory(lambda: [found[name] for name in playable]) as run_dir:
                 version = self._play(playable, run_dir, found)
             found.update({name: Checked(name, found[name].told, version) for name in playable})
+            if run_dir.exists():
+                self._hear({"event": "phase", "text": f"logs of the brokers and of the kit: {run_dir}"})
         return list(found.values())
 
     def at_rest(self) -> list[Checked]:
@@ -163,7 +165,7 @@ def _options(choice: Choice, cls: type) -> Told:
 
 @contextmanager
 def _directory(checked: Callable[[], list[Checked]]) -> Iterator[Path]:
-    """Where the cluster's logs go; kept when a story failed or the cluster did not start, and then somebody is told where."""
+    """Where the cluster's logs go; kept when a story failed or the cluster did not start."""
     place = Path(tempfile.mkdtemp(prefix="fencepost-nemesis-"))
     try:
         yield place

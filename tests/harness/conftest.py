@@ -148,5 +148,6 @@ def stranger(tmp_path, monkeypatch):
     work.mkdir()
     monkeypatch.chdir(work)
     yield work
-    for name in ("strange_things", "my_faults"):
-        sys.modules.pop(name, None)
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
