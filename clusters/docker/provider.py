@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,11 +14,57 @@ from clusters.options import MOST_MB, KafkaOptions
 from harness.api import ClusterError, TopicSpec
 
 if TYPE_CHECKING:
-    from clusters.docker.cluster import DockerCluster
+    from clusters.docker.cluster import DockerCluster, Place
+    from clusters.docker.images import Image
+
+
+class InDocker(ABC):
+    """What clusters in containers have in common, whatever the brokers are."""
+
+    @abstractmethod
+    def found_images(self, client: Any) -> dict[str, Image]:
+        """The image of every version in use. Raises ClusterError with the remedy when there is none."""
+
+    @abstractmethod
+    def make(self, run_dir: Path, place: Place, images: dict[str, Image]) -> DockerCluster: ...
+
+    def sandbox(self, argv: Sequence[str]) -> list[str]:
+        """The command line that runs `argv` under a supervisor that removes everything from Docker at the end.
+
+        Makes sure that the images are there first. Raises ClusterError with the remedy.
+        """
+        from clusters.docker import engine, host
+
+        if reason := engine.trouble():
+            raise ClusterError(f"no cluster in Docker here: {reason}")
+        with engine.opened() as client:
+            self.found_images(client)
+            host.ensure_image(client)
+        return [sys.executable, "-m", "clusters.docker.init", "--", *argv]
+
+    @contextmanager
+    def up(self, run_dir: Path, topics: Mapping[str, TopicSpec]) -> Iterator[DockerCluster]:
+        """Start every node, make the topics, yield the cluster ready; at the end remove all, data included.
+
+        Raises ClusterError, with the end of the log, when a node dies or is not ready within 90 s.
+        """
+        from clusters.docker import engine, host
+        from clusters.docker.cluster import Place
+
+        with ExitStack() as steps:
+            client = steps.enter_context(engine.opened())
+            images = self.found_images(client)
+            host.ensure_image(client)
+            place = Place(client, run_dir)
+            steps.callback(place.remove)
+            cluster = self.make(run_dir, place, images)
+            steps.callback(cluster.end)
+            cluster.begin(topics)
+            yield cluster
 
 
 @dataclass(frozen=True, kw_only=True)
-class Docker(KafkaOptions):
+class Docker(InDocker, KafkaOptions):
     """Brokers in containers of a network of their own, clients too; a Docker daemon on this machine, no privileged container."""
 
     image: str = (
@@ -34,25 +81,11 @@ class Docker(KafkaOptions):
     def limits(self) -> dict[str, tuple[float, float]]:
         return {"memory_mb": (self.heap_mb + 128, 2 * MOST_MB), "cpus": (0, 1024)}
 
-    def sandbox(self, argv: Sequence[str]) -> list[str]:
-        """The command line that runs `argv` under a supervisor that removes everything from Docker at the end.
-
-        Makes sure that the images are there first. Raises ClusterError with the remedy.
-        """
-        from clusters.docker import engine, host
-
-        if reason := engine.trouble():
-            raise ClusterError(f"no cluster in Docker here: {reason}")
-        with engine.opened() as client:
-            self._found_images(client)
-            host.ensure_image(client)
-        return [sys.executable, "-m", "clusters.docker.init", "--", *argv]
-
     def describe(self) -> dict[str, Any]:
         from clusters.docker import engine
 
         with engine.opened() as client:
-            images = self._found_images(client)
+            images = self.found_images(client)
         return {
             "kafka": self.kafka,
             "versions": dict(self.versions),
@@ -63,29 +96,13 @@ class Docker(KafkaOptions):
             "network": "containers",
         }
 
-    @contextmanager
-    def up(self, run_dir: Path, topics: Mapping[str, TopicSpec]) -> Iterator[DockerCluster]:
-        """Start every node, make the topics, yield the cluster ready; at the end remove all, data included.
-
-        Raises ClusterError, with the end of the log, when a node dies or is not ready within 90 s.
-        """
-        from clusters.docker import engine, host
-        from clusters.docker.cluster import DockerCluster, Place
-
-        with ExitStack() as steps:
-            client = steps.enter_context(engine.opened())
-            images = self._found_images(client)
-            host.ensure_image(client)
-            place = Place(client, run_dir)
-            steps.callback(place.remove)
-            cluster = DockerCluster(self, run_dir, place, images)
-            steps.callback(cluster.end)
-            cluster.begin(topics)
-            yield cluster
-
-    def _found_images(self, client: Any) -> dict[str, Any]:
-        """The image of every version in use."""
+    def found_images(self, client: Any) -> dict[str, Image]:
         from clusters.docker import images
 
         named = {version: self.image.replace("{version}", version) for version in self.all_versions()}
         return {version: images.resolve(client, version, name) for version, name in named.items()}
+
+    def make(self, run_dir: Path, place: Place, images: dict[str, Image]) -> DockerCluster:
+        from clusters.docker.cluster import DockerCluster
+
+        return DockerCluster(self, run_dir, place, images)

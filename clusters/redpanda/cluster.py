@@ -15,7 +15,7 @@ from clusters.docker.images import Image
 from clusters.plan import fitted
 from clusters.redpanda.settings import CONFIG, DATA, bootstrap_file, command, topic_settings
 from clusters.roles import WireRoles, ask_all
-from harness.api import ClusterError, TopicSpec, Upgradable
+from harness.api import ClusterError, TopicSpec
 
 if TYPE_CHECKING:
     from clusters.redpanda.provider import Redpanda
@@ -97,9 +97,7 @@ class RedpandaCluster(DockerCluster):
         return Container(self._place.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
 
     def unavailable(self, capability: type) -> str | None:
-        if capability is Upgradable:
-            return "Redpanda is not changed in the middle of a run"
-        return super().unavailable(capability)
+        return self._options.missing().get(capability) or super().unavailable(capability)
 
 
 def _accepted(spec: TopicSpec, brokers: int) -> TopicSpec:

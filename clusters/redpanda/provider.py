@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from clusters.docker.provider import InDocker
 from clusters.redpanda.settings import properties
-from harness.api import CampaignError, ClusterError, TopicSpec
+from harness.api import CampaignError, Upgradable
 
 if TYPE_CHECKING:
+    from clusters.docker.cluster import Place
     from clusters.docker.images import Image
     from clusters.redpanda.cluster import RedpandaCluster
 
@@ -21,7 +21,7 @@ _OTHERS_MB = 256  # of a container's memory: for what is not the broker's own
 
 
 @dataclass(frozen=True, kw_only=True)
-class Redpanda:
+class Redpanda(InDocker):
     """Redpanda in containers of a network of their own. Written against its documentation; never run by its authors."""
 
     controllers: ClassVar[int] = 0  # every broker is one
@@ -59,28 +59,14 @@ class Redpanda:
         """Cluster properties laid over those of the development mode."""
         return properties(self.brokers, self.settings)
 
-    def sandbox(self, argv: Sequence[str]) -> list[str]:
-        """The command line that runs `argv` under a supervisor that removes everything from Docker at the end.
-
-        Makes sure that the image is there first. Raises ClusterError with the remedy.
-        """
-        from clusters.docker import engine, host
-
-        if reason := engine.trouble():
-            raise ClusterError(f"no cluster in Docker here: {reason}")
-        with engine.opened() as client:
-            self._found_image(client)
-            host.ensure_image(client)
-        return [sys.executable, "-m", "clusters.docker.init", "--", *argv]
-
     def missing(self) -> dict[type, str]:
-        return {}
+        return {Upgradable: "Redpanda is not changed in the middle of a run"}
 
     def describe(self) -> dict[str, Any]:
         from clusters.docker import engine
 
         with engine.opened() as client:
-            image = self._found_image(client)
+            image = self.found_images(client)[self.redpanda]
         return {
             "kafka": f"Redpanda {self.redpanda}",
             "images": {self.redpanda: f"{image.name} ({image.origin}, {image.id})"},
@@ -89,25 +75,12 @@ class Redpanda:
             "network": "containers",
         }
 
-    @contextmanager
-    def up(self, run_dir: Path, topics: Mapping[str, TopicSpec]) -> Iterator[RedpandaCluster]:
-        """Start every node, make the topics, yield the cluster ready; at the end remove all. Raises ClusterError."""
-        from clusters.docker import engine, host
-        from clusters.docker.cluster import Place
-        from clusters.redpanda.cluster import RedpandaCluster
-
-        with ExitStack() as steps:
-            client = steps.enter_context(engine.opened())
-            image = self._found_image(client)
-            host.ensure_image(client)
-            place = Place(client, run_dir)
-            steps.callback(place.remove)
-            cluster = RedpandaCluster(self, run_dir, place, {self.redpanda: image})
-            steps.callback(cluster.end)
-            cluster.begin(topics)
-            yield cluster
-
-    def _found_image(self, client: Any) -> Image:
+    def found_images(self, client: Any) -> dict[str, Image]:
         from clusters.docker import images
 
-        return images.others(client, self.image.replace("{version}", self.redpanda), "Redpanda")
+        return {self.redpanda: images.others(client, self.image.replace("{version}", self.redpanda), "Redpanda")}
+
+    def make(self, run_dir: Path, place: Place, images: dict[str, Image]) -> RedpandaCluster:
+        from clusters.redpanda.cluster import RedpandaCluster
+
+        return RedpandaCluster(self, run_dir, place, images)
