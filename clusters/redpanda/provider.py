@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusters.docker.provider import InDocker
 from clusters.redpanda.settings import properties
-from harness.api import CampaignError, Upgradable
+from harness.api import CampaignError, Upgradable, Wipeable
 
 if TYPE_CHECKING:
     from clusters.docker.cluster import Place
@@ -60,7 +60,10 @@ class Redpanda(InDocker):
         return properties(self.brokers, self.settings)
 
     def missing(self) -> dict[type, str]:
-        return {Upgradable: "Redpanda is not changed in the middle of a run"}
+        return {
+            Upgradable: "Redpanda is not changed in the middle of a run",
+            Wipeable: "every broker of Redpanda is one of its controllers, and a controller must not forget",
+        }
 
     def describe(self) -> dict[str, Any]:
         from clusters.docker import engine
