@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from harness.api import Fault, Receipt
@@ -96,8 +95,3 @@ def _unnamed_cuts(receipt: Receipt, before: Picture, during: Picture) -> list[Wr
     return (
         [(f"{', '.join(hidden)} was cut, and is not among its pairs", "name every pair that was cut in pairs")] if hidden else []
     )
-
-
-def choice(receipt: Receipt) -> Receipt:
-    """What a fault chose, and nothing else: what must be the same again from the same seed."""
-    return replace(Receipt(), role=receipt.role, targets=receipt.targets, pairs=receipt.pairs)

@@ -7,50 +7,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from random import Random
+from dataclasses import replace
 from typing import Any
 
-from harness.api import Cluster, Fault, HarnessError, Killable, Pausable, Receipt
+from harness.api import Cluster, Fault, Killable, Pausable, Receipt
 from harness.conformance import picture, receipts
-from harness.conformance.bounded import Answer, ask
-from harness.conformance.doubles import Breaking, Remembered, Steadfast
+from harness.conformance.bounded import Answer
+from harness.conformance.doubles import Breaking, Steadfast
+from harness.conformance.ground import IN_TIME, RETURN_RECEIPT, Bounds, Ground, Stuck, nothing, usable
 from harness.conformance.picture import Picture, take
 from harness.conformance.receipts import Wrong
-from harness.conformance.told import STORIES, Told, unplayed
+from harness.conformance.told import STORIES, Told, ended, unplayed, whom
 from harness.fault_contract import lacks
 
-LOOK_EVERY_S = 0.1
 ON_CLUSTER = tuple(STORIES)[2:-1]
-RETURN_RECEIPT = "return a Receipt"
-IN_TIME = "bound every wait in it with a deadline, and return what was seen last"
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """How long things may take (seconds), and how often some are played.
-
-    repeats: strikes from the same seed beside the stories' own; breaks: at how many calls after the first that hurts an
-    injection is broken off, one strike each.
-    """
-
-    inject_s: float = 60.0
-    heal_s: float = 90.0
-    whole_s: float = 90.0
-    repeats: int = 1
-    breaks: int = 1
-
-
-class Stuck(Exception):
-    """The cluster cannot be used for further stories; the text says why, and `told` which story ended like that."""
-
-    def __init__(self, text: str, told: Told | None = None) -> None:
-        super().__init__(text)
-        self.told = told
-
-
-def nothing() -> None:
-    """For clusters whose clients need no care."""
 
 
 class Kit:
@@ -69,20 +39,17 @@ class Kit:
         tend: Callable[[], None] = nothing,
         alive: Callable[[], int] | None = None,
     ) -> None:
-        self._cluster, self._fault, self._seed = cluster, fault, seed
-        self._bounds, self._tend, self._alive = bounds or Bounds(), tend, alive
-        self._remembered: Remembered = {}
-        self._steadfast = Steadfast(cluster, self._remembered)
-        self._normal = take(cluster)
+        self._cluster, self._on = cluster, Ground(cluster, fault, seed, bounds or Bounds(), tend, alive)
+        self._steadfast = Steadfast(cluster, {})
         self._chosen: list[Receipt] = []
         self.stuck = False
 
     def play(self) -> Iterator[Told]:
         """Tell one story after the other. Raises HarnessError when the cluster is not whole to begin with."""
-        if reasons := lacks(self._fault, self._cluster):
+        if reasons := lacks(self._on.fault, self._cluster):
             yield from unplayed(ON_CLUSTER, f"unavailable here, because {'; '.join(reasons.values())}")
             return
-        self._until_whole("before the first story")
+        self._on.until_whole("before the first story")
         told: list[str] = []
         try:
             for one in self._stories():
@@ -97,18 +64,18 @@ class Kit:
 
     def hold(self) -> Receipt | None:
         """Strike once more and leave it like that; None when the fault raised or hung."""
-        answer = self._inject(self._cluster)
+        answer = self._on.strike(self._cluster)
         return answer.value if isinstance(answer.value, Receipt) else None
 
     # -- a whole cluster -------------------------------------------------------------------------
     def _stories(self) -> Iterator[Told]:
         before = take(self._cluster)
-        answer = self._inject(self._steadfast)
+        answer = self._on.strike(self._steadfast)
         during = take(self._cluster)
         yield self._injected(answer)
         if not isinstance(answer.value, Receipt):
-            _usable(answer, "inject")
-            self._restore("inject")
+            usable(answer, "inject")
+            self._on.restore("inject")
             raise Stuck("inject gave no receipt on a whole cluster")
         receipt: Receipt = answer.value
         self._chosen.append(receipt)
@@ -117,8 +84,8 @@ class Kit:
         yield from self._healed(receipt)
         yield self._heals_its_own()
         yield self._same_seed()
-        yield self._on("dead node", Killable, "kill", "start", receipt)
-        yield self._on("frozen node", Pausable, "pause", "resume", receipt)
+        yield self._when("dead node", Killable, "kill", "start", receipt)
+        yield self._when("frozen node", Pausable, "pause", "resume", receipt)
         yield self._broke_off()
 
     def _injected(self, answer: Answer) -> Told:
@@ -127,55 +94,52 @@ class Kit:
             return Told("inject", False, f"inject {problem}", change)
         if not isinstance(answer.value, Receipt):
             return Told("inject", False, f"inject returned {type(answer.value).__name__}", RETURN_RECEIPT)
-        return Told("inject", True, f"{_whom(answer.value)} in {answer.took_s:.1f} s")
+        return Told("inject", True, f"{whom(answer.value)} in {answer.took_s:.1f} s")
 
     def _received(self, receipt: Receipt) -> Told:
-        wrong = receipts.malformed(receipt, self._fault, (*picture.servers(self._cluster), *self._cluster.clients))
-        return _told("receipt", wrong, f"effective {str(receipt.effective).lower()}, evidence {', '.join(receipt.evidence)}")
+        wrong = receipts.malformed(receipt, self._on.fault, (*picture.servers(self._cluster), *self._cluster.clients))
+        return ended("receipt", wrong, f"effective {str(receipt.effective).lower()}, evidence {', '.join(receipt.evidence)}")
 
     def _healed(self, receipt: Receipt) -> Iterator[Told]:
         began = time.monotonic()
-        answer = self._heal(receipt)
-        wrong = self._wrong_heal(answer)
+        answer = self._on.heal(receipt)
+        wrong = self._on.wrong_heal(answer)
         if not wrong:
-            wrong = [*receipts.unhealed(answer.value), *self._left(self._bounds.whole_s), *self._idle()]
-        yield _told("heal", wrong, f"whole, and the workload goes on, {time.monotonic() - began:.1f} s after heal was called")
-        _usable(answer, "heal")
+            wrong = [*receipts.unhealed(answer.value), *self._on.left(self._on.bounds.whole_s), *self._on.idle()]
+        yield ended("heal", wrong, f"whole, and the workload goes on, {time.monotonic() - began:.1f} s after heal was called")
+        usable(answer, "heal")
         if wrong:
-            self._restore("heal")
+            self._on.restore("heal")
         before = take(self._cluster)
         healed = replace(receipt, healing=answer.value.healing) if isinstance(answer.value, Receipt) else receipt
-        again = self._heal(healed)
-        wrong = self._wrong_heal(again)
+        again = self._on.heal(healed)
+        wrong = self._on.wrong_heal(again)
         if not wrong:
             seen = picture.changes(before, take(self._cluster), but=(picture.ANSWERS,))
             wrong = [(f"healing again changed: {text}", "undo only what is still hurt") for text in seen]
-        yield _told("heal twice", wrong or self._left(self._bounds.whole_s), "nothing changed")
-        self._restore("heal twice", again)
+        yield ended("heal twice", wrong or self._on.left(self._on.bounds.whole_s), "nothing changed")
+        self._on.restore("heal twice", again)
 
     # -- side by side with others ----------------------------------------------------------------
     def _heals_its_own(self) -> Told:
         """Another fault is on when this one is healed: a broker that is frozen, a pair that is cut."""
-        answer = self._inject(self._steadfast)
+        answer = self._on.strike(self._steadfast)
         if not isinstance(answer.value, Receipt):
-            self._restore("heals its own", answer)
-            return Told(
-                "heals its own", False, f"the second strike: inject {answer.problem()}", "strike as often as it is asked to"
-            )
+            self._on.restore("heals its own", answer)
+            return Told("heals its own", False, f"its second inject {answer.problem()}", "strike as often as it is asked to")
         self._chosen.append(answer.value)
         node, pair = self._hurt_others(answer.value)
-        healed = self._heal(answer.value)
-        wrong = self._wrong_heal(healed)
-        if node and not wrong and self._state(node) != picture.FROZEN:
+        healed = self._on.heal(answer.value)
+        wrong = self._on.wrong_heal(healed)
+        if node and not wrong and self._on.state(node) != picture.FROZEN:
             wrong.append((f"{node}, which another fault had frozen, woke up", "heal only nodes in the receipt's targets"))
-        if pair and not wrong and self._talks(pair):
+        if pair and not wrong and self._on.talks(pair):
             wrong.append((f"{pair[0]}>{pair[1]}, which another fault had cut, is open", "undrop only the receipt's pairs"))
         self._undo_others(node, pair, healed)
         others = [f"{node} stayed frozen"] * bool(node) + [f"{pair[0]}>{pair[1]} stayed cut" if pair else ""]
-        seen = " and ".join(filter(None, others))
-        return (
-            _told("heals its own", wrong, seen) if seen else Told("heals its own", None, "nobody was left to be hurt by another")
-        )
+        if not any(others):
+            return Told("heals its own", None, "nobody was left to be hurt by another")
+        return ended("heals its own", wrong, " and ".join(filter(None, others)))
 
     def _hurt_others(self, receipt: Receipt) -> tuple[str, tuple[str, str] | None]:
         """Freeze a broker that is no target, and cut a pair that is not cut; what cannot be had is empty."""
@@ -184,71 +148,71 @@ class Kit:
         open_now = [pair for pair, arrived in take(cluster, picture.NETWORK).of(picture.NETWORK).items() if arrived]
         apart = [(pair.split(">")[0], pair.split(">")[1]) for pair in open_now]
         pair = next((pair for pair in reversed(apart) if pair not in receipt.pairs), None)
-        node = next((node for node in reversed(free) if picture.can(cluster, Pausable) and self._state(node) == "awake"), "")
+        node = next((node for node in reversed(free) if picture.can(cluster, Pausable) and self._on.state(node) == "awake"), "")
         if node:
             cluster.pause(node)
-            self._wait(lambda: self._state(node) == picture.FROZEN, self._bounds.heal_s)
+            self._on.wait(lambda: self._on.state(node) == picture.FROZEN, self._on.bounds.heal_s)
         if pair:
             cluster.drop([pair])
         return node, pair
 
     def _undo_others(self, node: str, pair: tuple[str, str] | None, healed: Answer) -> None:
-        _usable(healed, "heals its own")
+        usable(healed, "heals its own")
         cluster: Any = self._cluster
         if node:
             cluster.resume(node)
         if pair:
             cluster.undrop([pair])
-        self._restore("heals its own")
+        self._on.restore("heals its own")
 
     def _same_seed(self) -> Told:
         """The seed is the same, and roles are remembered, so the choice must be too."""
-        for _ in range(self._bounds.repeats):
-            answer = self._inject(self._steadfast)
+        for _ in range(self._on.bounds.repeats):
+            answer = self._on.strike(self._steadfast)
             if isinstance(answer.value, Receipt):
                 self._chosen.append(answer.value)
-                _usable(self._heal(answer.value), "same seed")
-            self._restore("same seed", answer)
-        choices = list(dict.fromkeys(_whom(receipts.choice(one)) for one in self._chosen))
+                usable(self._on.heal(answer.value), "same seed")
+            self._on.restore("same seed", answer)
+        choices = list(dict.fromkeys(whom(one) for one in self._chosen))
         wrong = [(f"it chose {' and then '.join(choices)}", "draw every choice from `rng`, and ask for roles by cluster.roles()")]
-        return _told("same seed", wrong if len(choices) > 1 else [], f"{len(self._chosen)} times {choices[0]}")
+        return ended("same seed", wrong if len(choices) > 1 else [], f"{len(self._chosen)} times {choices[0]}")
 
     # -- when things are bad already -------------------------------------------------------------
-    def _on(self, story: str, capability: type, hurt: str, undo: str, first: Receipt) -> Told:
+    def _when(self, story: str, capability: type, hurt: str, undo: str, first: Receipt) -> Told:
         """The node that the same seed chose before is dead or frozen when the fault comes."""
         cluster: Any = self._cluster
         if not picture.can(cluster, capability):
             return Told(story, None, f"unavailable here, because {cluster.unavailable(capability) or capability.__name__}")
         node = next((node for node in first.targets if node in cluster.brokers), cluster.brokers[0])
         getattr(cluster, hurt)(node)
-        self._wait(lambda: picture.down(take(cluster, picture.PROCESS, picture.STATE), node), self._bounds.heal_s)
+        self._on.wait(lambda: picture.down(take(cluster, picture.PROCESS, picture.STATE), node), self._on.bounds.heal_s)
         before = take(cluster)
-        answer = self._inject(self._steadfast)
+        answer = self._on.strike(self._steadfast)
         wrong, seen = _on_the_hurt(answer, before, take(cluster))
-        _usable(answer, story)
+        usable(answer, story)
         receipt = answer.value if isinstance(answer.value, Receipt) else Receipt(effective=False)
-        healed = self._heal(receipt)
-        wrong += self._wrong_heal(healed)
-        _usable(healed, story)
+        healed = self._on.heal(receipt)
+        wrong += self._on.wrong_heal(healed)
+        usable(healed, story)
         if take(cluster, picture.PROCESS).of(picture.PROCESS).get(node) is not None or undo == "start":
             getattr(cluster, undo)(node)
-        wrong += self._left(self._bounds.whole_s)
-        self._restore(story)
-        return _told(story, wrong, f"{node}: {seen}")
+        wrong += self._on.left(self._on.bounds.whole_s)
+        self._on.restore(story)
+        return ended(story, wrong, f"{node}: {seen}")
 
     def _broke_off(self) -> Told:
         """Calls after the first that hurts are refused, one strike for each; what is hurt by then must be healed."""
         seen: list[str] = []
-        for number in range(1, self._bounds.breaks + 1):
-            double = Breaking(self._steadfast, self._fault.needs, number)
-            answer = self._inject(double)
-            _usable(answer, "broke off")
+        for number in range(1, self._on.bounds.breaks + 1):
+            double = Breaking(self._steadfast, self._on.fault.needs, number)
+            answer = self._on.strike(double)
+            usable(answer, "broke off")
             receipt = answer.value if isinstance(answer.value, Receipt) else Receipt(effective=False)
-            healed = self._heal(receipt)
-            wrong = self._wrong_heal(healed)
-            _usable(healed, "broke off")
-            wrong += self._left(self._bounds.whole_s)
-            self._restore("broke off")
+            healed = self._on.heal(receipt)
+            wrong = self._on.wrong_heal(healed)
+            usable(healed, "broke off")
+            wrong += self._on.left(self._on.bounds.whole_s)
+            self._on.restore("broke off")
             if wrong:
                 change = "undo in inject before you raise, or let heal put right all that your kind of fault may have hurt"
                 text = f"{double.broke or 'nothing'} was refused; {'; '.join(text for text, _ in wrong)}"
@@ -258,84 +222,6 @@ class Kit:
             seen.append(double.broke)
         return Told("broke off", True, f"at {', '.join(seen)}" if seen else "it makes no call after the first that hurts")
 
-    # -- steps -----------------------------------------------------------------------------------
-    def _inject(self, cluster: Any) -> Answer:
-        return ask(lambda: self._fault.inject(cluster, Random(self._seed)), self._bounds.inject_s)
-
-    def _heal(self, receipt: Receipt) -> Answer:
-        return ask(lambda: self._fault.heal(self._cluster, receipt), self._bounds.heal_s)
-
-    def _wrong_heal(self, answer: Answer) -> list[Wrong]:
-        if problem := answer.problem():
-            change = IN_TIME if answer.hung else "heal must not raise: try what can be tried, and say in note what could not"
-            return [(f"heal {problem}", change)]
-        if not isinstance(answer.value, Receipt):
-            return [(f"heal returned {type(answer.value).__name__}", RETURN_RECEIPT)]
-        return []
-
-    def _left(self, within_s: float) -> list[Wrong]:
-        """What is still hurt when the time for getting well is over."""
-        left = self._hurt()
-        deadline = time.monotonic() + within_s
-        while left and time.monotonic() < deadline:
-            time.sleep(LOOK_EVERY_S)
-            left = self._hurt()
-        return [(f"after healing {text}", "undo all of it in heal, and do not return before it is undone") for text in left]
-
-    def _hurt(self) -> list[str]:
-        self._tend()
-        topics = {partition.rpartition("-")[0] for partition in self._cluster.topics}
-        lagging = self._cluster.admin().lagging(topics)
-        return [
-            *picture.hurt(take(self._cluster), self._normal),
-            *(f"{one} is out of sync: {why}" for one, why in lagging.items()),
-        ]
-
-    def _idle(self) -> list[Wrong]:
-        """Whether the workload succeeds again."""
-        if self._alive is None:
-            return []
-        done, alive = self._alive(), self._alive
-        if self._wait(lambda: alive() > done, self._bounds.whole_s):
-            return []
-        return [(f"the workload did nothing more within {self._bounds.whole_s:g} s", "see what its clients still suffer from")]
-
-    def _wait(self, enough: Callable[[], bool], within_s: float) -> bool:
-        deadline = time.monotonic() + within_s
-        while not (seen := enough()) and time.monotonic() < deadline:
-            self._tend()
-            time.sleep(LOOK_EVERY_S)
-        return seen
-
-    def _restore(self, after: str, answer: Answer | None = None) -> None:
-        """Make the cluster whole ourselves, if it is not."""
-        if answer is not None:
-            _usable(answer, after)
-        if not self._hurt():
-            return
-        try:
-            self._cluster.heal()
-            self._until_whole(f"after the story `{after}`")
-        except HarnessError as error:
-            raise Stuck(f"the cluster could not be healed after the story `{after}`: {error}") from error
-
-    def _until_whole(self, when: str) -> None:
-        if left := self._left(self._bounds.whole_s):
-            raise HarnessError(f"the cluster is not whole {when}: {'; '.join(text for text, _ in left)}")
-
-    def _state(self, node: str) -> str:
-        return str(take(self._cluster, picture.STATE).of(picture.STATE).get(node))
-
-    def _talks(self, pair: tuple[str, str]) -> bool:
-        return bool(take(self._cluster, picture.NETWORK).of(picture.NETWORK).get(">".join(pair)))
-
-
-def _usable(answer: Answer, story: str) -> None:
-    """Raises Stuck when a call still hangs: nobody knows what it will do to the cluster."""
-    if answer.hung:
-        told = Told(story, False, f"the fault {answer.problem()}", IN_TIME)
-        raise Stuck("the fault still hangs, and nobody knows what it will do to the cluster", told)
-
 
 def _effect(receipt: Receipt, before: Picture, during: Picture) -> Told:
     wrong = receipts.dishonest(receipt, before, during)
@@ -343,7 +229,7 @@ def _effect(receipt: Receipt, before: Picture, during: Picture) -> Told:
         return Told("effect", None, f"it says itself that nothing was hurt: {receipt.note}")
     seen = picture.changes(before, during)
     shown = "; ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
-    return _told("effect", wrong, shown or "by its own evidence, which differs before and during")
+    return ended("effect", wrong, shown or "by its own evidence, which differs before and during")
 
 
 def _on_the_hurt(answer: Answer, before: Picture, during: Picture) -> tuple[list[Wrong], str]:
@@ -360,17 +246,3 @@ def _on_the_hurt(answer: Answer, before: Picture, during: Picture) -> tuple[list
     if receipt.effective is False and not receipt.note:
         wrong.append(("effective is False, and note is empty", "say in note why nothing was hurt"))
     return wrong, f"effective {str(receipt.effective).lower()}{': ' if receipt.note else ''}{receipt.note}"
-
-
-def _told(story: str, wrong: list[Wrong], seen: str) -> Told:
-    """A story's end: everything that was wrong with every remedy once, or what was seen."""
-    if not wrong:
-        return Told(story, True, seen)
-    return Told(story, False, "; ".join(text for text, _ in wrong), "; ".join(dict.fromkeys(change for _, change in wrong)))
-
-
-def _whom(receipt: Receipt) -> str:
-    """Whom a fault chose, in words."""
-    pairs = ", ".join(f"{source}>{destination}" for source, destination in receipt.pairs)
-    words = [", ".join(receipt.targets) or "nobody", f"({receipt.role})" if receipt.role else "", f"[{pairs}]" if pairs else ""]
-    return " ".join(filter(None, words))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.api import Exit
+from harness.api import Exit, Receipt
 
 STORIES = {
     "contract": "the class is what a fault must be",
@@ -53,3 +53,17 @@ def markdown(kind: str, cluster: str, version: str, told: Sequence[Told]) -> str
 def unplayed(stories: Iterable[str], why: str) -> list[Told]:
     """Stories that could not be played, all for one reason."""
     return [Told(story, None, why) for story in stories]
+
+
+def ended(story: str, wrong: Sequence[tuple[str, str]], seen: str) -> Told:
+    """A story that was played: everything that was wrong, with every remedy once; or what was seen when nothing was."""
+    if not wrong:
+        return Told(story, True, seen)
+    return Told(story, False, "; ".join(text for text, _ in wrong), "; ".join(dict.fromkeys(change for _, change in wrong)))
+
+
+def whom(receipt: Receipt) -> str:
+    """Whom a fault chose, in words."""
+    pairs = ", ".join(f"{source}>{destination}" for source, destination in receipt.pairs)
+    words = [", ".join(receipt.targets) or "nobody", f"({receipt.role})" if receipt.role else "", f"[{pairs}]" if pairs else ""]
+    return " ".join(filter(None, words))

@@ -11,7 +11,8 @@ import pytest
 
 from harness import plugins
 from harness.api import Partitionable, Pausable, Receipt
-from harness.conformance.stories import ON_CLUSTER, Bounds, Kit
+from harness.conformance.ground import Bounds
+from harness.conformance.stories import ON_CLUSTER, Kit
 from nemesis.isolate import Isolate
 from nemesis.kill import Kill
 from nemesis.pause import Pause
