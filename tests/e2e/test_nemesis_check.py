@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -39,7 +40,8 @@ def checked(tmp_path_factory):
     work = tmp_path_factory.mktemp("work")
     (work / "boaster.py").write_text(BOASTS)
     argv = [str(FENCEPOST), "nemesis", "check", "isolate", "boaster:Boasts", "--json", "answers.json"]
-    done = subprocess.run(argv, cwd=work, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL)
+    env = {**os.environ, "TMPDIR": str(work)}  # logs of a rejected fault are kept
+    done = subprocess.run(argv, cwd=work, env=env, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL)
     assert (work / "answers.json").exists(), done.stderr
     answers = {
         one["fault"]: {told["story"]: told for told in one["stories"]} for one in json.loads((work / "answers.json").read_text())
