@@ -20,9 +20,10 @@ from typing import Any
 import structlog
 
 from harness import faults, plugins
-from harness.api import Cluster, HarnessError, Injection, Isolation, Outcome, TopicSpec, Workload
+from harness.api import Budget, Cluster, HarnessError, Injection, Isolation, Outcome, TopicSpec, Workload
 from harness.crew import Crew
 from harness.interpreter import partitions_of, roles_of, transactional_id
+from harness.openness import in_transaction
 from harness.record import FAULTS_FILE, HistoryWriter
 
 Event = Callable[..., None]
@@ -71,6 +72,8 @@ class Performance:
                 [Injection(**injection) for injection in self._plan["schedule"]],
                 make_fault,
                 lambda line: self._receipt(receipts, line),
+                budget=Budget(**self._plan.get("budget", {})),
+                conditions={"transaction-open": lambda: in_transaction(self._run_dir / "history")},
             )
             nemesis.start(time.monotonic_ns())
             self._emit("phase", phase="workload", text=f"workload and faults for {self._plan['time_s']:g} s")
