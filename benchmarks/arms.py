@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.bare_loop import Orders
 from harness.api import Cluster
 from harness.crew import Crew
-from harness.interpreter import roles_of, transactional_id
+from harness.interpreter import name_of, roles_of
 from harness.plan import workload_of
 from workloads.librdkafka import PRODUCER_DEFAULTS
 
@@ -73,7 +73,7 @@ def _orders(cluster: Cluster, plan: Mapping[str, Any], slot: int, records: int, 
     (topic, spec), workload = next(iter(plan["topics"].items())), plan["workload"]
     own = {"bootstrap.servers": cluster.bootstrap(), "client.id": f"bare-{slot}"}
     if workload["kind"] == "transactions":
-        own["transactional.id"] = transactional_id(plan["run"], slot)  # the same coordinators
+        own["transactional.id"] = name_of(plan, slot)  # the same coordinators
     producer = {**PRODUCER_DEFAULTS, **plan["client"]["producer"], **own}
     size = workload["options"]["record_bytes"]
     return Orders(producer=producer, topic=topic, partitions=spec["partitions"], records=records, size=size, out=str(out))

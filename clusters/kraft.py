@@ -208,6 +208,9 @@ class KafkaCluster(ABC):
     def bootstrap(self) -> str:
         return ",".join("{}:{}".format(*self._planned[name].front) for name in self.brokers)
 
+    def connection(self) -> Mapping[str, str]:
+        return {}
+
     def admin(self) -> KafkaAdmin:
         return self._admin
 

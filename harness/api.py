@@ -36,7 +36,6 @@ PLAN_SCHEMA = 1
 #   HarnessError
 #   ├── CampaignError      a campaign, option or plug-in that cannot be used (exit 254)
 #   ├── ClusterError       a cluster that did not start, or cannot be reached
-#   │   └── OverBudget     a fault that would hurt more nodes than the test allows
 #   ├── HistoryError       a history that cannot be read at all
 #   └── Interrupted        the person asked us to stop
 # --------------------------------------------------------------------------------------------------
@@ -54,10 +53,6 @@ class CampaignError(HarnessError):
 
 class ClusterError(HarnessError):
     """A cluster could not be started, reached or changed."""
-
-
-class OverBudget(ClusterError):
-    """A fault would hurt more nodes at a time than the test allows."""
 
 
 class HistoryError(HarnessError):
@@ -129,8 +124,7 @@ class FaultChoice:
     """One `[[nemesis]]` of a test: a fault, how often it strikes and how long it lasts.
 
     Faults of one lane never overlap; every lane has its own timeline. ``every_s`` is the pause between
-    two faults of the lane, ``lasts_s`` how long each lasts, both (low, high) in seconds. Choices of a lane with the same
-    ``together`` strike at the same moment. ``when`` is empty, or a condition that a strike waits for (see `WHEN`).
+    two faults of the lane, ``lasts_s`` how long each lasts, both (low, high) in seconds.
     """
 
     kind: str
@@ -138,37 +132,6 @@ class FaultChoice:
     every_s: tuple[float, float] = (3.0, 6.0)
     lasts_s: tuple[float, float] = (3.0, 6.0)
     lane: str = "main"
-    together: str = ""
-    when: str = ""
-
-
-WHEN = ("transaction-open",)  # some client is inside a transaction
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lane:
-    """How the faults of one lane follow each other (`[test.lanes.NAME]`).
-
-    ``order``: `random`, each time any of them, all alike; `in turn`, as they are written, again and again. With ``busy_s`` and
-    ``quiet_s`` ((low, high) in seconds) the lane strikes for so long, and then is quiet for so long, by turns.
-    """
-
-    order: str = "random"
-    busy_s: tuple[float, float] | None = None
-    quiet_s: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """How many servers all faults together may hurt at a time (`[test.budget]`).
-
-    ``nodes``: so many brokers and controllers. ``keep_quorum``: fewer than half of the brokers, and of the controllers. What
-    is said here holds for single faults too. Where nothing is said, several faults together must keep the quorum, while a
-    single one, when no other is on, may hurt what it asks for.
-    """
-
-    nodes: int | None = None
-    keep_quorum: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,8 +144,6 @@ class Test:
     cluster: Choice = field(default_factory=lambda: Choice(kind="auto"))
     workload: Choice = field(default_factory=lambda: Choice(kind="transactions"))
     nemesis: tuple[FaultChoice, ...] = ()
-    lanes: Mapping[str, Lane] = field(default_factory=dict)
-    budget: Budget = field(default_factory=Budget)
     client: str = "librdkafka"
     producer: Mapping[str, Any] = field(default_factory=dict)  # any client setting
     consumer: Mapping[str, Any] = field(default_factory=dict)
@@ -209,7 +170,6 @@ class Injection:
     options: Mapping[str, Any]
     lane: str
     seed: int
-    when: str = ""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -439,6 +399,12 @@ class Cluster(Protocol):
     def bootstrap(self) -> str:
         """Bootstrap servers for clients."""
 
+    def connection(self) -> Mapping[str, Any]:
+        """Client settings without which nobody can connect (TLS, SASL), beneath the test's own; secrets are references.
+
+        A client of your own takes `harness.secrets.resolve(cluster.connection())`.
+        """
+
     def admin(self) -> Admin: ...
     def roles(self) -> Roles: ...
 
@@ -456,7 +422,12 @@ class Cluster(Protocol):
 
 
 class ClusterProvider(Protocol):
-    """Plug-in `fencepost.cluster`: a frozen dataclass whose fields are the options of `[test.cluster]`."""
+    """Plug-in `fencepost.cluster`: a frozen dataclass whose fields are the options of `[test.cluster]`.
+
+    It may also have: `prefix`, with which topics, groups and transactional ids of a run then begin (the run's id follows);
+    `default_nemesis`, the faults of `fencepost run` when none is named; and, as a running cluster may, `only_clients`: why faults
+    can only hurt clients here.
+    """
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` inside the cluster's sandbox (`argv` itself when there is none)."""
@@ -553,8 +524,8 @@ class ClientSettings:
     bootstrap: str
     partitions: tuple[str, ...]  # assigned to the consumer, from the log's start
     transactional_id: str | None = None
-    producer: Mapping[str, Any] | None = None
-    consumer: Mapping[str, Any] | None = None
+    producer: Mapping[str, Any] | None = field(default=None, repr=False)  # these hold secrets
+    consumer: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 class Client(Protocol):

@@ -93,7 +93,7 @@ def run(
             "--nemesis",
             "-n",
             metavar="KIND[,KEY=VALUE...]",
-            help="A fault; `none` for none. Default: kill, pause, isolate, cut-clients, mixed.",
+            help="A fault; `none` for none. Default: kill, pause, isolate, cut-clients, mixed; on an external cluster none.",
         ),
     ] = None,
     time: Annotated[float, typer.Option("--time", "-t", help="How long the workload runs, in seconds.")] = 60.0,
@@ -120,13 +120,13 @@ def run(
     spark_conf: Conf = None,
 ) -> None:
     from harness.campaign import Planned, draw_seed
-    from harness.options import DEFAULT_NEMESIS, from_options
+    from harness.options import from_options
 
     test = from_options(
         name=name,
         workload=workload,
         workload_options=set_ or (),
-        nemesis=nemesis or DEFAULT_NEMESIS,
+        nemesis=nemesis,
         cluster=cluster,
         cluster_options=cluster_set or (),
         kafka=kafka,

@@ -12,6 +12,7 @@ from harness.api import Isolation, Role
 
 _ACKS = ("acks", "request.required.acks")
 _IN_FLIGHT = ("max.in.flight", "max.in.flight.requests.per.connection")
+OF_TOPICS = ("min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy", "retention.ms", "retention.bytes")
 _IN_FLIGHT_IDEMPOTENT = "5"  # librdkafka and the Java client lower it so far by themselves (KIP-98)
 
 
@@ -43,7 +44,7 @@ def derive(
         "unclean_leader_election": _text(_flag(_overlaid("unclean.leader.election.enable", topic, broker, "false"))),
         "min_insync_replicas": str(_overlaid("min.insync.replicas", topic, broker, "1")),
         "compaction": _text("compact" in str(_overlaid("cleanup.policy", topic, broker, "delete", "log.cleanup.policy"))),
-        "retention": str(topic.get("retention.ms", "none")),
+        "retention": _retention(topic),
     }
 
 
@@ -55,6 +56,12 @@ def _overlaid(
     name: str, topic: Mapping[str, Any], broker: Mapping[str, Any], default: str, broker_name: str | None = None
 ) -> Any:
     return topic.get(name, broker.get(broker_name or name, default))
+
+
+def _retention(topic: Mapping[str, Any]) -> str:
+    """After how long, or beyond how much, old records go; -1 is never (Kafka's topic settings)."""
+    time_ms, size = str(topic.get("retention.ms", -1)), str(topic.get("retention.bytes", -1))
+    return time_ms if time_ms != "-1" else f"{size} bytes" if size != "-1" else "none"
 
 
 def _flag(value: Any) -> bool:

@@ -121,7 +121,12 @@ class Crew:
         logs = self._run_dir / "logs" / node
         logs.mkdir(parents=True, exist_ok=True)
         argv = [sys.executable, "-m", "harness.interpreter", str(self._run_dir), str(slot), str(process), str(incarnation)]
-        env = {**os.environ, "FENCEPOST_BOOTSTRAP": self._cluster.bootstrap(), "FENCEPOST_NODE": node}
+        env = {
+            **os.environ,
+            "FENCEPOST_BOOTSTRAP": self._cluster.bootstrap(),
+            "FENCEPOST_CONNECTION": json.dumps(dict(self._cluster.connection())),
+            "FENCEPOST_NODE": node,
+        }
         with open(logs / "stderr.log", "ab") as stderr:
             popen = self._cluster.spawn(node, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env)
         worker = Worker(slot, process, incarnation, popen)

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, get_type_hints
 
-from harness.api import Cluster, Fault, Receipt
+from harness.api import Cluster, ClusterProvider, Fault, Receipt
 
 SIGNATURES = {"inject": "(self, cluster, rng)", "heal": "(self, cluster, receipt)"}
 
@@ -29,7 +29,21 @@ def lacks(fault: Fault, cluster: Cluster) -> dict[str, str]:
     for capability in fault.needs:
         if capability.__name__ not in missing and not isinstance(cluster, capability):
             missing[capability.__name__] = f"{type(cluster).__name__} is not {capability.__name__}"
+    if (reason := getattr(cluster, "only_clients", "")) and not aims_at_clients(fault):
+        missing = {capability.__name__: reason for capability in fault.needs} | missing
     return missing
+
+
+def foreseen(fault: Fault, provider: ClusterProvider) -> dict[str, str]:
+    """Capabilities that `fault` will lack on the provider's cluster, as far as is known before it starts: name -> reason."""
+    missing = unavailable([fault], provider.missing().get)
+    only = getattr(provider, "only_clients", "")
+    return {name: reason for name, reason in missing.items() if not (aims_at_clients(fault) and reason == only)}
+
+
+def aims_at_clients(fault: Fault) -> bool:
+    """Whether its target is a client, whichever (`nemesis.targets`)."""
+    return str(getattr(fault, "target", "")).partition(":")[0] == "client"
 
 
 def unavailable(faults: Iterable[Fault], why: Callable[[type], str | None]) -> dict[str, str]:

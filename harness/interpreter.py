@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from harness import plugins
+from harness import plugins, secrets
 from harness.api import CallError, Client, ClientSettings, Isolation, Operation, Outcome, Planned, Role
 from harness.record import HistoryWriter
 
@@ -96,7 +96,7 @@ class Interpreter:
                 client.open(OPEN_S)
             except CallError as error:
                 client.close()
-                self._tell({"note": f"process {self._slot.process} cannot open its client yet: {error}"})
+                self._tell({"note": secrets.mask(f"process {self._slot.process} cannot open its client yet: {error}")})
                 if self._control.stop.wait(0.2):
                     raise
             else:
@@ -106,19 +106,21 @@ class Interpreter:
     def _settings(self) -> ClientSettings:
         plan, role = self._plan, self._role
         writes = role.name == "writer"
-        producer = plan["client"]["producer"] if writes else None
+        connection = plan.get("connection", {})
+        producer = secrets.resolve({**connection, **plan["client"]["producer"]}) if writes else None
+        consumer = secrets.resolve({**connection, **plan["client"]["consumer"]})
         partitions = tuple(self._control.orders.get("partitions") or partitions_of(plan))
         return ClientSettings(
-            name=f"fp-{plan['run']}-{self._slot.index}",
+            name=name_of(plan, self._slot.index),
             bootstrap=plan["bootstrap"],
             partitions=partitions,
             transactional_id=self._transactional_id(),
             producer=producer,
-            consumer={**plan["client"]["consumer"], "isolation.level": role.isolation.value},
+            consumer={**consumer, "isolation.level": role.isolation.value},
         )
 
     def _transactional_id(self) -> str | None:
-        return transactional_id(self._plan["run"], self._slot.index) if self._role.transactional else None
+        return name_of(self._plan, self._slot.index) if self._role.transactional else None
 
     def _announce(self) -> None:
         kind = self._plan["client"]["kind"]
@@ -166,7 +168,7 @@ class Interpreter:
         try:
             outcome = self._workload.perform(op, client, self._plan["run"])
         except Exception as error:  # noqa: BLE001 - a client or plug-in may raise anything; the operation is then info
-            traceback.print_exc()  # to the worker's own log
+            sys.stderr.write(secrets.mask(traceback.format_exc()))  # the worker's own log
             op.errors.append(_unexpected(error))
             op.renew = True
             outcome = Outcome.INFO
@@ -178,7 +180,8 @@ class Interpreter:
 
     def _complete(self, op: Operation, outcome: Outcome) -> None:
         fields = {} if op.decided is None else {"decided": op.decided}
-        self._writer.complete(outcome, op.process, op.number, op.planned.f, op.value, errors=op.errors, **fields)
+        errors = secrets.masked(op.errors) if op.errors else op.errors
+        self._writer.complete(outcome, op.process, op.number, op.planned.f, op.value, errors=errors, **fields)
         self._counts[outcome] += 1
 
     def _watch(self) -> None:
@@ -220,7 +223,7 @@ class FinalRead:
             op = Operation.of(self._process, number, Planned(f="poll", mops=(("poll",),)))
             self._writer.invoke(op.process, op.number, "poll", op.value)
             outcome = self._workload.perform(op, client, run)
-            self._writer.complete(outcome, op.process, op.number, "poll", op.value, errors=op.errors)
+            self._writer.complete(outcome, op.process, op.number, "poll", op.value, errors=secrets.masked(op.errors))
             number += 1
         reached = client.ends()
         value = {partition: [starts[partition], end, reached.get(partition, -1)] for partition, end in ends.items()}
@@ -243,9 +246,9 @@ class Pace:
         return stop.wait(self.rng.expovariate(self.rate)) if self.rate > 0 else False
 
 
-def transactional_id(run: str, slot: int) -> str:
-    """The transactional id of a slot: kept when its process is replaced, so that the new one fences the old."""
-    return f"fp-{run}-{slot}"
+def name_of(plan: Mapping[str, Any], slot: int) -> str:
+    """The name and transactional id of a slot's clients: kept when a process is replaced, so that the new one fences the old."""
+    return f"{plan['prefix']}{slot}"
 
 
 def partitions_of(plan: Mapping[str, Any]) -> list[str]:
@@ -265,6 +268,8 @@ def main(argv: list[str]) -> None:
     run_dir, index, process, incarnation = Path(argv[0]), int(argv[1]), int(argv[2]), int(argv[3])
     plan = json.loads((run_dir / "plan.json").read_bytes())
     plan["bootstrap"] = os.environ["FENCEPOST_BOOTSTRAP"]
+    plan["connection"] = json.loads(os.environ["FENCEPOST_CONNECTION"])
+    secrets.guard()
     out = os.dup(1)
     os.dup2(2, 1)  # whatever a library prints goes to the log, not into our reports
     lock = threading.Lock()

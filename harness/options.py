@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api import CampaignError, Choice, Test
-from harness.plugins import make_importable, unknown
+from harness.plugins import load, make_importable, unknown
 from harness.tables import Keys, toml_value
 from harness.testtable import CONTRACT_KEYS, read_test
 
@@ -36,7 +36,7 @@ def from_options(
     name: str | None = None,
     workload: str = "transactions",
     workload_options: Sequence[str] = (),
-    nemesis: Sequence[str] = DEFAULT_NEMESIS,
+    nemesis: Sequence[str] | None = None,
     cluster: str = "auto",
     cluster_options: Sequence[str] = (),
     kafka: str | None = None,
@@ -57,7 +57,7 @@ def from_options(
     Raises CampaignError with every mistake, each named after the option it was given by.
     """
     mistakes: list[str] = []
-    faults = [_fault(text, mistakes) for text in nemesis if text != "none"]
+    faults = [_fault(text, mistakes) for text in nemesis or _default_nemesis(cluster) if text != "none"]
     versions: dict[str, Any] = {
         "kafka": kafka,
         "brokers": brokers,
@@ -131,6 +131,15 @@ def spark_conf_of(texts: Sequence[str]) -> dict[str, str]:
         mistakes.append("--spark-conf spark.master: the master is named by --spark-master")
     if mistakes:
         raise CampaignError(mistakes)
+    return found
+
+
+def _default_nemesis(cluster: str) -> tuple[str, ...]:
+    """The faults of `fencepost run` when none is named: those that every cluster of ours can suffer, or the provider's own."""
+    try:
+        found: tuple[str, ...] = getattr(load("cluster", cluster), "default_nemesis", DEFAULT_NEMESIS)
+    except CampaignError:  # told with the other mistakes
+        return DEFAULT_NEMESIS
     return found
 
 

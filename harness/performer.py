@@ -1,7 +1,8 @@
 """Performs one test inside its cluster's sandbox: `python -m harness.performer RUN_DIR`.
 
 Everything it needs is in the run directory's plan.json, everything it leaves is in the run directory. Events go out as JSON
-lines on standard output; `{"stop": true}` on standard input ends the workload early. Judging happens elsewhere, later.
+lines on standard output; `{"stop": true}` on standard input ends the workload early, and the end of standard input everything:
+then the harness is gone, and what is left to do is to take the cluster down. Judging happens elsewhere, later.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import structlog
 
-from harness import faults, plugins
-from harness.api import Budget, Cluster, HarnessError, Injection, Isolation, Outcome, TopicSpec, Workload
+from harness import faults, lifeline, plugins, secrets, store
+from harness.api import Cluster, ClusterError, HarnessError, Injection, Isolation, Outcome, TopicSpec, Workload
 from harness.crew import Crew
-from harness.interpreter import partitions_of, roles_of, transactional_id
-from harness.openness import in_transaction
+from harness.interpreter import name_of, partitions_of, roles_of
+from harness.plan import complete
 from harness.record import FAULTS_FILE, HistoryWriter
 
 Event = Callable[..., None]
@@ -72,16 +74,16 @@ class Performance:
                 [Injection(**injection) for injection in self._plan["schedule"]],
                 make_fault,
                 lambda line: self._receipt(receipts, line),
-                budget=Budget(**self._plan.get("budget", {})),
-                conditions={"transaction-open": lambda: in_transaction(self._run_dir / "history")},
             )
             nemesis.start(time.monotonic_ns())
             self._emit("phase", phase="workload", text=f"workload and faults for {self._plan['time_s']:g} s")
-            while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():
-                self._watch(crew, nemesis, started)
-            self._emit("phase", phase="heal", text="no more faults")
-            for problem in nemesis.stop():
-                self._emit("note", text=problem)
+            try:
+                while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():
+                    self._watch(crew, nemesis, started)
+                self._emit("phase", phase="heal", text="no more faults")
+            finally:  # when this breaks off too, a fault must not outlive us
+                for problem in nemesis.stop():
+                    self._emit("note", text=problem)
             healed = time.monotonic()
             before = crew.counts()["ok"]
             while crew.counts()["ok"] < before + writers and time.monotonic() - healed < RECOVERY_S:
@@ -97,7 +99,7 @@ class Performance:
         time.sleep(PROGRESS_EVERY_S)
 
     def _receipt(self, file: Any, line: dict[str, Any]) -> None:
-        file.write(json.dumps(line).encode() + b"\n")
+        file.write(secrets.mask(json.dumps(line)).encode() + b"\n")
         text = f"{line['kind']} {', '.join(line['targets'])} {'healed' if line['healed_ns'] else 'strikes'}"
         self._log.info(
             "fault", id=line["id"], kind=line["kind"], targets=line["targets"], effective=line["effective"], note=line["note"]
@@ -175,13 +177,14 @@ def main(argv: list[str]) -> int:
     lock = threading.Lock()
 
     def emit(event: str, **fields: Any) -> None:
-        with lock:
-            os.write(out, json.dumps({"event": event, **fields}).encode() + b"\n")
+        with lock, suppress(BrokenPipeError):  # nobody is there to hear it
+            os.write(out, secrets.mask(json.dumps({"event": event, **fields})).encode() + b"\n")
 
     stop = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: stop.set())
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    threading.Thread(target=_listen, args=(stop,), daemon=True).start()
+    lifeline.obey(lambda command: stop.set() if "stop" in command else None)
+    secrets.guard()
     _log_to(run_dir / "logs" / "harness.log")
     (run_dir / "history").mkdir(exist_ok=True)
     try:
@@ -193,21 +196,37 @@ def main(argv: list[str]) -> int:
         )
         topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
         emit("phase", phase="cluster", text="starting the cluster")
-        with provider.up(run_dir, topics) as cluster:
-            ids = [transactional_id(plan["run"], slot) for slot, role in enumerate(workload.roles()) if role.transactional]
+        with provider.up(run_dir, topics) as cluster, lifeline.undisturbed_end():
+            plan = _completed(plan, run_dir, cluster, emit)
+            ids = [name_of(plan, slot) for slot, role in enumerate(workload.roles()) if role.transactional]
             cluster.note_clients(transactional_ids=ids, groups=[])
             Performance(plan, run_dir, cluster, workload, emit, stop).run()
     except HarnessError as error:
         emit("failed", kind=type(error).__name__, text=str(error))
         return 1
+    finally:
+        secrets.sweep(run_dir / "logs", lambda text: emit("note", text=text))
     emit("performed")
     return 0
 
 
-def _listen(stop: threading.Event) -> None:
-    for line in sys.stdin:
-        if "stop" in json.loads(line):
-            stop.set()
+def _completed(plan: dict[str, Any], run_dir: Path, cluster: Cluster, emit: Event) -> dict[str, Any]:
+    """The plan with what only a cluster that is not ours can say: which settings its topics have, and what they promise."""
+    asked = getattr(cluster, "effective_settings", None)
+    if asked is None:
+        return plan
+    try:
+        plan = complete(plan, asked())
+    except ClusterError as error:
+        emit("note", text=f"judged by Kafka's defaults where the plan says nothing: {error}")
+        return plan
+    store.write_json(run_dir / "plan.json", plan)
+    if plan["contract"]["min_insync_replicas"] == "1":
+        text = (
+            "min.insync.replicas is 1 here: acks=all may mean one replica, and its loss a lost record; [test.topic] can ask for 2"
+        )
+        emit("note", text=text)
+    return plan
 
 
 def _log_to(path: Path) -> None:
@@ -218,6 +237,7 @@ def _log_to(path: Path) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
+            lambda _logger, _method, line: secrets.mask(str(line)),
         ],
         logger_factory=structlog.WriteLoggerFactory(file=path.open("a", buffering=1)),
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),

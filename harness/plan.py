@@ -10,8 +10,9 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from typing import Any
 
-from harness import contract, fault_contract, plugins, schedule
+from harness import contract, plugins, schedule
 from harness.api import PLAN_SCHEMA, Test, TopicSpec
+from harness.fault_contract import foreseen
 
 
 def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any]:
@@ -20,16 +21,19 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any
     workload = _instance("workload", test.workload.kind, test.workload.options)
     client = plugins.load("fencepost.client", test.client)
     description = provider.describe()
-    topics = {name: _topic(spec, test, getattr(provider, "brokers", 3)) for name, spec in workload.topics().items()}
+    wanted = getattr(provider, "prefix", "")
+    prefix = f"{wanted or 'fp-'}{run}-"  # of what runs on one cluster must not share
+    brokers = getattr(provider, "brokers", 3)
+    topics = {
+        (prefix + name if wanted else name): _topic(spec, test, brokers, description) for name, spec in workload.topics().items()
+    }
     faults = [_instance("nemesis", choice.kind, choice.options) for choice in test.nemesis]
     producer = {**workload.producer_settings(), **test.producer}
-    weakest: dict[str, Any] = {}
-    for spec in topics.values():
-        weakest.update(spec["settings"])
-    promised = contract.derive(workload.roles(), producer, weakest, description.get("broker_settings", {}))
+    promised = contract.derive(workload.roles(), producer, _weakest(topics), description.get("broker_settings", {}))
     return {
         "schema": PLAN_SCHEMA,
         "run": run,
+        "prefix": prefix,
         "campaign": test.campaign,
         "test": test.name,
         "seed": seed,
@@ -52,17 +56,50 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any
         "topics": topics,
         "contract": {**promised, **test.contract},
         "overridden": dict(test.contract),
-        "schedule": [dataclasses.asdict(injection) for injection in schedule.draw(test.nemesis, test.time_s, seed, test.lanes)],
-        "budget": dataclasses.asdict(test.budget),
-        "unavailable": fault_contract.unavailable(faults, provider.missing().get),
+        "schedule": [dataclasses.asdict(injection) for injection in schedule.draw(test.nemesis, test.time_s, seed)],
+        "unavailable": {name: why for fault in faults for name, why in foreseen(fault, provider).items()},
         "machine": machine(),
     }
 
 
-def _topic(spec: TopicSpec, test: Test, brokers: int) -> dict[str, Any]:
-    """A topic as it will be created: replication as far as there are brokers, and enough of them in sync."""
-    replication = min(spec.replication, brokers)
-    honest = {"min.insync.replicas": "2" if replication > 2 else "1"}
+def hopeless(test: Test) -> list[str]:
+    """Faults of a test that its cluster cannot suffer, as far as is known before the start, each with the reason."""
+    provider = _instance("cluster", test.cluster.kind, test.cluster.options)
+    found = {}
+    for choice in test.nemesis:
+        lacking = foreseen(_instance("nemesis", choice.kind, choice.options), provider)
+        found[choice.kind] = "; ".join(dict.fromkeys(lacking.values()))
+    return [f"the fault {kind} will have no effect: {why}" for kind, why in found.items() if why]
+
+
+def complete(plan: Mapping[str, Any], settings: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """The plan with the settings of its topics that a cluster really gave them, and with the contract they make.
+
+    settings: topic -> every setting in effect; kept are those that somebody chose, and those that promise something.
+    """
+    topics = {
+        name: {**spec, "settings": {k: v for k, v in settings[name].items() if k in spec["settings"] or k in contract.OF_TOPICS}}
+        for name, spec in plan["topics"].items()
+    }
+    beneath = plan["cluster"]["description"].get("broker_settings", {})
+    promised = contract.derive(workload_of(plan).roles(), plan["client"]["producer"], _weakest(topics), beneath)
+    return {**plan, "topics": topics, "contract": {**promised, **plan["overridden"]}}
+
+
+def _weakest(topics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    weakest: dict[str, Any] = {}
+    for spec in topics.values():
+        weakest.update(spec["settings"])
+    return weakest
+
+
+def _topic(spec: TopicSpec, test: Test, brokers: int, description: Mapping[str, Any]) -> dict[str, Any]:
+    """A topic as it will be created: replication as far as there are brokers, and enough of them in sync.
+
+    A cluster that is not ours may say both itself (`replication`, `topic_settings`): its own settings are what is tested.
+    """
+    replication = description.get("replication") or min(spec.replication, brokers)
+    honest = description.get("topic_settings") or {"min.insync.replicas": "2" if replication > 2 else "1"}
     settings = {**honest, **spec.settings, **{key: str(value) for key, value in test.topic.items()}}
     return {"partitions": spec.partitions, "replication": replication, "settings": settings}
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from harness import elsewhere, history, plugins, store
 from harness.api import CampaignError, ClusterError, HarnessError, HistoryError, Interrupted, Test
-from harness.plan import make_plan
+from harness.plan import hopeless, make_plan
 from harness.report import render
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -73,6 +73,8 @@ class Runner:
         """Decide everything and write it down: a new run directory with its plan.json. Nothing is started."""
         run = "".join(secrets.choice(_ALPHABET) for _ in range(6))
         plan = make_plan(test, run=run, seed=seed, command=command)
+        for text in hopeless(test):
+            self._on_event({"event": "note", "text": text})
         run_dir = store.new_run_dir(self._results, test.campaign or test.name, run)
         store.write_json(run_dir / "plan.json", plan)
         return run_dir
@@ -102,6 +104,8 @@ class Runner:
                 self._on_event(event)
         performer.wait()
         self._performer = None
+        for text in store.left_behind(run_dir):
+            self._on_event({"event": "note", "text": f"left behind: {text}"})
         if ended.get("event") == "failed":
             broken = ClusterError if ended["kind"] == "ClusterError" else HarnessError
             raise broken(ended["text"])

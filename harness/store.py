@@ -44,6 +44,11 @@ def new_run_dir(root: Path, campaign_or_test: str | Test, run_id: str, now: date
     return directory
 
 
+def left_behind(run_dir: Path) -> list[str]:
+    """What a run could not remove from a cluster that is not ours, a sentence each with the remedy."""
+    return [str(sentence) for sentence in (read_json(run_dir / "left.json") or {}).get("left", ())]
+
+
 def slug(name: str) -> str:
     """`name` as a directory's name: letters, digits, `.`, `_` and `-` stay."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "unnamed"

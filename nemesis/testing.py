@@ -278,6 +278,9 @@ class FakeCluster:
     def note_clients(self, *, transactional_ids: Sequence[str], groups: Sequence[str]) -> None:
         self.transactional_ids, self.groups = tuple(transactional_ids), tuple(groups)
 
+    def connection(self) -> dict[str, str]:
+        return {}
+
     def bootstrap(self) -> str:
         return ",".join(f"{node}:9092" for node in self.brokers)
 

@@ -1,8 +1,9 @@
-"""The first process of a sandbox: `python -m clusters.local.init [--namespaces] -- argv...`.
+"""The first process of a sandbox: `python -m clusters.local.init [--namespaces] [--grace=SECONDS] -- argv...`.
 
 It runs one child, reaps orphans, and forwards SIGINT and SIGTERM. Its stdin is the *lifeline*, a pipe held by the harness
 outside: lines that arrive are passed on to the child's stdin; its end means that the harness died, and then everything in
-the sandbox is killed at once. A stdin that is no pipe is no lifeline, and the child reads /dev/null.
+the sandbox is killed at once; with `--grace`, the child's stdin ends first, and it has so many seconds to tidy up elsewhere.
+A stdin that is no pipe is no lifeline, and the child reads /dev/null.
 
 As PID 1 of a namespace its own exit makes the kernel kill the rest. Without namespaces it is a subreaper (prctl(2)) and
 kills its descendants itself.
@@ -17,7 +18,9 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 NETWORK = "FENCEPOST_NETWORK"  # tells the child what the sandbox offers: "namespaces" or "loopback"
@@ -30,6 +33,7 @@ def main(argv: Sequence[str]) -> int:
     """Run the child; its exit status, or 137 when the lifeline ended first."""
     options, command = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
     namespaces = "--namespaces" in options
+    grace_s = next((float(word.partition("=")[2]) for word in options if word.startswith("--grace=")), 0.0)
     if not namespaces:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     lifeline = 0 if stat.S_ISFIFO(os.fstat(0).st_mode) or stat.S_ISSOCK(os.fstat(0).st_mode) else None
@@ -43,14 +47,15 @@ def main(argv: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda received, _frame: child.send_signal(received))
     try:
-        return _supervise(child, lifeline)
+        return _supervise(child, lifeline, grace_s)
     finally:
         if not namespaces:
             kill_descendants()
 
 
-def _supervise(child: subprocess.Popen[bytes], lifeline: int | None) -> int:
-    """Reap and forward until the child has ended (its status) or the lifeline has (137)."""
+def _supervise(child: subprocess.Popen[bytes], lifeline: int | None, grace_s: float) -> int:
+    """Reap and forward until the child has ended (its status), or the lifeline has and `grace_s` after it (137)."""
+    deadline: float | None = None
     woken, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
@@ -59,14 +64,19 @@ def _supervise(child: subprocess.Popen[bytes], lifeline: int | None) -> int:
         status = _reap(child.pid)
         if status is not None:
             return status
-        ready, _, _ = select.select([woken] if lifeline is None else [woken, lifeline], [], [])
+        left_s = None if deadline is None else deadline - time.monotonic()
+        if left_s is not None and left_s <= 0:
+            return KILLED
+        ready, _, _ = select.select([woken] if lifeline is None else [woken, lifeline], [], [], left_s)
         if woken in ready:
             os.read(woken, 512)
         if lifeline in ready:
             line = os.read(0, 65536)
-            if not line:
-                return KILLED
-            _pass_on(child, line)
+            if line:
+                _pass_on(child, line)
+            else:
+                _hang_up(child)
+                lifeline, deadline = None, time.monotonic() + grace_s
 
 
 def _pass_on(child: subprocess.Popen[bytes], line: bytes) -> None:
@@ -76,6 +86,12 @@ def _pass_on(child: subprocess.Popen[bytes], line: bytes) -> None:
         child.stdin.flush()
     except BrokenPipeError:
         return  # the child no longer listens; its end will be seen by the reaper
+
+
+def _hang_up(child: subprocess.Popen[bytes]) -> None:
+    assert child.stdin is not None
+    with suppress(BrokenPipeError):  # it no longer listens
+        child.stdin.close()
 
 
 def _reap(child: int) -> int | None:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import plugins
+from harness import lifeline, plugins
 from harness.api import Cluster, HarnessError, TopicSpec
 from harness.conformance.stories import Kit
 from harness.crew import Crew
-from harness.interpreter import roles_of, transactional_id
+from harness.interpreter import name_of, roles_of
 from harness.plan import cluster_of, workload_of
 
 Emit = Callable[..., None]
@@ -34,6 +34,7 @@ def main(argv: list[str]) -> int:
     def emit(event: str, **fields: Any) -> None:
         os.write(out, json.dumps({"event": event, **fields}).encode() + b"\n")
 
+    lifeline.obey()
     try:
         _on_a_cluster(plan, run_dir, emit)
     except HarnessError as error:
@@ -47,9 +48,9 @@ def _on_a_cluster(plan: Mapping[str, Any], run_dir: Path, emit: Emit) -> None:
     topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
     (run_dir / "history").mkdir(exist_ok=True)
     emit("phase", text="starting the cluster")
-    with cluster_of(plan).up(run_dir, topics) as cluster:
+    with cluster_of(plan).up(run_dir, topics) as cluster, lifeline.undisturbed_end():
         roles = workload.roles()
-        ids = [transactional_id(plan["run"], slot) for slot, role in enumerate(roles) if role.transactional]
+        ids = [name_of(plan, slot) for slot, role in enumerate(roles) if role.transactional]
         cluster.note_clients(transactional_ids=ids, groups=[])
         emit("phase", text="starting clients, so that there is something to hurt")
         crew = Crew(cluster, run_dir, len(roles_of(workload)), lambda text: emit("phase", text=text))

@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from harness.api import HarnessError
+from harness.store import left_behind
 
 Doc = Mapping[str, Any]
 Ints = npt.NDArray[np.int64]
@@ -167,6 +168,7 @@ def read(run_dir: Path) -> Run:
         values = _values(run_dir / "values.parquet")
     except (OSError, pa.ArrowException, KeyError) as error:
         notes.append(f"{_why(run_dir / 'values.parquet', error)}: records are told by their identities alone.")
+    notes += [f"Left behind on the cluster: {sentence}" for sentence in left_behind(run_dir)]
     verdict = _json(run_dir / "verdict.json", f"judge the run first: fencepost check {run_dir}")
     return Run(plan=plan, verdict=verdict, ops=ops, faults=faults, anomalies=anomalies, notes=tuple(notes), values=values)
 

@@ -99,6 +99,17 @@ def test_the_end_of_the_lifeline_is_the_end_of_all(alone):
     assert process.stdout.read() == ""
 
 
+@pytest.mark.parametrize(("does", "status"), [("echo tidied", 0), ("sleep 300", 128 + signal.SIGKILL)])
+def test_with_grace_the_child_may_tidy_up_first(does, status):
+    """Its own input ends; what it does then is waited for, but not for ever."""
+    argv = [sys.executable, "-m", "clusters.local.init", "--grace=1", "--", "sh", "-c", f"echo up; cat; {does}"]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "up\n"
+    process.stdin.close()
+    assert process.wait(20) == status
+    assert process.stdout.read() == ("tidied\n" if status == 0 else "")
+
+
 def test_orphans_do_not_survive_the_child(alone):
     """The child ends well and leaves a daemon behind, which is killed."""
     process = supervised(alone, "sh", "-c", "setsid sleep 300 & exit 0")

@@ -24,6 +24,15 @@ def test_a_topic_setting_lies_over_the_brokers_own():
     assert (promised["unclean_leader_election"], promised["min_insync_replicas"]) == ("true", "2")
 
 
+def test_retention_is_what_removes_records_by_age_or_by_size():
+    """-1 is never, in both of Kafka's settings."""
+    found = [
+        derive([WRITER], {}, topic, {})["retention"]
+        for topic in ({}, {"retention.ms": "-1", "retention.bytes": "-1"}, {"retention.ms": 1000}, {"retention.bytes": "5"})
+    ]
+    assert found == ["none", "none", "1000", "5 bytes"]
+
+
 def test_only_uncommitted_readers_promise_no_isolation():
     assert derive([WRITER, Role(name="reader", isolation=Isolation.UNCOMMITTED)], {}, {}, {})["isolation"] == "read_committed"
     assert derive([Role(name="reader", isolation=Isolation.UNCOMMITTED)], {}, {}, {})["isolation"] == "read_uncommitted"

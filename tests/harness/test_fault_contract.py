@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import pytest
 
 from harness.api import Killable, Partitionable, Pausable, Receipt
-from harness.fault_contract import breaches, lacks, unavailable
+from harness.fault_contract import breaches, foreseen, lacks, unavailable
 from harness.plugins import load
 from nemesis.isolate import Isolate
 from nemesis.kill import Kill
@@ -104,3 +104,32 @@ def test_a_capability_that_the_cluster_never_heard_of_is_lacking():
     assert breaches(Skew) == []
     assert lacks(Skew(), FakeCluster()) == {"Skewable": "FakeCluster is not Skewable"}
     assert lacks(Kill(), FakeCluster()) == {}
+
+
+class OnlyClients(FakeCluster):
+    only_clients = "the brokers are theirs"
+
+
+def test_where_only_clients_can_be_hurt_other_targets_are_refused_with_the_reason():
+    """A fault that needs nothing is somebody's own and may aim where it likes."""
+
+    @dataclass(frozen=True)
+    class Own:
+        needs: ClassVar[tuple[type, ...]] = ()
+
+    assert lacks(Kill(target="client"), OnlyClients()) == lacks(Pause(target="client:c1"), OnlyClients()) == {}
+    assert lacks(Kill(target="leader"), OnlyClients()) == {"Killable": "the brokers are theirs"}
+    assert lacks(Kill(), OnlyClients()) == {"Killable": "the brokers are theirs"}
+    assert lacks(Own(), OnlyClients()) == {}
+
+
+def test_before_the_start_the_provider_is_asked():
+    class Provider:
+        only_clients = "the brokers are theirs"
+
+        def missing(self):
+            return {Killable: self.only_clients, Partitionable: "nobody cuts"}
+
+    assert foreseen(Kill(target="client"), Provider()) == {}
+    assert foreseen(Kill(), Provider()) == {"Killable": "the brokers are theirs"}
+    assert foreseen(Isolate(), Provider()) == {"Partitionable": "nobody cuts"}

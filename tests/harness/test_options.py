@@ -41,6 +41,12 @@ def test_the_default_faults_are_a_mix():
     assert [fault.kind for fault in from_options(**HERE).nemesis] == ["kill", "pause", "isolate", "cut-clients"]
 
 
+def test_a_cluster_may_have_other_default_faults():
+    """On somebody else's cluster nothing is hurt unless it is asked for."""
+    theirs = from_options(workload="letters", client="pigeon", cluster="external", cluster_options=['bootstrap="a:1"'])
+    assert theirs.nemesis == ()
+
+
 def test_mistakes_are_named_after_the_options():
     with pytest.raises(CampaignError) as caught:
         from_options(

@@ -14,6 +14,7 @@ from harness import api
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("clusters", "nemesis", "workloads", "checkers")
+VOCABULARY = ("harness.api", "harness.secrets")
 
 
 def imported(path: Path) -> set[str]:
@@ -32,7 +33,7 @@ def test_rooms_know_the_vocabulary_and_never_one_another():
         for path in (ROOT / room).rglob("*.py"):
             for name in imported(path):
                 first = name.split(".")[0]
-                allowed = first == room or name == "harness.api" or first not in (*ROOMS, "harness")
+                allowed = first == room or name in VOCABULARY or first not in (*ROOMS, "harness")
                 assert allowed, f"{path.relative_to(ROOT)} imports {name}"
 
 
@@ -56,3 +57,9 @@ def test_the_words_of_a_check_come_from_the_vocabulary_too():
     assert {name for name in api._OF_CHECKS if getattr(api, name) is None} == set()
     with pytest.raises(AttributeError, match="no attribute 'Suspect'"):
         _ = api.Suspect
+
+
+def test_secrets_know_no_more_than_the_vocabulary():
+    assert {name for name in imported(ROOT / "harness" / "secrets.py") if name.split(".")[0] in (*ROOMS, "harness")} == {
+        "harness.api"
+    }

@@ -1,0 +1,112 @@
+"""What the harness asks of somebody else's cluster, all through librdkafka's admin client, which knows TLS and SASL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+import confluent_kafka as ck
+from confluent_kafka.admin import NewTopic, OffsetSpec
+
+from clusters.external.arrangement import Arrangement
+from clusters.external.connection import REQUEST_S, Refused
+from clusters.external.view import led, split
+from harness.api import ClusterError, Isolation, TopicSpec
+
+_READY_S = 60.0
+_ACLS = "the user needs Create, Describe, DescribeConfigs, Read, Write and Delete on topics that begin with `prefix`"
+_FORBIDDEN = (ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+_LEVELS = {
+    Isolation.COMMITTED: ck.IsolationLevel.READ_COMMITTED,
+    Isolation.UNCOMMITTED: ck.IsolationLevel.READ_UNCOMMITTED,
+}
+
+
+@dataclass(frozen=True)
+class ExternalAdmin(Arrangement):
+    """`Admin`. What changes something is for the run's own topics and groups only."""
+
+    # ---- topics
+
+    def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
+        """Create topics that are not there yet, and wait (60 s) until every partition is led, in sync and served."""
+        for name, spec in topics.items():
+            try:
+                self._create(name, spec)
+            except Refused as error:
+                why = f"; {_ACLS}" if error.code in _FORBIDDEN else ""
+                raise Refused(f"{error}{why}", error.code) from None
+        deadline = time.monotonic() + _READY_S
+        while problem := self._unready(topics):
+            if time.monotonic() > deadline:
+                raise ClusterError(f"topics not ready after {_READY_S:.0f} s: {problem}")
+            time.sleep(0.1)
+
+    def _create(self, name: str, spec: TopicSpec) -> None:
+        topic = NewTopic(name, spec.partitions, spec.replication, config=dict(spec.settings))
+        how = {"operation_timeout": REQUEST_S, "request_timeout": REQUEST_S}
+        self.connection.ask(f"create the topic {name}", lambda client: client.create_topics([topic], **how)[name])
+
+    def _unready(self, topics: Mapping[str, TopicSpec]) -> str:
+        """What is missing until they can be used, in words; empty when nothing is."""
+        try:
+            if behind := self.lagging(topics):
+                return "; ".join(f"{partition} {what}" for partition, what in behind.items())
+        except ClusterError as error:  # nobody told the asked broker of the new topic yet
+            return str(error)
+        partitions = [f"{name}-{number}" for name, spec in topics.items() for number in range(spec.partitions)]
+        silent = set(partitions) - set(self.end_offsets(partitions, Isolation.COMMITTED))
+        return f"no leader serves {', '.join(sorted(silent))}" if silent else ""
+
+    def settings(self, topic: str) -> dict[str, str]:
+        """Every setting of a topic that is in effect, the brokers' defaults included. Raises ClusterError."""
+        return {name: entry.value for name, entry in self.described(topic).items() if entry.value is not None}
+
+    def delete_topic(self, name: str) -> None:
+        """Raises ClusterError; a topic that is not there is no error."""
+        how = {"operation_timeout": REQUEST_S, "request_timeout": REQUEST_S}
+        self._unless_gone(f"remove the topic {name}", lambda client: client.delete_topics([name], **how)[name])
+
+    def delete_group(self, name: str) -> None:
+        """Raises ClusterError; a group that is not there is no error."""
+        self._unless_gone(
+            f"remove the group {name}", lambda client: client.delete_consumer_groups([name], request_timeout=REQUEST_S)[name]
+        )
+
+    def _unless_gone(self, what: str, request: Callable[[Any], Future[Any]]) -> None:
+        try:
+            self.connection.ask(what, request)
+        except Refused as error:
+            if error.code not in (ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError.GROUP_ID_NOT_FOUND):
+                raise
+
+    # ---- state
+
+    def lagging(self, topics: Iterable[str]) -> dict[str, str]:
+        lagging = {}
+        for topic in topics:
+            for p in self.partitions(topic):
+                missing = sorted({node.id for node in p.replicas} - {node.id for node in p.isr})
+                if missing or not led(p):
+                    nodes = ", ".join(self.name(number) for number in missing)
+                    lagging[f"{topic}-{p.id}"] = f"not in sync: {nodes or 'nobody'}" + ("" if led(p) else "; no leader")
+        return lagging
+
+    def end_offsets(self, partitions: Iterable[str], isolation: Isolation) -> dict[str, int]:
+        return self._offsets(partitions, OffsetSpec.latest(), isolation)
+
+    def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]:
+        return self._offsets(partitions, OffsetSpec.earliest(), Isolation.UNCOMMITTED)
+
+    def _offsets(self, partitions: Iterable[str], spec: Any, isolation: Isolation) -> dict[str, int]:
+        """Ask each partition's leader once; who does not answer is left out."""
+        wanted = {ck.TopicPartition(*split(partition)): spec for partition in partitions}
+        asked = self.connection.client.list_offsets(wanted, isolation_level=_LEVELS[isolation], request_timeout=REQUEST_S)
+        found = {}
+        for partition, future in asked.items():
+            if future.exception(timeout=2 * REQUEST_S) is None:
+                found[f"{partition.topic}-{partition.partition}"] = int(future.result().offset)
+        return found

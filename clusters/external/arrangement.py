@@ -1,0 +1,90 @@
+"""How a cluster is arranged, and what may be arranged anew on somebody else's: the run's own topics, nothing beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import confluent_kafka as ck
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
+
+from clusters.external.connection import REQUEST_S, Refused
+from clusters.external.view import View, led, split
+from harness.api import ClusterError, Placement
+
+_OF_THE_TOPIC = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+
+
+@dataclass(frozen=True)
+class Arrangement(View):
+    """The part of `Admin` that faults use."""
+
+    def placements(self, partitions: Iterable[str] | None = None) -> dict[str, Placement]:
+        """Where each of these partitions is (None: those of the run's topics); one that does not exist is left out."""
+        names = None if partitions is None else set(partitions)
+        topics = self.topics if names is None else dict.fromkeys(split(name)[0] for name in names)
+        found = {f"{topic}-{p.id}": self._placement(p) for topic in topics for p in self._there(topic)}
+        return {name: place for name, place in found.items() if names is None or name in names}
+
+    def in_service(self) -> tuple[str, ...]:
+        return tuple(self.name(number) for number in sorted(self.connection.nodes()))
+
+    def elect(self, partitions: Iterable[str]) -> None:
+        places = [ck.TopicPartition(*split(name)) for name in partitions]
+        self._require_ours({place.topic for place in places})
+        how = {"operation_timeout": REQUEST_S, "request_timeout": REQUEST_S}
+        said = self.connection.ask(
+            "let the preferred replicas lead", lambda client: client.elect_leaders(ck.ElectionType.PREFERRED, places, **how)
+        )
+        wrong = [error.str() for error in said.values() if error and error.code() != ck.KafkaError.ELECTION_NOT_NEEDED]
+        if wrong:
+            raise ClusterError(f"leaders were not elected: {'; '.join(dict.fromkeys(wrong))}")
+
+    def reassign(self, replicas: Mapping[str, Sequence[str]]) -> None:
+        raise ClusterError("replicas cannot be moved from here: librdkafka has no request for it")
+
+    def unregister(self, node: str) -> None:
+        raise ClusterError(f"{node} is not ours to strike off its cluster's list")
+
+    def topic_settings(self, topic: str) -> dict[str, str]:
+        """A topic's own settings, without what it inherits."""
+        return {name: entry.value for name, entry in self.described(topic).items() if entry.source == _OF_THE_TOPIC}
+
+    def set_topic_settings(self, topic: str, settings: Mapping[str, str | None]) -> None:
+        """Change a topic's own settings; None takes one away. Needs the right AlterConfigs."""
+        self._require_ours({topic})
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET)
+            for name, value in settings.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+        self.connection.ask(
+            f"change settings of {topic}",
+            lambda client: client.incremental_alter_configs([resource], request_timeout=REQUEST_S)[resource],
+        )
+
+    def described(self, topic: str) -> dict[str, Any]:
+        """Every setting of a topic that is in effect, the brokers' defaults included, as librdkafka tells it."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        found: dict[str, Any] = self.connection.ask(
+            f"read the settings of {topic}",
+            lambda client: client.describe_configs([resource], request_timeout=REQUEST_S)[resource],
+        )
+        return found
+
+    def _require_ours(self, topics: set[str]) -> None:
+        if others := sorted(topics - set(self.topics)):
+            raise ClusterError(f"{', '.join(others)}: not a topic of this run, so it is left alone")
+
+    def _there(self, topic: str) -> list[Any]:
+        try:
+            return self.partitions(topic)
+        except Refused as error:
+            if error.code == ck.KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return []
+            raise
+
+    def _placement(self, partition: Any) -> Placement:
+        replicas, in_sync = (tuple(self.name(node.id) for node in nodes) for nodes in (partition.replicas, partition.isr))
+        return Placement(leader=self.name(partition.leader.id) if led(partition) else "", replicas=replicas, in_sync=in_sync)

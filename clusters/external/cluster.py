@@ -1,0 +1,168 @@
+"""The cluster while a run goes on: what was made on it, and the clients, which are processes of this machine."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from clusters.external.admin import ExternalAdmin
+from clusters.external.connection import Connection, Refused
+from clusters.external.roles import ExternalRoles
+from clusters.local.processes import Processes
+from harness.api import ClusterError, Killable, Losable, Partitionable, Pausable, TopicSpec
+
+if TYPE_CHECKING:
+    from clusters.external.provider import External
+
+NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault of your own can (nemesis/README.md)"
+SHARED_NETWORK = "clients reach these brokers over this machine's own network, which fencepost does not cut"
+_HEAL_S = 60.0
+_GONE_S = 5.0
+
+log = structlog.get_logger()
+
+
+class ExternalCluster:
+    """`Cluster`; `Killable` and `Pausable` for clients only. Safe to use from several threads."""
+
+    only_clients = NOT_OURS
+
+    def __init__(self, options: External, run_dir: Path) -> None:
+        self._options, self._run_dir = options, run_dir
+        self._connection = Connection(options.bootstrap, options.settings)
+        names = named(self._connection.nodes())
+        self._ids = {name: number for number, name in names.items()}
+        self.brokers = tuple(self._ids)
+        self.controllers = self.brokers
+        self.kafka_version = options.kafka
+        self._admin, self._roles = ExternalAdmin(self._connection, names), ExternalRoles(self._connection, names)
+        self._processes = Processes()
+        self._made: list[str] = []
+        self.topics: tuple[str, ...] = ()
+        self.clients: tuple[str, ...] = ()
+        self.transactional_ids: tuple[str, ...] = ()
+        self.groups: tuple[str, ...] = ()
+
+    # ---- up and down
+
+    def begin(self, topics: Mapping[str, TopicSpec]) -> None:
+        """Make the run's topics. One that exists already is an error, and is left alone."""
+        for name, spec in topics.items():
+            self._made.append(name)  # before it is asked for: an answer may be lost
+            try:
+                self._admin.create_topics({name: spec})
+            except Refused as error:
+                if error.by_the_cluster:
+                    self._made.remove(name)  # it is not ours
+                raise
+        self.topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
+        self._admin, self._roles = replace(self._admin, topics=tuple(topics)), replace(self._roles, topics=tuple(topics))
+
+    def end(self) -> list[str]:
+        """Kill the clients, remove the run's topics and groups; what could not be removed, a sentence each with the remedy."""
+        self._processes.kill_all()
+        left = [self._removed(self._admin.delete_group, "groups", "group", name) for name in self.groups]
+        left += [self._removed(self._admin.delete_topic, "topics", "topic", name) for name in self._made]
+        return [sentence for sentence in left if sentence]
+
+    def _removed(self, remove: Any, tool: str, what: str, name: str) -> str:
+        try:
+            remove(name)
+        except ClusterError as error:
+            command = f"kafka-{'consumer-' if tool == 'groups' else ''}{tool}.sh --bootstrap-server {self.bootstrap()}"
+            return f"{error}; remove it with: {command} --command-config YOUR.properties --delete --{what} {name}"
+        return ""
+
+    # ---- what there is
+
+    def effective_settings(self) -> dict[str, dict[str, str]]:
+        """The settings of the run's topics that are really in effect. Raises ClusterError when we may not ask."""
+        return {name: self._admin.settings(name) for name in self._made}
+
+    def note_clients(self, *, transactional_ids: Iterable[str] = (), groups: Iterable[str] = ()) -> None:
+        self.transactional_ids, self.groups = tuple(transactional_ids), tuple(groups)
+
+    def bootstrap(self) -> str:
+        return self._options.bootstrap
+
+    def connection(self) -> Mapping[str, Any]:
+        return self._options.settings
+
+    def admin(self) -> ExternalAdmin:
+        return self._admin
+
+    def roles(self) -> ExternalRoles:
+        return self._roles
+
+    def unavailable(self, capability: type) -> str | None:
+        if capability in (Killable, Pausable):
+            return None  # of clients; `only_clients` speaks for the brokers
+        return SHARED_NETWORK if capability in (Partitionable, Losable) else NOT_OURS
+
+    # ---- clients
+
+    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
+        process = subprocess.Popen(argv, **popen)
+        self._processes.put(client, process)
+        self.clients = tuple(dict.fromkeys((*self.clients, client)))
+        return process
+
+    def kill(self, node: str) -> None:
+        self._processes.kill(self._client(node))
+
+    def start(self, node: str) -> None:
+        """Nothing: a dead client is replaced by the harness, and brokers are not ours."""
+
+    def pid(self, node: str) -> int | None:
+        return self._processes.pid(self._client(node))
+
+    def answers(self, node: str) -> bool:
+        """Whether a broker is in service as the cluster says itself (a client: whether it lives)."""
+        if node not in self._ids:
+            return self._processes.pid(node) is not None
+        try:
+            return self._ids[node] in self._connection.nodes()
+        except ClusterError:
+            return False
+
+    def pause(self, node: str) -> None:
+        self._processes.send(self._client(node), signal.SIGSTOP)
+
+    def resume(self, node: str) -> None:
+        self._processes.send(self._client(node), signal.SIGCONT)
+
+    def process_state(self, node: str) -> str:
+        return self._processes.state(self._client(node))
+
+    def _client(self, node: str) -> str:
+        if node in self._ids:
+            raise ClusterError(f"{node}: {NOT_OURS}")
+        return node
+
+    # ---- healing
+
+    def heal(self) -> None:
+        """Thaw every client, and wait (60 s) until the brokers that were there at the start are in service.
+
+        One that stays away is told in the log and does not end the run: it may be gone for good, and the final read shows
+        what came of it.
+        """
+        for name in self._processes.names():
+            self.resume(name)
+        deadline = time.monotonic() + _HEAL_S
+        while (away := [node for node in self.brokers if not self.answers(node)]) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        if away:
+            log.warning("brokers away", nodes=away, waited_s=_HEAL_S)
+
+
+def named(nodes: Mapping[int, str]) -> dict[int, str]:
+    """Our names of brokers, by Kafka's node ids: n1 has the lowest."""
+    return {number: f"n{place}" for place, number in enumerate(sorted(nodes), start=1)}

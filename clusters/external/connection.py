@@ -1,0 +1,101 @@
+"""How somebody else's cluster is reached: an admin client of librdkafka, and words for why it is not."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout  # a class of its own before Python 3.11
+from typing import Any, TypeVar
+
+import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient
+
+from harness.api import ClusterError
+from harness.secrets import judged, mask, resolve
+
+ANSWER_S = 10.0  # for the first answer
+REQUEST_S = 10.0
+_LOOK_S = 0.1
+_KEPT = 20  # errors
+_EMERGENCIES = 0
+_HOPELESS = (ck.KafkaError._AUTHENTICATION, ck.KafkaError.SASL_AUTHENTICATION_FAILED, ck.KafkaError._SSL)
+OURS = ("bootstrap.servers", "metadata.broker.list", "client.id", "group.id", "transactional.id", "error_cb")
+
+T = TypeVar("T")
+
+
+class Connection:
+    """An admin client. `settings` are librdkafka's, secrets as references; each failure is a ClusterError without them.
+
+    Raises CampaignError when a secret cannot be found.
+    """
+
+    def __init__(self, bootstrap: str, settings: Mapping[str, Any]) -> None:
+        self.bootstrap = bootstrap
+        self._heard: deque[ck.KafkaError] = deque(maxlen=_KEPT)
+        own = {"bootstrap.servers": bootstrap, "client.id": "fencepost-admin", "error_cb": self._heard.append}
+        quiet = {"log_level": _EMERGENCIES, "reconnect.backoff.max.ms": 1000}  # what is logged is heard as well
+        try:
+            self.client = AdminClient({**quiet, **resolve(settings), **own})
+        except ck.KafkaException as error:
+            raise ClusterError(f"no client can be made for {bootstrap}: {_words(error)}") from None
+
+    def nodes(self) -> dict[int, str]:
+        """The brokers in service: Kafka's node id -> host:port. Raises ClusterError after 10 s, or when it is turned away."""
+        self._heard.clear()
+        asked = self.client.describe_cluster(request_timeout=ANSWER_S)
+        while not asked.done():
+            self.client.poll(_LOOK_S)  # hears librdkafka's errors
+            if refused := next((error for error in self._heard if error.code() in _HOPELESS), None):
+                raise ClusterError(f"{self.bootstrap} turned us away: {_said(refused)}; look at the cluster's `settings`")
+        try:
+            return {node.id: f"{node.host}:{node.port}" for node in asked.result().nodes}
+        except ck.KafkaException as error:
+            heard = [error for error in self._heard if error.code() != ck.KafkaError._ALL_BROKERS_DOWN]
+            last = _said(heard[-1]) if heard else _words(error)
+            raise ClusterError(
+                f"no answer from {self.bootstrap} within {ANSWER_S:.0f} s; last seen: {last}. Are `bootstrap` and the "
+                "security.protocol of `settings` right, and is there a way to every broker?"
+            ) from None
+
+    def ask(self, what: str, request: Callable[[AdminClient], Future[T]]) -> T:
+        """One answer. Raises Refused, or ClusterError when none comes: "could not `what`: ..."."""
+        self.client.poll(0)
+        try:
+            return request(self.client).result(timeout=2 * REQUEST_S)
+        except ck.KafkaException as error:
+            raise Refused(f"could not {what}: {_words(error)}", error.args[0].code()) from None
+        except FutureTimeout:
+            raise ClusterError(f"could not {what}: no answer within {2 * REQUEST_S:.0f} s") from None
+
+
+class Refused(ClusterError):
+    """The answer was an error; `code` is librdkafka's, below zero when it gave up itself."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+    @property
+    def by_the_cluster(self) -> bool:
+        """Whether a broker said no, so that surely nothing was done."""
+        return self.code > 0 and self.code != ck.KafkaError.REQUEST_TIMED_OUT
+
+
+def refusal(settings: Mapping[str, Any]) -> str:
+    """Why librdkafka makes no client of these settings, whatever their secrets and files; empty when it does."""
+    looked_at = {key: value for key, value in judged(settings).items() if not key.endswith(".location")}
+    try:
+        AdminClient({**looked_at, "log_level": 0})
+    except ck.KafkaException as error:
+        return f"librdkafka says: {_words(error)}"
+    return ""
+
+
+def _words(error: ck.KafkaException) -> str:
+    return _said(error.args[0])
+
+
+def _said(error: ck.KafkaError) -> str:
+    return mask(error.str().strip())

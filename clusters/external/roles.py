@@ -1,0 +1,40 @@
+"""Who plays which role on somebody else's cluster, as far as it tells its clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clusters.external.view import View, led, split
+from clusters.roles import GROUP_LOG, TRANSACTION_LOG, coordinator_partition
+from harness.api import ClusterError
+
+
+@dataclass(frozen=True)
+class ExternalRoles(View):
+    """`Roles`; coordinators are found only by who may describe Kafka's own topics."""
+
+    def leader(self, topic: str, partition: int) -> str:
+        """The leader; `t` may be said for the run's own topic whose name ends so."""
+        return self._leads(f"{next((own for own in self.topics if own.endswith(f'-{topic}')), topic)}-{partition}")
+
+    def controller(self) -> str:
+        raise ClusterError("who the controller is cannot be asked from outside: a KRaft cluster names any broker to its clients")
+
+    def transaction_coordinator(self, transactional_id: str) -> str:
+        return self._leads(self.transaction_partition(transactional_id))
+
+    def group_coordinator(self, group: str) -> str:
+        return self._leads(self.group_partition(group))
+
+    def transaction_partition(self, transactional_id: str) -> str:
+        return f"{TRANSACTION_LOG}-{coordinator_partition(transactional_id, len(self.partitions(TRANSACTION_LOG)))}"
+
+    def group_partition(self, group: str) -> str:
+        return f"{GROUP_LOG}-{coordinator_partition(group, len(self.partitions(GROUP_LOG)))}"
+
+    def _leads(self, name: str) -> str:
+        topic, number = split(name)
+        found = next((p for p in self.partitions(topic) if p.id == number), None)
+        if found is None or not led(found):
+            raise ClusterError(f"{name} {'has no leader' if found else 'does not exist'}")
+        return self.name(found.leader.id)

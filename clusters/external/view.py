@@ -1,0 +1,42 @@
+"""What there is to see of topics and brokers through an admin client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import confluent_kafka as ck
+
+from clusters.external.connection import REQUEST_S, Connection
+
+
+@dataclass(frozen=True)
+class View:
+    """`names`: Kafka's node id -> our name of the broker; `topics`: those of the run, as it made them."""
+
+    connection: Connection
+    names: Mapping[int, str]
+    topics: tuple[str, ...] = ()
+
+    def partitions(self, topic: str) -> list[Any]:
+        """As librdkafka describes them. Raises ClusterError."""
+        described = self.connection.ask(
+            f"describe the topic {topic}",
+            lambda client: client.describe_topics(ck.TopicCollection([topic]), request_timeout=REQUEST_S)[topic],
+        )
+        return list(described.partitions)
+
+    def name(self, number: int) -> str:
+        return self.names.get(number, f"broker {number} (new since the start)")
+
+
+def led(partition: Any) -> bool:
+    """Whether a described partition has a leader."""
+    return partition.leader is not None and partition.leader.id >= 0
+
+
+def split(partition: str) -> tuple[str, int]:
+    """`orders-0` -> (`orders`, 0)."""
+    topic, _, number = partition.rpartition("-")
+    return topic, int(number)
