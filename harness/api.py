@@ -36,6 +36,7 @@ PLAN_SCHEMA = 1
 #   HarnessError
 #   ├── CampaignError      a campaign, option or plug-in that cannot be used (exit 254)
 #   ├── ClusterError       a cluster that did not start, or cannot be reached
+#   │   └── OverBudget     a fault that would hurt more nodes than the test allows
 #   ├── HistoryError       a history that cannot be read at all
 #   └── Interrupted        the person asked us to stop
 # --------------------------------------------------------------------------------------------------
@@ -53,6 +54,10 @@ class CampaignError(HarnessError):
 
 class ClusterError(HarnessError):
     """A cluster could not be started, reached or changed."""
+
+
+class OverBudget(ClusterError):
+    """A fault would hurt more nodes at a time than the test allows."""
 
 
 class HistoryError(HarnessError):
@@ -124,7 +129,8 @@ class FaultChoice:
     """One `[[nemesis]]` of a test: a fault, how often it strikes and how long it lasts.
 
     Faults of one lane never overlap; every lane has its own timeline. ``every_s`` is the pause between
-    two faults of the lane, ``lasts_s`` how long each lasts, both (low, high) in seconds.
+    two faults of the lane, ``lasts_s`` how long each lasts, both (low, high) in seconds. Choices of a lane with the same
+    ``together`` strike at the same moment. ``when`` is empty, or a condition that a strike waits for (see `WHEN`).
     """
 
     kind: str
@@ -132,6 +138,37 @@ class FaultChoice:
     every_s: tuple[float, float] = (3.0, 6.0)
     lasts_s: tuple[float, float] = (3.0, 6.0)
     lane: str = "main"
+    together: str = ""
+    when: str = ""
+
+
+WHEN = ("transaction-open",)  # some client is inside a transaction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lane:
+    """How the faults of one lane follow each other (`[test.lanes.NAME]`).
+
+    ``order``: `random`, each time any of them, all alike; `in turn`, as they are written, again and again. With ``busy_s`` and
+    ``quiet_s`` ((low, high) in seconds) the lane strikes for so long, and then is quiet for so long, by turns.
+    """
+
+    order: str = "random"
+    busy_s: tuple[float, float] | None = None
+    quiet_s: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """How many servers all faults together may hurt at a time (`[test.budget]`).
+
+    ``nodes``: so many brokers and controllers. ``keep_quorum``: fewer than half of the brokers, and of the controllers. What
+    is said here holds for single faults too. Where nothing is said, several faults together must keep the quorum, while a
+    single one, when no other is on, may hurt what it asks for.
+    """
+
+    nodes: int | None = None
+    keep_quorum: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +181,8 @@ class Test:
     cluster: Choice = field(default_factory=lambda: Choice(kind="auto"))
     workload: Choice = field(default_factory=lambda: Choice(kind="transactions"))
     nemesis: tuple[FaultChoice, ...] = ()
+    lanes: Mapping[str, Lane] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
     client: str = "librdkafka"
     producer: Mapping[str, Any] = field(default_factory=dict)  # any client setting
     consumer: Mapping[str, Any] = field(default_factory=dict)
@@ -170,6 +209,7 @@ class Injection:
     options: Mapping[str, Any]
     lane: str
     seed: int
+    when: str = ""
 
 
 # --------------------------------------------------------------------------------------------------

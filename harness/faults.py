@@ -11,18 +11,24 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import groupby
 from random import Random
 from typing import Any
 
 import structlog
 
-from harness.api import CampaignError, Cluster, Fault, HarnessError, Injection, Pair, Receipt
+from harness.api import Budget, CampaignError, Cluster, Fault, HarnessError, Injection, Pair, Receipt
+from harness.budget import Ledger
 from harness.fault_contract import breaches, lacks
 from harness.reach import PATIENT_LOOKS, look, still_closed, told
 
 log = structlog.get_logger()
 
 Wait = Callable[[threading.Event, int], bool]
+Condition = Callable[[], Sequence[str]]
+NO_WORD = Budget()
+WHEN_WITHIN_S = 10.0  # how long a strike waits for its condition
+LOOK_EVERY_S = 0.02
 
 
 def wait_until(stopped: threading.Event, until_ns: int) -> bool:
@@ -52,6 +58,8 @@ class Nemesis:
     write: takes each receipt as a dict of plain JSON (docs/history.md): at injection, and again at healing. Called by one
     thread at a time.
     clock, wait: CLOCK_MONOTONIC and waiting for it; others in tests.
+    budget: how many servers the faults together may hurt at a time; what would be too much is refused.
+    conditions: what an injection's `when` waits for: name -> who fulfils it right now (nobody: it does not hold).
 
     Raises CampaignError with every breach of the contract by a fault's class, and what `make_fault` raises.
     """
@@ -64,8 +72,11 @@ class Nemesis:
         write: Callable[[dict[str, Any]], None],
         clock: Callable[[], int] = time.monotonic_ns,
         wait: Wait = wait_until,
+        budget: Budget = NO_WORD,
+        conditions: Mapping[str, Condition] | None = None,
     ) -> None:
         self._cluster, self._write, self._clock, self._wait = cluster, write, clock, wait
+        self._ledger, self._conditions = Ledger(cluster, budget), dict(conditions or {})
         self._schedule = list(schedule)
         self._faults = {injection.id: make_fault(injection) for injection in self._schedule}
         self._require_sound()
@@ -148,28 +159,54 @@ class Nemesis:
 
     def _timeline(self, injections: Sequence[Injection], reasons: Mapping[int, str]) -> Iterator[int]:
         planned_end_ns = free_ns = self._t0_ns
-        for injection in injections:
-            pause_ns = self._planned_ns(injection) - planned_end_ns
-            yield max(self._planned_ns(injection), free_ns + pause_ns)
-            self._begun.add(injection.id)
-            if injection.id in reasons:
-                self._record(self._blank(injection, f"unavailable here, because {reasons[injection.id]}"))
-                continue
-            self._inject(injection)
-            if injection.id in self._held:
-                yield self._clock() + _ns(injection.lasts_s)
-                self._heal(injection.id)
-            planned_end_ns, free_ns = self._planned_ns(injection) + _ns(injection.lasts_s), self._clock()
+        for _, together in groupby(injections, key=lambda injection: injection.at_s):
+            group = list(together)
+            pause_ns = self._planned_ns(group[0]) - planned_end_ns
+            yield max(self._planned_ns(group[0]), free_ns + pause_ns)
+            self._begun |= {injection.id for injection in group}
+            ends_ns: dict[int, int] = {}
+            for injection in group:
+                if injection.id in reasons:
+                    self._record(self._blank(injection, f"unavailable here, because {reasons[injection.id]}"))
+                    continue
+                yield from self._strike(injection)
+                ends_ns[injection.id] = self._clock() + _ns(injection.lasts_s)
+            for id_, end_ns in sorted(ends_ns.items(), key=lambda one: one[1]):
+                if id_ in self._held:
+                    yield end_ns
+                    self._heal(id_)
+            if ends_ns:
+                planned_end_ns = max(self._planned_ns(injection) + _ns(injection.lasts_s) for injection in group)
+                free_ns = self._clock()
 
-    def _inject(self, injection: Injection) -> None:
+    def _strike(self, injection: Injection) -> Iterator[int]:
+        """Inject, if need be when a condition comes true; if it does not, there is a receipt without effect."""
+        if not injection.when:
+            self._inject(injection)
+            return
+        began_ns = self._clock()
+        while not (by := list(self._conditions[injection.when]())):
+            if self._clock() - began_ns >= _ns(WHEN_WITHIN_S):
+                self._record(self._blank(injection, f"not injected: no {injection.when} within {WHEN_WITHIN_S:g} s"))
+                return
+            yield self._clock() + _ns(LOOK_EVERY_S)
+        waited_s = round((self._clock() - began_ns) / 1e9, 3)
+        self._inject(injection, {"when": {"condition": injection.when, "by": by, "waited_s": waited_s}})
+
+    def _inject(self, injection: Injection, more: Mapping[str, Any] | None = None) -> None:
         """Strike. When the fault raises, it may have hurt something all the same, so it is asked to heal at once."""
+        view: Any = self._ledger.view(injection.id, injection.kind)
         fault, blank = self._faults[injection.id], self._blank(injection, "")
         before = look(self._cluster, self._cut())
-        done, problem = _asked("inject", lambda: fault.inject(self._cluster, Random(injection.seed)))
+        done, problem = _asked("inject", lambda: fault.inject(view, Random(injection.seed)))
         receipt = replace(done or blank, id=injection.id, kind=injection.kind, planned_ns=blank.planned_ns)
+        receipt = replace(receipt, evidence={**receipt.evidence, **more}) if more else receipt
         if problem:
             receipt = replace(receipt, effective=False, note=problem)
         receipt = replace(receipt, injected_ns=receipt.injected_ns or self._clock())
+        if problem and self._ledger.only_refused(injection.id):
+            self._record(replace(receipt, healed_ns=receipt.injected_ns))
+            return
         with self._holding:
             self._held[injection.id] = _Held(injection, fault, receipt)
         self._record(receipt)
@@ -197,8 +234,10 @@ class Nemesis:
         if held is None:
             return
         was, cut = held.receipt, self._cut()
+        view: Any = self._ledger.view(id_, was.kind)
         asked = replace(was, pairs=tuple(pair for pair in was.pairs if pair not in cut))
-        done, problem = _asked("heal", lambda: held.fault.heal(self._cluster, asked))
+        done, problem = _asked("heal", lambda: held.fault.heal(view, asked))
+        self._ledger.release(id_)
         healed = _merged(was, done or was)
         healed = replace(healed, healed_ns=healed.healed_ns or self._clock())
         after = look(self._cluster, self._cut(), PATIENT_LOOKS)
@@ -211,6 +250,8 @@ class Nemesis:
     def _require_sound(self) -> None:
         classes = {type(self._faults[injection.id]): injection.kind for injection in self._schedule}
         wrong = [f"{kind}: {breach}" for cls, kind in classes.items() for breach in breaches(cls)]
+        waited_for = {injection.when for injection in self._schedule if injection.when}
+        wrong += [f'when = "{when}": nobody can tell here' for when in sorted(waited_for - self._conditions.keys())]
         if wrong:
             raise CampaignError(wrong)
 

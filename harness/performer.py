@@ -22,9 +22,10 @@ from typing import Any
 import structlog
 
 from harness import faults, lifeline, plugins, secrets, store
-from harness.api import Cluster, ClusterError, HarnessError, Injection, Isolation, Outcome, TopicSpec, Workload
+from harness.api import Budget, Cluster, ClusterError, HarnessError, Injection, Isolation, Outcome, TopicSpec, Workload
 from harness.crew import Crew
 from harness.interpreter import name_of, partitions_of, roles_of
+from harness.openness import in_transaction
 from harness.plan import complete
 from harness.record import FAULTS_FILE, HistoryWriter
 
@@ -74,6 +75,8 @@ class Performance:
                 [Injection(**injection) for injection in self._plan["schedule"]],
                 make_fault,
                 lambda line: self._receipt(receipts, line),
+                budget=Budget(**self._plan.get("budget", {})),
+                conditions={"transaction-open": lambda: in_transaction(self._run_dir / "history")},
             )
             nemesis.start(time.monotonic_ns())
             self._emit("phase", phase="workload", text=f"workload and faults for {self._plan['time_s']:g} s")

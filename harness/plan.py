@@ -56,7 +56,8 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any
         "topics": topics,
         "contract": {**promised, **test.contract},
         "overridden": dict(test.contract),
-        "schedule": [dataclasses.asdict(injection) for injection in schedule.draw(test.nemesis, test.time_s, seed)],
+        "schedule": [dataclasses.asdict(injection) for injection in schedule.draw(test.nemesis, test.time_s, seed, test.lanes)],
+        "budget": dataclasses.asdict(test.budget),
         "unavailable": {name: why for fault in faults for name, why in foreseen(fault, provider).items()},
         "machine": machine(),
     }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from harness.api import CampaignError, FaultChoice, Injection
+from harness.api import CampaignError, FaultChoice, Injection, Lane
 
+RANDOM, IN_TURN = ORDERS = ("random", "in turn")
 LAST_START_S = 1.0  # no fault starts later than this before the end
 
 
@@ -20,20 +22,23 @@ class _Slot:
     seed: int
 
 
-def draw(nemeses: Sequence[FaultChoice], time_s: float, seed: int) -> list[Injection]:
+def draw(nemeses: Sequence[FaultChoice], time_s: float, seed: int, settings: Mapping[str, Lane] | None = None) -> list[Injection]:
     """The faults of a run of `time_s` seconds, by time; ids count from 0.
 
     Every lane is a timeline of its own: a pause, a fault, a pause, a fault. Each slot picks one of the lane's choices, all
-    alike, and takes pause and length from it. No fault starts in the last second or lasts beyond the end. A lane's faults
-    depend on the seed, the lane's name and its choices only: other lanes may come and go, and a longer run starts alike.
+    alike or in turn, and takes pause and length from it; choices that strike together are one, with the pause of the first. Quiet
+    periods come between busy ones. No fault starts in the last second or lasts beyond the end. A lane's faults depend
+    on the seed, the lane's name, its settings and its choices only: other lanes may come and go, and a longer run starts alike.
     Each injection gets a seed of its own.
 
-    Raises CampaignError with every range that makes no sense.
+    settings: lane -> how its faults follow each other. Raises CampaignError with every range that makes no sense.
     """
+    settings = settings or {}
     wrong = [text for number, choice in enumerate(nemeses) for text in mistakes(choice, f"nemesis[{number}]")]
+    wrong += [text for name, lane in settings.items() for text in lane_mistakes(lane, f"lanes.{name}")]
     if wrong:
         raise CampaignError(wrong)
-    slots = [slot for lane in lanes(nemeses) for slot in _timeline(lane, nemeses, time_s, seed)]
+    slots = [slot for lane in lanes(nemeses) for slot in _timeline(lane, settings.get(lane, Lane()), nemeses, time_s, seed)]
     return [
         Injection(
             id=number,
@@ -43,6 +48,7 @@ def draw(nemeses: Sequence[FaultChoice], time_s: float, seed: int) -> list[Injec
             options=dict(slot.choice.options),
             lane=slot.choice.lane,
             seed=slot.seed,
+            when=slot.choice.when,
         )
         for number, slot in enumerate(sorted(slots, key=lambda slot: slot.at_s))
     ]
@@ -66,20 +72,44 @@ def mistakes(choice: FaultChoice, where: str) -> list[str]:
     return found
 
 
-def _timeline(lane: str, nemeses: Sequence[FaultChoice], time_s: float, seed: int) -> list[_Slot]:
-    choices = [choice for choice in nemeses if choice.lane == lane]
-    rng = Random(f"fencepost schedule {seed} {lane}")
+def lane_mistakes(lane: Lane, where: str) -> list[str]:
+    """What is wrong with a lane's settings; `where` names its table."""
+    found = [] if lane.order in ORDERS else [f'{where}.order: must be {" or ".join(map(repr, ORDERS))}, not "{lane.order}"']
+    if (lane.busy_s is None) != (lane.quiet_s is None):
+        found.append(f"{where}: busy_s and quiet_s go together: it strikes for so long, and then is quiet for so long")
+    for key, span in (("busy_s", lane.busy_s), ("quiet_s", lane.quiet_s)):
+        if span is not None and not 0 < span[0] <= span[1]:
+            found.append(f"{where}.{key}: must be [lowest, highest], both above 0, not [{span[0]:g}, {span[1]:g}]")
+    return found
+
+
+def _timeline(name: str, lane: Lane, nemeses: Sequence[FaultChoice], time_s: float, seed: int) -> list[_Slot]:
+    units = _units([choice for choice in nemeses if choice.lane == name])
+    rng = Random(f"fencepost schedule {seed} {name}")
     slots: list[_Slot] = []
-    free_s = 0.0
+    free_s, turn = 0.0, 0
+    busy_until_s = _between(lane.busy_s, rng) if lane.busy_s else math.inf
     while True:
-        choice = choices[int(rng.random() * len(choices))]
-        at_s = round(free_s + _between(choice.every_s, rng), 3)
-        lasts_s = round(_between(choice.lasts_s, rng), 3)
+        unit = units[turn % len(units) if lane.order == IN_TURN else int(rng.random() * len(units))]
+        at_s = free_s + _between(unit[0].every_s, rng)
+        lengths = [round(_between(choice.lasts_s, rng), 3) for choice in unit]
+        if lane.busy_s and lane.quiet_s and at_s >= busy_until_s:
+            began_s = max(free_s, busy_until_s) + _between(lane.quiet_s, rng)
+            at_s, busy_until_s = began_s + at_s - free_s, began_s + _between(lane.busy_s, rng)
+        at_s = round(at_s, 3)
         if at_s > time_s - LAST_START_S:
             return slots
-        lasts_s = round(min(lasts_s, time_s - at_s), 3)
-        slots.append(_Slot(at_s, lasts_s, choice, _seed_of(seed, lane, len(slots))))
-        free_s = at_s + lasts_s
+        for choice, length in zip(unit, lengths, strict=True):
+            slots.append(_Slot(at_s, round(min(length, time_s - at_s), 3), choice, _seed_of(seed, name, len(slots))))
+        free_s, turn = at_s + max(slot.lasts_s for slot in slots[-len(unit) :]), turn + 1
+
+
+def _units(choices: Sequence[FaultChoice]) -> list[list[FaultChoice]]:
+    """What strikes at one moment: the choices with the same `together`, and each of the others."""
+    units: dict[str, list[FaultChoice]] = {}
+    for number, choice in enumerate(choices):
+        units.setdefault(f"together {choice.together}" if choice.together else f"{number}", []).append(choice)
+    return list(units.values())
 
 
 def _between(span: tuple[float, float], rng: Random) -> float:

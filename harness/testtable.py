@@ -6,11 +6,11 @@ line, is the caller's business: `locate`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from harness import contract, plugin_contract, plugins, secrets
-from harness.api import CampaignError, Choice, FaultChoice, Test
+from harness import contract, plugin_contract, plugins, schedule, secrets
+from harness.api import WHEN, Budget, CampaignError, Choice, FaultChoice, Lane, Test
 from harness.client_settings import OURS, refused_settings
 from harness.tables import Keys
 
@@ -18,10 +18,11 @@ Locate = Callable[[Keys], str]
 
 TEST_KEYS = (
     "name", "expect", "tolerate", "checkers", "time_s", "rate", "repeat", "seed",
-    "cluster", "workload", "client", "topic", "contract", "nemesis",
+    "cluster", "workload", "client", "topic", "contract", "nemesis", "lanes", "budget",
 )  # fmt: skip
 CONTRACT_KEYS = tuple(contract.derive((), {}, {}, {}))
-_SCHEDULE_KEYS = ("every_s", "lasts_s", "lane")
+_SCHEDULE_KEYS = ("every_s", "lasts_s", "lane", "together", "when")
+_LANE_KEYS, _BUDGET_KEYS = ("order", "busy_s", "quiet_s"), ("nodes", "keep_quorum")
 
 
 def read_test(table: Mapping[str, Any], locate: Locate, campaign: str = "") -> Test:
@@ -59,7 +60,9 @@ class _Reader:
             name=self.name(),
             cluster=self.choice("cluster", "auto"),
             workload=workload,
-            nemesis=self.nemesis(),
+            nemesis=(nemesis := self.nemesis()),
+            lanes=self.lanes({choice.lane for choice in nemesis}),
+            budget=self.budget(),
             client=client,
             producer=producer,
             consumer=consumer,
@@ -242,7 +245,47 @@ class _Reader:
             every_s=self.span((*keys, "every_s"), table.get("every_s", [3.0, 6.0]), least=0),
             lasts_s=self.span((*keys, "lasts_s"), table.get("lasts_s", [3.0, 6.0]), above=0),
             lane=self.value((*keys, "lane"), table.get("lane", "main"), str, "main"),
+            together=self.value((*keys, "together"), table.get("together", ""), str, ""),
+            when=self.when((*keys, "when"), table.get("when", "")),
         )
+
+    def when(self, keys: Keys, given: Any) -> str:
+        """A condition that a strike waits for, one that the workload can fulfil; empty: none."""
+        found: str = self.value(keys, given, str, "")
+        workload = self.made.get("workload")
+        if found and found not in WHEN:
+            self.wrong(keys, plugins.unknown("condition", found, WHEN))
+        elif found and workload is not None and not any(role.transactional for role in workload.roles()):
+            self.wrong(keys, "this workload has no transactions")
+        return found
+
+    def lanes(self, used: Collection[str]) -> dict[str, Lane]:
+        return {name: self.lane(("lanes", name)) for name in self.subtable(["lanes"]) if self.is_used(name, used)}
+
+    def is_used(self, name: str, used: Collection[str]) -> bool:
+        if name not in used:
+            self.wrong(("lanes", name), plugins.unknown("lane", name, used))
+        return name in used
+
+    def lane(self, keys: tuple[str, ...]) -> Lane:
+        table = self.subtable(keys)
+        self.known_keys(keys, table, _LANE_KEYS)
+        order: str = self.value((*keys, "order"), table.get("order", schedule.RANDOM), str, schedule.RANDOM)
+        spans = {key: self.span((*keys, key), table[key], above=0) for key in ("busy_s", "quiet_s") if key in table}
+        found = Lane(order=order, **spans)
+        for text in schedule.lane_mistakes(found, ""):
+            name, colon, rest = text.partition(":")
+            self.wrong((*keys, *filter(None, name.split("."))), rest.strip() if colon else text)
+        return found
+
+    def budget(self) -> Budget:
+        table = self.subtable(["budget"])
+        self.known_keys(("budget",), table, _BUDGET_KEYS)
+        nodes: int | None = self.value(("budget", "nodes"), table.get("nodes"), int | None, None)
+        if nodes is not None and nodes < 1:
+            self.wrong(("budget", "nodes"), f"must be at least 1, not {nodes}")
+        keep: bool | None = self.value(("budget", "keep_quorum"), table.get("keep_quorum"), bool | None, None)
+        return Budget(nodes=nodes, keep_quorum=keep)
 
     def span(self, keys: Keys, given: Any, *, above: float = float("-inf"), least: float = float("-inf")) -> tuple[float, float]:
         """A length in seconds: one number, or [lowest, highest]."""

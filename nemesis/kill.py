@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.api import HarnessError, Killable, Receipt
 from nemesis import targets
 from nemesis.capabilities import KillableCluster
-from nemesis.steps import attempt, missed, undone, until
+from nemesis.steps import attempt, missed, undone, until, within_budget
 
 GONE_WITHIN_S = 5.0
 
@@ -43,13 +43,13 @@ class Kill:
         before = _pids(cluster, nodes)
         alive = [node for node in nodes if before[node] is not None]
         with undone(lambda: attempt(cluster.start, alive)):
-            problems = attempt(cluster.kill, alive)
-            during = until(lambda: _pids(cluster, nodes), lambda pids: not _left(alive, before, pids), GONE_WITHIN_S)
+            tried, problems = within_budget(cluster.kill, alive)
+            during = until(lambda: _pids(cluster, nodes), lambda pids: not _left(tried, before, pids), GONE_WITHIN_S)
         problems += [f"{node} was dead already" for node in nodes if node not in alive]
-        problems += [f"{node} survived" for node in _left(alive, before, during)]
+        problems += [f"{node} survived" for node in _left(tried, before, during)]
         return Receipt(
             role=self.target,
-            targets=nodes,
+            targets=tuple(node for node in nodes if node in tried or node not in alive),
             evidence={"before": before, "during": during},
             effective=bool(alive) and not _left(alive, before, during),
             note="; ".join(problems),

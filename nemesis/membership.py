@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wipeable
 from nemesis import placing, targets
 from nemesis.capabilities import ReplaceableCluster
-from nemesis.steps import attempt, missed, undone, until
+from nemesis.steps import attempt, missed, undone, until, within_budget
 from nemesis.stop import revive
 
 
@@ -49,8 +49,10 @@ class Membership:
             return self._leave(cluster, node, receipt)
 
     def _leave(self, cluster: ReplaceableCluster, node: str, receipt: Receipt) -> Receipt:
-        problems = attempt(cluster.stop, [node])
-        pid = until(lambda: cluster.pid(node), lambda pid: pid is None, 0.0 if problems else self.gone_within_s)
+        tried, problems = within_budget(cluster.stop, [node])
+        if not tried:
+            return replace(receipt, targets=(), note="; ".join(problems))
+        pid = until(lambda: cluster.pid(node), lambda pid: pid is None, self.gone_within_s)
         if pid is not None:
             return replace(receipt, note="; ".join([*problems, f"{node} had not ended after {self.gone_within_s:g} s"]))
         problems = self._forget(cluster, node)

@@ -10,7 +10,7 @@ from typing import ClassVar
 from harness.api import HarnessError, Pausable, Receipt
 from nemesis import targets
 from nemesis.capabilities import PausableCluster
-from nemesis.steps import attempt, missed, undone, until
+from nemesis.steps import attempt, missed, undone, until, within_budget
 
 FROZEN = "T"
 SEEN_WITHIN_S = 2.0
@@ -41,14 +41,14 @@ class Pause:
         before = _states(cluster, nodes)
         ours = [node for node in nodes if before[node] not in ("", FROZEN)]
         with undone(lambda: attempt(cluster.resume, ours)):
-            problems = attempt(cluster.pause, ours)
-            during = until(lambda: _states(cluster, nodes), lambda now: all(now[node] == FROZEN for node in ours), SEEN_WITHIN_S)
+            tried, problems = within_budget(cluster.pause, ours)
+            during = until(lambda: _states(cluster, nodes), lambda now: all(now[node] == FROZEN for node in tried), SEEN_WITHIN_S)
         awake = [node for node in ours if during[node] != FROZEN]
         problems += [f"{node} was {'frozen' if before[node] else 'dead'} already" for node in nodes if node not in ours]
-        problems += [f'{node} did not freeze (state "{during[node]}")' for node in awake]
+        problems += [f'{node} did not freeze (state "{during[node]}")' for node in awake if node in tried]
         return Receipt(
             role=self.target,
-            targets=nodes,
+            targets=tuple(node for node in nodes if node in tried or node not in ours),
             evidence={"before": before, "during": during},
             effective=bool(ours) and not awake,
             note="; ".join(problems),

@@ -92,7 +92,8 @@ class Roll:
         """Down, and up again. A node that does not end politely in time is killed, so that the roll leaves none undone."""
         began = time.monotonic()
         version = cluster.version(node) if self.version else ""
-        problems = attempt(cluster.kill if self.kill else cluster.stop, [node])
+        if problems := attempt(cluster.kill if self.kill else cluster.stop, [node]):
+            return {"pid": cluster.pid(node), "problem": "; ".join(problems)}
         if until(lambda: cluster.pid(node), lambda pid: pid is None, self.gone_within_s) is not None:
             problems += [f"had not ended after {self.gone_within_s:g} s and was killed", *attempt(cluster.kill, [node])]
         status = cluster.status(node)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from harness.api import HarnessError, Receipt
+from harness.api import HarnessError, OverBudget, Receipt
 
 LOOK_EVERY_S = 0.05
 
@@ -45,6 +45,21 @@ def undone(undo: Callable[[], object]) -> Iterator[None]:
     except Exception:
         undo()
         raise
+
+
+def within_budget(action: Callable[[str], None], nodes: Iterable[str]) -> tuple[list[str], list[str]]:
+    """`attempt` with nodes, apart from those that the test's budget spared: (who was tried, the texts of what failed)."""
+    tried, problems = [], []
+    for node in nodes:
+        try:
+            action(node)
+        except OverBudget as error:
+            problems.append(str(error))
+            continue
+        except (HarnessError, OSError) as error:
+            problems.append(str(error))
+        tried.append(node)
+    return tried, problems
 
 
 def missed(role: str, error: HarnessError) -> Receipt:

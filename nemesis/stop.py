@@ -10,7 +10,7 @@ from typing import ClassVar
 from harness.api import HarnessError, Killable, Receipt, Stoppable
 from nemesis import targets
 from nemesis.capabilities import StoppableCluster
-from nemesis.steps import attempt, missed, undone, until
+from nemesis.steps import attempt, missed, undone, until, within_budget
 
 POLITE = 143  # exit status of a JVM that SIGTERM ended in order
 
@@ -46,18 +46,17 @@ class Stop:
         before = _pids(cluster, nodes)
         alive = [node for node in nodes if before[node] is not None]
         with undone(lambda: revive(cluster, alive)):
-            problems = attempt(cluster.stop, alive)
-            within_s = 0.0 if problems else self.gone_within_s
-            during = until(lambda: _pids(cluster, nodes), lambda pids: not _left(alive, before, pids), within_s)
+            tried, problems = within_budget(cluster.stop, alive)
+            during = until(lambda: _pids(cluster, nodes), lambda pids: not _left(tried, before, pids), self.gone_within_s)
             left = _left(alive, before, during)
             statuses = {node: cluster.status(node) for node in alive if node not in left}
             farewells = {node: cluster.farewell(node) for node in statuses}
         problems += [f"{node} was dead already" for node in nodes if node not in alive]
-        problems += [f"{node} had not ended after {within_s:g} s" for node in left]
+        problems += [f"{node} had not ended after {self.gone_within_s:g} s" for node in left if node in tried]
         problems += [f"{node} ended with status {status}" for node, status in statuses.items() if status != POLITE]
         return Receipt(
             role=self.target,
-            targets=nodes,
+            targets=tuple(node for node in nodes if node in tried or node not in alive),
             evidence={"before": before, "during": during, "status": statuses, "farewell": farewells},
             effective=bool(alive) and not left,
             note="; ".join(problems),

@@ -75,7 +75,7 @@ class SshCluster(KafkaCluster):
 
     def _watched(self, node: str) -> dict[str, Any]:
         sudo = self._options.sudo and self._hosts[node].user != "root"
-        return {"address": self._addresses[node], "port": self._options.port, "token": self._token, "sudo": sudo}
+        return {"address": self._addresses[node], "port": self._options.port, "token": self._token + node, "sudo": sudo}
 
     def _format(self, arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         """Format on this machine, with the node's configuration but for the place."""
@@ -119,7 +119,7 @@ class SshCluster(KafkaCluster):
             watch.ask("signal", number=int(signal.SIGKILL))
             if self._options.keep_storage:
                 self._await_gone(node)
-                install.fetch_storage(watch.host, watch.run, self._run_dir / "storage" / node)
+                self._fetch_storage(node, self._run_dir)
             watch.fetch_log()
             watch.end()
         except ClusterError as error:
@@ -128,10 +128,10 @@ class SshCluster(KafkaCluster):
             watch.host.drop()
 
     def collect_storage(self, run_dir: Path) -> None:
-        everywhere(
-            lambda node: install.fetch_storage(self._hosts[node], self._watches[node].run, run_dir / "storage" / node),
-            self._watches,
-        )
+        everywhere(lambda node: self._fetch_storage(node, run_dir), self._watches)
+
+    def _fetch_storage(self, node: str, run_dir: Path) -> None:
+        install.fetch_storage(self._hosts[node], self._watches[node].run, run_dir / "storage" / node)
 
     def _fetch_logs(self) -> None:
         everywhere(lambda node: self._watches[node].fetch_log(), self._watches)

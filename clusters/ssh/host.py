@@ -144,7 +144,8 @@ class Host:
             self._trust(client)
             sock = socket.create_connection((self.address.host, self.address.port), timeout=_CONNECT_S)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            own = {"key_filename": self._login.key, "look_for_keys": False, "allow_agent": False} if self._login.key else {}
+            key = str(Path(self._login.key).expanduser())
+            own = {"key_filename": key, "look_for_keys": False, "allow_agent": False} if self._login.key else {}
             limits = {"timeout": _CONNECT_S, "banner_timeout": _CONNECT_S, "auth_timeout": _CONNECT_S}
             client.connect(self.address.host, self.address.port, self.user, sock=sock, **limits, **own)
         except BaseException as error:

@@ -44,11 +44,15 @@ class Watch:
 
     def begin(self, settings: dict[str, Any]) -> None:
         """Have a watcher served there, and renew its lease from now on. Raises ClusterError."""
-        asked = {**settings, "lease_s": self.lease_s}
-        said = self.host.ask("serve", self.run, feed=lambda stdin: stdin.write(json.dumps(asked).encode()))
+        asked = json.dumps({**settings, "lease_s": self.lease_s}).encode()
+        try:
+            said = self.host.ask("serve", self.run, feed=lambda stdin: stdin.write(asked))
+        except Dropped as error:
+            raise ClusterError(f"the connection to {self.host.address} ended while {self.node} began: {error}") from error
         if "error" in said:
             raise ClusterError(
-                f"{self.node} ({self.host.address}): {said['error']}; does another run use these ports? `port` names others"
+                f"{self.node} ({self.host.address}): {said['error']}. Does another run use these ports (`port` names others), or "
+                "has the host no such address (`addresses` names them)?"
             )
         self.unable = said["unable"]
         self._log.parent.mkdir(parents=True, exist_ok=True)

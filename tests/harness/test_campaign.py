@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import campaign
-from harness.api import CampaignError, Choice, FaultChoice
+from harness.api import Budget, CampaignError, Choice, FaultChoice, Lane
 
 pytestmark = pytest.mark.usefixtures("stranger")
 
@@ -343,3 +343,44 @@ def test_a_check_that_cannot_be_used_is_a_mistake(stranger):
     undecorated, gone = mistakes_in('[[test]]\nname = "a"\ncheckers = ["my_faults:bare", "my_faults:gone"]\n')
     assert '@partition_check("my-anomaly") over the function' in undecorated
     assert "module my_faults has no gone" in gone
+
+
+COMPOSED = """
+[[test]]
+name = "composed"
+[[test.nemesis]]
+kind = "hammer"
+together = "storm"
+when = "transaction-open"
+[test.lanes.main]
+order = "in turn"
+busy_s = 20
+quiet_s = [30, 60]
+[test.budget]
+nodes = 2
+keep_quorum = true
+"""
+
+
+def test_compositions_and_the_budget_are_read():
+    (test,) = read(COMPOSED).tests
+    assert (test.nemesis[0].together, test.nemesis[0].when) == ("storm", "transaction-open")
+    assert test.lanes == {"main": Lane(order="in turn", busy_s=(20, 20), quiet_s=(30, 60))}
+    assert test.budget == Budget(nodes=2, keep_quorum=True)
+    assert read('[[test]]\nname = "plain"').tests[0].budget == Budget()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("transaction-open", "transaction-opn"), 'nemesis[0].when: unknown condition "transaction-opn"; did you mean'),
+        (("[test.lanes.main]", "[test.lanes.mian]"), 'lanes.mian: unknown lane "mian"; did you mean "main"?'),
+        (("in turn", "inturn"), "lanes.main.order: must be 'random' or 'in turn', not \"inturn\""),
+        (("busy_s = 20\n", ""), "lanes.main: busy_s and quiet_s go together"),
+        (("busy_s = 20", "busy = 20"), 'lanes.main.busy: unknown key "busy"; did you mean "busy_s"?'),
+        (("nodes = 2", "nodes = 0"), "budget.nodes: must be at least 1, not 0"),
+        (("keep_quorum = true", 'keep_quorum = "yes"'), "budget.keep_quorum: input should be a valid boolean"),
+    ],
+)
+def test_what_is_wrong_with_a_composition_is_told(wrong, said):
+    assert any(f"test[0].{said}" in mistake for mistake in mistakes_in(COMPOSED.replace(*wrong)))

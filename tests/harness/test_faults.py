@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from harness.api import CampaignError, ClusterError, FaultChoice, Injection, Killable, Partitionable, Receipt
+from harness.api import Budget, CampaignError, ClusterError, FaultChoice, Injection, Killable, Partitionable, Receipt
 from harness.faults import Nemesis, in_words, plain, wait_until
 from harness.schedule import draw
 from nemesis.cut_clients import CutClients
@@ -19,6 +19,7 @@ from nemesis.testing import FakeClock, FakeCluster
 
 S = 1_000_000_000
 T0 = 100 * S
+FREE = Budget(keep_quorum=False)
 KINDS = {"kill": Kill, "pause": Pause, "isolate": Isolate, "halves": Halves, "cut-clients": CutClients}
 
 
@@ -33,9 +34,9 @@ def known(injection):
 class Stage:
     """A nemesis on a fake cluster under a fake clock, and what it wrote."""
 
-    def __init__(self, *schedule, make=known, cluster=None):
+    def __init__(self, *schedule, make=known, cluster=None, **host):
         self.cluster, self.clock, self.lines = cluster or FakeCluster(), FakeClock(T0), []
-        self.nemesis = Nemesis(self.cluster, schedule, make, self.write, self.clock)
+        self.nemesis = Nemesis(self.cluster, schedule, make, self.write, self.clock, **host)
         self.running = None
 
     def write(self, line):
@@ -119,7 +120,7 @@ def test_a_late_lane_keeps_its_pauses():
 
 
 def test_lanes_run_side_by_side():
-    stage = Stage(planned(0, 1.0, target="broker:n1"), planned(1, 2.0, lane="other", target="broker:n2"))
+    stage = Stage(planned(0, 1.0, target="broker:n1"), planned(1, 2.0, lane="other", target="broker:n2"), budget=FREE)
     stage.play(until_s=3)
     assert stage.nemesis.active() == ["pause n1 (broker:n1)", "pause n2 (broker:n2)"]
     stage.play()
@@ -230,6 +231,7 @@ def test_a_pair_that_two_faults_cut_stays_cut_until_both_are_healed():
     stage = Stage(
         planned(0, 1.0, "isolate", lasts_s=4.0, target="broker:n1"),
         planned(1, 2.0, "isolate", lasts_s=9.0, lane="other", target="broker:n2"),
+        budget=FREE,
     )
     stage.play(until_s=6)
     assert stage.cluster.closed() == {("n1", "n2"), ("n2", "n1"), ("n2", "n3"), ("n3", "n2")}
@@ -314,3 +316,54 @@ def test_evidence_is_made_plain_json_whatever_it_was():
 def test_a_fault_in_words():
     assert in_words(Receipt(kind="pause", targets=("n2",), role="leader:t-1")) == "pause n2 (leader:t-1)"
     assert in_words(Receipt(kind="halves", targets=("n1",))) == "halves n1"
+
+
+def test_faults_of_one_moment_are_on_at_once_and_each_ends_in_its_own_time():
+    both = planned(0, 1.0, target="broker:n1", lasts_s=9.0), planned(1, 1.0, "kill", lasts_s=2.0, target="broker:n2")
+    stage = Stage(*both, budget=FREE)
+    stage.play(until_s=2)
+    assert [stage.cluster.process_state("n1"), stage.cluster.pid("n2")] == ["T", None]
+    stage = Stage(*both, budget=FREE)
+    stage.play(until_s=4)
+    assert (stage.cluster.process_state("n1"), stage.cluster.awake("n2")) == ("T", True)
+    stage = Stage(*both, budget=FREE)
+    stage.play()
+    assert stage.cluster.whole()
+    assert [stage.last()[id_]["healed_ns"] - T0 for id_ in (0, 1)] == [10 * S, 3 * S]
+
+
+def test_a_pause_of_the_lane_begins_when_the_last_of_them_is_healed():
+    stage = Stage(planned(0, 1.0, lasts_s=9.0), planned(1, 1.0, "kill", lasts_s=2.0), planned(2, 13.0), budget=FREE)
+    stage.play()
+    assert stage.last()[2]["injected_ns"] == T0 + 13 * S
+
+
+def open_from(stage_time_s):
+    """A transaction is open from then on; the clock is looked up in `clocks`, which a stage is put into."""
+    clocks = []
+    condition = lambda: ["c1"] if clocks[0].clock() >= T0 + stage_time_s * S else []  # noqa: E731
+    return clocks, {"transaction-open": condition}
+
+
+def test_a_strike_waits_for_its_condition_and_says_how_long():
+    clocks, conditions = open_from(3)
+    stage = Stage(replace(planned(0, 1.0), when="transaction-open"), conditions=conditions)
+    clocks.append(stage)
+    (line,) = stage.last_after_play()
+    assert (line["effective"], line["injected_ns"]) == (True, T0 + 3 * S)
+    assert line["evidence"]["when"] == {"condition": "transaction-open", "by": ["c1"], "waited_s": 2.0}
+    assert line["healed_ns"] == T0 + 7 * S
+
+
+def test_a_condition_that_does_not_come_true_leaves_a_receipt_without_effect():
+    clocks, conditions = open_from(60)
+    stage = Stage(replace(planned(0, 1.0), when="transaction-open"), planned(1, 9.0), conditions=conditions)
+    clocks.append(stage)
+    stage.play()
+    assert stage.last()[0]["note"] == "not injected: no transaction-open within 10 s"
+    assert (stage.last()[0]["effective"], stage.last()[1]["effective"]) == (False, True)
+
+
+def test_a_condition_that_nobody_can_tell_is_found_before_anything_starts():
+    with pytest.raises(CampaignError, match='when = "transaction-open": nobody can tell here'):
+        Stage(replace(planned(0, 1.0), when="transaction-open"))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import ClassVar
 
-from test_faults import Stage, planned
+from test_faults import FREE, Stage, planned
 
 from harness.api import Partitionable, Receipt
 from harness.reach import look
@@ -46,7 +46,9 @@ def test_a_frozen_node_can_still_be_reached():
 
 def test_what_another_fault_cuts_is_no_remark():
     """One that begins and ends while a node is isolated sees the cut in all three looks."""
-    stage = Stage(planned(0, 1.0, "isolate", lasts_s=9, target="broker:n2"), planned(1, 3.0, "pause", lasts_s=2, lane="other"))
+    stage = Stage(
+        planned(0, 1.0, "isolate", lasts_s=9, target="broker:n2"), planned(1, 3.0, "pause", lasts_s=2, lane="other"), budget=FREE
+    )
     cut = pairs("n2", "n1", "n3")
     line = {line["id"]: line for line in stage.last_after_play()}[1]
     assert (line["reach"]["before"], line["reach"]["during"], line["reach"]["after"], line["note"]) == (cut, cut, cut, "")

@@ -1,12 +1,13 @@
 """The schedule: a pure function of the choices, the length and the seed."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.api import CampaignError, FaultChoice
+from harness.api import CampaignError, FaultChoice, Lane
 from harness.schedule import draw, lanes
 
 PAUSE = FaultChoice(kind="pause", options={"target": "leader"}, every_s=(3.0, 6.0), lasts_s=(2.0, 4.0))
@@ -109,3 +110,65 @@ def test_whatever_is_chosen_the_plan_fits_the_run(nemeses, time_s, seed):
     for lane in lanes(nemeses):
         mine = [one for one in drawn if one.lane == lane]
         assert all(a.at_s + a.lasts_s <= b.at_s + 0.001 for a, b in itertools.pairwise(mine))
+
+
+def test_a_lane_in_turn_strikes_as_it_is_written_again_and_again():
+    drawn = draw([PAUSE, KILL], 600, 7, {"main": Lane(order="in turn")})
+    kinds = [one.kind for one in drawn]
+    assert kinds == [kind for _, kind in zip(kinds, itertools.cycle(["pause", "kill"]), strict=False)]
+    assert len(kinds) > 10
+
+
+def test_what_strikes_together_strikes_at_one_moment_and_each_for_its_own_time():
+    both = [replace(PAUSE, together="storm"), replace(KILL, together="storm")]
+    drawn = draw(both, 300, 7)
+    pairs = list(zip(drawn[::2], drawn[1::2], strict=True))
+    assert len(pairs) > 10
+    for one, other in pairs:
+        assert (one.kind, other.kind, one.at_s) == ("pause", "kill", other.at_s)
+        assert one.seed != other.seed
+    for (one, other), (after, _) in itertools.pairwise(pairs):
+        end = max(one.at_s + one.lasts_s, other.at_s + other.lasts_s)
+        assert 3.0 - 0.001 <= after.at_s - end <= 6.0 + 0.001
+
+
+def test_others_of_the_lane_come_between_what_strikes_together():
+    drawn = draw([replace(PAUSE, together="a"), KILL, replace(PAUSE, kind="stop", together="a")], 3600, 7)
+    moments = {moment: tuple(one.kind for one in many) for moment, many in itertools.groupby(drawn, key=lambda one: one.at_s)}
+    assert set(moments.values()) == {("pause", "stop"), ("kill",)}
+
+
+QUIET = {"main": Lane(busy_s=(20.0, 30.0), quiet_s=(40.0, 50.0))}
+
+
+def test_quiet_periods_come_between_busy_ones():
+    """A pause of the lane is 6 s at most, so whatever is longer is a quiet period with the pauses around it."""
+    drawn = draw([PAUSE], 3600, 7, QUIET)
+    gaps = [after.at_s - before.at_s - before.lasts_s for before, after in itertools.pairwise(drawn)]
+    quiet = [gap for gap in gaps if gap > 6.001]
+    assert len(quiet) > 30
+    assert all(40.0 <= gap <= 62.001 for gap in quiet)
+    assert len(gaps) - len(quiet) > 2 * len(quiet)
+
+
+def test_a_longer_run_with_quiet_periods_begins_like_the_shorter_one():
+    shorter, longer = draw([PAUSE], 300, 7, QUIET), draw([PAUSE], 600, 7, QUIET)
+    assert longer[: len(shorter) - 1] == shorter[:-1]
+
+
+def test_a_pause_that_is_longer_than_the_busy_period_still_strikes():
+    assert len(draw([KILL], 3600, 7, {"main": Lane(busy_s=(1.0, 1.0), quiet_s=(1.0, 1.0))})) > 50
+
+
+@pytest.mark.parametrize(
+    ("lane", "said"),
+    [
+        (Lane(order="backwards"), 'lanes.main.order: must be .*, not "backwards"'),
+        (Lane(busy_s=(1.0, 2.0)), "lanes.main: busy_s and quiet_s go together"),
+        (Lane(busy_s=(2.0, 1.0), quiet_s=(1.0, 1.0)), r"lanes.main.busy_s: must be \[lowest, highest\]"),
+        (Lane(busy_s=(1.0, 1.0), quiet_s=(0.0, 1.0)), "lanes.main.quiet_s: .* above 0"),
+    ],
+)
+def test_settings_of_a_lane_that_make_no_sense_are_refused(lane, said):
+    with pytest.raises(CampaignError, match=said):
+        draw([PAUSE], 60, 7, {"main": lane})

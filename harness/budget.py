@@ -1,0 +1,191 @@
+"""The budget of faults: how many servers all of them together may hurt at a time.
+
+A fault acts on the cluster through a `View` of its own. What hurts a node (a kill, a stop, a freeze, a wiped disk, a cut) is
+entered in the `Ledger` before it is done, and refused when it would hurt more than is allowed; what undoes it is struck out.
+Calls that are not in the view (a slow link, a changed setting) take no node and cost nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.api import Budget, Cluster, OverBudget, Pair
+
+
+@dataclass
+class _Entry:
+    """What one fault hurts."""
+
+    what: str
+    nodes: set[str] = field(default_factory=set)
+    pairs: set[Pair] = field(default_factory=set)
+
+
+class Ledger:
+    """Who is hurt by which fault. Safe to use from several threads.
+
+    A node that was killed or frozen stays entered after its fault was healed, until it answers.
+    """
+
+    def __init__(self, cluster: Cluster, budget: Budget) -> None:
+        self._cluster, self._budget = cluster, budget
+        self._servers = tuple(dict.fromkeys((*cluster.brokers, *cluster.controllers)))
+        self._entries: dict[int, _Entry] = {}
+        self._coming_back: set[str] = set()
+        self._refused: set[int] = set()
+        self._lock = threading.Lock()
+
+    def view(self, id_: int, what: str) -> View:
+        """The cluster as the fault with this id may use it."""
+        return View(self._cluster, self, id_, what)
+
+    def take(self, id_: int, what: str, nodes: Iterable[str] = (), pairs: Iterable[Pair] = ()) -> None:
+        """Enter what a fault is about to hurt. Raises OverBudget, and enters nothing, when it is too much."""
+        self._look_who_is_back()
+        with self._lock:
+            old = self._entries.get(id_, _Entry(what))
+            new = _Entry(what, old.nodes | self._of_servers(nodes), old.pairs | self._between_servers(pairs))
+            others = self._hurt({other: entry for other, entry in self._entries.items() if other != id_})
+            before = others | sides(old.nodes, old.pairs, others)
+            after = others | sides(new.nodes, new.pairs, others)
+            if after > before and (reason := self._too_many(after, alone=not others)):
+                self._refused.add(id_)
+                raise OverBudget(f"over the test's budget: {reason}. {self._holders(id_)}".strip())
+            self._entries[id_] = new
+
+    def give_back(self, id_: int, node: str) -> None:
+        """The fault has undone what it did to a node, which may need a while to answer."""
+        with self._lock:
+            entry = self._entries.get(id_)
+            if entry and node in entry.nodes:
+                entry.nodes.discard(node)
+                self._coming_back.add(node)
+
+    def mend(self, id_: int, pairs: Iterable[Pair]) -> None:
+        """The fault lets these pairs talk again."""
+        with self._lock:
+            if entry := self._entries.get(id_):
+                entry.pairs.difference_update(pairs)
+
+    def release(self, id_: int) -> None:
+        """The fault is healed."""
+        with self._lock:
+            if entry := self._entries.pop(id_, None):
+                self._coming_back |= entry.nodes
+
+    def only_refused(self, id_: int) -> bool:
+        """Whether the fault was refused something, and has hurt nothing else."""
+        with self._lock:
+            return id_ in self._refused and id_ not in self._entries
+
+    def hurt(self) -> set[str]:
+        """The servers that are hurt now."""
+        with self._lock:
+            return self._hurt(self._entries)
+
+    def _hurt(self, entries: Mapping[int, _Entry]) -> set[str]:
+        found = self._coming_back.union(*(entry.nodes for entry in entries.values()))
+        for entry in entries.values():
+            found |= sides(set(), entry.pairs, found)
+        return found
+
+    def _look_who_is_back(self) -> None:
+        """Outside the lock: a node that is silent takes its time to be asked."""
+        answers = getattr(self._cluster, "answers", lambda node: True)
+        back = {node for node in set(self._coming_back) if answers(node)}
+        with self._lock:
+            self._coming_back -= back
+
+    def _too_many(self, hurt: set[str], *, alone: bool) -> str:
+        """Why so many may not be hurt; empty when they may. One fault alone may hurt a majority unless the test says no."""
+        most, keep = self._budget.nodes, self._budget.keep_quorum
+        names = ", ".join(sorted(hurt))
+        if most is not None and len(hurt) > most:
+            return f"{names} would be hurt at a time; {most} may be"
+        if keep if keep is not None else (most is None and not alone):
+            for what, members in (("brokers", self._cluster.brokers), ("controllers", self._cluster.controllers)):
+                few, away = (len(members) - 1) // 2, sorted(hurt & set(members))
+                if len(away) > few:
+                    return f"{', '.join(away)} of {len(members)} {what} would be hurt at a time; most of them must stay well"
+        return ""
+
+    def _holders(self, id_: int) -> str:
+        held = [
+            f"{entry.what} (fault {other})"
+            for other, entry in self._entries.items()
+            if other != id_ and (entry.nodes or entry.pairs)
+        ]
+        waiting = [f"{node} does not answer yet" for node in sorted(self._coming_back)]
+        return f"Active: {', '.join([*held, *waiting])}" if held or waiting else ""
+
+    def _of_servers(self, nodes: Iterable[str]) -> set[str]:
+        return {node for node in nodes if node in self._servers}
+
+    def _between_servers(self, pairs: Iterable[Pair]) -> set[Pair]:
+        return {pair for pair in pairs if pair[0] in self._servers and pair[1] in self._servers}
+
+
+class View:
+    """A cluster whose hurting calls are entered in a ledger. Everything else is the cluster's own."""
+
+    def __init__(self, cluster: Any, ledger: Ledger, id_: int, what: str) -> None:
+        self._cluster, self._ledger, self._id, self._what = cluster, ledger, id_, what
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cluster, name)
+
+    def kill(self, node: str) -> None:
+        self._ledger.take(self._id, self._what, [node])
+        self._cluster.kill(node)
+
+    def stop(self, node: str) -> None:
+        self._ledger.take(self._id, self._what, [node])
+        self._cluster.stop(node)
+
+    def pause(self, node: str) -> None:
+        self._ledger.take(self._id, self._what, [node])
+        self._cluster.pause(node)
+
+    def wipe(self, node: str) -> None:
+        self._ledger.take(self._id, self._what, [node])
+        self._cluster.wipe(node)
+
+    def start(self, node: str) -> None:
+        self._cluster.start(node)
+        self._ledger.give_back(self._id, node)
+
+    def resume(self, node: str) -> None:
+        self._cluster.resume(node)
+        self._ledger.give_back(self._id, node)
+
+    def drop(self, pairs: Iterable[Pair]) -> None:
+        wanted = list(pairs)
+        self._ledger.take(self._id, self._what, pairs=wanted)
+        self._cluster.drop(wanted)
+
+    def undrop(self, pairs: Iterable[Pair]) -> None:
+        wanted = list(pairs)
+        self._cluster.undrop(wanted)
+        self._ledger.mend(self._id, wanted)
+
+
+def sides(nodes: set[str], pairs: Iterable[Pair], known: Iterable[str] = ()) -> set[str]:
+    """The nodes, and of every cut the smaller side: the fewest more that, taken away, leave no cut pair.
+
+    known: nodes that are hurt anyway; what is cut from them costs nothing more. Found greedily, the node with most cuts first,
+    which is exact for the cuts there are (one from all, halves, a bridge).
+    """
+    found = set(nodes)
+    away = found | set(known)
+    edges = {frozenset(pair) for pair in pairs if not away & set(pair)}
+    while edges:
+        counts: dict[str, int] = {}
+        for node in sorted(node for edge in edges for node in edge):
+            counts[node] = counts.get(node, 0) + 1
+        worst = max(counts, key=lambda node: counts[node])
+        found.add(worst)
+        edges = {edge for edge in edges if worst not in edge}
+    return found
