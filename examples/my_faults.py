@@ -35,11 +35,13 @@ class Stutter:
             cluster.pause(node)
             time.sleep(self.frozen_s)
             during.append(cluster.process_state(node))
+        took_hold = before not in ("", "T") and during[-1] == "T"
         return Receipt(
             role=self.target,
             targets=(node,),
             evidence={"before": before, "during": during},
-            effective=before != "T" and during[-1] == "T",
+            effective=took_hold,
+            note="" if took_hold else f'{node}: state "{before}" before, "{during[-1]}" in the end',
         )
 
     def heal(self, cluster: Any, receipt: Receipt) -> Receipt:

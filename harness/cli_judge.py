@@ -54,9 +54,10 @@ def check(
 
     Exit codes: 0 valid; 1 invalid; 2 unknown; 254 no such run; 255 the harness broke.
     """
-    from harness.options import contract_of, spark_conf_of
+    from harness.options import checkers_of, contract_of, spark_conf_of
     from harness.store import results_root
 
+    strange = checkers_of(checker or ())
     overlaid, conf = contract_of(contract or ()), spark_conf_of(spark_conf or ())
     root = results_root(results)
     display = console.display(to_stderr=json_)
@@ -64,7 +65,7 @@ def check(
     try:
         engine.start_spark(warm=False)
         directory = engine.fetch(run, overlaid) if is_url(run) else run_or_history(run, root, overlaid)
-        verdict = engine.judge(directory, overlaid or None, checker or ())
+        verdict = engine.judge(directory, overlaid or None, strange)
     finally:
         display.close()
         engine.close()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api import CampaignError, Choice, Test
+from harness.plugin_contract import breaches
 from harness.plugins import load, make_importable, unknown
 from harness.tables import Keys, toml_value
 from harness.testtable import CONTRACT_KEYS, read_test
@@ -120,6 +121,19 @@ def contract_of(texts: Sequence[str]) -> dict[str, str]:
     if mistakes:
         raise CampaignError(mistakes)
     return found
+
+
+def checkers_of(paths: Sequence[str]) -> list[str]:
+    """Import paths of `--checker`, each of a check that can be used. Raises CampaignError with every mistake."""
+    mistakes: list[str] = []
+    for path in paths:
+        try:
+            mistakes += [f"--checker {path}: {text}" for text in breaches("checker", load("checker", path))]
+        except CampaignError as error:
+            mistakes += [f"--checker {path}: {text}" for text in error.mistakes]
+    if mistakes:
+        raise CampaignError(mistakes)
+    return list(paths)
 
 
 def spark_conf_of(texts: Sequence[str]) -> dict[str, str]:

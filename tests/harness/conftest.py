@@ -144,6 +144,7 @@ def stranger(tmp_path, monkeypatch):
     monkeypatch.setenv("FENCEPOST_PLUGIN_PATH", "")
     monkeypatch.delenv("FENCEPOST_RESULTS", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
+    sys.modules.pop("my_faults", None)  # another test may have imported the example of that name
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)

@@ -59,7 +59,7 @@ class FakeEngine:
 
     def judge(self, run_dir, contract=None, checkers=()):
         plan = json.loads((run_dir / "plan.json").read_text())
-        self.log.append(("judge", contract))
+        self.log.append(("judge", contract, *checkers))
         anomaly = {"torn": "torn-letter", "lost": "lost-letter"}.get(plan["fate"])
         verdict = {"unknown": "unknown", "torn": "invalid", "lost": "invalid"}.get(plan["fate"], "valid")
         document = {

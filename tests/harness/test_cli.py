@@ -193,6 +193,18 @@ def test_check_as_json_prints_only_the_verdict(fencepost):
     assert (code, json.loads(out)["verdict"]) == (0, "valid")
 
 
+def test_check_asks_a_check_of_ones_own_as_well_and_refuses_one_that_cannot_be_used(fencepost):
+    code = "from harness.api import Suspects, partition_check\n\n\n@partition_check('mine')\ndef mine(log):\n    'Odd.'\n"
+    Path("my_faults.py").write_text(code + "    return Suspects(0)\n\n\ndef bare(log):\n    return Suspects(0)\n")
+    fencepost(*RUN, "--name", "valid")
+    assert fencepost("check", "latest", "--checker", "my_faults:mine")[0] == 0
+    assert ("judge", None, "my_faults:mine") in fencepost.engines[-1].log
+    code, _, err = fencepost("check", "latest", "--checker", "my_faults:bare", "--checker", "my_faults:gone")
+    assert (code, len(fencepost.engines)) == (254, 2)
+    assert "--checker my_faults:bare: bare is a function, not a check" in err
+    assert "module my_faults has no gone" in err
+
+
 def test_check_of_no_run_is_254(fencepost):
     code, _, err = fencepost("check", "k3f9x2")
     assert code == 254

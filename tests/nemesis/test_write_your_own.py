@@ -8,6 +8,8 @@ from random import Random
 import pytest
 
 from harness.api import ClusterError, FaultChoice, Receipt
+from harness.conformance.ground import Bounds
+from harness.conformance.stories import Kit
 from harness.fault_contract import breaches
 from harness.faults import Nemesis
 from harness.plugins import build, load
@@ -38,6 +40,11 @@ def test_the_test_on_the_page_passes(stutter):
 
 def test_the_example_keeps_the_contract(stutter):
     assert breaches(stutter) == []
+
+
+def test_the_example_passes_every_story_of_the_conformance_kit(stutter):
+    told = list(Kit(FakeCluster(), stutter(frozen_s=0, awake_s=0), 7, Bounds(whole_s=0.1, breaks=20)).play())
+    assert [one for one in told if one.ok is not True] == []
 
 
 def test_the_example_thaws_whatever_it_may_have_frozen_when_inject_broke_off(stutter):
