@@ -175,8 +175,8 @@ class Sleeper:
         address = hosts.addresses[0].partition(":")[0]
         self.watch.begin({"address": address, "port": port, "token": name, "sudo": hosts.options["sudo"]})
 
-    def start(self):
-        script = "import time; print('started', flush=True); time.sleep(600)"
+    def start(self, words="'started'"):
+        script = f"import time; print({words}, flush=True); time.sleep(600)"
         return self.watch.ask("start", argv=[sys.executable, "-c", script, f"{self.run}/{CONFIG}"])["pid"]
 
     def cut(self):
@@ -404,6 +404,18 @@ def test_a_lease_that_runs_out_undoes_everything(ssh_hosts, host, tmp_path):
     assert until(lambda: sleeper.left() == []), sleeper.left()
     with pytest.raises(ClusterError, match=r"watcher of n1 .* has ended, and the broker with it: .* for 2 s \(its lease\)"):
         sleeper.watch.ask("look")
+
+
+@on_hosts
+def test_a_lease_runs_out_though_an_answer_hangs(ssh_hosts, host, tmp_path):
+    """Megabytes of the log are asked for, and nobody takes them: so it is when the network fails amid an answer."""
+    sleeper = Sleeper(ssh_hosts, host, tmp_path, "hangs", lease_s=2)
+    sleeper.start("'x' * (1 << 18)")
+    sleeper.cut()
+    silent(sleeper)
+    request = json.dumps({"do": "renew", "log": 0, "epoch": sleeper.watch._epoch}).encode() + b"\n"
+    sleeper.watch._channel.sendall(request * 40)
+    assert until(lambda: sleeper.left() == []), sleeper.left()
 
 
 @on_hosts

@@ -26,6 +26,7 @@ SOCKET, LOG, CONFIG = "socket", "server.log", "server.properties"
 MARK = "FENCEPOST_RUN_HERE"  # in the environment of all that a watcher starts: the run's directory
 NODES, CLIENTS = "nodes", "clients"  # lanes of probes
 _LOOK_S = 0.2
+_TAKE_S = 2.0  # for an answer to be taken; a connection that hangs must not keep the lease from ending
 _MOST = 1 << 18  # bytes of the log per answer
 _REMEMBERED = 64
 
@@ -96,7 +97,9 @@ class Watcher:
                 lane.hear()
             for one in ready:
                 if one is self._listener:
-                    self._pending[self._listener.accept()[0]] = b""
+                    connection = self._listener.accept()[0]
+                    connection.settimeout(_TAKE_S)
+                    self._pending[connection] = b""
                 elif one in self._pending and self._read(one):
                     deadline = time.monotonic() + self._lease_s
 
@@ -122,7 +125,7 @@ class Watcher:
         do: Callable[..., Answer] = getattr(self, f"do_{request.pop('do')}")
         try:
             return do(**request)
-        except (RuleError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - the asker's to see, and no reason to end the broker
             return {"error": f"{type(error).__name__}: {error}"}
 
     # ---- the broker
