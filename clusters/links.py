@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from collections.abc import Iterable
+from typing import Protocol
 
-from harness.api import Losable, Measurable, Pair, Partitionable, Took
+from harness.api import Losable, Measurable, Pair, Partitionable, Slowable, Took
 
-NEED_A_NETWORK: tuple[type, ...] = (Partitionable, Measurable, Losable)
+NEED_A_NETWORK: tuple[type, ...] = (Partitionable, Measurable, Losable, Slowable)
 
 
-class Links(Partitionable, Losable, Protocol):
+class Links(Partitionable, Losable, Slowable, Protocol):
     """The network of a cluster."""
 
-    def losing_trouble(self) -> str:
-        """Why no share of packets can be lost here, found out by trying; empty when it can."""
+    def lacks(self) -> dict[str, str]:
+        """Names of capabilities that it has not, found out by trying, each with the reason."""
 
 
 class LinkFaults(ABC):
-    """`Partitionable`, `Measurable` and `Losable`, by a cluster's network."""
+    """`Partitionable`, `Measurable`, `Losable` and `Slowable`, by a cluster's network."""
 
     @abstractmethod
     def _links(self) -> Links:
@@ -27,8 +27,7 @@ class LinkFaults(ABC):
 
     def _links_lack(self, capability: type) -> str | None:
         """Why the network cannot do this, or None."""
-        trials: dict[Any, Callable[[], str]] = {Losable: self._links().losing_trouble}
-        return trials[capability]() or None if capability in trials else None
+        return self._links().lacks().get(capability.__name__) if capability in NEED_A_NETWORK else None
 
     def drop(self, pairs: Iterable[Pair]) -> None:
         self._links().drop(pairs)
@@ -50,3 +49,9 @@ class LinkFaults(ABC):
 
     def unlose(self, number: int) -> dict[Pair, tuple[int, int]]:
         return self._links().unlose(number)
+
+    def slow(self, pairs: Iterable[Pair], delay_ms: float = 0.0, jitter_ms: float = 0.0, kbit_s: float = 0.0) -> int:
+        return self._links().slow(pairs, delay_ms, jitter_ms, kbit_s)
+
+    def unslow(self, number: int) -> dict[Pair, tuple[int, int]]:
+        return self._links().unslow(number)

@@ -22,31 +22,36 @@ _PARTS = 1_000_000  # the fineness of a share
 _REGISTER, _RANDOM, _TO_NETWORK_ORDER, _LESS = 1, 1, 1, 2
 
 
-def open_chain() -> None:
-    """Make the empty input chain that rules go into; it accepts."""
+def open_chain(chain: str = _CHAIN, priority: int = 0) -> None:
+    """Make the empty input chain that rules go into; it accepts. Chains of a lower priority number come first."""
     with NFTables(nfgen_family=_NFPROTO_IPV4) as tables:
         tables.table("add", name=_TABLE)
-        tables.chain("add", table=_TABLE, name=_CHAIN, hook="input", type="filter", policy=_ACCEPT)
+        tables.chain("add", table=_TABLE, name=chain, hook="input", type="filter", policy=_ACCEPT, priority=priority)
 
 
 def add_rule(address: str, share: float = 1.0) -> int:
     """Drop this share of what `address` sends here, counted from zero; the rule's handle. Raises NetlinkError."""
     chance = [] if share >= 1 else _chance(share)
-    return insert(ipv4addr(src=address), [_counter()], chance, [_counter()], verdict(_DROP))
+    return insert(_CHAIN, sent_by(address), [_counter()], chance, [_counter()], verdict(_DROP))
 
 
-def insert(*expressions: list[Any]) -> int:
+def sent_by(address: str) -> list[Any]:
+    """What a rule begins with that is about packets of one sender."""
+    return list(ipv4addr(src=address))
+
+
+def insert(chain: str, *expressions: list[Any]) -> int:
     """Append a rule; its handle. Raises NetlinkError."""
     with NFTables(nfgen_family=_NFPROTO_IPV4) as tables:
         before = {rule.get_attr("NFTA_RULE_HANDLE") for rule in _rules(tables)}
-        tables.rule("add", table=_TABLE, chain=_CHAIN, expressions=expressions)
+        tables.rule("add", table=_TABLE, chain=chain, expressions=expressions)
         (handle,) = {int(rule.get_attr("NFTA_RULE_HANDLE")) for rule in _rules(tables)} - before
         return handle
 
 
-def delete_rule(handle: int) -> None:
+def delete_rule(handle: int, chain: str = _CHAIN) -> None:
     with NFTables(nfgen_family=_NFPROTO_IPV4) as tables:
-        tables.rule("del", table=_TABLE, chain=_CHAIN, handle=handle)
+        tables.rule("del", table=_TABLE, chain=chain, handle=handle)
 
 
 def counters() -> dict[int, tuple[int, int]]:

@@ -55,7 +55,7 @@ def format_all(version: str, tool: Format, nodes: Sequence[Node], configs: Mappi
         said = telling_lines(done.stdout + done.stderr)
         raise ClusterError(f"Kafka {version} could not format its storage with {configs[first.name]}: {said}")
     for node in nodes[1:]:
-        shutil.copytree(data / first.name, data / node.name)
+        shutil.copytree(data / first.name, data / node.name, dirs_exist_ok=True)
         meta = data / node.name / _META
         meta.write_text(readdressed(meta.read_text(), node.id, kafka_uuid()))
 

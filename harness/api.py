@@ -311,6 +311,34 @@ class Killable(Protocol):
 
 
 @runtime_checkable
+class Powered(Killable, Protocol):
+    """Nodes that can lose what they had not fsynced, as when their power fails."""
+
+    def lose_unsynced(self, node: str) -> dict[str, tuple[int, int]]:
+        """Throw away what a dead broker had written and not fsynced.
+
+        Partitions that lost something: (the offset it ends at now, the one it ended at). Raises ClusterError when it is alive.
+        """
+
+
+@runtime_checkable
+class Fillable(Killable, Protocol):
+    """Nodes whose disks can be filled."""
+
+    def fill_disk(self, node: str) -> None:
+        """Take all room that is left on the disk of the node's data."""
+
+    def clear_disk(self, node: str) -> None:
+        """Give back what `fill_disk` took; nothing if it took nothing."""
+
+    def disk_free(self, node: str) -> int:
+        """Bytes that are free there."""
+
+    def disk_complaint(self, node: str) -> str:
+        """The first line since `fill_disk` in which the node's log says that there is no room; empty when there is none."""
+
+
+@runtime_checkable
 class Stoppable(Protocol):
     """Nodes that can be stopped politely (SIGTERM) and started again: a broker hands its partitions over before it ends."""
 
@@ -392,6 +420,21 @@ class Losable(Measurable, Protocol):
 
     def unlose(self, number: int) -> dict[Pair, tuple[int, int]]:
         """End what `lose` began; packets (seen, lost) of each pair meanwhile. Nothing for what has ended already."""
+
+
+@runtime_checkable
+class Slowable(Measurable, Protocol):
+    """Links that can be made slow and narrow."""
+
+    def slow(self, pairs: Iterable[Pair], delay_ms: float = 0.0, jitter_ms: float = 0.0, kbit_s: float = 0.0) -> int:
+        """From now on hold each pair's packets back, beside what holds them back already; a number for `unslow`.
+
+        Each packet waits until those before it have been sent at `kbit_s` (0: any rate), and then `delay_ms` plus or minus up to
+        `jitter_ms`. Packets keep their order. A narrow link has room for half a second; what comes then is dropped.
+        """
+
+    def unslow(self, number: int) -> dict[Pair, tuple[int, int]]:
+        """End what `slow` began; packets (seen, dropped for want of room) of each pair. Nothing for what has ended already."""
 
 
 class Spawned(Protocol):

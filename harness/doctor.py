@@ -76,7 +76,8 @@ def unshare(path: str | None) -> Finding:
 def namespaces() -> Finding:
     """A real trial by the `local` cluster: which faults can be had here."""
     try:
-        missing = plugins.load("cluster", "local")(controllers=1).missing()
+        every_option = {"controllers": 1, "disk_mb": 64}  # that a fault needs
+        missing = plugins.load("cluster", "local")(**every_option).missing()
     except HarnessError as error:
         return Finding("namespaces", False, str(error), "install fencepost completely")
     return from_missing(missing, _USERNS_SYSCTL.read_text().strip() if _USERNS_SYSCTL.exists() else "0")

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from harness.api import Cluster, Killable, Losable, Partitionable, Pausable, Stoppable, Upgradable, Wipeable
+from harness.api import (
+    Cluster,
+    Fillable,
+    Killable,
+    Losable,
+    Partitionable,
+    Pausable,
+    Powered,
+    Slowable,
+    Stoppable,
+    Upgradable,
+    Wipeable,
+)
 
 
 class KillableCluster(Cluster, Killable, Protocol):
@@ -37,3 +49,15 @@ class StrandableCluster(Cluster, Killable, Partitionable, Protocol):
 
 class LosableCluster(Cluster, Losable, Protocol):
     """A cluster whose links can lose packets."""
+
+
+class SlowableCluster(Cluster, Slowable, Protocol):
+    """A cluster whose links can be slow and narrow."""
+
+
+class PoweredCluster(Cluster, Powered, Protocol):
+    """A cluster whose nodes can lose their power."""
+
+
+class FillableCluster(Cluster, Fillable, Protocol):
+    """A cluster whose disks can be filled."""

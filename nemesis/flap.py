@@ -45,30 +45,33 @@ class Flap:
         except HarnessError as error:
             return missed(self.target, error)
         pairs = partition.links(cluster, nodes, self.links)
-        ups = [self._flap(cluster, pairs) for _ in range(self.times - 1)] if pairs else []
-        receipt = partition.cut(
-            cluster, self.target, nodes, pairs, {"downs": [down for down, _ in ups], "ups": [up for _, up in ups]}
-        )
-        if not pairs:
-            return receipt
-        stayed_open = sum(any(down.values()) for down, _ in ups)
-        stayed_closed = sum(not any(up.values()) for _, up in ups)
-        notes = [receipt.note]
-        notes += [f"{stayed_open} of {self.times} cuts left a link open"] if stayed_open else []
-        notes += [f"{stayed_closed} of {len(ups)} mends opened nothing"] if stayed_closed else []
-        return replace(receipt, effective=bool(receipt.effective) and len(notes) == 1, note="; ".join(filter(None, notes)))
+        downs: list[dict[str, bool]] = []
+        ups: list[dict[str, bool]] = []
+        try:
+            for _ in range(self.times - 1 if pairs else 0):
+                downs.append(self._down(cluster, pairs))
+                ups.append(self._up(cluster, pairs))
+        except (HarnessError, OSError) as error:  # the pairs, so that healing mends them
+            note = f"broke off after {len(downs)} cuts: {error}"
+            return Receipt(role=self.target, targets=nodes, pairs=pairs, effective=False, note=note)
+        receipt = partition.cut(cluster, self.target, nodes, pairs, {"downs": downs, "ups": ups})
+        stayed_open = sum(any(down.values()) for down in downs)
+        stayed_closed = sum(not any(up.values()) for up in ups)
+        problems = [f"{stayed_open} of {self.times} cuts left a link open"] if stayed_open else []
+        problems += [f"{stayed_closed} of {len(ups)} mends opened nothing"] if stayed_closed else []
+        effective = bool(receipt.effective) and not problems
+        return replace(receipt, effective=effective, note="; ".join(filter(None, [receipt.note, *problems])))
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
         """Mend the links for good."""
         return partition.mend(cluster, receipt)
 
-    def _flap(self, cluster: PartitionableCluster, pairs: tuple[Pair, ...]) -> tuple[dict[str, bool], dict[str, bool]]:
-        """Down once and up again; what could be probed in either state. Leaves nothing cut, whatever happens."""
-        try:
-            cluster.drop(pairs)
-            time.sleep(self.down_s)
-            down = partition.matrix(cluster.probe(pairs))
-        finally:
-            cluster.undrop(pairs)
+    def _down(self, cluster: PartitionableCluster, pairs: tuple[Pair, ...]) -> dict[str, bool]:
+        cluster.drop(pairs)
+        time.sleep(self.down_s)
+        return partition.matrix(cluster.probe(pairs))
+
+    def _up(self, cluster: PartitionableCluster, pairs: tuple[Pair, ...]) -> dict[str, bool]:
+        cluster.undrop(pairs)
         time.sleep(self.up_s)
-        return down, partition.matrix(cluster.probe(pairs))
+        return partition.matrix(cluster.probe(pairs))

@@ -10,7 +10,8 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.api import ClusterError, Isolation, Pair, Took, TopicSpec, Wipeable
+from harness.api import ClusterError, Isolation, TopicSpec, Wipeable
+from nemesis.fake_links import FakeLinks
 from nemesis.testing_partitions import FakePartitions
 
 FIRST_PID = 4000
@@ -41,15 +42,16 @@ class FakeClock:
         self.now_ns = max(self.now_ns, until_ns or 0)
 
 
-class FakeCluster:
+class FakeCluster(FakeLinks):
     """A cluster in memory: Cluster, with every capability, Roles and Admin; strict where a real one may be lenient.
 
     brokers, controllers, clients: how many; `n1`..., `k1`... (none: the brokers control), `c0`...
     topics: partitions of the workload; the leader of one is the first replica, counted from its number, that is awake.
     Knobs that may be changed at any time:
-    stubborn: nodes on which kill, stop, pause and start have no effect; leaky: pairs that a drop does not close;
+    stubborn: nodes on which kill, stop, pause and start have no effect; leaky: pairs to which nothing can be done;
     mute_for: node -> how often it still does not answer; missing: capability -> why it is unavailable here;
     upgrades: versions that nodes may change to (they run "fake").
+    unsynced: node -> what `lose_unsynced` answers; disks: node -> bytes that are free on it (default: a million).
     calls: what was done to the cluster, in order: (verb, node), and for networks (verb, (pair, ...)).
     """
 
@@ -67,19 +69,18 @@ class FakeCluster:
         self.clients = tuple(f"c{number}" for number in range(clients))
         self.topics, self.transactional_ids, self.groups = tuple(topics), tuple(transactional_ids), tuple(groups)
         self.kafka_version = "fake"
+        super().__init__()
         self.stubborn: set[str] = set()
-        self.leaky: set[Pair] = set()
         self.mute_for: dict[str, int] = {}
+        self.disks: dict[str, int] = {}
+        self.unsynced: dict[str, dict[str, tuple[int, int]]] = {}
         self.missing: dict[type, str] = {} if controllers else {Wipeable: "a combined controller's disk holds its vote"}
         self.upgrades: set[str] = {"newer"}
-        self.calls: list[tuple[str, Any]] = []
         self._pids: dict[str, int] = {}
+        self._full: dict[str, int] = {}
         self._statuses: dict[str, int] = {}
         self._versions: dict[str, str] = {}
         self._frozen: set[str] = set()
-        self._dropped: dict[Pair, int] = {}
-        self._losing: dict[int, tuple[float, dict[Pair, list[int]]]] = {}  # share, and of each pair packets [seen, lost]
-        self._numbers = 0
         self._next_pid = FIRST_PID
         self._partitions = FakePartitions(self.brokers, lambda: self.topics, self.awake, self._done)
         self.placements, self.in_service = self._partitions.placements, self._partitions.in_service
@@ -134,6 +135,32 @@ class FakeCluster:
         if self.pid(node) is None and node not in self.stubborn and node not in self.clients:
             self._spring_up(node)
 
+    def fill_disk(self, node: str) -> None:
+        """A broker that is awake ends, as it does when it has no other log directory."""
+        self._done("fill_disk", node)
+        if node not in self.stubborn:
+            self._full[node] = self.disk_free(node)
+            if self.awake(node):
+                del self._pids[node]
+
+    def clear_disk(self, node: str) -> None:
+        self._done("clear_disk", node)
+        self._full.pop(node, None)
+
+    def disk_free(self, node: str) -> int:
+        self._require_known(node)
+        return 0 if node in self._full else self.disks.get(node, 1_000_000)
+
+    def disk_complaint(self, node: str) -> str:
+        return "No space left on device" if node in self._full else ""
+
+    def lose_unsynced(self, node: str) -> dict[str, tuple[int, int]]:
+        """Raises ClusterError when it is alive."""
+        self._done("lose_unsynced", node)
+        if self.pid(node) is not None:
+            raise ClusterError(f"{node} is alive")
+        return self.unsynced.pop(node, {})
+
     def replace(self, client: str) -> None:
         """What the harness does about a client that was killed."""
         self._spring_up(client)
@@ -167,56 +194,6 @@ class FakeCluster:
         if self.pid(node) is None:
             return ""
         return "T" if node in self._frozen else "S"
-
-    def drop(self, pairs: Iterable[Pair]) -> None:
-        wanted = self._known_pairs("drop", pairs)
-        self._dropped.update({pair: 0 for pair in wanted if pair not in self._dropped})
-
-    def undrop(self, pairs: Iterable[Pair]) -> None:
-        for pair in self._known_pairs("undrop", pairs):
-            self._dropped.pop(pair, None)
-
-    def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        return {pair: self.send(*pair) for pair in pairs}
-
-    def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
-        return {pair: self._dropped.get(pair, 0) for pair in pairs}
-
-    def send(self, source: str, destination: str) -> bool:
-        """One packet from node to node; whether it arrives. Frozen and dead nodes still have a network.
-
-        Of a share of a half every second packet is lost, and so on: no luck here.
-        """
-        pair = (source, destination)
-        if pair in self.leaky:
-            return True
-        if pair in self._dropped:
-            self._dropped[pair] += 1
-            return False
-        return not any(self._loses(pair, share, counts[pair]) for share, counts in self._losing.values() if pair in counts)
-
-    def _loses(self, pair: Pair, share: float, counted: list[int]) -> bool:
-        counted[0] += 1
-        lost = int(counted[0] * share + 1e-9) > counted[1]
-        counted[1] += lost
-        return lost
-
-    def lose(self, pairs: Iterable[Pair], share: float) -> int:
-        self._numbers += 1
-        self._losing[self._numbers] = (share, {pair: [0, 0] for pair in self._known_pairs("lose", pairs)})
-        return self._numbers
-
-    def unlose(self, number: int) -> dict[Pair, tuple[int, int]]:
-        self._done("unlose", number)
-        _, counts = self._losing.pop(number, (0.0, {}))
-        return {pair: (seen, lost) for pair, (seen, lost) in counts.items()}
-
-    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
-        return {pair: [0.1 if self.send(*pair) else None for _ in range(packets)] for pair in pairs}
-
-    def closed(self) -> set[Pair]:
-        """The pairs that cannot talk now."""
-        return set(self._dropped) - self.leaky
 
     def awake(self, node: str) -> bool:
         """Neither dead nor frozen."""
@@ -292,8 +269,8 @@ class FakeCluster:
 
     def heal(self) -> None:
         """Undo everything."""
-        self._dropped.clear()
-        self._losing.clear()
+        self.mend_links()
+        self._full.clear()
         self._frozen.clear()
         self.stubborn.clear()
         for node in (*self.brokers, *self.controllers):
@@ -315,17 +292,6 @@ class FakeCluster:
         raise ClusterError(
             f"{partition} has no leader: all of {', '.join(self._partitions.replicas(partition))} are dead or frozen"
         )
-
-    def _done(self, verb: str, what: Any) -> None:
-        self.calls.append((verb, what))
-
-    def _known_pairs(self, verb: str, pairs: Iterable[Pair]) -> list[Pair]:
-        wanted = list(pairs)
-        for source, destination in wanted:
-            self._require_known(source)
-            self._require_known(destination)
-        self._done(verb, tuple(wanted))
-        return wanted
 
     def _require_known(self, node: str) -> None:
         if node not in (*self.brokers, *self.controllers, *self.clients):

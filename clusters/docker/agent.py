@@ -10,7 +10,8 @@ One JSON object per line, each answered by one; what fails is answered by {"erro
     {"do": "counters"} -> {"counters": {H: [seen, dropped]}}
     {"do": "send", "train": T, "to": {LINK: A, ...}, "packets": N, "size": BYTES}
     {"do": "heard", "train": T} -> {"heard": [[LINK, number, milliseconds, A], ...]}    each datagram once
-    {"do": "lose?"} -> {"trouble": why no share of packets can be dropped, or ""}
+    {"do": "slow" | "unslow", ...} -> as `clusters.slow_links`, which is started when it is first needed
+    {"do": "lacks"} -> {"lacks": {capability: why it cannot be had here}}
     {"do": "renew"} -> {}: nothing but the lease
 """
 
@@ -23,9 +24,12 @@ import socket
 import sys
 import time
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clusters import probes
+
+if TYPE_CHECKING:
+    from clusters.slows import Slower
 
 PORT = 9099
 LEASE_S = 60.0
@@ -39,6 +43,7 @@ class Agent:
         self._lease_s = lease_s
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("", PORT))
+        self._slower: Slower | None = None
         self._heard: OrderedDict[str, list[tuple[int, int, float, str]]] = OrderedDict()
 
     def serve(self) -> None:
@@ -66,6 +71,7 @@ class Agent:
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         from clusters import packets
+        from clusters.slows import Slower, lacks
 
         try:
             match request["do"]:
@@ -82,8 +88,11 @@ class Agent:
                 case "heard":
                     self._hear()
                     return {"heard": self._heard.pop(request["train"], [])}
-                case "lose?":
-                    return {"trouble": packets.loss_trouble()}
+                case "slow" | "unslow":
+                    self._slower = self._slower or Slower()
+                    return self._slower.ask(**request)
+                case "lacks":
+                    return {"lacks": lacks()}
                 case other:
                     return {"error": f"cannot do {other}"}
         except Exception as error:  # noqa: BLE001 - netlink has errors of its own; all of them are the asker's to see

@@ -21,8 +21,8 @@ from clusters.docker import engine, host, init, leftovers
 from clusters.docker.container import Container, Outlet, WorkerProcess
 from clusters.docker.images import Image
 from clusters.docker.network import Network
-from clusters.kraft import KafkaCluster
 from clusters.links import LinkFaults
+from clusters.power_faults import PowerFaults
 from harness.api import ClusterError, TopicSpec
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Place:
         leftovers.remove(self.client, self.sandbox)
 
 
-class DockerCluster(LinkFaults, KafkaCluster):
+class DockerCluster(LinkFaults, PowerFaults):
     """`Cluster` with every capability. Safe to use from several threads."""
 
     def __init__(self, options: Docker, run_dir: Path, place: Place, images: Mapping[str, Image]) -> None:
@@ -134,7 +134,7 @@ class DockerCluster(LinkFaults, KafkaCluster):
     def unavailable(self, capability: type) -> str | None:
         if not isinstance(self, capability):
             return f"a cluster in Docker cannot do this: {capability.__name__}"
-        return self._options.missing().get(capability) or self._links_lack(capability)
+        return self._options.missing().get(capability) or self._links_lack(capability) or self._lacks_power(capability)
 
     # ---- processes
 

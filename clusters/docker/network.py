@@ -19,8 +19,8 @@ from typing import Any
 from clusters.docker import host
 from clusters.docker.agent import LEASE_S
 from clusters.docker.container import Container
-from clusters.packets import Drops
 from clusters.probes import LOOK_S, PROBE_S, Train
+from clusters.slows import Slows
 from harness.api import ClusterError, Pair, Took
 
 _READY_S = 60.0
@@ -74,7 +74,7 @@ class Helper:
         return reply
 
 
-class Network(Drops):
+class Network(Slows):
     """Nodes with an address and a helper each. Safe to use from several threads."""
 
     def __init__(self, client: Any, name: str, labels: Mapping[str, str]) -> None:
@@ -150,13 +150,18 @@ class Network(Drops):
                 return
             time.sleep(LOOK_S)
 
-    def losing_trouble(self) -> str:
-        """Why no share of packets can be dropped here; empty when it can."""
-        return str(next(iter(self._helpers.values())).ask(do="lose?")["trouble"])
+    def lacks(self) -> dict[str, str]:
+        """Names of capabilities that it has not, found out by trying, each with the reason."""
+        return dict(next(iter(self._helpers.values())).ask(do="lacks")["lacks"])
+
+    def _address(self, node: str) -> str:
+        return self._helper(node).address
+
+    def _ask_slower(self, node: str, **request: Any) -> dict[str, Any]:
+        return self._helper(node).ask(**request)
 
     def _add_rule(self, source: str, destination: str, share: float = 1.0) -> int:
-        address = self._helper(source).address
-        return int(self._helper(destination).ask(do="drop", address=address, share=share)["handle"])
+        return int(self._helper(destination).ask(do="drop", address=self._address(source), share=share)["handle"])
 
     def _delete_rule(self, destination: str, handle: int) -> None:
         self._helper(destination).ask(do="undrop", handle=handle)

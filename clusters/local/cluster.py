@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from clusters import plan, storage
 from clusters.kafka import Distribution
-from clusters.kraft import KafkaCluster
-from clusters.links import NEED_A_NETWORK, LinkFaults
 from clusters.local import archive
 from clusters.local.init import NETWORK
 from clusters.local.network import Network
 from clusters.local.processes import Processes
-from harness.api import ClusterError, Partitionable, TopicSpec
+from clusters.local.surroundings import Surroundings
+from harness.api import TopicSpec
 
 if TYPE_CHECKING:
     from clusters.local.provider import Local
 
 
-class LocalCluster(LinkFaults, KafkaCluster):
+class LocalCluster(Surroundings):
     """`Cluster` with every capability, those of the network in namespaces only. Safe to use from several threads."""
 
     def __init__(self, options: Local, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
@@ -45,27 +44,20 @@ class LocalCluster(LinkFaults, KafkaCluster):
         if self._network:
             for node in self._planned.values():
                 self._network.add(node.name, node.front[0])
+        self._make_disks()
         self.bring_up(topics, storage.local_tool(self._distributions[self.kafka_version]))
 
     def end(self) -> None:
         """Kill every process, keep the log segments if asked, remove the data."""
         with ExitStack() as steps:
             steps.callback(shutil.rmtree, self._data, ignore_errors=True)
+            if self._disks:
+                steps.callback(self._disks.close)
             if self._options.keep_storage:
                 steps.callback(self.collect_storage, self._run_dir)
             if self._network:
                 steps.callback(self._network.close)
             steps.callback(self._processes.kill_all)
-
-    def unavailable(self, capability: type) -> str | None:
-        if not isinstance(self, capability):
-            return f"a local cluster cannot do this: {capability.__name__}"
-        missing = self._options.missing()
-        if self._network is None and capability in NEED_A_NETWORK:
-            return missing.get(capability, "the cluster was started outside its sandbox, on loopback")
-        if capability in missing and capability not in NEED_A_NETWORK:
-            return missing[capability]
-        return self._links_lack(capability) if self._network else None
 
     # ---- processes
 
@@ -118,17 +110,9 @@ class LocalCluster(LinkFaults, KafkaCluster):
     def process_state(self, node: str) -> str:
         return self._processes.state(node)
 
-    # ---- network
-
-    def _links(self) -> Network:
-        if self._network is None:
-            raise ClusterError(f"nothing can be done to the network: {self.unavailable(Partitionable)}")
-        return self._network
-
     def heal(self) -> None:
-        """Undrop everything, thaw everybody, start dead nodes, and wait (60 s) until all answer. Raises ClusterError."""
-        if self._network:
-            self._network.undrop_all()
+        """Mend what surrounds brokers, thaw everybody, start the dead, and wait (60 s) until all answer. Raises ClusterError."""
+        self._heal_surroundings()
         for name in self._processes.names():
             self.resume(name)
         self.await_answers()

@@ -14,14 +14,16 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyroute2 import IPRoute
 
 from clusters import packets
+from clusters.local import disks
 from clusters.plan import HUB
 from clusters.probes import LOOK_S, PROBE_S, Train
-from harness.api import ClusterError, Losable, Pair, Took
+from clusters.slows import Slower, Slows, lacks
+from harness.api import ClusterError, Fillable, Pair, Took
 
 _PREFIX = 16
 _BRIDGE, _INTERFACE = "fencepost", "eth0"
@@ -48,13 +50,14 @@ def _home() -> Iterator[None]:
         os.close(home)
 
 
-class Network(packets.Drops):
+class Network(Slows):
     """Nodes with an address and a namespace each. Safe to use from several threads."""
 
     def __init__(self) -> None:
         super().__init__()
         self._namespaces: dict[str, int] = {}
         self._addresses: dict[str, str] = {}
+        self._slowers: dict[str, Slower] = {}
         with IPRoute() as links:
             links.link("set", index=links.link_lookup(ifname="lo")[0], state="up")
             links.link("add", ifname=_BRIDGE, kind="bridge")
@@ -72,9 +75,10 @@ class Network(packets.Drops):
                 links.link("del", index=links.link_lookup(ifname=_port(node))[0])
                 os.close(namespace)
             links.link("del", index=self._bridge)
-            self._namespaces.clear()
-            self._rules.clear()
-            self._losing.clear()
+            for slower in self._slowers.values():
+                slower.close()
+            for book in (self._namespaces, self._slowers, self._rules, self._losing, self._slow):
+                book.clear()
 
     def add(self, node: str, address: str) -> None:
         """Give `node` a namespace with `address`, joined to the bridge and reachable, dropping nothing. Raises ClusterError."""
@@ -150,14 +154,23 @@ class Network(packets.Drops):
             made.setblocking(False)
             return made
 
-    def losing_trouble(self) -> str:
-        """Why no share of packets can be dropped here; empty when it can."""
-        return self.run(next(iter(self._namespaces)), packets.loss_trouble)
+    def lacks(self) -> dict[str, str]:
+        """Names of capabilities that it has not, found out by trying, each with the reason."""
+        return self.run(next(iter(self._namespaces)), lacks)
+
+    def _address(self, node: str) -> str:
+        if node not in self._addresses:
+            raise ClusterError(f"no node {node} in the network; there are {', '.join(self._addresses)}")
+        return self._addresses[node]
 
     def _add_rule(self, source: str, destination: str, share: float = 1.0) -> int:
-        if source not in self._addresses:
-            raise ClusterError(f"no node {source} in the network; there are {', '.join(self._addresses)}")
-        return self.run(destination, lambda: packets.add_rule(self._addresses[source], share))
+        address = self._address(source)
+        return self.run(destination, lambda: packets.add_rule(address, share))
+
+    def _ask_slower(self, node: str, **request: Any) -> dict[str, Any]:
+        if node not in self._slowers:
+            self._slowers[node] = self.run(node, Slower)
+        return self._slowers[node].ask(**request)
 
     def _delete_rule(self, destination: str, handle: int) -> None:
         self.run(destination, lambda: packets.delete_rule(handle))
@@ -190,7 +203,8 @@ def _trial() -> None:
     if network.probe([("n1", "n2"), ("n2", "n1")]) != {("n1", "n2"): False, ("n2", "n1"): True}:
         raise OSError("a packet rule had no effect")
     network.undrop_all()
-    print(json.dumps({Losable.__name__: trouble} if (trouble := network.losing_trouble()) else {}))  # noqa: T201
+    no_disk = disks.trouble()
+    print(json.dumps({**network.lacks(), **({Fillable.__name__: no_disk} if no_disk else {})}))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 from clusters.kafka import fetch
 from clusters.links import NEED_A_NETWORK
 from clusters.local import archive, sandbox
-from clusters.options import KafkaOptions
-from harness.api import Partitionable, TopicSpec
+from clusters.local.surroundings import OWN_DISK
+from clusters.options import MOST_MB, KafkaOptions
+from harness.api import Fillable, Partitionable, TopicSpec
+
+SMALLEST_DISK_MB = 64
 
 if TYPE_CHECKING:
     from clusters.local.cluster import LocalCluster
@@ -23,6 +26,18 @@ class Local(KafkaOptions):
     """Brokers as JVMs on this machine, in network namespaces where it allows them; Linux and Java 17 or newer, no root."""
 
     loopback: bool = False  # no namespaces even where they are allowed
+    disk_mb: int = 0  # gives each node a disk of this size, in memory, that a fault can fill; 0: this machine's own disk
+
+    def mistakes(self) -> list[str]:
+        found = super().mistakes()
+        if 0 < self.disk_mb < SMALLEST_DISK_MB:
+            found.append(f"disk_mb = {self.disk_mb}: a broker needs {SMALLEST_DISK_MB} or more")
+        if self.disk_mb and self.loopback:
+            found.append("disk_mb needs a namespace to mount in, and loopback = true has none")
+        return found
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        return {"disk_mb": (0, MOST_MB)}
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` in namespaces (or, where refused, under a supervisor alone).
@@ -34,15 +49,17 @@ class Local(KafkaOptions):
         return sandbox.command(argv, loopback=self.loopback)
 
     def missing(self) -> dict[type, str]:
-        return {**super().missing(), **self._missing_of_the_network()}
+        return {**super().missing(), **self._missing_of_the_box()}
 
-    def _missing_of_the_network(self) -> dict[type, str]:
+    def _missing_of_the_box(self) -> dict[type, str]:
+        no_disk = {} if self.disk_mb else {Fillable: OWN_DISK}
         if self.loopback:
-            return dict.fromkeys(NEED_A_NETWORK, "the campaign asks for loopback = true, where nodes share one address")
+            return dict.fromkeys(NEED_A_NETWORK, "the campaign asks for loopback = true, where nodes share one address") | no_disk
         box = sandbox.box()
         if box.reason:
-            return dict.fromkeys(NEED_A_NETWORK, box.reason)
-        return {one: box.lacks[one.__name__] for one in NEED_A_NETWORK if one.__name__ in box.lacks}
+            return dict.fromkeys((*NEED_A_NETWORK, Fillable), box.reason)
+        lacks = {one: box.lacks[one.__name__] for one in (*NEED_A_NETWORK, Fillable) if one.__name__ in box.lacks}
+        return no_disk | lacks
 
     def describe(self) -> dict[str, Any]:
         return {

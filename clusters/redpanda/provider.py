@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusters.docker.provider import InDocker
 from clusters.redpanda.settings import properties
-from harness.api import CampaignError, Upgradable, Wipeable
+from harness.api import CampaignError, Powered, Upgradable, Wipeable
 
 if TYPE_CHECKING:
     from clusters.docker.cluster import Place
@@ -63,6 +63,7 @@ class Redpanda(InDocker):
         return {
             Upgradable: "Redpanda is not changed in the middle of a run",
             Wipeable: "every broker of Redpanda is one of its controllers, and a controller must not forget",
+            Powered: "what Redpanda has synced, and where it notes it, is not known here",
         }
 
     def describe(self) -> dict[str, Any]:

@@ -38,6 +38,9 @@ FAULTS = {
     "move-group-coordinator": {},
     "reassign": {"target": "all"},
     "topic-settings": {},
+    "slow": {"delay_ms": 100, "jitter_ms": 10},
+    "narrow": {"kbit_s": 512},
+    "power-off": {"target": "leader:t-1"},
 }
 TOPICS = {"t": TopicSpec(partitions=3, settings={"min.insync.replicas": "2"})}
 

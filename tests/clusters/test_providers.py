@@ -20,7 +20,8 @@ pytestmark = pytest.mark.cluster
 GONE_S = 30
 FAULTS = (
     "bridge", "cut-client", "cut-clients", "flap", "halves", "isolate", "kill", "lossy", "move-coordinator",
-    "move-group-coordinator", "move-leaders", "one-way", "pause", "reassign", "stop", "strand", "topic-settings",
+    "move-group-coordinator", "move-leaders", "narrow", "one-way", "pause", "power-off", "reassign", "slow", "stop", "strand",
+    "topic-settings",
 )  # fmt: skip
 HOSTS = []  # those that the present provider uses by ssh, once there are any
 UNABLE = {  # provider -> faults that it cannot do, and words of the reason that the receipt gives
@@ -28,6 +29,9 @@ UNABLE = {  # provider -> faults that it cannot do, and words of the reason that
         "cut-client": "a host that is reached by ssh cannot tell one from another",
         "lossy": "cannot do this: Losable",
         "membership": "no fault removes data from hosts",
+        "narrow": "cannot do this: Slowable",
+        "power-off": "cannot do this: Powered",
+        "slow": "cannot do this: Slowable",
     },
 }
 

@@ -48,12 +48,15 @@ def test_a_link_that_stays_open_makes_it_ineffective():
     assert receipt.note == "still open: n1>n2; 1 of 2 cuts left a link open"
 
 
-def test_nothing_stays_cut_when_it_breaks_off():
+def test_when_it_breaks_off_healing_mends_the_links():
     cluster = FakeCluster()
     whole_probe, cluster.probe = cluster.probe, lambda pairs: (_ for _ in ()).throw(ClusterError("the hub is gone"))
-    with pytest.raises(ClusterError):
-        quick(target="broker:n1").inject(cluster, Random(1))
+    fault = quick(target="broker:n1")
+    receipt = fault.inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, "broke off after 0 cuts: the hub is gone")
+    assert not cluster.whole()
     cluster.probe = whole_probe
+    fault.heal(cluster, receipt)
     assert cluster.whole()
 
 

@@ -1,0 +1,34 @@
+"""Power failures of nodes whose data directories lie on this machine."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+from clusters import power, storage
+from clusters.kraft import KafkaCluster
+from harness.api import ClusterError, Powered, TopicSpec
+
+
+class PowerFaults(KafkaCluster):
+    """`Powered`, for clusters that keep `data/<node>` in the run's directory."""
+
+    _topic_settings: tuple[Mapping[str, str], ...] = ()
+
+    def bring_up(self, topics: Mapping[str, TopicSpec], tool: storage.Format) -> None:
+        self._topic_settings = tuple(spec.settings for spec in topics.values())
+        super().bring_up(topics, tool)
+
+    def lose_unsynced(self, node: str) -> dict[str, tuple[int, int]]:
+        pid = self.pid(self._a_server(node))
+        if pid is not None:
+            raise ClusterError(f"{node} (pid {pid}) is alive; it must be killed before it can lose what it had not fsynced")
+        try:
+            return power.lose_unsynced(self._data / node)
+        except (OSError, ValueError, struct.error) as e:
+            raise ClusterError(f"what {node} had not fsynced could not be thrown away: {e}") from e
+
+    def _lacks_power(self, capability: type) -> str | None:
+        """Why a power failure cannot be imitated, or None; None for every other capability."""
+        flush = power.flushed([self._settings, *self._topic_settings]) if capability is Powered else ""
+        return f"with {flush} Kafka syncs more than it notes in its checkpoints" if flush else None

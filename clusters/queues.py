@@ -1,0 +1,149 @@
+"""Packets that the kernel hands to us on arrival, to be let go when we say so: nfnetlink_queue, in the present network namespace.
+
+Rules send packets there, in a chain that comes after the one of the drops. When nobody holds the queue open, packets go on at
+once. Pure netlink (linux/netfilter/nfnetlink_queue.h). Where nftables has no `queue`, the older NFQUEUE target does the same.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from clusters import packets
+
+_CHAIN, _AFTER_DROPS = "slow", 10
+_NUMBER, _TRIAL, _MOST = 0, 1, 65535  # queues of a namespace: for the packets, for trying; packets that may wait
+_NETLINK_NETFILTER, _SOL_NETLINK, _NETLINK_NO_ENOBUFS = 12, 270, 5
+_QUEUE, _VERDICT, _CONFIG = 3 << 8, 3 << 8 | 1, 3 << 8 | 2
+_ERROR, _REQUEST, _ACK = 2, 1, 5
+_BIND, _COPY_PACKET, _IP_HEADER = 1, 2, 20
+_BUFFER = 1 << 23
+_MESSAGE, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
+_GENERAL = struct.Struct(">BBH")
+_HEADER, _PAYLOAD = 1, 10  # attributes of a packet
+_BYPASS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A packet that waits: the kernel's name for it, its sender's address, its size in bytes."""
+
+    id: bytes
+    address: str
+    size: int
+
+
+class Queue:
+    """A queue of this namespace, open. Raises OSError where the kernel has none, or somebody else has it open."""
+
+    def __init__(self, number: int = _NUMBER) -> None:
+        self._general = _GENERAL.pack(0, 0, number)
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
+        self._socket.bind((0, 0))
+        self._socket.setsockopt(_SOL_NETLINK, _NETLINK_NO_ENOBUFS, 1)  # what we are too slow for is lost, as on a full link
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+        self._set(1, struct.pack(">BxH", _BIND, socket.AF_INET))
+        self._set(2, struct.pack(">IB", _IP_HEADER, _COPY_PACKET))
+        self._set(3, struct.pack(">I", _MOST))
+        self._socket.setblocking(False)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def arrived(self) -> Iterator[Packet]:
+        """The packets that have arrived and that we have not seen yet."""
+        while True:
+            try:
+                data = self._socket.recv(65536)
+            except BlockingIOError:
+                return
+            for kind, body in _messages(data):
+                if kind == _QUEUE:
+                    yield _packet(body)
+
+    def let_go(self, packet: Packet) -> None:
+        self._decide(packet, 1)
+
+    def drop(self, packet: Packet) -> None:
+        self._decide(packet, 0)
+
+    def _decide(self, packet: Packet, verdict: int) -> None:
+        body = self._general + _attribute(2, struct.pack(">I", verdict) + packet.id)
+        self._socket.send(_message(_VERDICT, body, _REQUEST))
+
+    def _set(self, attribute: int, value: bytes) -> None:
+        self._socket.send(_message(_CONFIG, self._general + _attribute(attribute, value), _ACK))
+        ((kind, body),) = _messages(self._socket.recv(4096))
+        (code,) = struct.unpack_from("=i", body)
+        if kind != _ERROR or code != 0:
+            raise OSError(-code, f"nfnetlink_queue: {errno.errorcode.get(-code, code)}")
+
+
+def open_chain() -> None:
+    """Make the chain that sends packets to the queue; it lets everything else pass."""
+    packets.open_chain(_CHAIN, _AFTER_DROPS)
+
+
+def add_rule(address: str) -> int:
+    """Send what arrives from `address` to the queue; the rule's handle. Raises NetlinkError."""
+    try:
+        return packets.insert(_CHAIN, packets.sent_by(address), [_queue()])
+    except Exception:  # noqa: BLE001 - netlink has errors of its own; this kernel's nftables has no queue
+        return packets.insert(_CHAIN, packets.sent_by(address), [_older_queue()])
+
+
+def trouble() -> str:
+    """Why packets cannot be held back in the present namespace, found out by trying; else empty."""
+    try:
+        Queue(_TRIAL).close()
+        open_chain()
+        packets.delete_rule(add_rule("0.0.0.1"), _CHAIN)
+    except Exception as error:  # noqa: BLE001 - as above
+        return f"this kernel hands no packets over (nfnetlink_queue; nft_queue or xt_NFQUEUE): {error}"
+    return ""
+
+
+def delete_rule(handle: int) -> None:
+    packets.delete_rule(handle, _CHAIN)
+
+
+def _queue() -> Any:
+    return packets.expression("queue", NFTA_QUEUE_NUM=_NUMBER, NFTA_QUEUE_TOTAL=1, NFTA_QUEUE_FLAGS=_BYPASS)
+
+
+def _older_queue() -> Any:
+    info = struct.pack("=HHHxx", _NUMBER, 1, _BYPASS)  # struct xt_NFQ_info_v3
+    return packets.expression("target", NFTA_TARGET_NAME="NFQUEUE", NFTA_TARGET_REV=3, NFTA_TARGET_INFO=info)
+
+
+def _message(kind: int, body: bytes, flags: int) -> bytes:
+    return _MESSAGE.pack(_MESSAGE.size + len(body), kind, flags, 0, 0) + body
+
+
+def _attribute(kind: int, value: bytes) -> bytes:
+    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Type and body of each message."""
+    while data:
+        length, kind, _, _, _ = _MESSAGE.unpack_from(data)
+        yield kind, data[_MESSAGE.size : length]
+        data = data[(length + 3) & ~3 :]
+
+
+def _packet(body: bytes) -> Packet:
+    found, rest = {}, body[_GENERAL.size :]
+    while rest:
+        length, kind = _ATTRIBUTE.unpack_from(rest)
+        found[kind] = rest[_ATTRIBUTE.size : length]
+        rest = rest[(length + 3) & ~3 :]
+    header = found[_PAYLOAD]
+    return Packet(found[_HEADER][:4], socket.inet_ntoa(header[12:16]), int.from_bytes(header[2:4], "big"))

@@ -1,0 +1,108 @@
+"""Who is slow for whom: the book of it, and the program at each node that holds packets back (`slow_links.py`)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from abc import abstractmethod
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from clusters import packets, queues
+from clusters.packets import Drops
+from harness.api import ClusterError, Losable, Pair, Slowable
+
+
+class Slower:
+    """The program, started in the present network namespace, asked one thing at a time.
+
+    Raises ClusterError with its last words when it ends, or cannot start.
+    """
+
+    def __init__(self) -> None:
+        argv = [sys.executable, "-m", "clusters.slow_links"]
+        self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._asking = threading.Lock()
+        self._reply()
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """Its answer. Raises ClusterError with what went wrong."""
+        assert self._process.stdin is not None
+        with self._asking:
+            with suppress(BrokenPipeError):  # its last words say more
+                self._process.stdin.write(json.dumps(request).encode() + b"\n")
+                self._process.stdin.flush()
+            return self._reply()
+
+    def _reply(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            _, said = self._process.communicate()
+            last = (said.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+            raise ClusterError(f"the program that holds packets back ended with status {self._process.returncode}: {last}")
+        reply: dict[str, Any] = json.loads(line)
+        if "error" in reply:
+            raise ClusterError(f"packets cannot be held back: {reply['error']}")
+        return reply
+
+    def close(self) -> None:
+        """End it: what waits is lost, what comes passes."""
+        self._process.kill()
+        self._process.communicate()
+
+
+class Slows(Drops):
+    """Which pairs are cut, lossy or slow now. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._slow: dict[int, list[Pair]] = {}
+
+    @abstractmethod
+    def _address(self, node: str) -> str:
+        """Raises ClusterError for an unknown node."""
+
+    @abstractmethod
+    def _ask_slower(self, node: str, **request: Any) -> dict[str, Any]:
+        """The answer of the program at `node`, which is started when it is first asked."""
+
+    def slow(self, pairs: Iterable[Pair], delay_ms: float = 0.0, jitter_ms: float = 0.0, kbit_s: float = 0.0) -> int:
+        """Hold back the packets of each pair, beside what holds them back already; a number for `unslow`."""
+        with self._lock:
+            self._numbers += 1
+            made = self._slow[self._numbers] = []
+            how = {"number": self._numbers, "delay_ms": delay_ms, "jitter_ms": jitter_ms, "kbit_s": kbit_s}
+            try:
+                for pair in pairs:
+                    self._ask_slower(pair[1], do="slow", address=self._address(pair[0]), **how)
+                    made.append(pair)
+            except Exception:
+                self.unslow(self._numbers)
+                raise
+            return self._numbers
+
+    def unslow(self, number: int) -> dict[Pair, tuple[int, int]]:
+        """End it; packets (seen, dropped for want of room) of each pair since `slow`. Nothing for what has ended already."""
+        with self._lock:
+            ended = {}
+            for pair in self._slow.pop(number, []):
+                reply = self._ask_slower(pair[1], do="unslow", number=number, address=self._address(pair[0]))
+                ended[pair] = (int(reply["seen"]), int(reply["dropped"]))
+            return ended
+
+    def undrop_all(self) -> None:
+        """Let every pair talk again, without any loss or delay."""
+        with self._lock:
+            for number in list(self._slow):
+                self.unslow(number)
+            super().undrop_all()
+
+
+def lacks() -> dict[str, str]:
+    """Names of capabilities that the present network namespace has not, found out by trying, each with the reason."""
+    found = {Losable.__name__: packets.loss_trouble(), Slowable.__name__: queues.trouble()}
+    return {name: reason for name, reason in found.items() if reason}

@@ -1,0 +1,54 @@
+"""Power-off: nodes lose their power, and with it all that they had written and not fsynced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, ClassVar
+
+from harness.api import HarnessError, Powered, Receipt
+from nemesis import targets
+from nemesis.capabilities import PoweredCluster
+from nemesis.kill import Kill
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerOff:
+    """SIGKILLs brokers and throws away what they had not fsynced; healing starts them again.
+
+    Kafka acknowledges what lies in the memory of enough machines, on disk or not: when they all fail at once (a data centre
+    without power), acknowledged records are gone. This is the worst that may happen: the kernel has synced nothing by itself.
+    Evidence: as for kill, and of each partition the offset it ends at now and the one it ended at.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Powered,)
+
+    target: str = "all"  # the role whose power fails
+    count: int = 1  # how many, with the target random
+    answer_within_s: float = 60.0  # how long healing waits for the started brokers to answer
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, targets.BROKERS, self.count)
+        self._kill()
+
+    def inject(self, cluster: PoweredCluster, rng: Random) -> Receipt:
+        """Kill all of them first, then take from each what it had not synced."""
+        receipt = self._kill().inject(cluster, rng)
+        lost: dict[str, Any] = {}
+        problems = []
+        for node in receipt.targets:
+            try:
+                lost[node] = {name: {"end": kept, "was": end} for name, (kept, end) in cluster.lose_unsynced(node).items()}
+            except HarnessError as error:
+                problems.append(str(error))
+        if receipt.targets and not any(lost.values()):
+            problems.append("nothing was lost: all was synced, so this was a mere kill")
+        note = "; ".join(filter(None, [receipt.note, *problems]))
+        return replace(receipt, evidence={**receipt.evidence, "lost": lost}, note=note)
+
+    def heal(self, cluster: PoweredCluster, receipt: Receipt) -> Receipt:
+        """Start what is still dead, and wait until it answers or the time for that is over."""
+        return self._kill().heal(cluster, receipt)
+
+    def _kill(self) -> Kill:
+        return Kill(target=self.target, count=self.count, answer_within_s=self.answer_within_s)

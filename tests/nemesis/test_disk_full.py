@@ -1,0 +1,70 @@
+"""Disk-full: no room, until it is given back; a broker that gave up is started again."""
+
+from random import Random
+
+import pytest
+
+from harness.api import Receipt
+from nemesis.disk_full import DiskFull
+from nemesis.testing import FakeCluster
+
+
+def test_a_full_disk_ends_the_broker_and_healing_brings_it_back():
+    cluster = FakeCluster()
+    fault = DiskFull(target="leader:t-1")
+    receipt = fault.inject(cluster, Random(1))
+    assert (receipt.targets, receipt.effective, receipt.note) == (("n2",), True, "")
+    assert receipt.evidence == {
+        "before": {"n2": 1_000_000},
+        "during": {"n2": 0},
+        "words": {"n2": "No space left on device"},
+        "pids": {"n2": None},
+    }
+    healed = fault.heal(cluster, receipt)
+    assert (healed.healing["after"], healed.healing["started"], healed.healing["answers"]) == (
+        {"n2": 1_000_000},
+        ["n2"],
+        {"n2": True},
+    )
+    assert cluster.whole()
+    assert fault.heal(cluster, healed).healing["started"] == []
+
+
+def test_a_disk_that_does_not_fill_makes_it_ineffective():
+    cluster = FakeCluster()
+    cluster.stubborn.add("n1")
+    receipt = DiskFull(target="broker:n1", notice_s=0).inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, "n1 still has 1000000 bytes")
+
+
+def test_a_disk_that_was_full_already_makes_it_ineffective():
+    cluster = FakeCluster()
+    cluster.disks["n1"] = 0
+    receipt = DiskFull(target="broker:n1").inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, "n1 had no room before already")
+
+
+def test_a_frozen_broker_does_not_notice():
+    cluster = FakeCluster()
+    cluster.pause("n1")
+    cluster.disk_complaint = lambda node: ""
+    receipt = DiskFull(target="broker:n1", notice_s=0).inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (True, "n1 has not noticed yet")
+    DiskFull(answer_within_s=0).heal(cluster, receipt)
+    cluster.resume("n1")
+    assert cluster.whole()
+
+
+def test_healing_after_it_broke_off_clears_every_disk():
+    cluster = FakeCluster()
+    cluster.pause("n3")
+    cluster.fill_disk("n3")
+    cluster.resume("n3")
+    DiskFull().heal(cluster, Receipt())
+    assert cluster.whole()
+
+
+@pytest.mark.parametrize("options", [{"target": "client"}, {"notice_s": -1}, {"answer_within_s": -1}])
+def test_options_that_cannot_be_meant(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        DiskFull(**options)

@@ -1,0 +1,59 @@
+"""Power-off: all die before any of them loses what it had not synced."""
+
+from random import Random
+
+import pytest
+
+from nemesis.power_off import PowerOff
+from nemesis.testing import FakeCluster
+
+
+def test_all_die_first_and_then_lose_what_was_not_synced():
+    cluster = FakeCluster()
+    cluster.unsynced = {"n1": {"t-0": (0, 7)}, "n3": {"t-0": (0, 7), "t-1": (2, 3)}}
+    fault = PowerOff()
+    receipt = fault.inject(cluster, Random(1))
+    assert [verb for verb, _ in cluster.calls] == ["kill"] * 3 + ["lose_unsynced"] * 3
+    assert receipt.evidence["lost"] == {
+        "n1": {"t-0": {"end": 0, "was": 7}},
+        "n2": {},
+        "n3": {"t-0": {"end": 0, "was": 7}, "t-1": {"end": 2, "was": 3}},
+    }
+    assert (receipt.effective, receipt.note) == (True, "")
+    healed = fault.heal(cluster, receipt)
+    assert healed.healing["started"] == ["n1", "n2", "n3"]
+    assert cluster.whole()
+    assert fault.heal(cluster, healed).healing["started"] == []
+
+
+def test_without_a_loss_it_was_a_mere_kill():
+    cluster = FakeCluster()
+    receipt = PowerOff(target="leader:t-1").inject(cluster, Random(1))
+    assert (receipt.targets, receipt.effective) == (("n2",), True)
+    assert receipt.note == "nothing was lost: all was synced, so this was a mere kill"
+
+
+def test_a_broker_that_survives_loses_nothing():
+    cluster = FakeCluster()
+    cluster.stubborn.add("n1")
+    cluster.unsynced = {node: {"t-0": (0, 7)} for node in cluster.brokers}
+    cluster.kill, was = lambda node: None if node == "n1" else was(node), cluster.kill
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nemesis.kill.GONE_WITHIN_S", 0)
+        receipt = PowerOff().inject(cluster, Random(1))
+    assert receipt.effective is False
+    assert receipt.note == "n1 survived; n1 is alive"
+    assert set(receipt.evidence["lost"]) == {"n2", "n3"}
+
+
+def test_healing_after_it_broke_off_does_nothing_wrong():
+    cluster = FakeCluster()
+    fault = PowerOff()
+    fault.heal(cluster, type(fault.inject(FakeCluster(), Random(1)))())
+    assert cluster.whole()
+
+
+@pytest.mark.parametrize("options", [{"target": "client"}, {"target": "all", "count": 2}, {"answer_within_s": -1}])
+def test_options_that_cannot_be_meant(options):
+    with pytest.raises(ValueError, match=r"target|count|answer_within_s"):
+        PowerOff(**options)
