@@ -208,6 +208,21 @@ def _strike(kind, cluster, options):
     }
 
 
+def disk(cluster, seen):
+    """n2's disk is filled, under a few records, until it is healed."""
+    others = [cluster.disk_free(node) > 50 << 20 for node in ("n1", "n3")]
+    seen["disk"] = _strike_in_full("disk-full", {"target": "broker:n2", "notice_s": 15.0}, cluster)
+    seen["others"] = others
+    seen["in sync after the full disk"] = until(lambda: not cluster.admin().lagging(["t"]))
+
+
+def _strike_in_full(kind, options, cluster):
+    """The receipt of a fault that strikes and is healed."""
+    fault = plugins.build(plugins.load("fencepost.nemesis", kind), options, kind)
+    healed = fault.heal(cluster, fault.inject(cluster, Random(7)))
+    return {"effective": healed.effective, "note": healed.note, "evidence": healed.evidence, "healing": healed.healing}
+
+
 def wait(cluster, seen):
     """Tell that it is up, with a frozen broker, and go on until somebody ends us."""
     cluster.pause("n1")
