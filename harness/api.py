@@ -292,6 +292,17 @@ class TopicSpec:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
+@runtime_checkable
+class Skewable(Protocol):
+    """Nodes whose wall clocks can be set."""
+
+    def skew(self, node: str, ahead_s: float) -> None:
+        """Set a broker's wall clock so many seconds ahead of ours (behind, if negative); 0 sets it right."""
+
+    def clock_ahead(self, node: str) -> float | None:
+        """How many seconds a broker's wall clock is ahead of ours, by its own word; None when it does not answer."""
+
+
 Took = list[float | None]  # milliseconds that each of some packets took, in sending order; None: it has not arrived
 
 

@@ -12,6 +12,7 @@ from harness.api import (
     Partitionable,
     Pausable,
     Powered,
+    Skewable,
     Slowable,
     Stoppable,
     Upgradable,
@@ -61,3 +62,7 @@ class PoweredCluster(Cluster, Powered, Protocol):
 
 class FillableCluster(Cluster, Fillable, Protocol):
     """A cluster whose disks can be filled."""
+
+
+class SkewableCluster(Cluster, Skewable, Protocol):
+    """A cluster whose clocks can be set."""

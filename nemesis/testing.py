@@ -78,6 +78,7 @@ class FakeCluster(FakeLinks):
         self.upgrades: set[str] = {"newer"}
         self._pids: dict[str, int] = {}
         self._full: dict[str, int] = {}
+        self._ahead: dict[str, float] = {}
         self._statuses: dict[str, int] = {}
         self._versions: dict[str, str] = {}
         self._frozen: set[str] = set()
@@ -153,6 +154,16 @@ class FakeCluster(FakeLinks):
 
     def disk_complaint(self, node: str) -> str:
         return "No space left on device" if node in self._full else ""
+
+    def skew(self, node: str, ahead_s: float) -> None:
+        self._done("skew", node)
+        self._require_known(node)
+        if node not in self.stubborn or not ahead_s:
+            self._ahead[node] = ahead_s
+
+    def clock_ahead(self, node: str) -> float | None:
+        """None while it is dead or frozen."""
+        return self._ahead.get(node, 0.0) if self.awake(node) else None
 
     def lose_unsynced(self, node: str) -> dict[str, tuple[int, int]]:
         """Raises ClusterError when it is alive."""
@@ -271,6 +282,7 @@ class FakeCluster(FakeLinks):
         """Undo everything."""
         self.mend_links()
         self._full.clear()
+        self._ahead.clear()
         self._frozen.clear()
         self.stubborn.clear()
         for node in (*self.brokers, *self.controllers):

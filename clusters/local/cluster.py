@@ -44,7 +44,7 @@ class LocalCluster(Surroundings):
         if self._network:
             for node in self._planned.values():
                 self._network.add(node.name, node.front[0])
-        self._make_disks()
+        self._surround()
         self.bring_up(topics, storage.local_tool(self._distributions[self.kafka_version]))
 
     def end(self) -> None:
@@ -84,7 +84,9 @@ class LocalCluster(Surroundings):
         flags = [f"-XX:SharedArchiveFile={classes}"] if classes.exists() else []
         argv = distribution.command("kafka.Kafka", [str(self._config(node))], self._options.heap_mb, flags)
         with self._log(node).open("ab") as log, self._at(node):
-            return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            return subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment(node), start_new_session=True
+            )
 
     def _at(self, node: str) -> Any:
         return self._network.inside(node) if self._network else nullcontext()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from clusters.kafka import fetch
 from clusters.links import NEED_A_NETWORK
-from clusters.local import archive, sandbox
-from clusters.local.surroundings import OWN_DISK
+from clusters.local import archive, clocks, sandbox
+from clusters.local.surroundings import OWN_CLOCK, OWN_DISK
 from clusters.options import MOST_MB, KafkaOptions
-from harness.api import Fillable, Partitionable, TopicSpec
+from harness.api import Fillable, Partitionable, Skewable, TopicSpec
 
 SMALLEST_DISK_MB = 64
 
@@ -27,6 +27,7 @@ class Local(KafkaOptions):
 
     loopback: bool = False  # no namespaces even where they are allowed
     disk_mb: int = 0  # gives each node a disk of this size, in memory, that a fault can fill; 0: this machine's own disk
+    skewable: bool = False  # lets a fault set the brokers' wall clocks; needs a C compiler
 
     def mistakes(self) -> list[str]:
         found = super().mistakes()
@@ -49,7 +50,8 @@ class Local(KafkaOptions):
         return sandbox.command(argv, loopback=self.loopback)
 
     def missing(self) -> dict[type, str]:
-        return {**super().missing(), **self._missing_of_the_box()}
+        no_clock = clocks.trouble() if self.skewable else OWN_CLOCK
+        return {**super().missing(), **self._missing_of_the_box(), **({Skewable: no_clock} if no_clock else {})}
 
     def _missing_of_the_box(self) -> dict[type, str]:
         no_disk = {} if self.disk_mb else {Fillable: OWN_DISK}

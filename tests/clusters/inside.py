@@ -216,6 +216,22 @@ def disk(cluster, seen):
     seen["in sync after the full disk"] = until(lambda: not cluster.admin().lagging(["t"]))
 
 
+def clock(cluster, seen):
+    """n1's clock jumps ahead, then behind; it is killed and started while it is wrong; a cluster that heals sets it right."""
+    seen["clocks"] = {
+        direction: _strike_in_full("skew", {"target": "broker:n1", "by_s": 3600, "direction": direction}, cluster)
+        for direction in ("ahead", "behind")
+    }
+    cluster.skew("n1", 600)
+    cluster.kill("n1")
+    cluster.start("n1")
+    until(lambda: cluster.answers("n1"))
+    seen["wrong after a restart"] = cluster.clock_ahead("n1")
+    seen["other clock"] = cluster.clock_ahead("n3")
+    cluster.heal()
+    seen["right after all"] = cluster.clock_ahead("n1")
+
+
 def _strike_in_full(kind, options, cluster):
     """The receipt of a fault that strikes and is healed."""
     fault = plugins.build(plugins.load("fencepost.nemesis", kind), options, kind)
