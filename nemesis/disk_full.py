@@ -13,6 +13,7 @@ from nemesis.capabilities import FillableCluster
 from nemesis.steps import attempt, missed, until
 
 FULL = 64 << 10  # so few bytes are nothing
+ENDS_WITHIN_S = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +27,7 @@ class DiskFull:
     needs: ClassVar[tuple[type, ...]] = (Fillable,)
 
     target: str = "random"  # the role whose disk fills up
-    notice_s: float = 3.0  # how long it has to notice before the fault counts as begun
+    notice_s: float = 4.0  # how long it has to notice, and to end, before the fault counts as begun
     answer_within_s: float = 60.0  # how long healing waits for a broker to answer again
 
     def __post_init__(self) -> None:
@@ -45,8 +46,8 @@ class DiskFull:
         receipt = Receipt(role=self.target, targets=nodes)
         try:
             during = {node: cluster.disk_free(node) for node in nodes}
-            words = until(lambda: _words(cluster, nodes), lambda said: all(said.values()), self.notice_s)
-            pids = {node: cluster.pid(node) for node in nodes}
+            pids = until(lambda: _pids(cluster, nodes), lambda seen: not any(seen.values()), self.notice_s)
+            words = _words(cluster, nodes)
         except (HarnessError, OSError) as error:  # the targets, so that healing starts what ended
             return replace(receipt, effective=False, note="; ".join([*problems, f"nobody could look: {error}"]))
         room = [node for node in nodes if during[node] > FULL]
@@ -62,6 +63,8 @@ class DiskFull:
         nodes = receipt.targets or cluster.brokers  # no targets: inject broke off, and any disk may be full
         words = _words(cluster, nodes)
         problems = attempt(cluster.clear_disk, nodes)
+        ending = [node for node in receipt.targets if words[node]]  # what complains may need a moment more to end
+        until(lambda: _pids(cluster, ending), lambda seen: not any(seen.values()), ENDS_WITHIN_S)
         dead = [node for node in receipt.targets if cluster.pid(node) is None]
         problems += attempt(cluster.start, dead)
         answers = until(lambda: {n: cluster.answers(n) for n in dead}, lambda seen: all(seen.values()), self.answer_within_s)
@@ -69,6 +72,10 @@ class DiskFull:
         after = {node: cluster.disk_free(node) for node in nodes}
         healing = {"after": after, "words": words, "started": dead, "answers": answers}
         return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+
+
+def _pids(cluster: FillableCluster, nodes: Iterable[str]) -> dict[str, int | None]:
+    return {node: cluster.pid(node) for node in nodes}
 
 
 def _words(cluster: FillableCluster, nodes: Iterable[str]) -> dict[str, str]:

@@ -62,6 +62,7 @@ class Surroundings(LinkFaults, PowerFaults):
 
     def clear_disk(self, node: str) -> None:
         self._small_disks().clear(self._a_server(node))
+        self._begins[node] = len(self._logged(node))
 
     def disk_free(self, node: str) -> int:
         return self._small_disks().free(self._a_server(node))
