@@ -1,15 +1,12 @@
-"""Wall clocks of brokers that can be set: a library between a broker and the C library, and what a broker's own clock says.
+"""Wall clocks of brokers that can be set: libfaketime between a broker and the C library, and what a broker's own clock says.
 
-The library (`clock.c` beside this file) is built with the machine's C compiler once, into the cache, and preloaded into brokers
-only when the option `skewable` asks for it. Monotonic time, and so every timeout, stays as it is; what waits in the kernel until
-a wall clock time does not notice. (libfaketime does the same, but brokers did not come up with it.)
+It is preloaded only when the option `skewable` asks for it. Monotonic time, and so every timeout, stays as it is; so do the
+dates of files. It keeps its state in /dev/shm under a process id, where it would stay, and be found by another sandbox's process
+of that id: so the sandbox gets a /dev/shm of its own.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
 import socket
 import struct
 import subprocess
@@ -17,76 +14,81 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 
-from clusters.kafka import cache_dir
+from clusters.local import disks
 from clusters.wire import Address
 from harness.api import ClusterError
 
-_SOURCE = Path(__file__).with_name("clock.c")
-_FILE = "FENCEPOST_CLOCK"
-_BUILD_S = 60.0
-_AHEAD = struct.Struct("=q")  # nanoseconds
+_PLACES = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
+_NAME = "faketime/libfaketimeMT.so.1"
+_REMEDY = "install libfaketime (Debian, Ubuntu: sudo apt install libfaketime)"
+_SEEN_AFTER_S = 1  # how often a process looks whether its clock was set
+_SHM, _SHM_MB = Path("/dev/shm"), 64
+_HOW = {
+    "FAKETIME_CACHE_DURATION": str(_SEEN_AFTER_S),
+    "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # Debian's default; with it a JVM's timed waits end at once, and no broker comes up
+    "FAKETIME_DONT_RESET": "1",
+    "NO_FAKE_STAT": "1",
+}
 _TOO_LONG = struct.pack(">i", 0x7FFFFFFF)  # the length of a request, which no broker takes
 _DATE = len("2026-11-21T19:11:22.291")
-_SAID_WITHIN_S, _LOOK_EVERY_S = 3.0, 0.01
+_SAID_WITHIN_S, _LOOK_EVERY_S = 3.0, 0.02
 
 
 class Clocks:
-    """One file per node that tells how far its wall clock is ahead; read by its process whenever it asks for the time."""
+    """One file per node that tells how far its wall clock is ahead. Raises ClusterError where no clock can be set."""
 
     def __init__(self, directory: Path, nodes: Iterable[str]) -> None:
-        self._library = library()
+        found = library()
+        if found is None:
+            raise ClusterError(f"no clock can be set: {_REMEDY}")
+        if said := disks.mount(_SHM, _SHM_MB):
+            raise ClusterError(f"no clock can be set without a /dev/shm of the sandbox's own: {said}")
+        self._library = found
         self._of = {node: directory / node / "clock" for node in nodes}
-        for node, file in self._of.items():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            self.set(node, 0.0)
+        self._ahead_s = dict.fromkeys(self._of, 0.0)
+        for node in self._of:
+            self._write(node)
 
     def environment(self, node: str) -> dict[str, str]:
         """What a node's process needs in its environment."""
-        return {"LD_PRELOAD": str(self._library), _FILE: str(self._of[node])}
+        return {"LD_PRELOAD": str(self._library), "FAKETIME_TIMESTAMP_FILE": str(self._of[node]), **_HOW}
 
-    def set(self, node: str, ahead_s: float) -> None:
-        """Set a node's clock so far ahead of ours (behind, if negative), at once and for as long as the run lasts."""
-        file = os.open(self._of[node], os.O_WRONLY | os.O_CREAT, 0o644)
-        try:
-            os.pwrite(file, _AHEAD.pack(round(ahead_s * 1e9)), 0)  # in place: processes have it mapped
-        finally:
-            os.close(file)
+    def set(self, nodes: Iterable[str], ahead_s: float) -> None:
+        """Set clocks so far ahead of ours (behind, if negative), for as long as the run lasts; waits until that is seen."""
+        wrong = [node for node in nodes if self._ahead_s[node] != ahead_s]
+        for node in wrong:
+            self._ahead_s[node] = ahead_s
+            self._write(node)
+        if wrong:
+            time.sleep(_SEEN_AFTER_S + 0.2)
+
+    def _write(self, node: str) -> None:
+        file = self._of[node]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        fresh = file.with_suffix(".new")
+        fresh.write_text(f"{self._ahead_s[node]:+.3f}\n")
+        fresh.replace(file)  # nobody reads half of it
 
 
-@lru_cache(maxsize=1)
-def library() -> Path:
-    """The library, built if it was not yet (a second, once per machine). Raises ClusterError with the remedy."""
-    made = cache_dir() / f"clock-{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]}-{os.uname().machine}.so"
-    if made.exists():
-        return made
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        raise ClusterError("setting the clock of a process takes a C compiler: install one (Debian: apt install gcc libc6-dev)")
-    made.parent.mkdir(parents=True, exist_ok=True)
-    fresh = made.with_suffix(f".{os.getpid()}")
-    argv = [compiler, "-O2", "-shared", "-fPIC", "-o", str(fresh), str(_SOURCE), "-ldl"]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_BUILD_S)
-    if done.returncode != 0:
-        said = " / ".join(done.stderr.strip().splitlines()[:3])
-        raise ClusterError(f"the library that sets clocks could not be built with {compiler}: {said}")
-    fresh.replace(made)
-    return made
+def library() -> Path | None:
+    """libfaketime for programs with threads, wherever it is installed."""
+    found = [path for place in _PLACES for pattern in (_NAME, f"*/{_NAME}") for path in Path(place).glob(pattern)]
+    return found[0] if found else None
 
 
 def trouble() -> str:
-    """Why no process's clock can be set here, found out by building and trying; else empty."""
-    try:
-        built = library()
-    except (ClusterError, OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    argv, env = ["date", "+%s"], {"LD_PRELOAD": str(built)}
-    done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    return (
-        "" if done.returncode == 0 and not done.stderr else f"the library that sets clocks does not load: {done.stderr.strip()}"
-    )
+    """Why no process's clock can be set here, found out by trying; else empty."""
+    found = library()
+    if found is None:
+        return f"no libfaketime found below {', '.join(_PLACES)}: {_REMEDY}"
+    env = {"LD_PRELOAD": str(found), "FAKETIME": "+3600", **_HOW}
+    done = subprocess.run(["date", "+%s"], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    said = done.stdout.strip()
+    works = said.isdigit() and int(said) - time.time() > 3000  # what cannot be preloaded is complained of, and left out
+    return "" if works else f"{found} does not set the clock of `date`: {done.stderr.strip() or said}"
 
 
 def ahead(address: Address, log: Callable[[], str]) -> float | None:
@@ -100,7 +102,7 @@ def ahead(address: Address, log: Callable[[], str]) -> float | None:
         deadline = time.monotonic() + _SAID_WITHIN_S
         while time.monotonic() < deadline:
             for line in reversed(log().splitlines()):
-                if mark in line and "InvalidReceiveException" not in line and (said := _date(line)) is not None:
+                if mark in line and (said := _date(line)) is not None:
                     return round(said - asked_s, 3)
             time.sleep(_LOOK_EVERY_S)
     return None

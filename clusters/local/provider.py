@@ -27,14 +27,14 @@ class Local(KafkaOptions):
 
     loopback: bool = False  # no namespaces even where they are allowed
     disk_mb: int = 0  # gives each node a disk of this size, in memory, that a fault can fill; 0: this machine's own disk
-    skewable: bool = False  # lets a fault set the brokers' wall clocks; needs a C compiler
+    skewable: bool = False  # lets a fault set the brokers' wall clocks; needs libfaketime
 
     def mistakes(self) -> list[str]:
         found = super().mistakes()
         if 0 < self.disk_mb < SMALLEST_DISK_MB:
             found.append(f"disk_mb = {self.disk_mb}: a broker needs {SMALLEST_DISK_MB} or more")
-        if self.disk_mb and self.loopback:
-            found.append("disk_mb needs a namespace to mount in, and loopback = true has none")
+        if (self.disk_mb or self.skewable) and self.loopback:
+            found.append("disk_mb and skewable need a namespace to mount in, and loopback = true has none")
         return found
 
     def limits(self) -> dict[str, tuple[float, float]]:

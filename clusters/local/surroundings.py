@@ -81,7 +81,7 @@ class Surroundings(LinkFaults, PowerFaults):
     def skew(self, node: str, ahead_s: float) -> None:
         if self._clocks is None:
             raise ClusterError(f"no clock can be set: {OWN_CLOCK}")
-        self._clocks.set(self._a_server(node), ahead_s)
+        self._clocks.set([self._a_server(node)], ahead_s)
 
     def clock_ahead(self, node: str) -> float | None:
         if self.pid(self._a_server(node)) is None:
@@ -102,5 +102,5 @@ class Surroundings(LinkFaults, PowerFaults):
             self._network.undrop_all()
         for node in self._planned if self._disks else ():
             self.clear_disk(node)
-        for node in self._planned if self._clocks else ():
-            self.skew(node, 0.0)
+        if self._clocks:
+            self._clocks.set(self._planned, 0.0)

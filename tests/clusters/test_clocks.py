@@ -1,0 +1,63 @@
+"""Clocks without brokers: what is said where none can be set, and how a broker's word is understood."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from clusters.local import Local, clocks
+from clusters.local.surroundings import OWN_CLOCK
+from harness.api import CampaignError, Skewable
+
+
+def test_without_libfaketime_the_reason_names_the_package(monkeypatch):
+    monkeypatch.setattr(clocks, "_PLACES", ("/nowhere",))
+    assert "apt install libfaketime" in clocks.trouble()
+    assert "apt install libfaketime" in Local(skewable=True).missing()[Skewable]
+
+
+def test_a_library_that_does_nothing_is_found_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(clocks, "_PLACES", (str(tmp_path),))
+    (tmp_path / "faketime").mkdir()
+    (tmp_path / "faketime/libfaketimeMT.so.1").touch()
+    assert "does not set the clock of `date`" in clocks.trouble()
+
+
+def test_a_cluster_that_did_not_ask_for_clocks_says_how_to_ask():
+    assert Local().missing()[Skewable] == OWN_CLOCK
+
+
+@pytest.mark.parametrize("options", [{"disk_mb": 100}, {"skewable": True}])
+def test_what_must_be_mounted_needs_a_namespace(options):
+    with pytest.raises(CampaignError, match="need a namespace"):
+        Local(loopback=True, **options)
+
+
+@pytest.fixture
+def broker():
+    """Something that takes connections, and the lines it logs of each: told by the test."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=lambda: [server.accept() for _ in range(2)], daemon=True).start()
+        yield server.getsockname()
+
+
+def test_the_date_of_the_line_about_our_connection_is_the_brokers_time(broker, monkeypatch):
+    monkeypatch.setattr(
+        socket, "create_connection", lambda *a, made=socket.create_connection, **k: kept.append(made(*a, **k)) or kept[-1]
+    )
+    kept = []
+
+    def log():
+        later = time.strftime("%Y-%m-%dT%H:%M:%S.000", time.localtime(time.time() + 3600))
+        channel = f"(channelId=a:1-b:{kept[-1].getsockname()[1]}-1-7)"
+        mine = f"{later} [x] [WARN] Unexpected error from /10.73.0.1 {channel}; closing connection"
+        return f"2020-01-01T00:00:00.000 [x] [INFO] another line\n{mine}\n\tat some.stack(Trace.java:1)"
+
+    assert clocks.ahead(broker, log) == pytest.approx(3600, abs=2)
+
+
+def test_silence_is_no_time(broker, monkeypatch):
+    monkeypatch.setattr(clocks, "_SAID_WITHIN_S", 0.1)
+    assert clocks.ahead(broker, lambda: "2020-01-01T00:00:00.000 [x] [INFO] about somebody else") is None
+    assert clocks.ahead(("127.0.0.1", 1), lambda: "") is None
