@@ -13,6 +13,8 @@ from typing import Any
 
 from clusters import packets, queues
 from clusters.packets import Drops
+from clusters.probes import PROBE_S
+from clusters.slow_links import FULL_S
 from harness.api import ClusterError, Losable, Pair, Slowable
 
 
@@ -61,6 +63,7 @@ class Slows(Drops):
     def __init__(self) -> None:
         super().__init__()
         self._slow: dict[int, list[Pair]] = {}
+        self._longest_s: dict[int, float] = {}  # how long each of them may hold a packet back
 
     @abstractmethod
     def _address(self, node: str) -> str:
@@ -75,6 +78,7 @@ class Slows(Drops):
         with self._lock:
             self._numbers += 1
             made = self._slow[self._numbers] = []
+            self._longest_s[self._numbers] = (delay_ms + jitter_ms) / 1000 + (FULL_S if kbit_s else 0.0)
             how = {"number": self._numbers, "delay_ms": delay_ms, "jitter_ms": jitter_ms, "kbit_s": kbit_s}
             try:
                 for pair in pairs:
@@ -89,10 +93,16 @@ class Slows(Drops):
         """End it; packets (seen, dropped for want of room) of each pair since `slow`. Nothing for what has ended already."""
         with self._lock:
             ended = {}
+            self._longest_s.pop(number, None)
             for pair in self._slow.pop(number, []):
                 reply = self._ask_slower(pair[1], do="unslow", number=number, address=self._address(pair[0]))
                 ended[pair] = (int(reply["seen"]), int(reply["dropped"]))
             return ended
+
+    def patience_s(self) -> float:
+        """How long to wait for a probe: a slow link is not a closed one."""
+        with self._lock:
+            return PROBE_S + sum(self._longest_s.values())
 
     def undrop_all(self) -> None:
         """Let every pair talk again, without any loss or delay."""

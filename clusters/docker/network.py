@@ -19,7 +19,7 @@ from typing import Any
 from clusters.docker import host
 from clusters.docker.agent import LEASE_S
 from clusters.docker.container import Container
-from clusters.probes import LOOK_S, PROBE_S, Train
+from clusters.probes import LOOK_S, Train
 from clusters.slows import Slows
 from harness.api import ClusterError, Pair, Took
 
@@ -119,8 +119,8 @@ class Network(Slows):
         return self._helper(node).container.id
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        """Whether a datagram sent now arrives, for all pairs at once; about a quarter of a second when one does not."""
-        return self._send(Train(pairs, packets=2), PROBE_S).arrived()
+        """Whether a datagram sent now arrives, for all pairs at once; when one does not, a quarter of a second and what slow links take."""
+        return self._send(Train(pairs, packets=2), self.patience_s()).arrived()
 
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
         """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`)."""

@@ -21,7 +21,7 @@ from pyroute2 import IPRoute
 from clusters import packets
 from clusters.local import disks
 from clusters.plan import HUB
-from clusters.probes import LOOK_S, PROBE_S, Train
+from clusters.probes import LOOK_S, Train
 from clusters.slows import Slower, Slows, lacks
 from harness.api import ClusterError, Fillable, Pair, Took
 
@@ -77,7 +77,7 @@ class Network(Slows):
             links.link("del", index=self._bridge)
             for slower in self._slowers.values():
                 slower.close()
-            for book in (self._namespaces, self._slowers, self._rules, self._losing, self._slow):
+            for book in (self._namespaces, self._slowers, self._rules, self._losing, self._slow, self._longest_s):
                 book.clear()
 
     def add(self, node: str, address: str) -> None:
@@ -122,8 +122,8 @@ class Network(Slows):
             return call()
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        """Whether a datagram sent now arrives, for all pairs at once; at most a quarter of a second."""
-        return self._send(Train(pairs, packets=2), PROBE_S).arrived()
+        """Whether a datagram sent now arrives, for all pairs at once; at most a quarter of a second and what slow links take."""
+        return self._send(Train(pairs, packets=2), self.patience_s()).arrived()
 
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
         """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`)."""

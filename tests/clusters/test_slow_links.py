@@ -76,6 +76,10 @@ def seen():
         NODES
         + """
 seen["lacks"] = network.lacks()
+far = network.slow([there], delay_ms=600)
+seen["far"] = [network.probe([there])[there], None]
+network.unslow(far)
+seen["far"][1] = network.patience_s()
 one = network.slow([there], delay_ms=150)
 seen["slow"] = [median(took(there)), median(took(back))]
 two = network.slow([there], delay_ms=150, jitter_ms=20)
@@ -120,6 +124,12 @@ def test_real_packets_are_slow_one_way_and_slowness_adds_up(seen):
     assert 130 <= seen["once"] < seen["twice"]
     assert seen["healed"] < 130
     assert seen["counted"] == [18, {}]
+
+
+@pytest.mark.cluster
+def test_a_very_slow_link_is_not_a_closed_one(seen):
+    """A probe waits longer, and only as long as the link is slow."""
+    assert seen["far"] == [True, 0.25]
 
 
 @pytest.mark.cluster

@@ -88,12 +88,12 @@ def test_a_capability_that_the_cluster_never_heard_of_is_lacking():
     """It says nothing about it, but it has not got the methods either."""
 
     @runtime_checkable
-    class Skewable(Protocol):
-        def skew(self, node: str, by_s: float) -> None: ...
+    class Meltable(Protocol):
+        def melt(self, node: str, by_s: float) -> None: ...
 
     @dataclass(frozen=True)
-    class Skew:
-        needs: ClassVar[tuple[type, ...]] = (Skewable,)
+    class Melt:
+        needs: ClassVar[tuple[type, ...]] = (Meltable,)
 
         def inject(self, cluster, rng):
             return Receipt()
@@ -101,8 +101,8 @@ def test_a_capability_that_the_cluster_never_heard_of_is_lacking():
         def heal(self, cluster, receipt):
             return receipt
 
-    assert breaches(Skew) == []
-    assert lacks(Skew(), FakeCluster()) == {"Skewable": "FakeCluster is not Skewable"}
+    assert breaches(Melt) == []
+    assert lacks(Melt(), FakeCluster()) == {"Meltable": "FakeCluster is not Meltable"}
     assert lacks(Kill(), FakeCluster()) == {}
 
 
