@@ -119,7 +119,7 @@ class Network(Slows):
         return self._helper(node).container.id
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        """Whether a datagram sent now arrives, for all pairs at once; else after a quarter of a second and what slow links take."""
+        """Whether a datagram sent now arrives, for all pairs at once; if not, after 0.25 s and what slow links take."""
         return self._send(Train(pairs, packets=2), self.patience_s()).arrived()
 
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
