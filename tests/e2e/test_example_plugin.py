@@ -42,9 +42,25 @@ def test_its_own_tests_pass(installed, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+OWN_CHECK = """
+from checkers.suspects import read_rows
+from harness.api import Suspects, partition_check
+
+
+@partition_check("first-place")
+def first_place(log):
+    'A record was read at offset 0: there always is one.'
+    return Suspects(len(log.reads), read_rows(log, log.reads.offset == 0, log.reads.op))
+"""
+
+
 @pytest.mark.cluster
 def test_a_run_uses_its_fault_its_workload_its_check_and_its_cluster(installed, tmp_path):
-    code, out, err = fencepost(tmp_path, "run", *RUN, "--seed", "5", PYTHONPATH=installed["PYTHONPATH"])
+    """And a check that is not installed, named by its import path; it finds what it looks for, as is expected here."""
+    (tmp_path / "own_check.py").write_text(OWN_CHECK)
+    path = os.pathsep.join([installed["PYTHONPATH"], str(tmp_path)])
+    own = ("--checker", "own_check:first_place", "--expect", "first-place")
+    code, out, err = fencepost(tmp_path, "run", *RUN, *own, "--seed", "5", PYTHONPATH=path)
     assert code == 0, out + err
     document = verdict(only_run(tmp_path))
     asked = next(one for one in document["properties"] if one["name"] == "read-before-sent")
