@@ -166,7 +166,7 @@ def test_a_file_cut_at_any_byte_is_read_as_far_as_it_goes_or_refused(tmp_path, f
     }[form].encode()
     whole = gzip.compress(whole) if form == "gzip" else whole
     path, seen = tmp_path / "cut", 0
-    for end in range(0, len(whole), 7):
+    for end in range(0, len(whole), 17):
         path.write_bytes(whole[:end])
         try:
             found = Adopted(path, tmp_path / f"run-{end}")
