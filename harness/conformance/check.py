@@ -58,8 +58,8 @@ class Check:
     def run(self) -> list[Checked]:
         """Every fault's stories. Raises ClusterError when the cluster did not start."""
         found = {one.kind: one for one in self.at_rest()}
-        missing = self._provider.missing()
-        reasons = {name: fault_contract.unavailable([fault], missing.get) for name, (_, fault) in self._faults.items()}
+        lacking = self._provider.missing()
+        reasons = {name: fault_contract.unavailable([fault], lacking.get) for name, (_, fault) in self._faults.items()}
         for name in (name for name, why in reasons.items() if why):
             found[name].told.extend(unplayed(PLAYED, f"unavailable here, because {'; '.join(reasons[name].values())}"))
         if playable := [name for name, why in reasons.items() if not why]:
@@ -90,9 +90,7 @@ class Check:
                     break
             died = self._die(harness, run_dir, held) if held else None
         for name in names:
-            found[name].told.append(
-                died if died and name in held else Told(_DIED, None, "not played: the fault could not be held")
-            )
+            found[name].told.extend(missing(found[name].told, died if name in held else None))
         return str(version)
 
     def _write_plan(self, names: Sequence[str], run_dir: Path) -> None:
@@ -118,6 +116,13 @@ class Check:
 
 
 _DIED = tuple(STORIES)[-1]
+
+
+def missing(told: Sequence[Told], died: Told | None) -> list[Told]:
+    """What is still to be told of a fault when the kit has ended. died: what the harness left that was killed meanwhile."""
+    lost = [story for story in PLAYED[:-1] if story not in [one.story for one in told]]
+    last = died or Told(_DIED, None, "not played: the fault was not on when the harness could have been killed")
+    return [*unplayed(lost, "not played: a fault before this one left no cluster to play on"), last]
 
 
 def remains(run_dir: Path) -> list[str]:

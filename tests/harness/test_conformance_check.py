@@ -8,8 +8,8 @@ import pytest
 
 from harness import cli
 from harness.api import CampaignError, Choice, Exit
-from harness.conformance.check import Check
-from harness.conformance.told import Told, exit_code, markdown
+from harness.conformance.check import PLAYED, Check, missing
+from harness.conformance.told import STORIES, Told, exit_code, markdown
 from harness.options import faults_of
 
 LENIENT = """
@@ -68,6 +68,15 @@ def test_a_fault_that_takes_any_option_is_told_to_refuse(stranger):
 )
 def test_the_exit_code_is_of_the_worst_story(answers, code):
     assert exit_code([Told("heal", ok, "") for ok in answers]) is code
+
+
+def test_a_fault_that_was_never_reached_has_all_its_stories_told_as_not_played():
+    told = [Told("contract", True, ""), Told("options", True, "")]
+    assert [one.story for one in [*told, *missing(told, None)]] == list(STORIES)
+    assert {one.ok for one in missing(told, None)} == {None}
+    everything = [*told, *(Told(story, True, "") for story in PLAYED[:-1])]
+    died = Told("harness died", True, "nothing left")
+    assert missing(everything, died) == [died]
 
 
 def test_a_row_of_the_compatibility_table():
