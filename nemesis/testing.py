@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.api import ClusterError, Isolation, TopicSpec, Wipeable
-from nemesis.fake_links import FakeLinks
 from nemesis.testing_partitions import FakePartitions
+from nemesis.testing_surroundings import FakeSurroundings
 
 FIRST_PID = 4000
 
@@ -42,7 +42,7 @@ class FakeClock:
         self.now_ns = max(self.now_ns, until_ns or 0)
 
 
-class FakeCluster(FakeLinks):
+class FakeCluster(FakeSurroundings):
     """A cluster in memory: Cluster, with every capability, Roles and Admin; strict where a real one may be lenient.
 
     brokers, controllers, clients: how many; `n1`..., `k1`... (none: the brokers control), `c0`...
@@ -70,15 +70,10 @@ class FakeCluster(FakeLinks):
         self.topics, self.transactional_ids, self.groups = tuple(topics), tuple(transactional_ids), tuple(groups)
         self.kafka_version = "fake"
         super().__init__()
-        self.stubborn: set[str] = set()
         self.mute_for: dict[str, int] = {}
-        self.disks: dict[str, int] = {}
-        self.unsynced: dict[str, dict[str, tuple[int, int]]] = {}
         self.missing: dict[type, str] = {} if controllers else {Wipeable: "a combined controller's disk holds its vote"}
         self.upgrades: set[str] = {"newer"}
         self._pids: dict[str, int] = {}
-        self._full: dict[str, int] = {}
-        self._ahead: dict[str, float] = {}
         self._statuses: dict[str, int] = {}
         self._versions: dict[str, str] = {}
         self._frozen: set[str] = set()
@@ -136,42 +131,6 @@ class FakeCluster(FakeLinks):
         if self.pid(node) is None and node not in self.stubborn and node not in self.clients:
             self._spring_up(node)
 
-    def fill_disk(self, node: str) -> None:
-        """A broker that is awake ends, as it does when it has no other log directory."""
-        self._done("fill_disk", node)
-        if node not in self.stubborn:
-            self._full[node] = self.disk_free(node)
-            if self.awake(node):
-                del self._pids[node]
-
-    def clear_disk(self, node: str) -> None:
-        self._done("clear_disk", node)
-        self._full.pop(node, None)
-
-    def disk_free(self, node: str) -> int:
-        self._require_known(node)
-        return 0 if node in self._full else self.disks.get(node, 1_000_000)
-
-    def disk_complaint(self, node: str) -> str:
-        return "No space left on device" if node in self._full else ""
-
-    def skew(self, node: str, ahead_s: float) -> None:
-        self._done("skew", node)
-        self._require_known(node)
-        if node not in self.stubborn or not ahead_s:
-            self._ahead[node] = ahead_s
-
-    def clock_ahead(self, node: str) -> float | None:
-        """None while it is dead or frozen."""
-        return self._ahead.get(node, 0.0) if self.awake(node) else None
-
-    def lose_unsynced(self, node: str) -> dict[str, tuple[int, int]]:
-        """Raises ClusterError when it is alive."""
-        self._done("lose_unsynced", node)
-        if self.pid(node) is not None:
-            raise ClusterError(f"{node} is alive")
-        return self.unsynced.pop(node, {})
-
     def replace(self, client: str) -> None:
         """What the harness does about a client that was killed."""
         self._spring_up(client)
@@ -211,12 +170,8 @@ class FakeCluster(FakeLinks):
         return self.process_state(node) == "S"
 
     def whole(self) -> bool:
-        """Whether nothing is dead, frozen, cut or lossy: what every `heal` must lead to."""
-        return (
-            not self._dropped
-            and not self._losing
-            and all(self.awake(node) for node in (*self.brokers, *self.controllers, *self.clients))
-        )
+        """Whether nothing is dead, frozen, or hurt around it: what every `heal` must lead to."""
+        return self.surroundings_whole() and all(self.awake(node) for node in (*self.brokers, *self.controllers, *self.clients))
 
     def leader(self, topic: str, partition: int) -> str:
         if f"{topic}-{partition}" not in self.topics:
@@ -280,9 +235,7 @@ class FakeCluster(FakeLinks):
 
     def heal(self) -> None:
         """Undo everything."""
-        self.mend_links()
-        self._full.clear()
-        self._ahead.clear()
+        self.mend_surroundings()
         self._frozen.clear()
         self.stubborn.clear()
         for node in (*self.brokers, *self.controllers):

@@ -63,7 +63,7 @@ class Clocks:
             self._ahead_s[node] = ahead_s
             self._write(node)
         if wrong:
-            time.sleep(_SEEN_AFTER_S + 0.2)
+            time.sleep(_SEEN_AFTER_S + 1.2)  # it counts in whole seconds
 
     def _write(self, node: str) -> None:
         file = self._of[node]
