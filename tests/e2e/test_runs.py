@@ -34,7 +34,7 @@ def valid_run(tmp_path_factory) -> tuple[Path, int, str]:
         "--nemesis",
         "kill,target=leader,every_s=[1,2],lasts_s=[2,3]",
         "--nemesis",
-        "cut-clients,every_s=[1,2],lasts_s=[1,2]",
+        "cut-clients,every_s=[1,2],lasts_s=[1,2],when=transaction-open",
     )
     code, out, err = fencepost(
         results, "run", "--time", "20", "--set", "writers=4", "--set", "abort_share=0.3", "--seed", "5", *faults
@@ -59,6 +59,8 @@ def test_the_faults_took_hold_and_left_receipts(valid_run):
     assert {receipt["kind"] for receipt in healed.values()} <= {"kill", "cut-clients"}
     assert healed
     assert all(receipt["effective"] for receipt in healed.values()), healed
+    inside = [receipt["evidence"]["when"]["by"] for receipt in healed.values() if receipt["kind"] == "cut-clients"]
+    assert all(clients and set(clients) <= {"c0", "c1", "c2", "c3"} for clients in inside), healed
 
 
 def test_the_run_directory_is_complete_and_the_brokers_data_is_gone(valid_run):
