@@ -156,7 +156,8 @@ class Network(Slows):
 
     def lacks(self) -> dict[str, str]:
         """Names of capabilities that it has not, found out by trying, each with the reason."""
-        return self.run(next(iter(self._namespaces)), lacks)
+        with self._lock:  # a trial makes rules
+            return self.run(next(iter(self._namespaces)), lacks)
 
     def _address(self, node: str) -> str:
         if node not in self._addresses:
