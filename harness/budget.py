@@ -1,18 +1,22 @@
 """The budget of faults: how many servers all of them together may hurt at a time.
 
-A fault acts on the cluster through a `View` of its own. What hurts a node (a kill, a stop, a freeze, a wiped disk, a cut) is
+A fault acts on the cluster through a `View` of its own. What takes a node (a kill, a stop, a freeze, a full disk, a cut) is
 entered in the `Ledger` before it is done, and refused when it would hurt more than is allowed; what undoes it is struck out.
-Calls that are not in the view (a slow link, a changed setting) take no node and cost nothing.
+Other calls (a slow link, a wrong clock, a changed setting) take no node and cost nothing.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from harness.api import Budget, Cluster, OverBudget, Pair
+
+HURT_A_NODE = ("kill", "stop", "pause", "wipe", "lose_unsynced", "fill_disk")  # calls with a node
+UNDO_IT = ("start", "resume", "clear_disk")
 
 
 @dataclass
@@ -135,31 +139,19 @@ class View:
         self._cluster, self._ledger, self._id, self._what = cluster, ledger, id_, what
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._cluster, name)
+        does = getattr(self._cluster, name)
+        if name in HURT_A_NODE:
+            return partial(self._hurt, does)
+        return partial(self._undo, does) if name in UNDO_IT else does
 
-    def kill(self, node: str) -> None:
+    def _hurt(self, call: Callable[[str], Any], node: str) -> Any:
         self._ledger.take(self._id, self._what, [node])
-        self._cluster.kill(node)
+        return call(node)
 
-    def stop(self, node: str) -> None:
-        self._ledger.take(self._id, self._what, [node])
-        self._cluster.stop(node)
-
-    def pause(self, node: str) -> None:
-        self._ledger.take(self._id, self._what, [node])
-        self._cluster.pause(node)
-
-    def wipe(self, node: str) -> None:
-        self._ledger.take(self._id, self._what, [node])
-        self._cluster.wipe(node)
-
-    def start(self, node: str) -> None:
-        self._cluster.start(node)
+    def _undo(self, call: Callable[[str], Any], node: str) -> Any:
+        done = call(node)
         self._ledger.give_back(self._id, node)
-
-    def resume(self, node: str) -> None:
-        self._cluster.resume(node)
-        self._ledger.give_back(self._id, node)
+        return done
 
     def drop(self, pairs: Iterable[Pair]) -> None:
         wanted = list(pairs)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.api import Fillable, HarnessError, Receipt
 from nemesis import targets
 from nemesis.capabilities import FillableCluster
-from nemesis.steps import attempt, missed, until
+from nemesis.steps import attempt, missed, until, within_budget
 
 FULL = 64 << 10  # so few bytes are nothing
 ENDS_WITHIN_S = 3.0
@@ -42,7 +42,9 @@ class DiskFull:
         except HarnessError as error:
             return missed(self.target, error)
         before = {node: cluster.disk_free(node) for node in nodes}
-        problems = attempt(cluster.fill_disk, nodes)
+        tried, problems = within_budget(cluster.fill_disk, nodes)
+        if not tried:
+            return Receipt(role=self.target, effective=False, note="; ".join(problems))
         receipt = Receipt(role=self.target, targets=nodes)
         try:
             during = {node: cluster.disk_free(node) for node in nodes}

@@ -1,10 +1,13 @@
 """The budget: two faults cannot by accident take more nodes than the test allows."""
 
+from random import Random
+
 import pytest
 from test_faults import T0, S, Stage, planned
 
 from harness.api import Budget, OverBudget
 from harness.budget import Ledger, sides
+from nemesis.disk_full import DiskFull
 from nemesis.partition import both_ways
 from nemesis.testing import FakeCluster
 
@@ -105,6 +108,20 @@ def test_a_quorum_of_separate_controllers_is_kept_as_well():
         ledger.view(3, "pause").pause("k2")
     assert ledger.hurt() == {"n1", "k1"}
     assert cluster.awake("k2")
+
+
+def test_a_full_disk_takes_a_node():
+    cluster = FakeCluster()
+    ledger = Ledger(cluster, Budget())
+    ledger.view(1, "disk-full").fill_disk("n1")
+    with pytest.raises(OverBudget):
+        ledger.view(2, "kill").kill("n2")
+    refused = DiskFull(target="broker:n2").inject(ledger.view(3, "disk-full"), Random(1))
+    assert (refused.effective, refused.targets) == (False, ())
+    ledger.view(1, "disk-full").clear_disk("n1")
+    ledger.view(1, "disk-full").start("n1")
+    ledger.view(2, "kill").kill("n2")
+    assert ledger.hurt() == {"n2"}
 
 
 def test_one_after_another_is_one_at_a_time():
