@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from harness import campaign
 from harness.api import ClusterError, FaultChoice, Receipt
 from harness.conformance.ground import Bounds
 from harness.conformance.stories import Kit
@@ -69,3 +70,12 @@ def test_the_example_runs_in_a_schedule_by_its_import_path(stutter):
     assert len(lines) > 50
     assert all(line["effective"] for line in lines)
     assert cluster.whole()
+
+
+@pytest.mark.parametrize("page", ["schedules", "administration"])
+def test_the_examples_of_the_guides_are_campaigns(page, tmp_path):
+    (example,) = re.findall(r"^```toml\n(.*?)^```$", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL | re.MULTILINE)
+    path = tmp_path / "example.toml"
+    path.write_text(example if "[[test]]" in example else f'[[test]]\nname = "example"\n{example}')
+    (test,) = campaign.read(path).tests
+    assert draw(test.nemesis, 300, 7, test.lanes)
