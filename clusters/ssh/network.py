@@ -95,7 +95,7 @@ class Network(Drops):
     def undrop_all(self) -> None:
         with self._lock:
             self._held.clear()
-            super().undrop(list(self._rules))
+            super().undrop_all()
 
     def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
         wanted = list(pairs)

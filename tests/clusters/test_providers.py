@@ -186,7 +186,8 @@ def test_nodes_may_run_different_versions(provider, tmp_path):
 def begin(run, provider, *scenes):
     """A harness of one broker in a process of its own, told to play; and its first line, when it is up."""
     run.mkdir()
-    argv = [sys.executable, str(OUTSIDE), json.dumps({**provider, "brokers": 1}), str(run), *scenes]
+    soon = {"lease_s": 3} if provider["kind"] == "ssh" else {}
+    argv = [sys.executable, str(OUTSIDE), json.dumps({**provider, **soon, "brokers": 1}), str(run), *scenes]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 

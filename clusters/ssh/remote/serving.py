@@ -92,15 +92,31 @@ def _watch(run: Path, settings: dict[str, Any], writing: int) -> None:
 
 
 def clean_up(run: Path, settings: dict[str, Any]) -> None:
-    """Remove the run's rules, what it started, and its directory."""
+    """Remove the run's rules, what it started, its directory, and at last bridges whose connection hangs."""
     rules.close_all(settings["token"], settings["sudo"])
+    _kill_all("environ", f"{MARK}={run}")
+    shutil.rmtree(run, ignore_errors=True)
+    _kill_all("cmdline", f"bridge\0{run}")
+
+
+def _kill_all(file: str, words: str) -> None:
+    """End every process of which this file in /proc holds these words."""
     deadline = time.monotonic() + _END_S
-    while (doomed := _started(run)) and time.monotonic() < deadline:
+    while (doomed := _processes(file, os.fsencode(f"\0{words}\0"))) and time.monotonic() < deadline:
         for pid in doomed:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
-    shutil.rmtree(run, ignore_errors=True)
+
+
+def _processes(file: str, wanted: bytes) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if wanted in b"\0" + (entry / file).read_bytes():
+                    found.append(int(entry.name))
+    return found
 
 
 def sweep(runs: Path) -> None:
@@ -112,17 +128,6 @@ def sweep(runs: Path) -> None:
             except BlockingIOError:
                 continue
             clean_up(lock.parent, json.loads((lock.parent / SETTINGS).read_text()))
-
-
-def _started(run: Path) -> list[int]:
-    """Processes that the run's watcher has started, and theirs."""
-    wanted, found = os.fsencode(f"{MARK}={run}"), []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
-    return found
 
 
 def _last_words(run: Path) -> str:
