@@ -205,7 +205,7 @@ def main(argv: list[str]) -> int:
             cluster.note_clients(transactional_ids=ids, groups=[])
             Performance(plan, run_dir, cluster, workload, emit, stop).run()
     except HarnessError as error:
-        emit("failed", kind=type(error).__name__, text=str(error))
+        emit("failed", kind="ClusterError" if isinstance(error, ClusterError) else type(error).__name__, text=str(error))
         return 1
     finally:
         secrets.sweep(run_dir / "logs", lambda text: emit("note", text=text))

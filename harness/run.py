@@ -21,6 +21,7 @@ from harness import elsewhere, history, plugins, store
 from harness.api import CampaignError, ClusterError, HarnessError, HistoryError, Interrupted, Test
 from harness.plan import hopeless, make_plan
 from harness.report import render
+from harness.secrets import sweep
 
 OnEvent = Callable[[dict[str, Any]], None]
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
@@ -104,6 +105,12 @@ class Runner:
                 self._on_event(event)
         performer.wait()
         self._performer = None
+        if not ended:
+            sweep(run_dir / "logs", lambda text: self._on_event({"event": "note", "text": text}))
+        if not ended and hasattr(provider, "prefix"):
+            store.leave_behind(
+                run_dir, [f"{', '.join(plan['topics'])}: performing ended before it could remove them (kafka-topics.sh --delete)"]
+            )
         for text in store.left_behind(run_dir):
             self._on_event({"event": "note", "text": f"left behind: {text}"})
         if ended.get("event") == "failed":

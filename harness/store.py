@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from harness.api import CampaignError, Test
 from harness.plugins import unknown
 
+LEFT_FILE = "left.json"
 RESULTS_VARIABLE = "FENCEPOST_RESULTS"
 
 
@@ -44,9 +45,13 @@ def new_run_dir(root: Path, campaign_or_test: str | Test, run_id: str, now: date
     return directory
 
 
+def leave_behind(run_dir: Path, sentences: Sequence[str]) -> None:
+    write_json(run_dir / LEFT_FILE, {"left": list(sentences)})
+
+
 def left_behind(run_dir: Path) -> list[str]:
     """What a run could not remove from a cluster that is not ours, a sentence each with the remedy."""
-    return [str(sentence) for sentence in (read_json(run_dir / "left.json") or {}).get("left", ())]
+    return [str(sentence) for sentence in (read_json(run_dir / LEFT_FILE) or {}).get("left", ())]
 
 
 def slug(name: str) -> str:

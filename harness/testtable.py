@@ -53,6 +53,8 @@ class _Reader:
         producer, consumer = self.settings(("client", "producer")), self.settings(("client", "consumer"))
         client, workload = self.client(), self.choice("workload", "transactions")
         checkers = self.checkers()
+        self.no_secrets(("client", "producer"), producer)
+        self.no_secrets(("client", "consumer"), consumer)
         if client == "librdkafka":
             self.client_settings(("client", "producer"), producer)
             self.client_settings(("client", "consumer"), consumer)
@@ -202,11 +204,13 @@ class _Reader:
                 self.wrong((*keys, key), f"must be a text, a number, true or false, not {value!r}")
         return {key: value for key, value in found.items() if isinstance(value, str | int | float)}
 
+    def no_secrets(self, keys: tuple[str, ...], settings: Mapping[str, Any]) -> None:
+        for key, text in secrets.mistakes(settings):
+            self.wrong((*keys, key), text)
+
     def client_settings(self, keys: tuple[str, ...], settings: Mapping[str, Any]) -> None:
         for key in sorted(OURS & settings.keys()):
             self.wrong((*keys, key), "is set by fencepost itself")
-        for key, text in secrets.mistakes(settings):
-            self.wrong((*keys, key), text)
         usable = {key: as_text(value) for key, value in secrets.judged(settings).items() if key not in OURS}
         beneath = self.producer_settings() if keys[-1] == "producer" else {}
         for key, text in refused_settings(keys[-1], usable, beneath):

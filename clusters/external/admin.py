@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout  # a class of its own before Python 3.11
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,11 +54,8 @@ class ExternalAdmin(Arrangement):
 
     def _unready(self, topics: Mapping[str, TopicSpec]) -> str:
         """What is missing until they can be used, in words; empty when nothing is."""
-        try:
-            if behind := self.lagging(topics):
-                return "; ".join(f"{partition} {what}" for partition, what in behind.items())
-        except ClusterError as error:  # nobody told the asked broker of the new topic yet
-            return str(error)
+        if behind := self.lagging(topics):  # or nobody has told the asked broker of the new topic yet
+            return "; ".join(f"{name} {what}" for name, what in behind.items())
         partitions = [f"{name}-{number}" for name, spec in topics.items() for number in range(spec.partitions)]
         silent = set(partitions) - set(self.end_offsets(partitions, Isolation.COMMITTED))
         return f"no leader serves {', '.join(sorted(silent))}" if silent else ""
@@ -88,7 +87,12 @@ class ExternalAdmin(Arrangement):
     def lagging(self, topics: Iterable[str]) -> dict[str, str]:
         lagging = {}
         for topic in topics:
-            for p in self.partitions(topic):
+            try:
+                partitions = self.partitions(topic)
+            except ClusterError as error:  # a moment without an answer; who waits for the replicas asks again
+                lagging[topic] = str(error)
+                continue
+            for p in partitions:
                 missing = sorted({node.id for node in p.replicas} - {node.id for node in p.isr})
                 if missing or not led(p):
                     nodes = ", ".join(self.name(number) for number in missing)
@@ -107,6 +111,6 @@ class ExternalAdmin(Arrangement):
         asked = self.connection.client.list_offsets(wanted, isolation_level=_LEVELS[isolation], request_timeout=REQUEST_S)
         found = {}
         for partition, future in asked.items():
-            if future.exception(timeout=2 * REQUEST_S) is None:
-                found[f"{partition.topic}-{partition.partition}"] = int(future.result().offset)
+            with suppress(ck.KafkaException, FutureTimeout):
+                found[f"{partition.topic}-{partition.partition}"] = int(future.result(timeout=2 * REQUEST_S).offset)
         return found

@@ -33,9 +33,10 @@ class Arrangement(View):
     def elect(self, partitions: Iterable[str]) -> None:
         places = [ck.TopicPartition(*split(name)) for name in partitions]
         self._require_ours({place.topic for place in places})
-        how = {"operation_timeout": REQUEST_S, "request_timeout": REQUEST_S}
         said = self.connection.ask(
-            "let the preferred replicas lead", lambda client: client.elect_leaders(ck.ElectionType.PREFERRED, places, **how)
+            "let the preferred replicas lead",
+            # without the timeouts it tells of: confluent-kafka 2.16 takes none
+            lambda client: client.elect_leaders(ck.ElectionType.PREFERRED, places),
         )
         wrong = [error.str() for error in said.values() if error and error.code() != ck.KafkaError.ELECTION_NOT_NEEDED]
         if wrong:

@@ -16,15 +16,31 @@ from clusters.external.admin import ExternalAdmin
 from clusters.external.connection import Connection, Refused
 from clusters.external.roles import ExternalRoles
 from clusters.local.processes import Processes
-from harness.api import ClusterError, Killable, Losable, Partitionable, Pausable, TopicSpec
+from harness.api import (
+    ClusterError,
+    Fillable,
+    Killable,
+    Losable,
+    Partitionable,
+    Pausable,
+    Powered,
+    Skewable,
+    Slowable,
+    Stoppable,
+    TopicSpec,
+    Upgradable,
+    Wipeable,
+)
 
 if TYPE_CHECKING:
     from clusters.external.provider import External
 
 NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault of your own can (nemesis/README.md)"
 SHARED_NETWORK = "clients reach these brokers over this machine's own network, which fencepost does not cut"
+OF_CLIENTS: tuple[type, ...] = (Killable, Pausable)  # what can be done to clients
+OF_NETWORK: tuple[type, ...] = (Partitionable, Losable, Slowable)
+OF_BROKERS: tuple[type, ...] = (Stoppable, Upgradable, Wipeable, Powered, Fillable, Skewable)
 _HEAL_S = 60.0
-_GONE_S = 5.0
 
 log = structlog.get_logger()
 
@@ -102,9 +118,9 @@ class ExternalCluster:
         return self._roles
 
     def unavailable(self, capability: type) -> str | None:
-        if capability in (Killable, Pausable):
-            return None  # of clients; `only_clients` speaks for the brokers
-        return SHARED_NETWORK if capability in (Partitionable, Losable) else NOT_OURS
+        if capability in OF_CLIENTS:
+            return None  # `only_clients` speaks for the brokers
+        return SHARED_NETWORK if capability in OF_NETWORK else NOT_OURS
 
     # ---- clients
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.api import CampaignError, Killable, Losable, Partitionable, Pausable, Stoppable, TopicSpec, Upgradable, Wipeable
+from harness.api import CampaignError, TopicSpec
 from harness.secrets import mistakes
 
 if TYPE_CHECKING:
@@ -70,17 +70,10 @@ class External:
         return [sys.executable, "-m", "clusters.local.init", f"--grace={GRACE_S:g}", "--", *argv]
 
     def missing(self) -> dict[type, str]:
-        from clusters.external.cluster import NOT_OURS, SHARED_NETWORK
+        from clusters.external.cluster import NOT_OURS, OF_BROKERS, OF_CLIENTS, OF_NETWORK, SHARED_NETWORK
 
-        ours: dict[type, str] = {Killable: self.only_clients, Pausable: self.only_clients}
-        return {
-            **ours,
-            Stoppable: NOT_OURS,
-            Upgradable: NOT_OURS,
-            Wipeable: NOT_OURS,
-            Partitionable: SHARED_NETWORK,
-            Losable: SHARED_NETWORK,
-        }
+        reasons = {self.only_clients: OF_CLIENTS, NOT_OURS: OF_BROKERS, SHARED_NETWORK: OF_NETWORK}
+        return {capability: reason for reason, capabilities in reasons.items() for capability in capabilities}
 
     def describe(self) -> dict[str, Any]:
         """Asks the cluster for its brokers. Raises ClusterError when it does not answer, CampaignError for a missing secret."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from command import fencepost, only_run, processes_of, start, until, verdict
+from command import fencepost, finish, only_run, processes_of, start, until, verdict
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from somebodys import FOREIGN, FOREIGN_GROUP, PASSWORD, PREFIX, USER, started
@@ -167,13 +167,7 @@ def test_clients_can_be_killed_brokers_cannot_and_an_own_fault_works(run):
 
 def test_a_harness_that_is_killed_leaves_no_process_and_no_topic(somebodys, tmp_path):
     """kill -9 in the middle of the workload, with a frozen client."""
-    results = tmp_path / "results"
-    harness = start(results, "campaign", str(write_campaign(tmp_path, somebodys.options(), 60)))
-    run_dir = until(lambda: next((path.parents[1] for path in results.glob("*/*/history/faults.jsonl")), None))
-    until(lambda: (run_dir / "history" / "faults.jsonl").stat().st_size)
-    frozen = until(lambda: worker_of(run_dir))
-    os.kill(frozen, signal.SIGSTOP)
-    assert len(somebodys.topics()) == 2
+    harness, run_dir = in_the_middle(somebodys, tmp_path)
     harness.kill()
     harness.wait()
     until(lambda: somebodys.topics() == {FOREIGN})
@@ -181,14 +175,37 @@ def test_a_harness_that_is_killed_leaves_no_process_and_no_topic(somebodys, tmp_
     assert left_behind(run_dir) == []
 
 
-def worker_of(run_dir: Path) -> int | None:
-    """The process id of one of the run's clients."""
+def test_topics_of_a_run_that_was_killed_inside_are_named(somebodys, tmp_path):
+    """kill -9 of what performs it: nobody is left who could remove them, and the supervisor ends the clients."""
+    harness, run_dir = in_the_middle(somebodys, tmp_path)
+    os.kill(process_of(run_dir, "harness.performer"), signal.SIGKILL)
+    code, out, err = finish(harness)
+    (topic,) = somebodys.topics() - {FOREIGN}
+    assert code == 255
+    assert f"left behind: {topic}: performing ended before it could remove them" in out + err
+    assert processes_of(run_dir) == []
+    somebodys.owner.delete_topics([topic])[topic].result()
+
+
+def in_the_middle(somebodys, tmp_path):
+    """A harness in the middle of its workload, with a frozen client and its topic on the cluster; and its run directory."""
+    results = tmp_path / "results"
+    harness = start(results, "campaign", str(write_campaign(tmp_path, somebodys.options(), 60)))
+    run_dir = until(lambda: next((path.parents[1] for path in results.glob("*/*/history/faults.jsonl")), None))
+    until(lambda: (run_dir / "history" / "faults.jsonl").stat().st_size)
+    os.kill(until(lambda: process_of(run_dir, "harness.interpreter")), signal.SIGSTOP)
+    assert len(somebodys.topics()) == 2
+    return harness, run_dir
+
+
+def process_of(run_dir: Path, program: str) -> int | None:
+    """The process id of one of the run's processes that runs this program of ours itself."""
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             line = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue  # it ended while we looked
-        if b"harness.interpreter" in line and str(run_dir).encode() in line:
+        if line[1:3] == [b"-m", program.encode()] and str(run_dir).encode() in line:
             return int(entry.name)
     return None
 

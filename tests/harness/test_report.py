@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import report_example as example
 
+from harness import store
 from harness.api import HarnessError
 from harness.report import render, timeline
 from harness.report.documents import read
@@ -137,6 +138,14 @@ def test_our_own_histories_have_no_other_values(tmp_path):
     text = render(example.torn(tmp_path)).read_text("utf-8")
     assert '<table class="records">' in text
     assert "<th>Value</th>" not in text
+
+
+def test_what_was_left_on_a_cluster_that_is_not_ours_is_said(tmp_path):
+    store.leave_behind(example.torn(tmp_path), ["could not remove the topic x; remove it with: kafka-topics.sh"])
+    assert (
+        "Left behind on the cluster: could not remove the topic x; remove it with: kafka-topics.sh" in page(read(tmp_path)).notes
+    )
+    assert "remove it with: kafka-topics.sh" in render(tmp_path).read_text("utf-8")
 
 
 def test_values_that_cannot_be_read_are_said(tmp_path):
