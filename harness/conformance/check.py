@@ -49,7 +49,6 @@ class Check:
         self._hear, self._seed = hear, seed
         mistakes: list[str] = []
         self._faults = {_name(one): (one, _made("nemesis", one, mistakes)) for one in faults}
-        self._cluster = cluster
         self._provider = _made("cluster", cluster, mistakes)
         if mistakes:
             raise CampaignError(mistakes)

@@ -72,7 +72,8 @@ def _play(wanted: Mapping[str, Any], cluster: Cluster, crew: Crew, emit: Emit) -
             return
         kits[choice["name"]] = kit
     for name, kit in kits.items():
-        if (receipt := kit.hold()) is not None:
+        receipt = kit.hold()
+        if receipt is not None and receipt.effective:
             emit("held", kind=name, targets=list(receipt.targets))
     emit("holding")
     threading.Event().wait()
