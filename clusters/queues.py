@@ -1,7 +1,7 @@
 """Packets that the kernel hands to us on arrival, to be let go when we say so: nfnetlink_queue, in the present network namespace.
 
-Rules send packets there, in a chain that comes after the one of the drops. When nobody holds the queue open, packets go on at
-once. Pure netlink (linux/netfilter/nfnetlink_queue.h). Where nftables has no `queue`, the older NFQUEUE target does the same.
+Pure netlink (linux/netfilter/nfnetlink_queue.h), and nothing that takes long to import. The rules that send packets here are made
+elsewhere (`queue_rules.py`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from clusters import packets
-
-_CHAIN, _AFTER_DROPS = "slow", 10
-_NUMBER, _TRIAL, _MOST = 0, 1, 65535  # queues of a namespace: for the packets, for trying; packets that may wait
+NUMBER, TRIAL = 0, 1  # queues of a namespace: for the packets, for trying
+_MOST = 65535  # packets that may wait
 _NETLINK_NETFILTER, _SOL_NETLINK, _NETLINK_NO_ENOBUFS = 12, 270, 5
 _QUEUE, _VERDICT, _CONFIG = 3 << 8, 3 << 8 | 1, 3 << 8 | 2
 _ERROR, _REQUEST, _ACK = 2, 1, 5
@@ -25,7 +22,6 @@ _BUFFER = 1 << 23
 _MESSAGE, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
 _GENERAL = struct.Struct(">BBH")
 _HEADER, _PAYLOAD = 1, 10  # attributes of a packet
-_BYPASS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +36,7 @@ class Packet:
 class Queue:
     """A queue of this namespace, open. Raises OSError where the kernel has none, or somebody else has it open."""
 
-    def __init__(self, number: int = _NUMBER) -> None:
+    def __init__(self, number: int = NUMBER) -> None:
         self._general = _GENERAL.pack(0, 0, number)
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
         self._socket.bind((0, 0))
@@ -84,43 +80,6 @@ class Queue:
         (code,) = struct.unpack_from("=i", body)
         if kind != _ERROR or code != 0:
             raise OSError(-code, f"nfnetlink_queue: {errno.errorcode.get(-code, code)}")
-
-
-def open_chain() -> None:
-    """Make the chain that sends packets to the queue; it lets everything else pass."""
-    packets.open_chain(_CHAIN, _AFTER_DROPS)
-
-
-def add_rule(address: str) -> int:
-    """Send what arrives from `address` to the queue; the rule's handle. Raises NetlinkError."""
-    try:
-        return packets.insert(_CHAIN, packets.sent_by(address), [_queue()])
-    except Exception:  # noqa: BLE001 - netlink has errors of its own; this kernel's nftables has no queue
-        return packets.insert(_CHAIN, packets.sent_by(address), [_older_queue()])
-
-
-def trouble() -> str:
-    """Why packets cannot be held back in the present namespace, found out by trying; else empty."""
-    try:
-        Queue(_TRIAL).close()
-        open_chain()
-        packets.delete_rule(add_rule("0.0.0.1"), _CHAIN)
-    except Exception as error:  # noqa: BLE001 - as above
-        return f"this kernel hands no packets over (nfnetlink_queue; nft_queue or xt_NFQUEUE): {error}"
-    return ""
-
-
-def delete_rule(handle: int) -> None:
-    packets.delete_rule(handle, _CHAIN)
-
-
-def _queue() -> Any:
-    return packets.expression("queue", NFTA_QUEUE_NUM=_NUMBER, NFTA_QUEUE_TOTAL=1, NFTA_QUEUE_FLAGS=_BYPASS)
-
-
-def _older_queue() -> Any:
-    info = struct.pack("=HHHxx", _NUMBER, 1, _BYPASS)  # struct xt_NFQ_info_v3
-    return packets.expression("target", NFTA_TARGET_NAME="NFQUEUE", NFTA_TARGET_REV=3, NFTA_TARGET_INFO=info)
 
 
 def _message(kind: int, body: bytes, flags: int) -> bytes:

@@ -1,7 +1,8 @@
 """Holds back what chosen addresses send to this network namespace: `python -m clusters.slow_links`.
 
 Packets of an address keep their order; each waits for the link to be free, then for its delay. One JSON object per line on
-standard input, each answered by one; it ends, and with it every delay, when its standard input does.
+standard input, each answered by one; it ends, and with it every delay, when its standard input does. It starts in a tenth of a
+second, since every node may need one: the rules that bring packets here are made by who starts it (`slows.py`).
 
     {"do": "slow", "number": N, "address": A, "delay_ms": D, "jitter_ms": J, "kbit_s": K} -> {}
     {"do": "unslow", "number": N, "address": A} -> {"seen": packets, "dropped": packets}
@@ -17,6 +18,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
+
+from clusters.queues import Queue
 
 FULL_S = 0.5  # a narrow link has room for what it can send in this time; what comes then is dropped
 
@@ -77,13 +80,8 @@ class Program:
     """The queue of this namespace, and a line for every address that is slowed."""
 
     def __init__(self) -> None:
-        from clusters import queues  # takes half a second; whoever needs the classes above has no use for it
-
-        self._queues = queues
-        self._queue = queues.Queue()
-        queues.open_chain()
+        self._queue = Queue()
         self._lines: dict[str, Line] = {}
-        self._rules: dict[str, int] = {}
 
     def serve(self) -> None:
         """Until standard input ends."""
@@ -121,27 +119,14 @@ class Program:
                 self._queue.let_go(packet)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return self._slow(request) if request["do"] == "slow" else self._unslow(request["number"], request["address"])
-        except Exception as error:  # noqa: BLE001 - netlink has errors of its own; all of them are the asker's to see
-            return {"error": f"{type(error).__name__}: {error}"}
-
-    def _slow(self, request: dict[str, Any]) -> dict[str, Any]:
-        number, address = request["number"], request["address"]
-        if address not in self._rules:
-            self._rules[address] = self._queues.add_rule(address)
-        slow = Slow(request["delay_ms"] / 1e3, request["jitter_ms"] / 1e3, request["kbit_s"] * 125.0, Random(number))
-        self._lines.setdefault(address, Line()).slows[number] = slow
-        return {}
-
-    def _unslow(self, number: int, address: str) -> dict[str, Any]:
-        line = self._lines.get(address, Line())
-        slow = line.slows.pop(number, Slow())
-        if not line.slows and address in self._rules:
-            self._queues.delete_rule(self._rules.pop(address))
-            self._take()
-            self._let_go()  # all of it, in order
-            self._lines.pop(address, None)
+        line = self._lines.setdefault(request["address"], Line())
+        if request["do"] == "slow":
+            rate = request["kbit_s"] * 125.0
+            slow = Slow(request["delay_ms"] / 1e3, request["jitter_ms"] / 1e3, rate, Random(request["number"]))
+            line.slows[request["number"]] = slow
+            return {}
+        self._take()  # what came by the rule that is gone now
+        slow = line.slows.pop(request["number"], Slow())
         return {"seen": slow.seen, "dropped": slow.dropped}
 
 

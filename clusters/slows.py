@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from clusters import packets, queues
+from clusters import packets, queue_rules
 from clusters.packets import Drops
 from clusters.probes import PROBE_S
 from clusters.slow_links import FULL_S
@@ -19,25 +19,44 @@ from harness.api import ClusterError, Losable, Pair, Slowable
 
 
 class Slower:
-    """The program, started in the present network namespace, asked one thing at a time.
+    """The program, started in the present network namespace, and the rules that bring packets to it; asked one thing at a time.
 
-    Raises ClusterError with its last words when it ends, or cannot start.
+    Use it in that namespace. Raises ClusterError with the program's last words when it ends, or cannot start.
     """
 
     def __init__(self) -> None:
         argv = [sys.executable, "-m", "clusters.slow_links"]
         self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._asking = threading.Lock()
+        self._rules: dict[str, int] = {}  # address -> its rule
+        self._numbers: dict[str, set[int]] = {}  # address -> what slows it
+        queue_rules.open_chain()
         self._reply()
 
-    def ask(self, **request: Any) -> dict[str, Any]:
-        """Its answer. Raises ClusterError with what went wrong."""
-        assert self._process.stdin is not None
+    def slow(self, number: int, address: str, **how: float) -> None:
+        """Hold back what `address` sends here; how: `delay_ms`, `jitter_ms`, `kbit_s`."""
         with self._asking:
-            with suppress(BrokenPipeError):  # its last words say more
-                self._process.stdin.write(json.dumps(request).encode() + b"\n")
-                self._process.stdin.flush()
-            return self._reply()
+            self._ask(do="slow", number=number, address=address, **how)
+            self._numbers.setdefault(address, set()).add(number)
+            if address not in self._rules:
+                self._rules[address] = queue_rules.add_rule(address)
+
+    def unslow(self, number: int, address: str) -> tuple[int, int]:
+        """End it; packets (seen, dropped)."""
+        with self._asking:
+            numbers = self._numbers.get(address, set())
+            numbers.discard(number)
+            if not numbers and address in self._rules:
+                queue_rules.delete_rule(self._rules.pop(address))
+            reply = self._ask(do="unslow", number=number, address=address)
+            return int(reply["seen"]), int(reply["dropped"])
+
+    def _ask(self, **request: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # its last words say more
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        return self._reply()
 
     def _reply(self) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -47,8 +66,6 @@ class Slower:
             last = (said.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
             raise ClusterError(f"the program that holds packets back ended with status {self._process.returncode}: {last}")
         reply: dict[str, Any] = json.loads(line)
-        if "error" in reply:
-            raise ClusterError(f"packets cannot be held back: {reply['error']}")
         return reply
 
     def close(self) -> None:
@@ -70,8 +87,12 @@ class Slows(Drops):
         """Raises ClusterError for an unknown node."""
 
     @abstractmethod
-    def _ask_slower(self, node: str, **request: Any) -> dict[str, Any]:
-        """The answer of the program at `node`, which is started when it is first asked."""
+    def _slow_at(self, node: str, number: int, address: str, **how: float) -> None:
+        """`Slower.slow` at `node`; the program there is started when it is first needed."""
+
+    @abstractmethod
+    def _unslow_at(self, node: str, number: int, address: str) -> tuple[int, int]:
+        """`Slower.unslow` at `node`."""
 
     def slow(self, pairs: Iterable[Pair], delay_ms: float = 0.0, jitter_ms: float = 0.0, kbit_s: float = 0.0) -> int:
         """Hold back the packets of each pair, beside what holds them back already; a number for `unslow`."""
@@ -79,10 +100,10 @@ class Slows(Drops):
             self._numbers += 1
             made = self._slow[self._numbers] = []
             self._longest_s[self._numbers] = (delay_ms + jitter_ms) / 1000 + (FULL_S if kbit_s else 0.0)
-            how = {"number": self._numbers, "delay_ms": delay_ms, "jitter_ms": jitter_ms, "kbit_s": kbit_s}
+            how = {"delay_ms": delay_ms, "jitter_ms": jitter_ms, "kbit_s": kbit_s}
             try:
                 for pair in pairs:
-                    self._ask_slower(pair[1], do="slow", address=self._address(pair[0]), **how)
+                    self._slow_at(pair[1], self._numbers, self._address(pair[0]), **how)
                     made.append(pair)
             except Exception:
                 self.unslow(self._numbers)
@@ -95,8 +116,7 @@ class Slows(Drops):
             ended = {}
             self._longest_s.pop(number, None)
             for pair in self._slow.pop(number, []):
-                reply = self._ask_slower(pair[1], do="unslow", number=number, address=self._address(pair[0]))
-                ended[pair] = (int(reply["seen"]), int(reply["dropped"]))
+                ended[pair] = self._unslow_at(pair[1], number, self._address(pair[0]))
             return ended
 
     def patience_s(self) -> float:
@@ -114,5 +134,5 @@ class Slows(Drops):
 
 def lacks() -> dict[str, str]:
     """Names of capabilities that the present network namespace has not, found out by trying, each with the reason."""
-    found = {Losable.__name__: packets.loss_trouble(), Slowable.__name__: queues.trouble()}
+    found = {Losable.__name__: packets.loss_trouble(), Slowable.__name__: queue_rules.trouble()}
     return {name: reason for name, reason in found.items() if reason}

@@ -10,7 +10,8 @@ One JSON object per line, each answered by one; what fails is answered by {"erro
     {"do": "counters"} -> {"counters": {H: [seen, dropped]}}
     {"do": "send", "train": T, "to": {LINK: A, ...}, "packets": N, "size": BYTES}
     {"do": "heard", "train": T} -> {"heard": [[LINK, number, milliseconds, A], ...]}    each datagram once
-    {"do": "slow" | "unslow", ...} -> as `clusters.slow_links`, which is started when it is first needed
+    {"do": "slow", "number": N, "address": A, "how": {...}} -> {}      {"do": "unslow", "number": N, "address": A}
+        -> {"counted": [seen, dropped]}: `clusters.slows.Slower`, which is started when it is first needed
     {"do": "lacks"} -> {"lacks": {capability: why it cannot be had here}}
     {"do": "renew"} -> {}: nothing but the lease
 """
@@ -88,9 +89,12 @@ class Agent:
                 case "heard":
                     self._hear()
                     return {"heard": self._heard.pop(request["train"], [])}
-                case "slow" | "unslow":
+                case "slow":
                     self._slower = self._slower or Slower()
-                    return self._slower.ask(**request)
+                    self._slower.slow(request["number"], request["address"], **request["how"])
+                case "unslow":
+                    assert self._slower is not None, "nothing is slow here"
+                    return {"counted": self._slower.unslow(request["number"], request["address"])}
                 case "lacks":
                     return {"lacks": lacks()}
                 case other:

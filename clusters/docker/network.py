@@ -157,8 +157,12 @@ class Network(Slows):
     def _address(self, node: str) -> str:
         return self._helper(node).address
 
-    def _ask_slower(self, node: str, **request: Any) -> dict[str, Any]:
-        return self._helper(node).ask(**request)
+    def _slow_at(self, node: str, number: int, address: str, **how: float) -> None:
+        self._helper(node).ask(do="slow", number=number, address=address, how=how)
+
+    def _unslow_at(self, node: str, number: int, address: str) -> tuple[int, int]:
+        seen, dropped = self._helper(node).ask(do="unslow", number=number, address=address)["counted"]
+        return int(seen), int(dropped)
 
     def _add_rule(self, source: str, destination: str, share: float = 1.0) -> int:
         return int(self._helper(destination).ask(do="drop", address=self._address(source), share=share)["handle"])

@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pyroute2 import IPRoute
 
@@ -168,10 +168,15 @@ class Network(Slows):
         address = self._address(source)
         return self.run(destination, lambda: packets.add_rule(address, share))
 
-    def _ask_slower(self, node: str, **request: Any) -> dict[str, Any]:
-        if node not in self._slowers:
-            self._slowers[node] = self.run(node, Slower)
-        return self._slowers[node].ask(**request)
+    def _slow_at(self, node: str, number: int, address: str, **how: float) -> None:
+        with self.inside(node):
+            if node not in self._slowers:
+                self._slowers[node] = Slower()
+            self._slowers[node].slow(number, address, **how)
+
+    def _unslow_at(self, node: str, number: int, address: str) -> tuple[int, int]:
+        with self.inside(node):
+            return self._slowers[node].unslow(number, address)
 
     def _delete_rule(self, destination: str, handle: int) -> None:
         self.run(destination, lambda: packets.delete_rule(handle))
