@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from clusters.local import sandbox
+from clusters.local import Local, sandbox
 from clusters.slow_links import FULL_S, Line, Slow
+from harness.api import Losable, Partitionable, Slowable
 
 
 def line(*slows):
@@ -49,6 +50,14 @@ def test_two_slownesses_add_up_and_end_one_by_one():
     assert slowed.waiting[0][0] == pytest.approx(10.4)
     slowed.slows.clear()
     assert slowed.due(10.0) == ["a"]
+
+
+def test_a_kernel_that_hands_no_packets_over_lacks_this_and_nothing_else(monkeypatch):
+    """What the trial in the sandbox said is what the plan and the doctor say."""
+    monkeypatch.setattr(sandbox, "box", lambda: sandbox.Box(prefix=("box",), lacks={"Slowable": "no nfnetlink_queue"}))
+    missing = Local().missing()
+    assert missing[Slowable] == "no nfnetlink_queue"
+    assert {Partitionable, Losable}.isdisjoint(missing)
 
 
 NODES = """
