@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,7 +62,9 @@ def check(
 
     make_importable([Path.cwd()])
     options = cluster_of(None, cluster_set or ())
-    checked = Check(faults_of(faults), Choice(kind=cluster, options=options), seed, _progress).run()
+    kit = Check(faults_of(faults), Choice(kind=cluster, options=options), seed, _progress)
+    with _interruptible():
+        checked = kit.run()
     for one in checked:
         _show(one)
     say(_markdown(checked, cluster))
@@ -93,6 +97,16 @@ def new(
     say("\nTry:")
     for command in commands:
         say(f"  {command}")
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Being terminated ends the block like Ctrl-C, so that it tidies up."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def exit_of(checked: Checked) -> Exit:
