@@ -64,7 +64,7 @@ def test_nothing_else_is_wrong_with_a_schedule(name):
     assert not any(anomalies(alone(name)).values())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1 << 32), name=st.sampled_from(CLASSES))
 @example(seed=68576554, name="G1c-wr")  # a process goes on the very moment it ended: a step of its order, and not of time
 def test_a_schedule_before_a_tangle_adds_its_cycle_and_nothing_else(seed, name):
@@ -83,7 +83,7 @@ def test_a_schedule_before_a_tangle_adds_its_cycle_and_nothing_else(seed, name):
         assert places <= planted.partitions
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     damage=st.sampled_from(WITHIN),
     draw=st.integers(0, 1 << 32),
@@ -114,7 +114,7 @@ def test_a_damage_is_what_the_reference_sees_and_what_spark_finds(spark, damage,
     assert demanded <= set(violated(document)) <= {*damage.expects, *damage.along}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1 << 32))
 def test_a_history_put_before_another_changes_neither(seed):
     """They share no process, no partition and no moment; each has its own records still."""
