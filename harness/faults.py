@@ -20,7 +20,7 @@ import structlog
 from harness.api import Budget, CampaignError, Cluster, Fault, HarnessError, Injection, Pair, Receipt
 from harness.budget import Ledger
 from harness.fault_contract import breaches, lacks
-from harness.reach import PATIENT_LOOKS, look, still_closed, told
+from harness.reach import PATIENT_LOOKS, Reach, look, still_closed, told
 
 log = structlog.get_logger()
 
@@ -181,8 +181,9 @@ class Nemesis:
 
     def _strike(self, injection: Injection) -> Iterator[int]:
         """Inject, if need be when a condition comes true; if it does not, there is a receipt without effect."""
+        before = look(self._cluster, self._cut())  # takes its time, so not between a condition and the blow
         if not injection.when:
-            self._inject(injection)
+            self._inject(injection, before)
             return
         began_ns = self._clock()
         while not (by := list(self._conditions[injection.when]())):
@@ -191,13 +192,12 @@ class Nemesis:
                 return
             yield self._clock() + _ns(LOOK_EVERY_S)
         waited_s = round((self._clock() - began_ns) / 1e9, 3)
-        self._inject(injection, {"when": {"condition": injection.when, "by": by, "waited_s": waited_s}})
+        self._inject(injection, before, {"when": {"condition": injection.when, "by": by, "waited_s": waited_s}})
 
-    def _inject(self, injection: Injection, more: Mapping[str, Any] | None = None) -> None:
+    def _inject(self, injection: Injection, before: Reach | None, more: Mapping[str, Any] | None = None) -> None:
         """Strike. When the fault raises, it may have hurt something all the same, so it is asked to heal at once."""
         view: Any = self._ledger.view(injection.id, injection.kind)
         fault, blank = self._faults[injection.id], self._blank(injection, "")
-        before = look(self._cluster, self._cut())
         done, problem = _asked("inject", lambda: fault.inject(view, Random(injection.seed)))
         receipt = replace(done or blank, id=injection.id, kind=injection.kind, planned_ns=blank.planned_ns)
         receipt = replace(receipt, evidence={**receipt.evidence, **more}) if more else receipt

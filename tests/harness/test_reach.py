@@ -1,6 +1,6 @@
 """All pairs are probed around every fault, whatever the fault says of itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import ClassVar
 
@@ -83,3 +83,16 @@ def test_without_networks_nothing_is_said():
     for cluster in (loopback, broken):
         (line,) = Stage(planned(0, 1.0, "pause"), cluster=cluster).last_after_play()
         assert (line["reach"], line["effective"]) == ({}, True)
+
+
+def test_nothing_comes_between_a_condition_and_the_blow():
+    """All pairs are probed before it is waited for: a transaction might be over by the time that takes."""
+    seen, cluster = [], FakeCluster()
+    probe = cluster.probe
+    cluster.probe = lambda wanted: seen.append("probe") or probe(wanted)
+    conditions = {"transaction-open": lambda: seen.append("open") or ["c0"]}
+    stage = Stage(replace(planned(0, 1.0, "pause"), when="transaction-open"), cluster=cluster, conditions=conditions)
+    pause = cluster.pause
+    cluster.pause = lambda node: seen.append("pause") or pause(node)
+    stage.play()
+    assert seen == ["probe", "open", "pause", "probe", "probe"]
