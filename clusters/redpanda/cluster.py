@@ -96,9 +96,6 @@ class RedpandaCluster(DockerCluster):
         settings = {**self._joined(node, mounts), **self._limits()}
         return Container(self._place.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
 
-    def unavailable(self, capability: type) -> str | None:
-        return self._options.missing().get(capability) or super().unavailable(capability)
-
 
 def _accepted(spec: TopicSpec, brokers: int) -> TopicSpec:
     """The topic with the settings that Redpanda has, and an odd number of replicas."""
