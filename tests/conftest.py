@@ -11,6 +11,7 @@ ROOM = Path(__file__).parent
 CLUSTERS = ("clusters", "e2e")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One process has real clusters, one after the other; meanwhile another has Spark, and then all the rest, file by file."""
     for item in items:
