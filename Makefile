@@ -14,7 +14,7 @@ run: setup  ## perform campaigns/first.toml on a real cluster and report
 	$(BIN)/fencepost campaign campaigns/first.toml
 
 test: setup  ## pass all tests, those on real clusters included
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope
 
 setup: $(READY)  ## virtual environment, locked dependencies, Kafka's jars
 	@$(BIN)/fencepost cluster fetch $(KAFKA)

@@ -1,20 +1,23 @@
 """For all tests: machines are shared, so nothing is held to a time; and what may run side by side (`make test`)."""
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
-ROOM = Path(__file__).parent
-CLUSTERS = ("clusters", "e2e")
+TOGETHER = {"clusters": "clusters", "e2e": "clusters", "checkers": "checkers"}  # folder -> what runs one after the other
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One process has real clusters, one after the other; meanwhile another has Spark, and then all the rest, file by file."""
-    for item in items:
-        folder = item.path.relative_to(ROOM).parts[0]
-        group = "clusters" if folder in CLUSTERS else folder if folder == "checkers" else item.path.stem
-        item.add_marker(pytest.mark.xdist_group(group))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One process has the real clusters; meanwhile another has Spark, and then all the rest, file by file."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByRoom(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return TOGETHER.get(file.split("/")[1], file)
+
+    return ByRoom(config, log)
