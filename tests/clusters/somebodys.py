@@ -85,7 +85,13 @@ class Somebodys:
         return {name for name in self.owner.list_topics(timeout=10).topics if not name.startswith("__")}
 
     def groups(self) -> set[str]:
-        return {group.group_id for group in self.owner.list_consumer_groups(request_timeout=10).result().valid}
+        """Every group there is; asked again, for half a minute, while the broker fails to say or names none."""
+        deadline = time.monotonic() + 30
+        while True:
+            said = self.owner.list_consumer_groups(request_timeout=10).result()
+            if (said.valid and not said.errors) or time.monotonic() > deadline:
+                return {group.group_id for group in said.valid}
+            time.sleep(0.5)
 
 
 @contextmanager
