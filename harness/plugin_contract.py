@@ -63,7 +63,7 @@ def _of_class(group: str, cls: Any) -> list[str]:
     lost = [name for name in names if not callable(getattr(cls, name, None))]
     if lost:
         found.append(
-            f"{cls.__name__} is no {group}: it lacks {', '.join(lost)} (see {PROTOCOLS[group].__name__} in harness/api.py)"
+            f"{cls.__name__} is no {group}: it lacks {', '.join(lost)} (see {PROTOCOLS[group].__name__} in harness/api/)"
         )
     return found + [text for name in names if name not in lost for text in _wrong_parameters(cls, name, PROTOCOLS[group])]
 

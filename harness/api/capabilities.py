@@ -1,0 +1,162 @@
+"""What can be done to a cluster beyond `Cluster`: each kind of fault needs some of these, and a cluster has those it can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
+
+Pair = tuple[str, str]  # (source node, destination node): packets from source are dropped on arrival at destination
+Took = list[float | None]  # milliseconds that each of some packets took, in sending order; None: it has not arrived
+
+
+@runtime_checkable
+class Killable(Protocol):
+    """Nodes that can be killed (SIGKILL) and started again."""
+
+    def kill(self, node: str) -> None: ...
+    def start(self, node: str) -> None:
+        """Start a dead node; nothing if it runs. A client node is replaced by the harness instead, so nothing here."""
+
+    def pid(self, node: str) -> int | None:
+        """The node's process id while it lives, else None."""
+
+    def answers(self, node: str) -> bool:
+        """Whether a broker answers a Kafka request right now (a client: whether it lives)."""
+
+
+@runtime_checkable
+class Powered(Killable, Protocol):
+    """Nodes that can lose what they had not fsynced, as when their power fails."""
+
+    def lose_unsynced(self, node: str) -> dict[str, tuple[int, int]]:
+        """Throw away what a dead broker had written and not fsynced.
+
+        Partitions that lost something: (the offset it ends at now, the one it ended at). Raises ClusterError when it is alive.
+        """
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """Nodes that can be stopped politely (SIGTERM) and started again: a broker hands its partitions over before it ends."""
+
+    def stop(self, node: str) -> None:
+        """Ask a node to end, and return at once; nothing if it is dead. A frozen one begins when it thaws."""
+
+    def status(self, node: str) -> int | None:
+        """The exit status of a node that ended (a JVM that SIGTERM ended: 143), None while it lives."""
+
+    def farewell(self, node: str) -> str:
+        """The line of its log in which the controller let the broker go, when it was last stopped; empty if there is none."""
+
+    def start(self, node: str) -> None:
+        """As in `Killable`; so are `pid` and `answers`."""
+
+    def pid(self, node: str) -> int | None: ...
+    def answers(self, node: str) -> bool: ...
+
+
+@runtime_checkable
+class Upgradable(Protocol):
+    """Nodes whose version of Kafka can be changed while they are down."""
+
+    def version(self, node: str) -> str:
+        """The version that the node's next start runs; the one it runs already, unless `use_version` came after its start."""
+
+    def use_version(self, node: str, version: str) -> None:
+        """From its next start on the node runs `version`. Raises ClusterError unless the cluster's options name it."""
+
+
+@runtime_checkable
+class Wipeable(Protocol):
+    """Brokers whose data can be removed while they are down, as if they had got a new disk."""
+
+    def wipe(self, node: str) -> None:
+        """Remove all that a dead broker holds. Raises ClusterError while it lives, or when it votes in the quorum."""
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """Nodes that can be frozen (SIGSTOP) and thawed (SIGCONT)."""
+
+    def pause(self, node: str) -> None: ...
+    def resume(self, node: str) -> None: ...
+    def process_state(self, node: str) -> str:
+        """The kernel's letter for the process (R, S, D, T, Z; empty: gone). T is frozen."""
+
+
+@runtime_checkable
+class Fillable(Killable, Protocol):
+    """Nodes whose disks can be filled."""
+
+    def fill_disk(self, node: str) -> None:
+        """Take all room that is left on the disk of the node's data."""
+
+    def clear_disk(self, node: str) -> None:
+        """Give back what `fill_disk` took; nothing if it took nothing."""
+
+    def disk_free(self, node: str) -> int:
+        """Bytes that are free there."""
+
+    def disk_complaint(self, node: str) -> str:
+        """The first line since `fill_disk` in which the node's log says that there is no room; empty when there is none."""
+
+
+@runtime_checkable
+class Skewable(Protocol):
+    """Nodes whose wall clocks can be set."""
+
+    def skew(self, node: str, ahead_s: float) -> None:
+        """Set a broker's wall clock so many seconds ahead of ours (behind, if negative); 0 sets it right."""
+
+    def clock_ahead(self, node: str) -> float | None:
+        """How many seconds a broker's wall clock is ahead of ours, by its own word; None when it does not answer."""
+
+
+@runtime_checkable
+class Partitionable(Protocol):
+    """Nodes whose network can be cut, pair by pair and direction by direction."""
+
+    def drop(self, pairs: Iterable[Pair]) -> None:
+        """From now on drop every packet of each pair (adds to what is dropped already)."""
+
+    def undrop(self, pairs: Iterable[Pair]) -> None:
+        """Let these pairs talk again; a pair that is not dropped is left alone."""
+
+    def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
+        """Send one datagram per pair; whether it arrived."""
+
+    def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
+        """How many packets were dropped for each pair since `drop`."""
+
+
+class Measurable(Protocol):
+    """Links whose quality can be measured, pair by pair and direction by direction."""
+
+    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
+        """Send `packets` datagrams of `size` bytes per pair, all at once, and wait for them for at most `within_s` seconds."""
+
+
+@runtime_checkable
+class Losable(Measurable, Protocol):
+    """Links that can be made to lose packets at random."""
+
+    def lose(self, pairs: Iterable[Pair], share: float) -> int:
+        """From now on lose this share (0 to 1) of each pair's packets, beside what is lost already; a number for `unlose`."""
+
+    def unlose(self, number: int) -> dict[Pair, tuple[int, int]]:
+        """End what `lose` began; packets (seen, lost) of each pair meanwhile. Nothing for what has ended already."""
+
+
+@runtime_checkable
+class Slowable(Measurable, Protocol):
+    """Links that can be made slow and narrow."""
+
+    def slow(self, pairs: Iterable[Pair], delay_ms: float = 0.0, jitter_ms: float = 0.0, kbit_s: float = 0.0) -> int:
+        """From now on hold each pair's packets back, beside what holds them back already; a number for `unslow`.
+
+        Each packet waits until those before it have been sent at `kbit_s` (0: any rate), and then `delay_ms` plus or minus up to
+        `jitter_ms`. Packets keep their order. A narrow link has room for half a second; what comes then is dropped.
+        """
+
+    def unslow(self, number: int) -> dict[Pair, tuple[int, int]]:
+        """End what `slow` began; packets (seen, dropped for want of room) of each pair. Nothing for what has ended already."""

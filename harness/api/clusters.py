@@ -1,0 +1,173 @@
+"""Clusters: what the harness asks of one, and how one is brought up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from harness.api.values import Isolation
+
+
+class Roles(Protocol):
+    """Who plays which role right now; asked at the moment of a fault. Each returns a broker's or controller's node name.
+
+    All raise `ClusterError` when nobody answers or nobody plays the role.
+    """
+
+    def leader(self, topic: str, partition: int) -> str: ...
+    def controller(self) -> str: ...
+    def transaction_coordinator(self, transactional_id: str) -> str: ...
+    def group_coordinator(self, group: str) -> str: ...
+
+    def transaction_partition(self, transactional_id: str) -> str:
+        """The partition of Kafka's own topic whose leader is the coordinator: `__transaction_state-3`."""
+
+    def group_partition(self, group: str) -> str:
+        """The same for a group: `__consumer_offsets-1`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where a partition is: nodes, the preferred leader first. ``leader`` is empty when there is none."""
+
+    leader: str
+    replicas: tuple[str, ...]
+    in_sync: tuple[str, ...]
+
+
+class Admin(Protocol):
+    """What the harness asks of a cluster. Partitions are written ``topic-number`` (`orders-0`)."""
+
+    def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
+        """Create topics and wait until every partition has a leader. Raises ClusterError."""
+
+    def lagging(self, topics: Iterable[str]) -> dict[str, str]:
+        """Partitions whose in-sync replicas are not all replicas: partition -> what is missing, in words."""
+
+    def end_offsets(self, partitions: Iterable[str], isolation: Isolation) -> dict[str, int]:
+        """Last stable offset (read_committed) or high watermark (read_uncommitted) of each partition that answered."""
+
+    def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]: ...
+
+    # The rest arranges the cluster anew, for faults. Each asks once, takes a few seconds at most, and raises ClusterError.
+
+    def placements(self, partitions: Iterable[str] | None = None) -> dict[str, Placement]:
+        """Where each of these partitions is (None: of all there are, Kafka's own too); one that does not exist is left out."""
+
+    def in_service(self) -> tuple[str, ...]:
+        """Brokers that all brokers that answer have for a part of the cluster."""
+
+    def reassign(self, replicas: Mapping[str, Sequence[str]]) -> None:
+        """Begin to move partitions to these nodes, the preferred leader first; `placements` shows how far it is."""
+
+    def elect(self, partitions: Iterable[str]) -> None:
+        """Let the preferred replica of each lead, now."""
+
+    def unregister(self, node: str) -> None:
+        """Strike a broker that is away off the cluster's list; it joins anew when it starts."""
+
+    def topic_settings(self, topic: str) -> dict[str, str]:
+        """A topic's own settings, without what it inherits."""
+
+    def set_topic_settings(self, topic: str, settings: Mapping[str, str | None]) -> None:
+        """Change a topic's own settings; None takes one away."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSpec:
+    """A topic that a workload needs; ``settings`` are topic settings, laid over by the test's own."""
+
+    partitions: int
+    replication: int = 3
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+class Spawned(Protocol):
+    """A client's process, wherever it runs: the part of `subprocess.Popen` that the harness uses."""
+
+    @property
+    def pid(self) -> int | None: ...
+    @property
+    def stdin(self) -> IO[bytes] | None: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status. Raises subprocess.TimeoutExpired."""
+
+    def kill(self) -> None: ...
+
+
+class Cluster(Protocol):
+    """A running cluster. What can be done to it beyond this is in `Killable`, `Pausable`, `Partitionable`."""
+
+    brokers: tuple[str, ...]  # node names, `n1`...
+    controllers: tuple[str, ...]  # the same nodes, unless controllers are separate (`k1`...)
+    kafka_version: str
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """Names of the client nodes spawned so far, `c0`..."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics of the workload (for faults that aim at a partition's leader), as `topic-number`."""
+
+    @property
+    def transactional_ids(self) -> tuple[str, ...]: ...
+
+    @property
+    def groups(self) -> tuple[str, ...]: ...
+
+    def note_clients(self, *, transactional_ids: Sequence[str], groups: Sequence[str]) -> None:
+        """Tell which ids and groups the workload uses, for faults that aim at their coordinators."""
+
+    def bootstrap(self) -> str:
+        """Bootstrap servers for clients."""
+
+    def connection(self) -> Mapping[str, Any]:
+        """Client settings without which nobody can connect (TLS, SASL), beneath the test's own; secrets are references.
+
+        A client of your own takes `harness.secrets.resolve(cluster.connection())`.
+        """
+
+    def admin(self) -> Admin: ...
+    def roles(self) -> Roles: ...
+
+    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> Spawned:
+        """Start a client's process at its own node (`local`: in its own network namespace; `docker`: in its own container).
+
+        `popen` are `stdin`, `stdout`, `stderr` and `env` as `subprocess.Popen` takes them. Called from several threads.
+        """
+
+    def unavailable(self, capability: type) -> str | None:
+        """Why a capability cannot be used here, or None when it can."""
+
+    def heal(self) -> None:
+        """Undo every fault of every kind, whoever made it, and wait until every broker answers. Idempotent."""
+
+
+class ClusterProvider(Protocol):
+    """Plug-in `fencepost.cluster`: a frozen dataclass whose fields are the options of `[test.cluster]`.
+
+    It may also have: `prefix`, with which topics, groups and transactional ids of a run then begin (the run's id follows);
+    `default_nemesis`, the faults of `fencepost run` when none is named; and, as a running cluster may, `only_clients`: why faults
+    can only hurt clients here.
+    """
+
+    def sandbox(self, argv: Sequence[str]) -> list[str]:
+        """The command line that runs `argv` inside the cluster's sandbox (`argv` itself when there is none)."""
+
+    def missing(self) -> dict[type, str]:
+        """Capabilities that this machine cannot offer, each with the reason and the remedy. Asked before the start."""
+
+    def describe(self) -> dict[str, Any]:
+        """Everything worth keeping in the plan: versions, jar checksums, effective settings of every broker."""
+
+    def up(self, run_dir: Path, topics: Mapping[str, TopicSpec]) -> AbstractContextManager[Cluster]:
+        """Start the cluster (inside its sandbox), create the topics, yield it ready, and take it down."""

@@ -1,0 +1,52 @@
+"""Errors: what *we* broke. Findings and outcomes are values and never exceptions.
+
+HarnessError
+├── CampaignError      a campaign, option or plug-in that cannot be used (exit 254)
+├── ClusterError       a cluster that did not start, or cannot be reached
+│   └── OverBudget     a fault that would hurt more nodes than the test allows
+├── HistoryError       a history that cannot be read at all
+└── Interrupted        the person asked us to stop
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+
+class HarnessError(Exception):
+    """Something of ours broke. The text says what was tried, what came, and what to do."""
+
+
+class CampaignError(HarnessError):
+    """Bad input: every mistake found, one per line, each with file, key and remedy."""
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        self.mistakes = list(mistakes)
+        super().__init__("\n".join(self.mistakes))
+
+
+class ClusterError(HarnessError):
+    """A cluster could not be started, reached or changed."""
+
+
+class OverBudget(ClusterError):
+    """A fault would hurt more nodes at a time than the test allows."""
+
+
+class HistoryError(HarnessError):
+    """A history could not be read at all."""
+
+
+class Interrupted(HarnessError):
+    """The person pressed Ctrl-C; what there is should still be judged."""
+
+
+class Exit(IntEnum):
+    """Exit codes of the command (as Jepsen's)."""
+
+    VALID = 0
+    INVALID = 1
+    UNKNOWN = 2
+    BAD_CAMPAIGN = 254
+    HARNESS_BROKE = 255

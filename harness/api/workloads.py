@@ -1,0 +1,133 @@
+"""Workloads and their clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, ClassVar, Protocol
+
+from harness.api.clusters import TopicSpec
+from harness.api.values import Isolation, Outcome, record_id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Role:
+    """What the process of one slot is: a `writer` (producer and consumer), a `reader` or a `final` reader (consumer only)."""
+
+    name: str
+    isolation: Isolation = Isolation.COMMITTED
+    transactional: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """An operation that a generator asks for.
+
+    ``mops`` are `("send", partition)` and `("poll",)` in order; ``think_s`` is slept before each of them and before the
+    decision; ``intent`` is `commit` or `abort` for transactions.
+    """
+
+    f: str
+    mops: Sequence[tuple[str, ...]]
+    intent: str | None = None
+    think_s: float = 0.0
+
+
+@dataclass
+class Operation:
+    """An operation under way. ``value`` grows from its planned to its done form, micro-operation by micro-operation.
+
+    Both forms are those of docs/history.md; ``planned.mops`` and ``value`` run in parallel.
+    """
+
+    process: int
+    number: int
+    planned: Planned
+    value: list[list[Any]]
+    errors: list[dict[str, Any]] = field(default_factory=list)
+    decided: int | None = None  # when commit was first called, CLOCK_MONOTONIC ns
+    renew: bool = False  # the producer cannot be used any more: go on as a new process
+
+    @classmethod
+    def of(cls, process: int, number: int, planned: Planned) -> Operation:
+        """An operation about to be made: every planned record gets its identity, so that the invoke line already names it."""
+        value = [
+            ["send", mop[1], record_id(process, number, seq)] if mop[0] == "send" else ["poll"]
+            for seq, mop in enumerate(planned.mops)
+        ]
+        return cls(process, number, planned, value)
+
+
+class CallError(Exception):
+    """A client call that failed: which call, and what the client said.
+
+    ``name`` is the client's name of the error (`_TIMED_OUT`, `PRODUCER_FENCED`), ``code`` its number.
+    """
+
+    def __init__(
+        self, call: str, name: str, code: int, text: str, *, fatal: bool = False, retriable: bool = False, abortable: bool = False
+    ) -> None:
+        super().__init__(f"{call}: {name}: {text}")
+        self.call, self.name, self.code, self.text = call, name, code, text
+        self.fatal, self.retriable, self.abortable = fatal, retriable, abortable
+
+
+@dataclass(frozen=True)
+class Polled:
+    """One record as a consumer returned it."""
+
+    partition: str
+    offset: int
+    value: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientSettings:
+    """All that a client needs to be opened. Without ``producer`` there is none; likewise ``consumer``."""
+
+    name: str
+    bootstrap: str
+    partitions: tuple[str, ...]  # assigned to the consumer, from the log's start
+    transactional_id: str | None = None
+    producer: Mapping[str, Any] | None = field(default=None, repr=False)  # these hold secrets
+    consumer: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+class Client(Protocol):
+    """Plug-in `fencepost.client`: one producer and one consumer. Every call may raise `CallError`."""
+
+    version: ClassVar[str]
+
+    def __init__(self, settings: ClientSettings) -> None: ...
+    def open(self, timeout_s: float) -> None: ...
+    def begin(self) -> None: ...
+    def send(self, partition: str, key: bytes, value: bytes, done: Callable[[int | None, CallError | None], None]) -> None:
+        """Hand one record over; `done(offset, error)` is called once, from within a later call."""
+
+    def flush(self, timeout_s: float) -> None: ...
+    def commit(self, timeout_s: float) -> None: ...
+    def abort(self, timeout_s: float) -> None: ...
+    def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]: ...
+    def ends(self) -> Mapping[str, int]:
+        """Partitions that the consumer has read to their end, with the offset it stood at."""
+
+    def close(self) -> None:
+        """Let go of everything at once; never waits for a broker."""
+
+
+class Workload(Protocol):
+    """Plug-in `fencepost.workload`: a frozen dataclass whose fields are the options of `[test.workload]`."""
+
+    def topics(self) -> dict[str, TopicSpec]: ...
+    def roles(self) -> tuple[Role, ...]:
+        """One role per slot."""
+
+    def producer_settings(self) -> Mapping[str, Any]:
+        """Producer settings the workload stands for (the test's own are laid over them)."""
+
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[Planned]:
+        """What comes next, for whom: pure, endless, decided by `rng` alone."""
+
+    def perform(self, op: Operation, client: Client, run: str) -> Outcome:
+        """Make it happen; fill in `op`; raise nothing for what a cluster may do."""
