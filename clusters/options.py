@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clusters.broker_settings import broker_settings
-from harness.api import CampaignError, Wipeable
+from harness.api import CampaignError, Fillable, Skewable, Wipeable
 
 MOST_MB = 1 << 16
+SMALLEST_DISK_MB = 64
 COMBINED = "a controller's disk holds its vote: give the test separate controllers (controllers = 1, or 3)"
+OWN_DISK = "the brokers' data lies on this machine's own disk; give each a small one: disk_mb = 300 in [test.cluster]"
+OWN_CLOCK = "brokers read this machine's clock; let theirs be set: skewable = true in [test.cluster]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,29 @@ class KafkaOptions:
     def effective_settings(self) -> dict[str, str]:
         """The settings of every broker and controller."""
         return broker_settings(self.brokers, self.settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurroundedOptions(KafkaOptions):
+    """Options of clusters that can give brokers a disk and a clock of their own."""
+
+    disk_mb: int = 0  # gives each node a disk of this size, in memory, that a fault can fill; 0: this machine's own disk
+    skewable: bool = False  # lets a fault set the brokers' wall clocks; needs libfaketime
+
+    def mistakes(self) -> list[str]:
+        too_small = f"disk_mb = {self.disk_mb}: a broker needs {SMALLEST_DISK_MB} or more"
+        return super().mistakes() + ([too_small] if 0 < self.disk_mb < SMALLEST_DISK_MB else [])
+
+    def limits(self) -> dict[str, tuple[float, float]]:
+        return {"disk_mb": (0, MOST_MB)}
+
+    def missing(self) -> dict[type, str]:
+        found = super().missing()
+        if not self.disk_mb:
+            found[Fillable] = OWN_DISK
+        if not self.skewable:
+            found[Skewable] = OWN_CLOCK
+        return found
 
 
 def _numbers(version: str) -> list[int]:

@@ -1,81 +1,34 @@
-"""Wall clocks of brokers that can be set: libfaketime between a broker and the C library, and what a broker's own clock says.
-
-It is preloaded only when the option `skewable` asks for it. Monotonic time, and so every timeout, stays as it is; so do the
-dates of files. It keeps its state in /dev/shm under a process id, where it would stay, and be found by another sandbox's process
-of that id: so the sandbox gets a /dev/shm of its own.
-"""
+"""libfaketime on this machine: where it is, whether it works, and the sandbox's own /dev/shm that it needs."""
 
 from __future__ import annotations
 
-import socket
-import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from datetime import datetime
+from collections.abc import Iterable
 from pathlib import Path
 
+from clusters.clocks import HOW, NAME, Clocks
 from clusters.local import disks
-from clusters.wire import Address
 from harness.api import ClusterError
 
 _PLACES = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
-_NAME = "faketime/libfaketimeMT.so.1"
 _REMEDY = "install libfaketime (Debian, Ubuntu: sudo apt install libfaketime)"
-_SEEN_AFTER_S = 1  # how often a process looks whether its clock was set
 _SHM, _SHM_MB = Path("/dev/shm"), 64
-_HOW = {
-    "FAKETIME_CACHE_DURATION": str(_SEEN_AFTER_S),
-    "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # Debian's default; with it a JVM's timed waits end at once, and no broker comes up
-    "FAKETIME_DONT_RESET": "1",
-    "NO_FAKE_STAT": "1",
-}
-_TOO_LONG = struct.pack(">i", 0x7FFFFFFF)  # the length of a request, which no broker takes
-_DATE = len("2026-11-21T19:11:22.291")
-_SAID_WITHIN_S, _LOOK_EVERY_S = 3.0, 0.02
 
 
-class Clocks:
-    """One file per node that tells how far its wall clock is ahead. Raises ClusterError where no clock can be set."""
-
-    def __init__(self, directory: Path, nodes: Iterable[str]) -> None:
-        found = library()
-        if found is None:
-            raise ClusterError(f"no clock can be set: {_REMEDY}")
-        if said := disks.mount(_SHM, _SHM_MB):
-            raise ClusterError(f"no clock can be set without a /dev/shm of the sandbox's own: {said}")
-        self._library = found
-        self._of = {node: directory / node / "clock" for node in nodes}
-        self._ahead_s = dict.fromkeys(self._of, 0.0)
-        for node in self._of:
-            self._write(node)
-
-    def environment(self, node: str) -> dict[str, str]:
-        """What a node's process needs in its environment."""
-        return {"LD_PRELOAD": str(self._library), "FAKETIME_TIMESTAMP_FILE": str(self._of[node]), **_HOW}
-
-    def set(self, nodes: Iterable[str], ahead_s: float) -> None:
-        """Set clocks so far ahead of ours (behind, if negative), for as long as the run lasts; waits until that is seen."""
-        wrong = [node for node in nodes if self._ahead_s[node] != ahead_s]
-        for node in wrong:
-            self._ahead_s[node] = ahead_s
-            self._write(node)
-        if wrong:
-            time.sleep(_SEEN_AFTER_S + 1.2)  # it counts in whole seconds
-
-    def _write(self, node: str) -> None:
-        file = self._of[node]
-        file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_suffix(".new")
-        fresh.write_text(f"{self._ahead_s[node]:+.3f}\n")
-        fresh.replace(file)  # nobody reads half of it
+def made(directory: Path, nodes: Iterable[str]) -> Clocks:
+    """Clocks of the sandbox's nodes. Raises ClusterError where none can be set."""
+    found = library()
+    if found is None:
+        raise ClusterError(f"no clock can be set: {_REMEDY}")
+    if said := disks.mount(_SHM, _SHM_MB):
+        raise ClusterError(f"no clock can be set without a /dev/shm of the sandbox's own: {said}")
+    return Clocks(str(found), directory, nodes)
 
 
 def library() -> Path | None:
     """libfaketime for programs with threads, wherever it is installed."""
-    found = [path for place in _PLACES for pattern in (_NAME, f"*/{_NAME}") for path in Path(place).glob(pattern)]
+    found = [path for place in _PLACES for pattern in (NAME, f"*/{NAME}") for path in Path(place).glob(pattern)]
     return found[0] if found else None
 
 
@@ -84,32 +37,8 @@ def trouble() -> str:
     found = library()
     if found is None:
         return f"no libfaketime found below {', '.join(_PLACES)}: {_REMEDY}"
-    env = {"LD_PRELOAD": str(found), "FAKETIME": "+3600", **_HOW}
+    env = {"LD_PRELOAD": str(found), "FAKETIME": "+3600", **HOW}
     done = subprocess.run(["date", "+%s"], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     said = done.stdout.strip()
     works = said.isdigit() and int(said) - time.time() > 3000  # what cannot be preloaded is complained of, and left out
     return "" if works else f"{found} does not set the clock of `date`: {done.stderr.strip() or said}"
-
-
-def ahead(address: Address, log: Callable[[], str]) -> float | None:
-    """How many seconds a broker's wall clock is ahead of ours, by its own word; None when it says nothing.
-
-    It is sent a request too long to be taken, and writes so into its log, with the date. log: reads its log.
-    """
-    with suppress(OSError), socket.create_connection(address, timeout=_SAID_WITHIN_S) as asked:
-        mark, asked_s = f":{asked.getsockname()[1]}", time.time()
-        asked.sendall(_TOO_LONG)
-        deadline = time.monotonic() + _SAID_WITHIN_S
-        while time.monotonic() < deadline:
-            for line in reversed(log().splitlines()):
-                if mark in line and (said := _date(line)) is not None:
-                    return round(said - asked_s, 3)
-            time.sleep(_LOOK_EVERY_S)
-    return None
-
-
-def _date(line: str) -> float | None:
-    try:
-        return datetime.fromisoformat(line[:_DATE]).timestamp()
-    except ValueError:
-        return None

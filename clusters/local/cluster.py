@@ -18,14 +18,14 @@ from clusters.local import archive
 from clusters.local.init import NETWORK
 from clusters.local.network import Network
 from clusters.local.processes import Processes
-from clusters.local.surroundings import Surroundings
+from clusters.local.surroundings import LocalSurroundings
 from harness.api import TopicSpec
 
 if TYPE_CHECKING:
     from clusters.local.provider import Local
 
 
-class LocalCluster(Surroundings):
+class LocalCluster(LocalSurroundings):
     """`Cluster` with every capability, those of the network in namespaces only. Safe to use from several threads."""
 
     def __init__(self, options: Local, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
@@ -51,8 +51,8 @@ class LocalCluster(Surroundings):
         """Kill every process, keep the log segments if asked, remove the data."""
         with ExitStack() as steps:
             steps.callback(shutil.rmtree, self._data, ignore_errors=True)
-            if self._disks:
-                steps.callback(self._disks.close)
+            if self._mounted:
+                steps.callback(self._mounted.close)
             if self._options.keep_storage:
                 steps.callback(self.collect_storage, self._run_dir)
             if self._network:
@@ -114,6 +114,8 @@ class LocalCluster(Surroundings):
 
     def heal(self) -> None:
         """Mend what surrounds brokers, thaw everybody, start the dead, and wait (60 s) until all answer. Raises ClusterError."""
+        if self._network:
+            self._network.undrop_all()
         self._heal_surroundings()
         for name in self._processes.names():
             self.resume(name)

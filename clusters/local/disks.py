@@ -8,17 +8,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from clusters import disks
 from harness.api import ClusterError
 
-BALLAST = ".fencepost-ballast"
-COMPLAINT = "No space left on device"
 _MNT_DETACH = 2
-_BLOCK = bytes(4096)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Disks:
-    """Nodes' data directories, each of `size_mb`. Raises ClusterError where none can be mounted."""
+class Mounted:
+    """Nodes' data directories (`clusters.disks.Disks`), each of `size_mb`. Raises ClusterError where none can be mounted."""
 
     def __init__(self, directories: Iterable[Path], size_mb: int) -> None:
         self._of = {directory.name: directory for directory in directories}
@@ -33,30 +31,13 @@ class Disks:
             _libc.umount2(os.fsencode(directory), _MNT_DETACH)
 
     def free(self, node: str) -> int:
-        """Bytes that are free."""
-        found = os.statvfs(self._of[node])
-        return found.f_bavail * found.f_frsize
+        return disks.free(self._of[node])
 
     def fill(self, node: str) -> None:
-        """Take all that is free."""
-        with (self._of[node] / BALLAST).open("ab", buffering=0) as ballast:
-            try:
-                while free := self.free(node):
-                    os.posix_fallocate(ballast.fileno(), os.fstat(ballast.fileno()).st_size, free)
-            except OSError:  # the broker took some meanwhile: whatever is left, block by block
-                self._top_up(ballast.fileno())
-
-    def _top_up(self, file: int) -> None:
-        try:
-            os.lseek(file, 0, os.SEEK_END)
-            while True:
-                os.write(file, _BLOCK)
-        except OSError:
-            return
+        disks.fill(self._of[node])
 
     def clear(self, node: str) -> None:
-        """Give back what `fill` took; nothing if it took nothing."""
-        (self._of[node] / BALLAST).unlink(missing_ok=True)
+        disks.clear(self._of[node])
 
 
 def mount(directory: Path, size_mb: int) -> str:

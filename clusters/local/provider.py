@@ -11,34 +11,24 @@ from typing import TYPE_CHECKING, Any
 from clusters.kafka import fetch
 from clusters.links import NEED_A_NETWORK
 from clusters.local import archive, clocks, sandbox
-from clusters.local.surroundings import OWN_CLOCK, OWN_DISK
-from clusters.options import MOST_MB, KafkaOptions
+from clusters.options import SurroundedOptions
 from harness.api import Fillable, Partitionable, Skewable, TopicSpec
-
-SMALLEST_DISK_MB = 64
 
 if TYPE_CHECKING:
     from clusters.local.cluster import LocalCluster
 
 
 @dataclass(frozen=True, kw_only=True)
-class Local(KafkaOptions):
+class Local(SurroundedOptions):
     """Brokers as JVMs on this machine, in network namespaces where it allows them; Linux and Java 17 or newer, no root."""
 
     loopback: bool = False  # no namespaces even where they are allowed
-    disk_mb: int = 0  # gives each node a disk of this size, in memory, that a fault can fill; 0: this machine's own disk
-    skewable: bool = False  # lets a fault set the brokers' wall clocks; needs libfaketime
 
     def mistakes(self) -> list[str]:
         found = super().mistakes()
-        if 0 < self.disk_mb < SMALLEST_DISK_MB:
-            found.append(f"disk_mb = {self.disk_mb}: a broker needs {SMALLEST_DISK_MB} or more")
         if (self.disk_mb or self.skewable) and self.loopback:
             found.append("disk_mb and skewable need a namespace to mount in, and loopback = true has none")
         return found
-
-    def limits(self) -> dict[str, tuple[float, float]]:
-        return {"disk_mb": (0, MOST_MB)}
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` in namespaces (or, where refused, under a supervisor alone).
@@ -50,18 +40,16 @@ class Local(KafkaOptions):
         return sandbox.command(argv, loopback=self.loopback)
 
     def missing(self) -> dict[type, str]:
-        no_clock = clocks.trouble() if self.skewable else OWN_CLOCK
+        no_clock = clocks.trouble() if self.skewable else ""
         return {**super().missing(), **self._missing_of_the_box(), **({Skewable: no_clock} if no_clock else {})}
 
     def _missing_of_the_box(self) -> dict[type, str]:
-        no_disk = {} if self.disk_mb else {Fillable: OWN_DISK}
         if self.loopback:
-            return dict.fromkeys(NEED_A_NETWORK, "the campaign asks for loopback = true, where nodes share one address") | no_disk
+            return dict.fromkeys(NEED_A_NETWORK, "the campaign asks for loopback = true, where nodes share one address")
         box = sandbox.box()
         if box.reason:
             return dict.fromkeys((*NEED_A_NETWORK, Fillable), box.reason)
-        lacks = {one: box.lacks[one.__name__] for one in (*NEED_A_NETWORK, Fillable) if one.__name__ in box.lacks}
-        return no_disk | lacks
+        return {one: box.lacks[one.__name__] for one in (*NEED_A_NETWORK, Fillable) if one.__name__ in box.lacks}
 
     def describe(self) -> dict[str, Any]:
         return {

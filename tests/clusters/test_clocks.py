@@ -5,8 +5,9 @@ import time
 
 import pytest
 
+from clusters import clocks as brokers_clocks
 from clusters.local import Local, clocks
-from clusters.local.surroundings import OWN_CLOCK
+from clusters.options import OWN_CLOCK
 from harness.api import CampaignError, Skewable
 
 
@@ -52,10 +53,10 @@ def test_the_date_of_the_line_about_our_connection_is_the_brokers_time(broker, m
         mine = f"{later} [x] [WARN] Unexpected error from /10.73.0.1 {channel}; closing connection"
         return f"2020-01-01T00:00:00.000 [x] [INFO] another line\n{mine}\n\tat some.stack(Trace.java:1)"
 
-    assert clocks.ahead(broker, log) == pytest.approx(3600, abs=2)
+    assert brokers_clocks.ahead(broker, log) == pytest.approx(3600, abs=2)
 
 
 def test_silence_is_no_time(broker, monkeypatch):
-    monkeypatch.setattr(clocks, "_SAID_WITHIN_S", 0.1)
-    assert clocks.ahead(broker, lambda: "2020-01-01T00:00:00.000 [x] [INFO] about somebody else") is None
-    assert clocks.ahead(("127.0.0.1", 1), lambda: "") is None
+    monkeypatch.setattr(brokers_clocks, "_SAID_WITHIN_S", 0.1)
+    assert brokers_clocks.ahead(broker, lambda: "2020-01-01T00:00:00.000 [x] [INFO] about somebody else") is None
+    assert brokers_clocks.ahead(("127.0.0.1", 1), lambda: "") is None
