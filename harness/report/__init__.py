@@ -22,7 +22,7 @@ from harness.report.text import coded, fenced, for_html, for_markdown, number, p
 __all__ = ["render"]
 
 _ASSETS = Path(__file__).parent / "assets"
-_SCRIPTS = ("page.js", "timeline.js")
+_SCRIPTS = ("errors.js", "page.js", "timeline.js")  # the first before everything else, the others at the end
 
 
 def render(run_dir: Path) -> Path:

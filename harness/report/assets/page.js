@@ -1,14 +1,6 @@
 "use strict";
-// What every report needs: errors that are seen, buttons that copy, and forbidden findings unfolded on paper.
+// What every report needs: buttons that copy, and forbidden findings unfolded on paper.
 (function () {
-  const errors = document.getElementById("script-errors");
-  function told(text) {
-    errors.hidden = false;
-    errors.textContent += (errors.textContent ? "\n" : "This page's script failed: ") + text;
-  }
-  window.addEventListener("error", (event) => told(event.message + " (line " + event.lineno + ")"));
-  document.addEventListener("securitypolicyviolation", (event) => told("refused by the page's policy: " + event.violatedDirective));
-
   function selected(element) {
     const range = document.createRange();
     range.selectNodeContents(element);
