@@ -31,6 +31,7 @@ Examples:
   fencepost run --time 30
   fencepost run -w idempotent -n kill,target=leader -n pause,every_s=[2,4] --time 120
   fencepost run --set writers=12 -n cut-clients --producer socket.timeout.ms=1000 --expect torn-transaction
+  fencepost run -n kill -n isolate -n cut-clients,lane=b --lane 'main,order=in turn' --budget nodes=1
   fencepost run -n none --kafka 3.9.1 --topic min.insync.replicas=1 --contract acks=all"""
 CAMPAIGN_EXAMPLES = """\b
 Examples:
@@ -96,6 +97,13 @@ def run(
             help="A fault; `none` for none. Default: kill, pause, isolate, cut-clients, mixed; on an external cluster none.",
         ),
     ] = None,
+    lane: Annotated[
+        Texts,
+        typer.Option(
+            "--lane", metavar="NAME,KEY=VALUE...", help="How a lane's faults follow each other (order, busy_s, quiet_s)."
+        ),
+    ] = None,
+    budget: Annotated[Texts, pairs("--budget", "How much all faults may hurt at a time (nodes, keep_quorum).")] = None,
     time: Annotated[float, typer.Option("--time", "-t", help="How long the workload runs, in seconds.")] = 60.0,
     rate: Annotated[float, typer.Option("--rate", help="Operations a second over all writers; 0: as fast as it goes.")] = 0.0,
     seed: Annotated[int | None, typer.Option("--seed", help="Repeats the draws of an earlier run. Default: drawn.")] = None,
@@ -127,6 +135,8 @@ def run(
         workload=workload,
         workload_options=set_ or (),
         nemesis=nemesis,
+        lanes=lane or (),
+        budget=budget or (),
         cluster=cluster,
         cluster_options=cluster_set or (),
         kafka=kafka,

@@ -28,6 +28,8 @@ _OPTIONS: dict[tuple[str, ...], str] = {
     ("topic",): "--topic",
     ("contract",): "--contract",
     ("checkers",): "--checker",
+    ("lanes",): "--lane",
+    ("budget",): "--budget",
     ("time_s",): "--time",
 }
 
@@ -38,6 +40,8 @@ def from_options(
     workload: str = "transactions",
     workload_options: Sequence[str] = (),
     nemesis: Sequence[str] | None = None,
+    lanes: Sequence[str] = (),
+    budget: Sequence[str] = (),
     cluster: str = "auto",
     cluster_options: Sequence[str] = (),
     kafka: str | None = None,
@@ -53,12 +57,16 @@ def from_options(
     time_s: float = 60.0,
     rate: float = 0.0,
 ) -> Test:
-    """The one test of `fencepost run`. Options are texts `key=value`; faults are `kind[,key=value...]`, or `none`.
+    """The one test of `fencepost run`. Options are texts `key=value`; faults are `kind[,key=value...]`, or `none`;
+    lanes are `name,key=value...`.
 
     Raises CampaignError with every mistake, each named after the option it was given by.
     """
     mistakes: list[str] = []
     faults = [_fault(text, mistakes) for text in nemesis or _default_nemesis(cluster) if text != "none"]
+    named_lanes: dict[str, dict[str, Any]] = {}
+    for lane, settings in (_headed(text, "--lane", mistakes) for text in lanes):
+        named_lanes.setdefault(lane, {}).update(settings)
     versions: dict[str, Any] = {
         "kafka": kafka,
         "brokers": brokers,
@@ -82,6 +90,8 @@ def from_options(
         "expect": list(expect) or ["valid"],
         "checkers": list(checkers),
         "nemesis": faults,
+        "lanes": named_lanes,
+        "budget": _pairs(budget, "--budget", mistakes),
         "time_s": time_s,
         "rate": rate,
     }
@@ -180,5 +190,11 @@ def _pairs(texts: Sequence[str], option: str, mistakes: list[str], plain: bool =
 
 
 def _fault(text: str, mistakes: list[str]) -> dict[str, Any]:
-    kind, *rest = re.split(r",(?![^\[]*\])", text)  # a comma inside [3,6] parts nothing
-    return {"kind": kind, **_pairs(rest, f"--nemesis {kind},", mistakes)}
+    kind, options = _headed(text, "--nemesis", mistakes)
+    return {"kind": kind, **options}
+
+
+def _headed(text: str, option: str, mistakes: list[str]) -> tuple[str, dict[str, Any]]:
+    """`name[,key=value...]` as the name and the mapping."""
+    name, *rest = re.split(r",(?![^\[]*\])", text)  # a comma inside [3,6] parts nothing
+    return name, _pairs(rest, f"{option} {name},", mistakes)

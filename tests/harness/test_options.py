@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.api import CampaignError
+from harness.api import Budget, CampaignError, Lane
 from harness.options import cluster_of, contract_of, from_options
 
 pytestmark = pytest.mark.usefixtures("stranger")
@@ -16,6 +16,8 @@ def test_options_make_the_same_test_as_a_campaign_would():
         **HERE,
         workload_options=["writers=2", "sends=[1, 2]", "slow=true"],
         nemesis=["hammer,count=2,every_s=[1,2],lane=side", "hammer"],
+        lanes=["main,order=in turn,busy_s=[4,5]", "main,quiet_s=2"],
+        budget=["nodes=1"],
         kafka="3.9.1",
         broker_settings=["log.x=1"],
         topic=["min.insync.replicas=2"],
@@ -29,6 +31,8 @@ def test_options_make_the_same_test_as_a_campaign_would():
         ("hammer", {"count": 2}, (1, 2), "side"),
         ("hammer", {}, (3, 6), "main"),
     ]
+    assert test.lanes == {"main": Lane(order="in turn", busy_s=(4, 5), quiet_s=(2, 2))}
+    assert test.budget == Budget(nodes=1)
     assert (test.name, test.topic, test.contract) == ("letters", {"min.insync.replicas": "2"}, {"acks": "all"})
     assert (test.expect, test.time_s) == (("torn-letter",), 9.0)
 
@@ -55,6 +59,8 @@ def test_mistakes_are_named_after_the_options():
             client="librdkafka",
             workload_options=["writres=2", "nonsense"],
             nemesis=["hammer,tagret=leader", "hamer"],
+            lanes=["mian", "main,order=rand"],
+            budget=["quorum=true"],
             cluster_options=["brokers=many"],
             producer=["socket.timeot.ms=1"],
             contract=["ackz=all"],
@@ -66,13 +72,16 @@ def test_mistakes_are_named_after_the_options():
         '--set writres: unknown option "writres"; did you mean "writers"?',
         '--nemesis #1 tagret: unknown option "tagret"; did you mean "target"?',
         '--nemesis #2 kind: unknown nemesis "hamer"; did you mean "hammer"?',
+        '--lane mian: unknown lane "mian"; did you mean "main"?',
+        "--lane main order: ",
+        '--budget quorum: unknown key "quorum"',
         "--brokers: input should be a valid integer, not 'many'",
         "--producer socket.timeot.ms: librdkafka says: No such configuration property",
         '--contract ackz: unknown key "ackz"; did you mean "acks"?',
         "--time: must be above 0, not 0",
     ):
         assert [m for m in mistakes if m.startswith(beginning)], beginning + " is not told among\n" + "\n".join(mistakes)
-    assert len(mistakes) == 8
+    assert len(mistakes) == 11
 
 
 def test_a_contract_for_judging_again_is_checked_too():
