@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import HarnessError, Losable, Receipt, Took
+from harness.api import Losable, Receipt, Took
 from nemesis import partition, targets
 from nemesis.capabilities import LosableCluster
 from nemesis.partition import Reach
-from nemesis.steps import missed
+from nemesis.steps import undone
 
 ENOUGH = 10  # losses to be expected among the datagrams that measure
 FEWEST, MOST = 10, 500  # datagrams for each pair
@@ -40,22 +40,14 @@ class Lossy:
 
     def inject(self, cluster: LosableCluster, rng: Random) -> Receipt:
         """Make the links of the node that plays the role now lossy."""
-        try:
-            nodes = targets.find(self.target, cluster, rng)
-        except HarnessError as error:
-            return missed(self.target, error)
-        pairs = partition.links(cluster, nodes, self.links)
-        receipt = Receipt(role=self.target, targets=nodes)
+        receipt, pairs = partition.aim(cluster, self.target, self.links, rng)
         if not pairs:
-            return replace(receipt, effective=False, note=f"nothing to lose: {', '.join(nodes)} has no such links")
+            return receipt
         packets = min(MOST, max(FEWEST, round(ENOUGH / self.share / len(pairs))))
         before = cluster.measure(pairs, FEWEST)
         number = cluster.lose(pairs, self.share)
-        try:
+        with undone(lambda: cluster.unlose(number)):
             during = cluster.measure(pairs, packets)
-        except Exception:
-            cluster.unlose(number)  # without a receipt nobody would know what to end
-            raise
         evidence = {"number": number, "before": _seen(before), "during": _seen(during), "share": self.share}
         lost, lost_before = sum(map(_lost, during.values())), sum(map(_lost, before.values()))
         note = "" if lost else f"no datagram of {packets * len(pairs)} was lost"

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import HarnessError, Receipt, Slowable, Took
+from harness.api import Receipt, Slowable, Took
 from nemesis import partition, slow, targets
 from nemesis.capabilities import SlowableCluster
 from nemesis.partition import Reach
-from nemesis.steps import missed
+from nemesis.steps import undone
 
 SIZE, HEADERS = 1400, 28  # bytes of a datagram that measures
 TRAIN_S = 0.3  # how long a train of them takes on a link as narrow as was asked
@@ -39,21 +39,14 @@ class Narrow:
 
     def inject(self, cluster: SlowableCluster, rng: Random) -> Receipt:
         """Make the links of the node that plays the role now narrow."""
-        try:
-            nodes = targets.find(self.target, cluster, rng)
-        except HarnessError as error:
-            return missed(self.target, error)
-        receipt, pairs = Receipt(role=self.target, targets=nodes), partition.links(cluster, nodes, self.links)
+        receipt, pairs = partition.aim(cluster, self.target, self.links, rng)
         if not pairs:
-            return replace(receipt, effective=False, note=f"nothing to narrow: {', '.join(nodes)} has no such links")
+            return receipt
         packets = min(MOST, max(FEWEST, round(TRAIN_S * 1000 / self._car_ms())))
         before = self._seen(cluster.measure(pairs, packets, SIZE))
         number = cluster.slow(pairs, kbit_s=self.kbit_s)
-        try:
+        with undone(lambda: cluster.unslow(number)):
             during = self._seen(cluster.measure(pairs, packets, SIZE, within_s=2.0))
-        except Exception:
-            cluster.unslow(number)  # without a receipt nobody would know what to end
-            raise
         wide = [link for link, one in during.items() if one["spread_ms"] < 0.7 * one["expected_ms"]]
         silent = [link for link, one in during.items() if not one["expected_ms"]]
         problems = [f"as wide as before: {', '.join(wide)}"] if wide else []

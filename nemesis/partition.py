@@ -10,9 +10,10 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Literal, get_args
 
-from harness.api import Cluster, Pair, Receipt
+from harness.api import Cluster, HarnessError, Pair, Receipt
+from nemesis import targets
 from nemesis.capabilities import PartitionableCluster
-from nemesis.steps import attempt
+from nemesis.steps import attempt, missed, undone
 
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
 Reach = Literal["servers", "clients", "all"]  # whom a node's links lead to
@@ -47,6 +48,16 @@ def links(cluster: Cluster, nodes: Sequence[str], reach: Reach) -> tuple[Pair, .
     return tuple(pair for pair in both_ways(nodes, others) if not clients.issuperset(pair))  # clients do not talk to one another
 
 
+def aim(cluster: Cluster, target: str, reach: Reach, rng: Random) -> tuple[Receipt, tuple[Pair, ...]]:
+    """The links of the node that plays the role now, and the receipt so far; without links it says why nothing is done."""
+    try:
+        nodes = targets.find(target, cluster, rng)
+    except HarnessError as error:
+        return missed(target, error), ()
+    receipt, pairs = Receipt(role=target, targets=nodes), links(cluster, nodes, reach)
+    return receipt if pairs else replace(receipt, effective=False, note=f"{', '.join(nodes)} has no such links"), pairs
+
+
 def check_reach(reach: str) -> None:
     """Raise ValueError when `reach` is none."""
     if reach not in get_args(Reach):
@@ -70,12 +81,9 @@ def cut(
     if not pairs:
         return replace(receipt, effective=False, note="nothing to cut: there are no two nodes to keep apart")
     before = cluster.probe(pairs)
-    try:
+    with undone(lambda: cluster.undrop(pairs)):
         cluster.drop(pairs)
         during = cluster.probe(pairs)
-    except Exception:
-        cluster.undrop(pairs)  # without a receipt nobody would know what to mend
-        raise
     were_open = [pair for pair in pairs if before.get(pair)]
     leaks = [pair for pair in were_open if during.get(pair, True)]
     problems = [] if were_open else ["no pair was open before"]

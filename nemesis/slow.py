@@ -7,11 +7,11 @@ from random import Random
 from statistics import median
 from typing import Any, ClassVar
 
-from harness.api import HarnessError, Receipt, Slowable, Took
+from harness.api import Receipt, Slowable, Took
 from nemesis import partition, targets
 from nemesis.capabilities import SlowableCluster
 from nemesis.partition import Reach
-from nemesis.steps import missed
+from nemesis.steps import undone
 
 PACKETS = 5
 MOST_MS = 30_000
@@ -41,20 +41,13 @@ class Slow:
 
     def inject(self, cluster: SlowableCluster, rng: Random) -> Receipt:
         """Make the links of the node that plays the role now slow."""
-        try:
-            nodes = targets.find(self.target, cluster, rng)
-        except HarnessError as error:
-            return missed(self.target, error)
-        receipt, pairs = Receipt(role=self.target, targets=nodes), partition.links(cluster, nodes, self.links)
+        receipt, pairs = partition.aim(cluster, self.target, self.links, rng)
         if not pairs:
-            return replace(receipt, effective=False, note=f"nothing to delay: {', '.join(nodes)} has no such links")
+            return receipt
         before = typical(cluster.measure(pairs, PACKETS))
         number = cluster.slow(pairs, delay_ms=self.delay_ms, jitter_ms=self.jitter_ms)
-        try:
+        with undone(lambda: cluster.unslow(number)):
             during = typical(cluster.measure(pairs, PACKETS, within_s=(self.delay_ms + self.jitter_ms) / 1000 + 1))
-        except Exception:
-            cluster.unslow(number)  # without a receipt nobody would know what to end
-            raise
         evidence = {"number": number, "before": before, "during": during}
         quick = [link for link, took in during.items() if took is not None and took < self.delay_ms - self.jitter_ms]
         silent = [link for link, took in during.items() if took is None]
