@@ -16,9 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
 from harness.foreign.blocks import Block
 from harness.foreign.lines import EdnLines, Event, JsonLines, Reader
-from harness.foreign.rows import Rows, write
+from harness.foreign.quick import INVOKE, Operations, Plain, plain
+from harness.foreign.rows import Rows, in_order, write
 from harness.history import Damage
 
 KNOWN = frozenset(("txn", "send", "poll", "assign", "subscribe", "crash"))
@@ -74,22 +78,25 @@ class Draft:
 
 def draft(block: Block, language: str, file: str, spill: Path) -> Draft:
     """Parse a block (lines of `edn` or `json`) of the file named `file`; spill to `spill`.ops and `spill`.mops."""
-    drafting = _Drafting(EdnLines() if language == "edn" else JsonLines(), block, file, Draft(spill))
+    lines = block.text.split(b"\n")
+    reader, known = (EdnLines(), plain(block.text, lines)) if language == "edn" else (JsonLines(), None)
+    if known:
+        reader.event(lines[known.rows.index(0)])  # so that it knows their shape
+    drafting = _Drafting(reader, block, file, Draft(spill), known)
     with _no_collector():
-        _take_all(drafting, block)
+        for position, line in enumerate(lines):
+            if not drafting.take_plain(position, line):
+                _take(drafting, position, line, block.last and position == len(lines) - 1)
         return drafting.finished()
 
 
-def _take_all(drafting: _Drafting, block: Block) -> None:
-    lines = block.text.split(b"\n")
-    for position, line in enumerate(lines):
-        if line and not line.isspace() and not line.startswith(b";"):  # an EDN comment
-            try:
-                drafting.take(position, line.strip())
-            except NOT_UNDERSTOOD as error:
-                cut = block.last and position == len(lines) - 1
-                drafting.hidden(line)
-                drafting.damaged(position, f"{'cut off in the middle' if cut else 'not understood'} ({error})")
+def _take(drafting: _Drafting, position: int, line: bytes, last: bool) -> None:
+    if line and not line.isspace() and not line.startswith(b";"):  # an EDN comment
+        try:
+            drafting.take(position, line.strip())
+        except NOT_UNDERSTOOD as error:
+            drafting.hidden(line)
+            drafting.damaged(position, f"{'cut off in the middle' if last else 'not understood'} ({error})")
 
 
 @contextmanager
@@ -105,13 +112,15 @@ def _no_collector() -> Iterator[None]:
 
 
 class _Drafting:
-    """The loop's state: rows done, and per process the invocation that is open."""
+    """The loop's state: rows done, pairs of plain lines, and per process the invocation that is open (None: a plain line)."""
 
-    def __init__(self, reader: Reader, block: Block, file: str, draft: Draft) -> None:
-        self._reader, self._block, self._file, self._draft = reader, block, file, draft
+    def __init__(self, reader: Reader, block: Block, file: str, draft: Draft, known: Plain | None) -> None:
+        self._reader, self._block, self._file, self._draft, self._known = reader, block, file, draft, known
         self._rows = Rows()
-        self._open: dict[int, tuple[int, Event, bytes]] = {}
+        self._pairs: list[tuple[int, int]] = []
+        self._open: dict[int, tuple[int, Event | None, bytes]] = {}
         self._indexes: list[int] = []
+        self._whose = _whose(known) if known else []
 
     def damaged(self, position: int, why: str) -> None:
         self._draft.damage.append(Damage(self._file, self._block.line(position), why))
@@ -121,6 +130,22 @@ class _Drafting:
         if not _NEITHER.search(line):
             said = _ONLY.search(line)
             self._draft.hides |= {b"send": {"sends"}, b"poll": {"polls"}}.get(said[1] if said else b"", {"sends", "polls"})
+
+    def take_plain(self, position: int, line: bytes) -> bool:
+        """Take in a plain line without reading it: an invocation, or the completion of one. False: it has to be read."""
+        row = self._known.rows[position] if self._known else -1
+        if row < 0:
+            return False
+        process, index = self._whose[row]
+        if index >= 0:
+            self._invoked(process, position, None, line, index)
+            return True
+        begun = self._open.get(process)
+        if begun is None or begun[1] is not None:
+            return False
+        self._pairs.append((begun[0], position))
+        del self._open[process]
+        return True
 
     def take(self, position: int, line: bytes) -> None:
         """Take in one line. A completion that raises leaves its operation open: nobody knows how it ended."""
@@ -134,9 +159,7 @@ class _Drafting:
 
     def _client(self, process: int, position: int, event: Event, line: bytes) -> None:
         if event.type == "invoke":
-            self._unfinished(self._open.pop(process, None))
-            self._open[process] = (position, event, line)
-            self._indexes.append(event.index)
+            self._invoked(process, position, event, line, event.index)
         elif event.type not in ("ok", "fail", "info"):
             raise ValueError(f"unknown type {event.type!r}")
         elif process in self._open:
@@ -148,19 +171,27 @@ class _Drafting:
             self._draft.early.append(self._seen(position, event, line))
         self._draft.touched.add(process)
 
+    def _invoked(self, process: int, position: int, event: Event | None, line: bytes, index: int) -> None:
+        self._unfinished(self._open.pop(process, None))
+        self._open[process] = (position, event, line)
+        self._indexes.append(index)
+        self._draft.touched.add(process)
+
     def _completed(self, position: int, event: Event, line: bytes) -> None:
-        begun, invoked, planned = self._open[int(event.process)]
+        begun, read, planned = self._open[int(event.process)]
+        invoked = read or self._reader.event(planned)
         value = self._reader.value(event, line)
         if value is None:
             value = self._reader.value(invoked, planned)
         self._rows.add(self._block.first + begun, invoked, event, value, self._block.first + position)
 
-    def _unfinished(self, opened: tuple[int, Event, bytes] | None) -> None:
+    def _unfinished(self, opened: tuple[int, Event | None, bytes] | None) -> None:
         """An invocation that never got a completion. Trouble with it belongs to its own line."""
         if opened is None:
             return
-        position, invoked, line = opened
+        position, read, line = opened
         try:
+            invoked = read or self._reader.event(line)
             self._rows.add(self._block.first + position, invoked, None, self._reader.value(invoked, line))
         except NOT_UNDERSTOOD as error:
             self.damaged(position, f"not understood ({error})")
@@ -174,14 +205,33 @@ class _Drafting:
         draft = self._draft
         for process, (position, event, line) in self._open.items():
             try:
-                draft.opened[process] = self._seen(position, event, line)
+                draft.opened[process] = self._seen(position, event or self._reader.event(line), line)
             except NOT_UNDERSTOOD as error:
                 self.damaged(position, f"not understood ({error})")
-        draft.senders, draft.functions, draft.together = self._rows.senders, self._rows.functions, self._rows.together
         numbers = self._indexes
         if numbers:
             rising = numbers[0] >= 0 and all(a < b for a, b in itertools.pairwise(numbers))
             draft.indexes = (numbers[0], numbers[-1]) if rising else (-1, -1)
-        for table, path in zip(self._rows.tables(), (draft.ops, draft.mops), strict=True):
+        for table, path in zip(self._tables(), (draft.ops, draft.mops), strict=True):
             write(table, path)
         return draft
+
+    def _tables(self) -> tuple[pa.Table, pa.Table]:
+        """Operations and their micro-operations, those of plain lines among the others; what they say goes into the draft."""
+        draft, rows = self._draft, self._rows
+        draft.senders, draft.functions, draft.together = rows.senders, rows.functions, rows.together
+        if self._known is None or not self._pairs:
+            return rows.tables()
+        where, (begun, ended) = np.array(self._known.rows), np.array(self._pairs).T
+        operations = Operations(self._known, where[begun], where[ended], self._block.first + begun)
+        draft.senders |= operations.senders
+        draft.functions += operations.functions
+        draft.together |= operations.together
+        ops, mops = (pa.concat_tables(both) for both in zip(rows.tables(), operations.tables(), strict=True))
+        return in_order(ops, mops.unify_dictionaries())
+
+
+def _whose(known: Plain) -> list[tuple[int, int]]:
+    """Of each plain line its process, and its index if it is an invocation (else -1)."""
+    index = np.where(known.type == INVOKE, known.number("index"), -1)
+    return list(zip(known.number("process").tolist(), index.tolist(), strict=True))
