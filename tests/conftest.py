@@ -1,13 +1,31 @@
 """For all tests: machines are shared, so nothing is held to a time; and what may run side by side (`make test`)."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from pyspark.sql import SparkSession
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
-TOGETHER = {"clusters": "clusters", "e2e": "clusters", "checkers": "checkers"}  # folder -> what runs one after the other
+TOGETHER = {  # folder or file -> what runs one after the other
+    "clusters": "clusters",
+    "e2e": "clusters",
+    "e2e/test_histories.py": "checkers",
+    "e2e/test_runs_elsewhere.py": "checkers",
+    "checkers": "checkers",
+}
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark session for all tests of a process."""
+    from checkers.session import start_session
+
+    session = start_session("local[2]")
+    yield session
+    session.stop()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -18,6 +36,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByRoom(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
-            return TOGETHER.get(file.split("/")[1], file)
+            return TOGETHER.get(file.removeprefix("tests/")) or TOGETHER.get(file.split("/")[1], file)
 
     return ByRoom(config, log)

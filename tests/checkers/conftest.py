@@ -1,9 +1,9 @@
-"""One Spark session for all tests of the checker, and a way to write a history as compact rows."""
+"""A way to write a history as compact rows."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,6 @@ from pyspark.sql import SparkSession
 
 from checkers.judge import judge
 from checkers.lawful import CONTRACT
-from checkers.session import start_session
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = start_session("local[2]")
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""Histories that fencepost did not record, through the command line."""
+"""Histories that fencepost did not record, through the command line.
+
+The first test starts a process, as a person does; the others run the same command in this process, on a Spark that is warm.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,53 @@ from command import answers, fencepost
 from checkers.anomaly import installed_checks
 from checkers.lawful import write_lawful
 from checkers.selfcheck.table import WITHOUT
+from harness import cli
 
 CLEAN = (Path(__file__).parent / "data" / "clean.edn").read_text()
 
 
-def check(tmp_path: Path, name: str, text: str, *arguments: str) -> tuple[int, dict]:
+@pytest.fixture
+def here(spark, tmp_path, monkeypatch, capsys):
+    """`fencepost ARGUMENTS --results ...` in this process, on the tests' own Spark session: exit code, output, error output."""
+    monkeypatch.setattr(type(spark), "stop", lambda session: None)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as left:
+            cli.main([*arguments, "--results", str(tmp_path / "results")])
+        said = capsys.readouterr()
+        return left.value.code, said.out, said.err
+
+    return call
+
+
+@pytest.fixture
+def check(here, tmp_path):
     """Judge a history given as text; exit code and verdict."""
-    path = tmp_path / name
-    path.write_text(text)
-    code, out, err = fencepost(tmp_path / "results", "check", str(path), "--json", *arguments)
-    assert out, err
-    return code, json.loads(out)
+
+    def call(name: str, text: str, *arguments: str) -> tuple[int, dict]:
+        path = tmp_path / name
+        path.write_text(text)
+        code, out, err = here("check", str(path), "--json", *arguments)
+        assert out, err
+        return code, json.loads(out)
+
+    return call
 
 
 def test_a_clean_history_of_jepsens_is_valid_whatever_its_file_is_called(tmp_path):
-    code, document = check(tmp_path, "history.txt", CLEAN)
+    path = tmp_path / "history.txt"
+    path.write_text(CLEAN)
+    code, out, err = fencepost(tmp_path / "results", "check", str(path), "--json")
+    assert out, err
+    document = json.loads(out)
     assert (code, document["verdict"]) == (0, "valid"), document["reason"]
     assert answers(document)["duplicate"] == "held"
 
 
-def test_a_duplicate_in_it_is_named_and_a_broken_line_is_left_out_and_said(tmp_path):
+def test_a_duplicate_in_it_is_named_and_a_broken_line_is_left_out_and_said(check):
     """Record 1 of key 5 is read a second time at offset 3; and one line is garbage."""
     damaged = CLEAN.replace("[:poll {5 [[0 1] [2 2]] 6", "[:poll {5 [[0 1] [2 2] [3 1]] 6")
-    code, document = check(tmp_path, "history.edn", damaged + "not a line at all\n")
+    code, document = check("history.edn", damaged + "not a line at all\n")
     assert code == 1
     assert [name for name, answer in answers(document).items() if answer == "violated"] == ["duplicate"]
     assert [one["sentence"].partition(",")[0] for one in document["findings"] if one["forbidden"]] == [
@@ -42,12 +69,12 @@ def test_a_duplicate_in_it_is_named_and_a_broken_line_is_left_out_and_said(tmp_p
     assert any("history.edn line 11" in text for text in document["weakened"])
 
 
-def test_two_broken_lines_are_named_and_what_they_may_hide_is_not_judged(tmp_path):
+def test_two_broken_lines_are_named_and_what_they_may_hide_is_not_judged(check):
     """A clean history stays valid; the record whose send cannot be read is no phantom."""
     lines = CLEAN.splitlines(keepends=True)
     lines[0] = lines[0][:30] + "\n"
     lines[1] = "%&$\n"
-    code, document = check(tmp_path, "history.edn", "".join(lines))
+    code, document = check("history.edn", "".join(lines))
     assert code in (0, 2), document["reason"]
     assert {"history.edn line 1", "history.edn line 2"} <= {
         part for text in document["weakened"] for part in ("history.edn line 1", "history.edn line 2") if part in text
@@ -62,52 +89,52 @@ def test_two_broken_lines_are_named_and_what_they_may_hide_is_not_judged(tmp_pat
         ('{"type":"invoke","f":"poll","process":0,"value":[["poll"]]}\n', "nothing was compared"),
     ],
 )
-def test_a_history_that_shows_nothing_is_unknown_and_its_exit_code_is_2(tmp_path, text, why):
-    code, document = check(tmp_path, "history.edn", text)
+def test_a_history_that_shows_nothing_is_unknown_and_its_exit_code_is_2(check, text, why):
+    code, document = check("history.edn", text)
     assert (code, document["verdict"]) == (2, "unknown")
     assert why in document["reason"]
 
 
-def test_a_contract_with_a_wrong_name_is_refused_before_anything_is_read(tmp_path):
+def test_a_contract_with_a_wrong_name_is_refused_before_anything_is_read(here, tmp_path):
     path = tmp_path / "history.edn"
     path.write_text(CLEAN)
-    code, _, err = fencepost(tmp_path / "results", "check", str(path), "--contract", "akcs=all")
+    code, _, err = here("check", str(path), "--contract", "akcs=all")
     assert code == 254
     assert "acks" in err
 
 
-def test_the_contract_can_be_named(tmp_path):
+def test_the_contract_can_be_named(check):
     damaged = CLEAN.replace("[:poll {5 [[0 1] [2 2]] 6", "[:poll {5 [[0 1] [2 2] [3 1]] 6")
     relaxed = ("--contract", "idempotence=false", "--contract", "transactional=false")
-    code, document = check(tmp_path, "history.edn", damaged, *relaxed)
+    code, document = check("history.edn", damaged, *relaxed)
     assert "duplicate" in {entry["name"] for entry in document["allowed"] if entry["verdict"] == "violated"}
     assert code != 1
 
 
-def test_what_is_no_history_is_refused_with_what_is_understood(tmp_path):
+def test_what_is_no_history_is_refused_with_what_is_understood(here, tmp_path):
     path = tmp_path / "shopping.txt"
     path.write_text("milk\nbread\n")
-    code, _, err = fencepost(tmp_path / "results", "check", str(path))
+    code, _, err = here("check", str(path))
     assert code == 255
     assert "EDN" in err
     assert not list((tmp_path / "results").glob("*/*"))
 
 
-def test_an_exported_run_comes_back_with_the_same_verdict(tmp_path):
+def test_an_exported_run_comes_back_with_the_same_verdict(here, tmp_path):
     run_dir = tmp_path / "lawful"
     run_dir.mkdir()
     write_lawful(run_dir, transactions=300)
     target = tmp_path / "history.edn"
-    code, out, err = fencepost(tmp_path / "results", "export", str(run_dir), "--format", "jepsen-edn", "--out", str(target))
+    code, out, err = here("export", str(run_dir), "--format", "jepsen-edn", "--out", str(target))
     assert code == 0, err
     assert str(target) in out.replace("\n", "")
-    code, out, err = fencepost(tmp_path / "results", "check", str(target), "--json")
+    code, out, err = here("check", str(target), "--json")
     assert (code, json.loads(out)["verdict"]) == (0, "valid"), out + err
 
 
-def test_the_checks_can_fail_and_selfcheck_proves_it(tmp_path):
+def test_the_checks_can_fail_and_selfcheck_proves_it(here):
     """Each installed check was made to speak, and said only what it had to."""
-    code, out, err = fencepost(tmp_path, "selfcheck", "--json")
+    code, out, err = here("selfcheck", "--json")
     rows = json.loads(out)
     assert code == 0, out + err
     assert [(row["damage"], row["note"]) for row in rows if row["ok"] is not True] == []
