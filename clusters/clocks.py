@@ -12,7 +12,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 from clusters.wire import Address
@@ -84,6 +84,6 @@ def ahead(address: Address, log: Callable[[], str]) -> float | None:
 
 def _date(line: str) -> float | None:
     try:
-        return datetime.fromisoformat(line[:_DATE]).timestamp()
+        return datetime.fromisoformat(line[:_DATE]).replace(tzinfo=timezone.utc).timestamp()
     except ValueError:
         return None

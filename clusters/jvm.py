@@ -53,7 +53,7 @@ def write_properties(path: Path, values: Mapping[str, str]) -> None:
 def command(
     program: str, classpath: str, main: str, arguments: Iterable[str], heap_mb: int, flags: Iterable[str] = ()
 ) -> list[str]:
-    """The command line of a Kafka program: small, quick to start, logging to stderr with time and level.
+    """The command line of a Kafka program: small, quick to start, logging to stderr with UTC time and level.
 
     program: the `java` to run.
     """
@@ -69,7 +69,8 @@ def command(
         "-Djava.awt.headless=true",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
-        "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS'Z'",
+        "-Duser.timezone=UTC",  # wherever it runs: its dates are compared with ours
         "-Dorg.slf4j.simpleLogger.levelInBrackets=true",
         "-cp",
         classpath,

@@ -9,12 +9,15 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from clusters import jvm, plan, storage, wire, wire_admin
 from clusters.admin import KafkaAdmin
 from clusters.options import COMBINED, KafkaOptions
 from clusters.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from harness.api import ClusterError, TopicSpec
+
+T = TypeVar("T")
 
 _READY_S = 90.0
 _HEAL_S = 60.0
@@ -87,6 +90,10 @@ class KafkaCluster(ABC):
         """Where the node finds its data."""
         return self._data / node
 
+    def _at_home(self, node: str, work: Callable[[Path], T]) -> T:
+        """Do something (a function of a module) to a node's data, where that lies."""
+        return work(self._data / node)
+
     def make_storage(self, tool: storage.Format, configs: Mapping[str, Path]) -> None:
         """Make every node's data directory, as these configurations name it."""
         storage.format_all(self.kafka_version, tool, list(self._planned.values()), configs, self._data)
@@ -99,7 +106,7 @@ class KafkaCluster(ABC):
         if node in self.controllers:
             raise ClusterError(f"{node} votes in the quorum; {COMBINED}")
         try:
-            storage.wipe(self._data / node)
+            self._at_home(node, storage.wipe)
         except OSError as e:
             raise ClusterError(f"the data of {node} could not be removed: {e}") from e
 

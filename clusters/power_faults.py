@@ -24,7 +24,7 @@ class PowerFaults(KafkaCluster):
         if pid is not None:
             raise ClusterError(f"{node} (pid {pid}) is alive; it must be killed before it can lose what it had not fsynced")
         try:
-            return power.lose_unsynced(self._data / node)
+            return self._at_home(node, power.lose_unsynced)
         except (OSError, ValueError, struct.error) as e:
             raise ClusterError(f"what {node} had not fsynced could not be thrown away: {e}") from e
 

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from docker.types import Mount
 
-from clusters import jvm, plan
-from clusters.docker import engine, host, init, leftovers
-from clusters.docker.container import Container, Outlet, WorkerProcess
+from clusters import jvm, plan, storage
+from clusters.clocks import Clocks
+from clusters.docker import clocks, host
+from clusters.docker.container import Container, LogFile, Outlet, WorkerProcess, ran
+from clusters.docker.disks import INSIDE, Volumes
 from clusters.docker.images import Image
 from clusters.docker.network import Network
-from clusters.links import LinkFaults
-from clusters.power_faults import PowerFaults
-from harness.api import ClusterError, TopicSpec
+from clusters.docker.place import Place, mount
+from clusters.surroundings import Surroundings
+from harness.api import ClusterError, Skewable, TopicSpec
 
 if TYPE_CHECKING:
     from clusters.docker.provider import Docker
+
+T = TypeVar("T")
 
 LIBRARIES = "/opt/kafka/libs/*"  # where the official image has its jars, and ours too
 _PIDS = 4096
@@ -34,50 +35,7 @@ _LOOKS = 3
 _AT_ONCE = 4
 
 
-class LogFile:
-    """Takes what a node writes into its log."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("ab", buffering=0)
-
-    def hear(self, stream: int, data: bytes) -> None:
-        self._file.write(data)
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class Said:
-    """Keeps what a program writes."""
-
-    def __init__(self) -> None:
-        self.text: dict[int, bytes] = {1: b"", 2: b""}
-
-    def hear(self, stream: int, data: bytes) -> None:
-        self.text[stream] += data
-
-    def close(self) -> None:
-        pass
-
-
-class Place:
-    """What a run has in Docker: its name, its labels, its network. Containers of ours all bear the labels of one sandbox."""
-
-    def __init__(self, client: Any, run_dir: Path) -> None:
-        self.client = client
-        self.sandbox = os.environ.get(init.SANDBOX) or init.new()
-        self.name = f"fencepost-{re.sub(r'[^A-Za-z0-9_.-]', '-', run_dir.name)}-{self.sandbox}"
-        self.labels = {engine.SANDBOX: self.sandbox, engine.RUN: run_dir.name, engine.OWNER: engine.owner()}
-        self.network = Network(client, self.name, self.labels)
-
-    def labelled(self, node: str) -> dict[str, str]:
-        return {**self.labels, engine.NODE: node}
-
-    def remove(self) -> None:
-        leftovers.remove(self.client, self.sandbox)
-
-
-class DockerCluster(LinkFaults, PowerFaults):
+class DockerCluster(Surroundings):
     """`Cluster` with every capability. Safe to use from several threads."""
 
     def __init__(self, options: Docker, run_dir: Path, place: Place, images: Mapping[str, Image]) -> None:
@@ -85,14 +43,19 @@ class DockerCluster(LinkFaults, PowerFaults):
         self._containers: dict[str, Container] = {}
         self._incarnations: dict[str, int] = {}
         self._starting = threading.Lock()
-        super().__init__(_nodes(options, place), run_dir.resolve(), options)
+        self._no_clock = ""
+        self._disks = self._volumes = Volumes(place, options.disk_mb) if options.disk_mb else None
+        super().__init__(_nodes(options, place, self._volumes, run_dir.resolve() / "data"), run_dir.resolve(), options)
 
     # ---- up and down
 
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
         """Bring Kafka up, in a network that is seen to work."""
         self._require_open_network()
-        self._data.mkdir(parents=True)
+        for node in self._planned:
+            (self._data / node).mkdir(parents=True, exist_ok=True)
+        if self._options.skewable:
+            self._set_clocks_up()
         self.bring_up(topics, self._format)
 
     def _require_open_network(self) -> None:
@@ -107,33 +70,58 @@ class DockerCluster(LinkFaults, PowerFaults):
                 "drops or masquerades them (iptables-save)? Another Docker daemon may have left one for the same addresses"
             )
 
+    def _set_clocks_up(self) -> None:
+        """Give brokers clocks that can be set. Where an image does not allow it, `unavailable` will say why."""
+        settings = self._settings_of("clock", [])
+        for version, image in self._images.items():
+            name = f"{self._place.name}-clock-{version}"
+            self._no_clock = self._no_clock or clocks.trouble(self._place.client, name, image.name, settings)
+        if not self._no_clock:
+            self._clocks = Clocks(clocks.LIBRARY, self._run_dir / "logs", self._planned)
+
     def end(self) -> None:
-        """Kill everything, keep the log segments if asked, remove the data."""
+        """Kill everything, keep the log segments if asked."""
         with ExitStack() as steps:
-            steps.callback(shutil.rmtree, self._data, ignore_errors=True)
             if self._options.keep_storage:
                 steps.callback(self.collect_storage, self._run_dir)
             steps.callback(self._place.remove)
+            if self._volumes and self._options.keep_storage:
+                steps.callback(self._bring_storage_out, self._volumes)
 
     def _format(self, arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-        said = Said()
         argv = jvm.command("java", LIBRARIES, "kafka.tools.StorageTool", arguments, heap_mb=128)
-        mounts = [mount(self._data), mount(self._run_dir / "logs", read_only=True)]
+        first = next(iter(self._planned))
+        mounts = [mount(self._data / first, str(self.home(first))), mount(self._config(first), read_only=True)]
         settings = {**self._settings_of("format", mounts), "network_mode": "none"}
         image = self._images[self.kafka_version]
-        tool = Container(self._place.client, f"{self._place.name}-format", image.name, argv, said, settings)
-        status = tool.wait(timeout_s)
-        if status is None:
-            tool.kill()
-            raise subprocess.TimeoutExpired(argv, timeout_s)
-        out, err = (said.text[stream].decode(errors="replace") for stream in (1, 2))
-        return subprocess.CompletedProcess(argv, status, out, err)
+        return ran(self._place.client, f"{self._place.name}-format", image.name, argv, settings, timeout_s)
+
+    # ---- data
+
+    def home(self, node: str) -> Path:
+        return INSIDE if self._volumes else super().home(node)
+
+    def make_storage(self, tool: storage.Format, configs: Mapping[str, Path]) -> None:
+        super().make_storage(tool, configs)
+        if self._volumes:
+            for node in self._planned:
+                self._volumes.bring_in(node, self._data / node)
+
+    def _bring_storage_out(self, volumes: Volumes) -> None:
+        for node in self._containers.keys() & self._planned.keys():
+            self.kill(node)
+            volumes.bring_out(node, self._data / node)
+
+    def _at_home(self, node: str, work: Callable[[Path], T]) -> T:
+        return self._place.network.errand(node, work, INSIDE) if self._volumes else super()._at_home(node, work)
 
     # ---- what there is
 
     def unavailable(self, capability: type) -> str | None:
         if not isinstance(self, capability):
             return f"a cluster in Docker cannot do this: {capability.__name__}"
+        if capability is Skewable and self._no_clock:
+            return self._no_clock
         return self._options.missing().get(capability) or self._links_lack(capability) or self._lacks_power(capability)
 
     # ---- processes
@@ -172,13 +160,15 @@ class DockerCluster(LinkFaults, PowerFaults):
     def _launch(self, node: str) -> Container:
         image = self._images[self.version(node)]
         argv = jvm.command("java", LIBRARIES, "kafka.Kafka", [str(self._config(node))], self._options.heap_mb, image.flags)
-        mounts = [mount(self._data / node), mount(self._config(node), read_only=True)]
-        settings = {**self._joined(node, mounts), **self._limits()}
+        data = self._volumes.mount(node) if self._volumes else mount(self._data / node)
+        mounts = [data, mount(self._config(node).parent, read_only=True)]
+        clock = self._clocks.environment(node) if self._clocks else {}
+        settings = {**self._joined(node, mounts), **self._limits(), "environment": clock}
         return Container(self._place.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
 
     def _limits(self) -> dict[str, Any]:
-        """What a broker's container may use."""
-        return {"mem_limit": f"{self._options.memory_mb}m", "nano_cpus": round(self._options.cpus * 1e9)}
+        """What a broker's container may use; what it writes on a disk in memory counts too."""
+        return {"mem_limit": f"{self._options.memory_mb + self._options.disk_mb}m", "nano_cpus": round(self._options.cpus * 1e9)}
 
     def _joined(self, node: str, mounts: list[Mount]) -> dict[str, Any]:
         """Settings of a container that lives in the namespaces of its helper, and dies with it."""
@@ -227,23 +217,23 @@ class DockerCluster(LinkFaults, PowerFaults):
     def heal(self) -> None:
         """Undrop everything, thaw everybody, start dead nodes, and wait (60 s) until all answer. Raises ClusterError."""
         self._place.network.undrop_all()
+        self._heal_surroundings()
         with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
             list(pool.map(self.resume, list(self._containers)))
         self.await_answers()
 
 
-def _nodes(options: Docker, place: Place) -> list[jvm.Node]:
-    """The nodes, each at the address of its helper."""
+def _nodes(options: Docker, place: Place, volumes: Volumes | None, data: Path) -> list[jvm.Node]:
+    """The nodes, each at the address of its helper, which holds its disk."""
+
+    def add(node: jvm.Node) -> str:
+        mounts = volumes.add(node.name, data / node.name) if volumes else []
+        return place.network.add(node.name, place.labelled(node.name), mounts, options.disk_mb)
+
     nodes = plan.nodes(options.brokers, options.controllers, plan.private)
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        addresses = pool.map(lambda node: place.network.add(node.name, place.labelled(node.name)), nodes)
-        return [_moved(node, address) for node, address in zip(nodes, addresses, strict=True)]
+        return [_moved(node, address) for node, address in zip(nodes, pool.map(add, nodes), strict=True)]
 
 
 def _moved(node: jvm.Node, address: str) -> jvm.Node:
     return replace(node, listeners={name: (address, port) for name, (_, port) in node.listeners.items()})
-
-
-def mount(path: Path, inside: str = "", *, read_only: bool = False) -> Mount:
-    """A path of this machine at the same place in a container, or `inside`."""
-    return Mount(inside or str(path), str(path), type="bind", read_only=read_only)

@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, cast
 
@@ -119,6 +120,19 @@ class Container:
             return ""
         return next((letters[:1] for pid, letters in table["Processes"] if int(pid) == self._pid), "")
 
+    def beside(self, argv: list[str], user: str) -> str:
+        """What a short program said that ran beside its process, with what it mounts. Raises ClusterError if it failed."""
+        try:
+            made = self._client.api.exec_create(self.id, argv, user=user)
+            said, complaint = self._client.api.exec_start(made["Id"], demux=True)
+            status = self._client.api.exec_inspect(made["Id"])["ExitCode"]
+        except DockerException as error:
+            raise ClusterError(f"nothing could be run in {self.name}: {error}") from error
+        if status != 0:
+            words = (complaint or b"").decode(errors="replace").strip().splitlines()
+            raise ClusterError(f"{' '.join(argv[1:])} in {self.name} ended with status {status}: {' '.join(words[-1:])}")
+        return (said or b"").decode()
+
     def close(self) -> None:
         """Let go of its streams: its standard input ends."""
         with suppress(OSError):
@@ -135,6 +149,46 @@ def _common(settings: Mapping[str, Any]) -> dict[str, Any]:
         "log_config": {"type": "none"},
     }
     return {**careful, **settings}
+
+
+class LogFile:
+    """Takes what a node writes into its log."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("ab", buffering=0)
+
+    def hear(self, stream: int, data: bytes) -> None:
+        self._file.write(data)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Said:
+    """Keeps what a program writes."""
+
+    def __init__(self) -> None:
+        self.text: dict[int, bytes] = {1: b"", 2: b""}
+
+    def hear(self, stream: int, data: bytes) -> None:
+        self.text[stream] += data
+
+    def close(self) -> None:
+        pass
+
+
+def ran(
+    client: Any, name: str, image: str, argv: list[str], settings: Mapping[str, Any], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    """What a program did that ends by itself, in a container of its own. Raises ClusterError and TimeoutExpired."""
+    said = _Said()
+    tool = Container(client, name, image, argv, said, settings)
+    status = tool.wait(timeout_s)
+    if status is None:
+        tool.kill()
+        raise subprocess.TimeoutExpired(argv, timeout_s)
+    out, err = (said.text[stream].decode(errors="replace") for stream in (1, 2))
+    return subprocess.CompletedProcess(argv, status, out, err)
 
 
 class WorkerProcess:

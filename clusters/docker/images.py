@@ -26,9 +26,9 @@ from clusters.kafka import Distribution, fetch
 from harness.api import ClusterError
 
 OFFICIAL, OURS, BASE = "apache/kafka", "fencepost/kafka", "fencepost/base:bookworm"
-_SUITE, _PACKAGES = "bookworm", "openjdk-17-jre-headless"
+_SUITE, _PACKAGES = "bookworm", "openjdk-17-jre-headless,libfaketime"
 _BOOTSTRAP_S = 1200.0
-_JARS = "fencepost.jars"
+_JARS, _HELD = "fencepost.jars", "fencepost.packages"
 _CONFIG = "/opt/kafka/config"
 _LOG4J = (
     f"-Dlog4j2.configurationFile={_CONFIG}/log4j2.yaml",  # since 4.0
@@ -114,13 +114,21 @@ def _pulled(client: Any, name: str, on_progress: Progress) -> Image | None:
 
 
 def _ensure_base(client: Any, on_progress: Progress) -> str:
-    if _present(client, BASE, "built here") is None:
+    if not _is_up_to_date(client):
         program = _debootstrap()
         with tempfile.TemporaryDirectory(prefix="fencepost-base-") as directory:
             _bootstrap(program, Path(directory, "root"), on_progress)
             on_progress(f"importing it as {BASE}")
             _import(client, Path(directory, "root"))
     return BASE
+
+
+def _is_up_to_date(client: Any) -> bool:
+    """Whether the base is here, with every package that it should hold."""
+    try:
+        return bool(client.images.get(BASE).labels.get(_HELD) == _PACKAGES)
+    except ImageNotFound:
+        return False
 
 
 def _debootstrap() -> str:
@@ -155,7 +163,7 @@ def _bootstrap(program: str, root: Path, on_progress: Progress) -> None:
 
 def _import(client: Any, root: Path) -> None:
     repository, tag = BASE.split(":")
-    labels = [f'LABEL "fencepost"="base" "fencepost.suite"="{_SUITE}" "fencepost.packages"="{_PACKAGES}"']
+    labels = [f'LABEL "fencepost"="base" "fencepost.suite"="{_SUITE}" "{_HELD}"="{_PACKAGES}"']
     with subprocess.Popen(["tar", "-C", str(root), "-c", "."], stdout=subprocess.PIPE) as tar:
         client.api.import_image_from_stream(tar.stdout, repository=repository, tag=tag, changes=labels)
     if tar.returncode != 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from docker.errors import APIError, DockerException, NotFound
@@ -23,12 +23,13 @@ class Leftover:
     run: str
     live: bool
     containers: tuple[str, ...] = ()
-    networks: tuple[str, ...] = field(default=())
+    networks: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        counts = [(len(self.containers), "container"), (len(self.networks), "network")]
+        counts = [(len(self.containers), "container"), (len(self.networks), "network"), (len(self.volumes), "volume")]
         parts = [f"{count} {thing}{'s' if count > 1 else ''}" for count, thing in counts if count]
-        return f"{' and '.join(parts)} of run {self.run} in Docker"
+        return f"{' and '.join(filter(None, [', '.join(parts[:-1]), parts[-1]]))} of run {self.run} in Docker"
 
     def remove(self) -> None:
         """End and remove it all. Raises ClusterError for a live run, and for what could not be removed."""
@@ -45,35 +46,40 @@ def find() -> list[Leftover]:
     except ClusterError:
         return []
     try:
-        containers = client.api.containers(all=True, filters={"label": engine.SANDBOX})
-        networks = client.api.networks(filters={"label": engine.SANDBOX})
+        found = _labelled(client, engine.SANDBOX)
     except DockerException:
         return []
     finally:
         client.close()
-    sandboxes = dict.fromkeys(item["Labels"][engine.SANDBOX] for item in [*containers, *networks])
-    return [_leftover(sandbox, _of(sandbox, containers), _of(sandbox, networks)) for sandbox in sandboxes]
+    sandboxes = dict.fromkeys(item["Labels"][engine.SANDBOX] for items in found for item in items)
+    return [_leftover(sandbox, *(_of(sandbox, items) for items in found)) for sandbox in sandboxes]
 
 
 def remove(client: Any, sandbox: str) -> None:
-    """Remove every container and network of a sandbox, and wait until they are gone. Raises ClusterError after 30 s."""
-    wanted = {"label": f"{engine.SANDBOX}={sandbox}"}
+    """Remove everything that a sandbox has, and wait until it is gone. Raises ClusterError after 30 s."""
     deadline = time.monotonic() + _REMOVE_S
     last = ""
     while time.monotonic() < deadline:
-        containers = client.api.containers(all=True, filters=wanted)
-        networks = client.api.networks(filters=wanted)
-        if not (containers or networks):
+        containers, networks, volumes = _labelled(client, f"{engine.SANDBOX}={sandbox}")
+        if not (containers or networks or volumes):
             return
         for container in containers:
             last = _tried(client.api.remove_container, container["Id"], force=True, v=True) or last
-        if not containers:
-            for network in networks:
-                last = _tried(client.api.remove_network, network["Id"]) or last
+        for network in networks if not containers else ():
+            last = _tried(client.api.remove_network, network["Id"]) or last
+        for volume in volumes if not containers else ():
+            last = _tried(client.api.remove_volume, volume["Name"]) or last
         time.sleep(0.1)
     raise ClusterError(
         f"Docker did not remove everything of {sandbox} within {_REMOVE_S:.0f} s: {last}; fencepost clean tries again"
     )
+
+
+def _labelled(client: Any, label: str) -> tuple[list[dict[str, Any]], ...]:
+    """Containers, networks and volumes with this label."""
+    wanted = {"label": label}
+    volumes = client.api.volumes(filters=wanted)["Volumes"] or []
+    return client.api.containers(all=True, filters=wanted), client.api.networks(filters=wanted), volumes
 
 
 def _tried(remove: Any, name: str, **options: Any) -> str:
@@ -90,8 +96,10 @@ def _of(sandbox: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [item for item in items if item["Labels"][engine.SANDBOX] == sandbox]
 
 
-def _leftover(sandbox: str, containers: list[dict[str, Any]], networks: list[dict[str, Any]]) -> Leftover:
-    labels = [item["Labels"] for item in [*containers, *networks]]
+def _leftover(
+    sandbox: str, containers: list[dict[str, Any]], networks: list[dict[str, Any]], volumes: list[dict[str, Any]]
+) -> Leftover:
+    labels = [item["Labels"] for item in [*containers, *networks, *volumes]]
     live = any(engine.alive(one.get(engine.OWNER, "")) for one in labels)
     return Leftover(
         sandbox=sandbox,
@@ -99,4 +107,5 @@ def _leftover(sandbox: str, containers: list[dict[str, Any]], networks: list[dic
         live=live,
         containers=tuple(item["Names"][0].lstrip("/") for item in containers),
         networks=tuple(item["Name"] for item in networks),
+        volumes=tuple(item["Name"] for item in volumes),
     )

@@ -10,18 +10,24 @@ import json
 import queue
 import threading
 import time
+from ast import literal_eval
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
-from clusters.docker import host
+from docker.types import Mount
+
+from clusters.docker import errand, host
 from clusters.docker.agent import LEASE_S
 from clusters.docker.container import Container
 from clusters.probes import LOOK_S, Train
 from clusters.slows import Slows
 from harness.api import ClusterError, Pair, Took
+
+T = TypeVar("T")
 
 _READY_S = 60.0
 _ANSWER_S = 30.0
@@ -87,17 +93,17 @@ class Network(Slows):
     def __contains__(self, node: str) -> bool:
         return node in self._helpers
 
-    def add(self, node: str, more_labels: Mapping[str, str]) -> str:
+    def add(self, node: str, more_labels: Mapping[str, str], more_mounts: Sequence[Mount] = (), more_mb: int = 0) -> str:
         """Give `node` an address and a helper, dropping nothing; its address. Raises ClusterError."""
         settings = {
             "hostname": node,
             "network": self._name,
             "labels": {**self._labels, **more_labels},
-            "mounts": host.mounts(),
+            "mounts": [*host.mounts(), *more_mounts],
             "environment": host.environment(),
             "working_dir": "/",
             "cap_add": ["NET_ADMIN"],
-            "mem_limit": "128m",
+            "mem_limit": f"{128 + more_mb}m",
             "pids_limit": 256,  # the node's own threads count in their own container
         }
         helper = Helper(self._client, node, f"{self._name}-{node}-helper", settings)
@@ -117,6 +123,11 @@ class Network(Slows):
     def container(self, node: str) -> str:
         """The id of the helper, whose namespaces the node joins."""
         return self._helper(node).container.id
+
+    def errand(self, node: str, work: Callable[..., T], *directories: Path) -> T:
+        """What a function of ours returns (something that is a literal), called in the node's helper, as our own user."""
+        argv = [host.python(), "-m", "clusters.docker.errand", errand.name(work), *map(str, directories)]
+        return cast(T, literal_eval(self._helper(node).container.beside(argv, host.user())))
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
         """Whether a datagram sent now arrives, for all pairs at once; if not, after 0.25 s and what slow links take."""

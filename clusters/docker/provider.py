@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters.options import MOST_MB, KafkaOptions
+from clusters.options import MOST_MB, SurroundedOptions
 from harness.api import ClusterError, TopicSpec
 
 if TYPE_CHECKING:
-    from clusters.docker.cluster import DockerCluster, Place
+    from clusters.docker.cluster import DockerCluster
     from clusters.docker.images import Image
+    from clusters.docker.place import Place
 
 
 class InDocker(ABC):
@@ -49,12 +51,13 @@ class InDocker(ABC):
         Raises ClusterError, with the end of the log, when a node dies or is not ready within 90 s.
         """
         from clusters.docker import engine, host
-        from clusters.docker.cluster import Place
+        from clusters.docker.place import Place
 
         with ExitStack() as steps:
             client = steps.enter_context(engine.opened())
             images = self.found_images(client)
             host.ensure_image(client)
+            steps.callback(shutil.rmtree, run_dir / "data", ignore_errors=True)
             place = Place(client, run_dir)
             steps.callback(place.remove)
             cluster = self.make(run_dir, place, images)
@@ -64,7 +67,7 @@ class InDocker(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Docker(InDocker, KafkaOptions):
+class Docker(InDocker, SurroundedOptions):
     """Brokers in containers of a network of their own, clients too; a Docker daemon on this machine, no privileged container."""
 
     image: str = (
@@ -79,7 +82,7 @@ class Docker(InDocker, KafkaOptions):
         return super().mistakes() + (unclear if one_for_all and len(self.all_versions()) > 1 else [])
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        return {"memory_mb": (self.heap_mb + 128, 2 * MOST_MB), "cpus": (0, 1024)}
+        return {**super().limits(), "memory_mb": (self.heap_mb + 128, 2 * MOST_MB), "cpus": (0, 1024)}
 
     def describe(self) -> dict[str, Any]:
         from clusters.docker import engine

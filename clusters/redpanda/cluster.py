@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from clusters import wire
 from clusters.admin import KafkaAdmin
-from clusters.docker.cluster import DockerCluster, LogFile, Place, mount
-from clusters.docker.container import Container
+from clusters.docker.cluster import DockerCluster
+from clusters.docker.container import Container, LogFile
 from clusters.docker.images import Image
+from clusters.docker.place import Place, mount
 from clusters.plan import fitted
 from clusters.redpanda.settings import CONFIG, DATA, bootstrap_file, command, topic_settings
 from clusters.roles import WireRoles, ask_all

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusters.docker.provider import InDocker
 from clusters.redpanda.settings import properties
-from harness.api import CampaignError, Powered, Upgradable, Wipeable
+from harness.api import CampaignError, Fillable, Powered, Skewable, Upgradable, Wipeable
 
 if TYPE_CHECKING:
-    from clusters.docker.cluster import Place
     from clusters.docker.images import Image
+    from clusters.docker.place import Place
     from clusters.redpanda.cluster import RedpandaCluster
 
 LEAST_MB, MOST_MB = 512, 1 << 17
@@ -26,6 +26,8 @@ class Redpanda(InDocker):
 
     controllers: ClassVar[int] = 0  # every broker is one
     keep_storage: ClassVar[bool] = False  # nothing here reads its log segments
+    disk_mb: ClassVar[int] = 0  # nor knows how it does without room
+    skewable: ClassVar[bool] = False  # nor how it tells its time
 
     brokers: int = 3
     redpanda: str = "v26.1.14"  # version: tag of the image
@@ -63,6 +65,8 @@ class Redpanda(InDocker):
         return {
             Upgradable: "Redpanda is not changed in the middle of a run",
             Wipeable: "every broker of Redpanda is one of its controllers, and a controller must not forget",
+            Fillable: "how Redpanda does without room on its disk is not known here",
+            Skewable: "how Redpanda tells its time is not known here",
             Powered: "what Redpanda has synced, and where it notes it, is not known here",
         }
 

@@ -18,6 +18,7 @@ from hosts import SSHD, keygen
 
 from clusters.docker import engine, images
 from clusters.java import java
+from clusters.local import clocks
 
 DAEMON_S = 60
 BASE, IMAGE = "fencepost-test/java:1", "fencepost-test/kafka:{version}"
@@ -74,9 +75,11 @@ def kafka_image(docker_daemon):
 
 
 def a_base_with_java(client):
-    """A named base image: the Java that is here and the libraries it is linked against, at their places."""
+    """A named base image: the Java that is here, libfaketime if it is here, and the libraries they are linked against."""
     home = Path(java()[0]).resolve().parents[1]
-    listed = subprocess.run(["ldd", *map(str, [home / "bin/java", *home.glob("lib/**/*.so")])], capture_output=True, text=True)
+    faketime = {library} if (library := clocks.library()) else set()
+    linked = [home / "bin/java", *home.glob("lib/**/*.so"), *faketime]
+    listed = subprocess.run(["ldd", *map(str, linked)], capture_output=True, text=True)
     libraries = {
         Path(os.path.normpath(word))
         for word in listed.stdout.split()
@@ -85,7 +88,7 @@ def a_base_with_java(client):
     made = io.BytesIO()
     files = {path for part in ("bin", "conf", "lib") for path in (home / part).rglob("*") if path.is_file()}  # no dead links
     with tarfile.open(fileobj=made, mode="w", dereference=True) as tar:
-        for path in sorted(map(str, files | libraries)):
+        for path in sorted(map(str, files | libraries | faketime)):
             if not path.endswith((".zip", ".jsa")):
                 tar.add(path, path.lstrip("/"))
     changes = [f"ENV PATH={home}/bin"]

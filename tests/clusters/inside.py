@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from clusters import wire
 from clusters.roles import coordinator_partition
 from harness import plugins
-from harness.api import HarnessError, Isolation, Partitionable, Pausable, Receipt, TopicSpec
+from harness.api import Fillable, HarnessError, Isolation, Partitionable, Pausable, Receipt, Skewable, TopicSpec
 from harness.fault_contract import lacks
 
 FAULTS = {
@@ -230,6 +230,22 @@ def clock(cluster, seen):
     seen["other clock"] = cluster.clock_ahead("n3")
     cluster.heal()
     seen["right after all"] = cluster.clock_ahead("n1")
+
+
+def disk_and_clock(cluster, seen):
+    """n2's clock jumps ahead; while it is wrong n2's disk is filled, until it is healed; then the clock is set right."""
+    seen["no disk"], seen["no clock"] = cluster.unavailable(Fillable), cluster.unavailable(Skewable)
+    if seen["no disk"]:
+        return
+    skew = plugins.build(
+        plugins.load("fencepost.nemesis", "skew"), {"target": "broker:n2", "by_s": 3600, "direction": "ahead"}, "skew"
+    )
+    ahead = skew.inject(cluster, Random(7)) if seen["no clock"] is None else None
+    disk(cluster, seen)
+    if ahead is not None:
+        seen["wrong after a restart"] = cluster.clock_ahead("n2")
+        healed = skew.heal(cluster, ahead)
+        seen["clock"] = {"note": healed.note, **healed.evidence, **healed.healing}
 
 
 def _strike_in_full(kind, options, cluster):

@@ -48,7 +48,7 @@ def test_the_date_of_the_line_about_our_connection_is_the_brokers_time(broker, m
     kept = []
 
     def log():
-        later = time.strftime("%Y-%m-%dT%H:%M:%S.000", time.localtime(time.time() + 3600))
+        later = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() + 3600))
         channel = f"(channelId=a:1-b:{kept[-1].getsockname()[1]}-1-7)"
         mine = f"{later} [x] [WARN] Unexpected error from /10.73.0.1 {channel}; closing connection"
         return f"2020-01-01T00:00:00.000 [x] [INFO] another line\n{mine}\n\tat some.stack(Trace.java:1)"

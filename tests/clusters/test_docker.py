@@ -82,6 +82,8 @@ def test_leftovers_are_told_in_words():
     left = leftovers.Leftover(sandbox="x", run="nightly-1", live=False, containers=("a", "b"), networks=("n",))
     assert str(left) == "2 containers and 1 network of run nightly-1 in Docker"
     assert str(leftovers.Leftover(sandbox="x", run="y", live=False, networks=("n",))) == "1 network of run y in Docker"
+    all_kinds = leftovers.Leftover(sandbox="x", run="y", live=False, containers=("c",), networks=("n",), volumes=("v", "w"))
+    assert str(all_kinds) == "1 container, 1 network and 2 volumes of run y in Docker"
 
 
 class Daemon:
@@ -191,7 +193,7 @@ def seen(kafka_image, tmp_path_factory):
     """A cluster of one broker and one client: its containers, what `clean` said of it meanwhile, and what stayed."""
     run = tmp_path_factory.mktemp("run")
     mine = {"label": f"{engine.RUN}={run.name}"}
-    provider = Docker(brokers=1, heap_mb=256, memory_mb=900, cpus=1.5, image=kafka_image, keep_storage=True)
+    provider = Docker(brokers=1, heap_mb=256, memory_mb=900, cpus=1.5, image=kafka_image, keep_storage=True, disk_mb=100)
     with provider.up(run, TOPICS) as cluster, engine.opened() as client:
         with cluster.spawn("c0", ["sleep", "60"]) as worker:
             found = client.api.containers(filters=mine)
@@ -233,7 +235,7 @@ def test_containers_are_given_no_more_than_they_need(seen):
 @pytest.mark.cluster
 def test_a_broker_has_limits_and_runs_as_we_do(seen):
     [broker] = [one for name, one in seen["containers"].items() if "-n1-" in name and not name.endswith("helper")]
-    assert (broker["HostConfig"]["Memory"], broker["HostConfig"]["NanoCpus"]) == (900 << 20, 1_500_000_000)
+    assert (broker["HostConfig"]["Memory"], broker["HostConfig"]["NanoCpus"]) == (1000 << 20, 1_500_000_000)  # with its disk
     assert broker["Config"]["User"] == f"{os.getuid()}:{os.getgid()}"
 
 

@@ -11,7 +11,7 @@ import pytest
 from playing import OUTSIDE, play
 
 from clusters.docker import leftovers
-from clusters.local import Local
+from clusters.local import Local, clocks
 from harness.api import Partitionable
 from harness.leftovers import processes
 
@@ -24,8 +24,12 @@ FAULTS = (
     "topic-settings",
 )  # fmt: skip
 HOSTS = []  # those that the present provider uses by ssh, once there are any
+OF_THEIR_OWN = {"docker": {"disk_mb": 200, "skewable": True}}  # a disk and a clock for each broker
 UNABLE = {  # provider -> faults that it cannot do, and words of the reason that the receipt gives
+    "local": {"disk-full": "disk_mb = 300", "skew": "skewable = true"},  # with these: test_surroundings.py
     "ssh": {
+        "disk-full": "cannot do this: Fillable",
+        "skew": "cannot do this: Skewable",
         "cut-client": "a host that is reached by ssh cannot tell one from another",
         "lossy": "cannot do this: Losable",
         "membership": "no fault removes data from hosts",
@@ -53,12 +57,15 @@ def provider(request):
 @pytest.fixture(scope="module")
 def seen(provider, tmp_path_factory):
     run = tmp_path_factory.mktemp("run")
-    seen = play(run, "start", "transaction", "kill", "pause", "partition", "roles", "heal", "faults", "versions", **provider)
+    scenes = ["start", "transaction", "kill", "pause", "partition", "roles", "heal", "faults", "disk_and_clock", "versions"]
+    own = OF_THEIR_OWN.get(provider["kind"], {})
+    zone = {**os.environ, "TZ": "Asia/Tokyo"}  # not that of a container
+    seen = play(run, *scenes, env=zone, **provider, **own)
     return {**seen, "left": remains(run) + [rule for hosts in HOSTS for rule in hosts.rules()]}
 
 
 def remains(run):
-    """What a run has left: processes that name its directory, containers and networks with its label, anything on a host."""
+    """What a run has left: processes that name its directory, all with its label in Docker, anything on a host."""
     mine = [process.command for process in processes() if str(run) in process.command and process.pid != os.getpid()]
     return mine + [str(left) for left in in_docker(run)] + [left for hosts in HOSTS for left in hosts.remains(run.name)]
 
@@ -154,6 +161,37 @@ def test_no_fault_is_left_out_and_none_hurts_a_client(seen):
     assert seen["in sync after all faults"]
 
 
+def test_a_full_disk_is_noticed_and_healing_brings_the_broker_back(seen, provider):
+    """Its own log says so; the broker ends, is started again, and catches up with the others, whose disks stay as they were."""
+    if words := UNABLE.get(provider["kind"], {}).get("disk-full"):
+        assert words in seen["no disk"]
+        return
+    struck = seen["disk"]
+    assert (struck["effective"], struck["note"]) == (True, "")
+    assert struck["evidence"]["before"]["n2"] > 50 << 20
+    assert struck["evidence"]["during"]["n2"] < 64 << 10
+    assert "No space left on device" in struck["evidence"]["words"]["n2"]
+    assert struck["healing"]["after"]["n2"] > 50 << 20
+    assert struck["healing"]["started"] == ["n2"]
+    assert seen["others"] == [True, True]
+    assert seen["in sync after the full disk"]
+
+
+def test_a_wrong_clock_outlives_the_broker_and_is_set_right(seen, provider):
+    """An hour ahead by the broker's own word, also by that of the one that was started in its place."""
+    if words := UNABLE.get(provider["kind"], {}).get("skew"):
+        assert words in seen["no clock"]
+        return
+    if clocks.library() is None:
+        assert "has no libfaketime" in seen["no clock"]
+        pytest.skip(f"no libfaketime on this machine, so none in the image of the tests: {seen['no clock']}")
+    assert seen["clock"]["note"] == ""
+    assert seen["clock"]["before"]["n2"] == pytest.approx(0, abs=1)
+    assert seen["clock"]["during"]["n2"] == pytest.approx(3600, abs=1)
+    assert seen["wrong after a restart"] == pytest.approx(3600, abs=1)
+    assert seen["clock"]["after"]["n2"] == pytest.approx(0, abs=1)
+
+
 def test_brokers_log_their_own_words(seen):
     assert seen["versions"] == {"n1": "4.3.0", "n2": "4.3.0", "n3": "4.3.0"}
 
@@ -186,8 +224,8 @@ def test_nodes_may_run_different_versions(provider, tmp_path):
 def begin(run, provider, *scenes):
     """A harness of one broker in a process of its own, told to play; and its first line, when it is up."""
     run.mkdir()
-    soon = {"lease_s": 3} if provider["kind"] == "ssh" else {}
-    argv = [sys.executable, str(OUTSIDE), json.dumps({**provider, **soon, "brokers": 1}), str(run), *scenes]
+    more = {"ssh": {"lease_s": 3}, "docker": {"disk_mb": 100}}.get(provider["kind"], {})
+    argv = [sys.executable, str(OUTSIDE), json.dumps({**provider, **more, "brokers": 1}), str(run), *scenes]
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
@@ -223,7 +261,7 @@ def test_two_runs_at_once_do_not_touch_each_other(provider, tmp_path):
     """Both are up; one is killed; the other goes on, and is alive in the eyes of `clean`.
 
     Then all its processes are killed at the same moment, so that nobody can tidy up: its nodes end all the same, and what
-    may stay (an empty network in Docker) is found and removed.
+    may stay (an empty network and volume in Docker) is found and removed.
     """
     apart = {"port": 9192} if provider["kind"] == "ssh" else {}  # two runs on the same hosts
     one, other = begin(tmp_path / "one", provider, "wait"), begin(tmp_path / "other", {**provider, **apart}, "wait")

@@ -1,0 +1,30 @@
+"""Whether the clock of an image's Java can be set: it takes libfaketime in the image, at the place that distributions give it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from clusters.clocks import HOW, NAME
+from clusters.docker.container import ran
+
+LIBRARY = f"/usr/$LIB/{NAME}"  # the linker of the image's C library puts in what its system calls lib
+REMEDY = "add the package libfaketime to your image, or build ours anew (fencepost cluster image)"
+_TRIAL = ["java", "-XX:+UseSerialGC", "-Xlog:gc:stdout:utctime", "-version"]  # which tells its first words' date
+_TRIAL_S = 30.0
+_DATE = re.compile(r"\[(\d{4}-[-0-9T:.]+)\+0000\]")
+
+
+def trouble(client: Any, name: str, image: str, settings: dict[str, Any]) -> str:
+    """Why no clock can be set in containers of this image, found out by a container of this name; else empty."""
+    ahead = {"LD_PRELOAD": LIBRARY, "FAKETIME": "+86400", **HOW}
+    try:
+        done = ran(client, name, image, _TRIAL, {**settings, "environment": ahead, "network_mode": "none"}, _TRIAL_S)
+    except subprocess.TimeoutExpired as error:
+        return f"nobody knows whether a clock can be set: {error}"
+    said = _DATE.search(done.stdout)
+    if said and datetime.fromisoformat(said[1]).replace(tzinfo=timezone.utc) - datetime.now(timezone.utc) > timedelta(hours=23):
+        return ""
+    return f"the image {image} has no libfaketime that its Java obeys ({LIBRARY}): {REMEDY}"

@@ -1,0 +1,35 @@
+"""What a run has in Docker: its name, its labels, its network. Containers of ours all bear the labels of one sandbox."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from docker.types import Mount
+
+from clusters.docker import engine, init, leftovers
+from clusters.docker.network import Network
+
+
+class Place:
+    """One run's place, from its network on until all is removed."""
+
+    def __init__(self, client: Any, run_dir: Path) -> None:
+        self.client = client
+        self.sandbox = os.environ.get(init.SANDBOX) or init.new()
+        self.name = f"fencepost-{re.sub(r'[^A-Za-z0-9_.-]', '-', run_dir.name)}-{self.sandbox}"
+        self.labels = {engine.SANDBOX: self.sandbox, engine.RUN: run_dir.name, engine.OWNER: engine.owner()}
+        self.network = Network(client, self.name, self.labels)
+
+    def labelled(self, node: str) -> dict[str, str]:
+        return {**self.labels, engine.NODE: node}
+
+    def remove(self) -> None:
+        leftovers.remove(self.client, self.sandbox)
+
+
+def mount(path: Path, inside: str = "", *, read_only: bool = False) -> Mount:
+    """A path of this machine at the same place in a container, or `inside`."""
+    return Mount(inside or str(path), str(path), type="bind", read_only=read_only)
