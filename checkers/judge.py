@@ -140,6 +140,7 @@ def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer],
             world.kept,
         )
     except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: what it would have said is unknown
+        world.kept.error = _unfinished(error)  # or what nobody could gather would look like nothing to gather
         answers, counts, unseen = {check.name: _lost(error) for check in local}, Counts(), []
     for check in checks:
         if check.scope == "partition":
@@ -152,9 +153,13 @@ def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer],
 
 
 def _lost(error: Exception) -> Answer:
-    """No answer, because the job did not finish; the reason is its last cause in one line."""
-    said = f"the Spark job did not finish ({type(error).__name__}: {last_cause(error)})"
-    return Answer(pd.DataFrame(columns=list(COLUMNS)), error=said)
+    """No answer, because the job did not finish."""
+    return Answer(pd.DataFrame(columns=list(COLUMNS)), error=_unfinished(error))
+
+
+def _unfinished(error: Exception) -> str:
+    """That the job did not finish, with its last cause in one line."""
+    return f"the Spark job did not finish ({type(error).__name__}: {last_cause(error)})"
 
 
 def _resolved(check: Check[Any], answer: Answer, world: World) -> Answer:

@@ -20,8 +20,10 @@ import os, signal, sys, time
 from pathlib import Path
 from checkers.anomaly import Suspects, installed_checks, partition_check
 from checkers.judge import judge
+from checkers.session import start_session
 
 folder, master, what, times = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+conf = dict(text.split("=") for text in sys.argv[5:])
 
 def executor():
     at = os.getpid()
@@ -40,13 +42,13 @@ def fatal(log):
         time.sleep(60)
     return Suspects(1)
 
-judge(folder, master=master, checks=[*installed_checks()[0], partition_check("fatal")(fatal)])
+judge(folder, start_session(master, conf=conf), checks=[*installed_checks()[0], partition_check("fatal")(fatal)])
 """
 
 
-def judged(folder, master, what, times):
+def judged(folder, master, what, times, *conf):
     """The verdict, the seconds it took, and how often the check ended something."""
-    command = [sys.executable, "-c", JUDGE, str(folder), master, what, str(times)]
+    command = [sys.executable, "-c", JUDGE, str(folder), master, what, str(times), *conf]
     began = time.monotonic()
     process = subprocess.Popen(
         command, stderr=subprocess.PIPE, text=True, env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}, start_new_session=True
@@ -84,7 +86,7 @@ def test_a_worker_lost_once_on_this_machine_is_done_again(history):
 
 @pytest.mark.cluster
 def test_executors_that_are_lost_for_ever_end_in_an_honest_unknown(cluster, history):  # noqa: F811
-    document, ended = judged(history, cluster, "executor", 1000)
+    document, ended = judged(history, cluster, "executor", 1000, "spark.stage.maxConsecutiveAttempts=2")
     assert ended > 1
     assert document["verdict"] == "unknown"
     assert "the Spark job did not finish" in document["reason"]
