@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clusters.broker_settings import broker_settings
-from harness.api import CampaignError, Fillable, Skewable, Wipeable
+from harness.api import CampaignError, Fillable, Skewable, Throttleable, Wipeable
 
 MOST_MB = 1 << 16
 SMALLEST_DISK_MB = 64
 COMBINED = "a controller's disk holds its vote: give the test separate controllers (controllers = 1, or 3)"
 OWN_DISK = "the brokers' data lies on this machine's own disk; give each a small one: disk_mb = 300 in [test.cluster]"
+ONLY_LOCAL = 'what brokers write is held back only where they are processes of this machine: kind = "local" in [test.cluster]'
+FAST_DISK = "nothing stands between the brokers and their disk; let something: slow_disks = true in [test.cluster]"
 OWN_CLOCK = "brokers read this machine's clock; let theirs be set: skewable = true in [test.cluster]"
 
 
@@ -46,7 +48,7 @@ class KafkaOptions:
 
     def missing(self) -> dict[type, str]:
         """What such a cluster cannot do, wherever it runs."""
-        return {} if self.controllers else {Wipeable: COMBINED}
+        return {Throttleable: ONLY_LOCAL} | ({} if self.controllers else {Wipeable: COMBINED})
 
     def limits(self) -> dict[str, tuple[float, float]]:
         """Lowest and highest value of a provider's own options."""

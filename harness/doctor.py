@@ -76,7 +76,7 @@ def unshare(path: str | None) -> Finding:
 def namespaces() -> Finding:
     """A real trial by the `local` cluster: which faults can be had here."""
     try:
-        every_option = {"controllers": 1, "disk_mb": 64, "skewable": True}  # that a fault needs
+        every_option = {"controllers": 1, "disk_mb": 64, "skewable": True, "slow_disks": True}  # that a fault needs
         missing = plugins.load("cluster", "local")(**every_option).missing()
     except HarnessError as error:
         return Finding("namespaces", False, str(error), "install fencepost completely")

@@ -15,6 +15,7 @@ from harness.api import (
     Skewable,
     Slowable,
     Stoppable,
+    Throttleable,
     Upgradable,
     Wipeable,
 )
@@ -62,6 +63,10 @@ class PoweredCluster(Cluster, Powered, Protocol):
 
 class FillableCluster(Cluster, Fillable, Protocol):
     """A cluster whose disks can be filled."""
+
+
+class ThrottleableCluster(Cluster, Throttleable, Protocol):
+    """A cluster whose disks can be slow."""
 
 
 class SkewableCluster(Cluster, Skewable, Protocol):

@@ -119,7 +119,7 @@ class DockerCluster(Surroundings):
 
     def unavailable(self, capability: type) -> str | None:
         if not isinstance(self, capability):
-            return f"a cluster in Docker cannot do this: {capability.__name__}"
+            return self._options.missing().get(capability, f"a cluster in Docker cannot do this: {capability.__name__}")
         if capability is Skewable and self._no_clock:
             return self._no_clock
         return self._options.missing().get(capability) or self._links_lack(capability) or self._lacks_power(capability)

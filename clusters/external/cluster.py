@@ -27,6 +27,7 @@ from harness.api import (
     Skewable,
     Slowable,
     Stoppable,
+    Throttleable,
     TopicSpec,
     Upgradable,
     Wipeable,
@@ -39,7 +40,7 @@ NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault o
 SHARED_NETWORK = "clients reach these brokers over this machine's own network, which fencepost does not cut"
 OF_CLIENTS: tuple[type, ...] = (Killable, Pausable)  # what can be done to clients
 OF_NETWORK: tuple[type, ...] = (Partitionable, Losable, Slowable)
-OF_BROKERS: tuple[type, ...] = (Stoppable, Upgradable, Wipeable, Powered, Fillable, Skewable)
+OF_BROKERS: tuple[type, ...] = (Stoppable, Upgradable, Wipeable, Powered, Fillable, Throttleable, Skewable)
 _HEAL_S = 60.0
 
 log = structlog.get_logger()

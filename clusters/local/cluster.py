@@ -17,7 +17,7 @@ from clusters.kafka import Distribution
 from clusters.local import archive
 from clusters.local.init import NETWORK
 from clusters.local.network import Network
-from clusters.local.processes import Processes
+from clusters.local.processes import Process, Processes
 from clusters.local.surroundings import LocalSurroundings
 from harness.api import TopicSpec
 
@@ -53,6 +53,8 @@ class LocalCluster(LocalSurroundings):
             steps.callback(shutil.rmtree, self._data, ignore_errors=True)
             if self._mounted:
                 steps.callback(self._mounted.close)
+            if self._throttles:
+                steps.callback(self._throttles.close)
             if self._options.keep_storage:
                 steps.callback(self.collect_storage, self._run_dir)
             if self._network:
@@ -78,15 +80,14 @@ class LocalCluster(LocalSurroundings):
             if node not in self._processes.names() or self.pid(node) is None:
                 self._processes.put(node, self._launch(node))
 
-    def _launch(self, node: str) -> subprocess.Popen[bytes]:
+    def _launch(self, node: str) -> Process:
         distribution = self._distributions[self.version(node)]
         classes = archive.path(distribution)
         flags = [f"-XX:SharedArchiveFile={classes}"] if classes.exists() else []
         argv = distribution.command("kafka.Kafka", [str(self._config(node))], self._options.heap_mb, flags)
         with self._log(node).open("ab") as log, self._at(node):
-            return subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment(node), start_new_session=True
-            )
+            quiet = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+            return self._start_surrounded(node, argv, **quiet, start_new_session=True)
 
     def _at(self, node: str) -> Any:
         return self._network.inside(node) if self._network else nullcontext()
@@ -114,8 +115,6 @@ class LocalCluster(LocalSurroundings):
 
     def heal(self) -> None:
         """Mend what surrounds brokers, thaw everybody, start the dead, and wait (60 s) until all answer. Raises ClusterError."""
-        if self._network:
-            self._network.undrop_all()
         self._heal_surroundings()
         for name in self._processes.names():
             self.resume(name)

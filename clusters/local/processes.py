@@ -5,20 +5,31 @@ from __future__ import annotations
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from harness.api import ClusterError
 
 _KILL_S = 20.0
 
 
+class Process(Protocol):
+    """A node's process: the part of `subprocess.Popen` that is used here."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def kill(self) -> None: ...
+    def send_signal(self, number: int, /) -> None: ...
+
+
 class Processes:
     """Node name -> the process that plays it now."""
 
     def __init__(self) -> None:
-        self._of: dict[str, subprocess.Popen[Any]] = {}
+        self._of: dict[str, Process] = {}
 
-    def put(self, node: str, process: subprocess.Popen[Any]) -> None:
+    def put(self, node: str, process: Process) -> None:
         self._of[node] = process
 
     def pid(self, node: str) -> int | None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from clusters.kafka import fetch
 from clusters.links import NEED_A_NETWORK
 from clusters.local import archive, clocks, sandbox
-from clusters.options import SurroundedOptions
-from harness.api import Fillable, Partitionable, Skewable, TopicSpec
+from clusters.options import FAST_DISK, SurroundedOptions
+from clusters.slow_disks import throttles
+from harness.api import Fillable, Partitionable, Skewable, Throttleable, TopicSpec
 
 if TYPE_CHECKING:
     from clusters.local.cluster import LocalCluster
@@ -23,6 +24,7 @@ class Local(SurroundedOptions):
     """Brokers as JVMs on this machine, in network namespaces where it allows them; Linux and Java 17 or newer, no root."""
 
     loopback: bool = False  # no namespaces even where they are allowed
+    slow_disks: bool = False  # lets a fault make the brokers' disks slow
 
     def mistakes(self) -> list[str]:
         found = super().mistakes()
@@ -40,8 +42,11 @@ class Local(SurroundedOptions):
         return sandbox.command(argv, loopback=self.loopback)
 
     def missing(self) -> dict[type, str]:
-        no_clock = clocks.trouble() if self.skewable else ""
-        return {**super().missing(), **self._missing_of_the_box(), **({Skewable: no_clock} if no_clock else {})}
+        found = {**super().missing(), **self._missing_of_the_box()}
+        found[Throttleable] = throttles.trouble() if self.slow_disks else FAST_DISK
+        if self.skewable:
+            found[Skewable] = clocks.trouble()
+        return {capability: reason for capability, reason in found.items() if reason}
 
     def _missing_of_the_box(self) -> dict[type, str]:
         if self.loopback:

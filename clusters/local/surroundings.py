@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import subprocess
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from clusters.links import NEED_A_NETWORK
 from clusters.local import clocks, disks
 from clusters.local.network import Network
-from clusters.options import SurroundedOptions
+from clusters.local.processes import Process
+from clusters.options import FAST_DISK, SurroundedOptions
+from clusters.slow_disks.faults import SlowDisks
+from clusters.slow_disks.throttles import Throttles
 from clusters.surroundings import Surroundings
-from harness.api import ClusterError, Partitionable
+from harness.api import ClusterError, Partitionable, Throttleable
 
 if TYPE_CHECKING:
     from clusters.local.provider import Local
 
 
-class LocalSurroundings(Surroundings):
-    """`Surroundings`; links in namespaces only."""
+class LocalSurroundings(Surroundings, SlowDisks):
+    """`Surroundings`, links in namespaces only; `Throttleable` (with `slow_disks`)."""
 
     _options: Local
     _network: Network | None
@@ -28,6 +33,8 @@ class LocalSurroundings(Surroundings):
             return f"a local cluster cannot do this: {capability.__name__}"
         if self._network is None and capability in NEED_A_NETWORK:
             return self._options.missing().get(capability, "the cluster was started outside its sandbox, on loopback")
+        if capability is Throttleable:
+            return None if self._throttles else FAST_DISK
         anywhere = SurroundedOptions.missing(self._options).get(capability)
         return anywhere or (self._links_lack(capability) if self._network else None) or self._lacks_power(capability)
 
@@ -42,6 +49,20 @@ class LocalSurroundings(Surroundings):
             self._disks = self._mounted = disks.Mounted((self._data / name for name in self._planned), self._options.disk_mb)
         if self._options.skewable:
             self._clocks = clocks.made(self._run_dir / "logs", self._planned)
+        if self._options.slow_disks:
+            self._throttles = Throttles({node: self._data / node for node in self._planned})
 
-    def _environment(self, node: str) -> dict[str, str]:
-        return {**os.environ, **(self._clocks.environment(node) if self._clocks else {})}
+    def _start_surrounded(self, node: str, argv: Sequence[str], **popen: Any) -> Process:
+        """Start a node's process with the clock it goes by, and behind what slows its disk; `popen` as for `subprocess.Popen`."""
+        own = self._clocks.environment(node) if self._clocks else {}
+        if self._throttles is None:
+            return subprocess.Popen(argv, env={**os.environ, **own}, **popen)
+        return self._throttles.start(node, ["env", *(f"{name}={value}" for name, value in own.items()), *argv], **popen)
+
+    def _heal_surroundings(self) -> None:
+        """Mend every link, disk and clock."""
+        if self._network:
+            self._network.undrop_all()
+        if self._throttles:
+            self._throttles.end_all()
+        super()._heal_surroundings()

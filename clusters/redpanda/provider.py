@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusters.docker.provider import InDocker
+from clusters.options import ONLY_LOCAL
 from clusters.redpanda.settings import properties
-from harness.api import CampaignError, Fillable, Powered, Skewable, Upgradable, Wipeable
+from harness.api import CampaignError, Fillable, Powered, Skewable, Throttleable, Upgradable, Wipeable
 
 if TYPE_CHECKING:
     from clusters.docker.images import Image
@@ -66,6 +67,7 @@ class Redpanda(InDocker):
             Upgradable: "Redpanda is not changed in the middle of a run",
             Wipeable: "every broker of Redpanda is one of its controllers, and a controller must not forget",
             Fillable: "how Redpanda does without room on its disk is not known here",
+            Throttleable: ONLY_LOCAL,
             Skewable: "how Redpanda tells its time is not known here",
             Powered: "what Redpanda has synced, and where it notes it, is not known here",
         }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.api.capabilities import (
     Fillable,
+    HeldBack,
     Killable,
     Losable,
     Measurable,
@@ -23,6 +24,7 @@ from harness.api.capabilities import (
     Skewable,
     Slowable,
     Stoppable,
+    Throttleable,
     Took,
     Upgradable,
     Wipeable,
@@ -76,6 +78,7 @@ __all__ = [
     "FaultChoice",
     "Fillable",
     "HarnessError",
+    "HeldBack",
     "HistoryError",
     "Injection",
     "Interrupted",
@@ -105,6 +108,7 @@ __all__ = [
     "Stoppable",
     "Suspects",
     "Test",
+    "Throttleable",
     "Took",
     "TopicSpec",
     "Upgradable",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 Pair = tuple[str, str]  # (source node, destination node): packets from source are dropped on arrival at destination
@@ -99,6 +100,39 @@ class Fillable(Killable, Protocol):
 
     def disk_complaint(self, node: str) -> str:
         """The first line since `fill_disk` in which the node's log says that there is no room; empty when there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldBack:
+    """What a slow disk held back and let go: writes and syncs, the bytes of the writes, the longest time any of them waited."""
+
+    operations: int = 0
+    bytes: int = 0
+    longest_ms: float = 0.0
+
+
+@runtime_checkable
+class Throttleable(Protocol):
+    """Nodes whose disks can be made slow."""
+
+    def throttle(self, nodes: Iterable[str], delay_ms: float = 0.0, mb_s: float = 0.0) -> int:
+        """From now on hold back what these nodes write and sync, beside what holds it back already; a number for `unthrottle`.
+
+        Each write waits until those before it have been written at `mb_s` (0: any rate), each write and sync `delay_ms` then.
+        A node that dies finds its disk as slow when it starts again.
+        """
+
+    def held_back(self, number: int) -> dict[str, HeldBack]:
+        """What `throttle` has held back so far. Nothing when it has ended."""
+
+    def unthrottle(self, number: int) -> dict[str, HeldBack]:
+        """End what `throttle` began; what waits goes on. What it held back meanwhile; nothing for what has ended already."""
+
+    def disk_waits(self, nodes: Iterable[str], for_s: float) -> dict[str, float | None]:
+        """The longest time, in milliseconds, that a thread of each node is seen in one write or sync of the node's data.
+
+        Looks for so many seconds at what the threads really do. None for a node that is dead.
+        """
 
 
 @runtime_checkable

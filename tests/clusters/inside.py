@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
@@ -214,6 +215,21 @@ def disk(cluster, seen):
     seen["disk"] = _strike_in_full("disk-full", {"target": "broker:n2", "notice_s": 15.0}, cluster)
     seen["others"] = others
     seen["in sync after the full disk"] = until(lambda: not cluster.admin().lagging(["t"]))
+
+
+def slow_disk(cluster, seen):
+    """n3's disk is slow: a record that n3 leads is acknowledged later than its disk delays a write."""
+    fault = plugins.build(plugins.load("fencepost.nemesis", "slow-disk"), {"target": "broker:n3", "delay_ms": 150}, "slow-disk")
+    receipt = fault.inject(cluster, Random(7))
+    led = next(number for number in range(3) if cluster.roles().leader("t", number) == "n3")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap(), "acks": 1, "linger.ms": 0, "log_level": 0})
+    began = time.monotonic()
+    producer.produce("t", b"x", partition=led)
+    seen["records left over"] = producer.flush(20)
+    seen["acknowledged after ms"] = (time.monotonic() - began) * 1000
+    healed = fault.heal(cluster, receipt)
+    seen["slow disk"] = {**asdict(healed), "again": asdict(fault.heal(cluster, healed))}
+    seen["in sync after the slow disk"] = until(lambda: not cluster.admin().lagging(["t"]))
 
 
 def clock(cluster, seen):

@@ -11,8 +11,8 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
     skewable = clocks.trouble() == ""
-    scenes = ["disk", "clock"] if skewable else ["disk"]
-    return play(tmp_path_factory.mktemp("run"), *scenes, heap_mb=256, disk_mb=200, skewable=skewable)
+    scenes = ["slow_disk", "disk", "clock"] if skewable else ["slow_disk", "disk"]
+    return play(tmp_path_factory.mktemp("run"), *scenes, heap_mb=256, disk_mb=200, skewable=skewable, slow_disks=True)
 
 
 @pytest.fixture
@@ -42,6 +42,20 @@ def test_other_disks_stay_as_they_were(seen):
     """The full disk is n2's alone."""
     assert seen["others"] == [True, True]
     assert seen["left in the run"] == ["logs"]
+
+
+def test_a_slow_disk_holds_back_what_its_broker_writes(seen):
+    """By the count of what was held back, by what the kernel shows of the broker's threads, and by a client's record."""
+    struck = seen["slow disk"]
+    assert (struck["effective"], struck["note"]) == (True, "")
+    assert struck["evidence"]["held"]["n3"]["operations"] >= 1
+    assert struck["evidence"]["held"]["n3"]["longest_ms"] >= 150
+    assert struck["evidence"]["during"]["n3"] >= 75
+    assert (seen["records left over"], seen["acknowledged after ms"] >= 150) == (0, True)
+    assert struck["healing"]["held"]["n3"]["bytes"] > 0
+    assert struck["healing"]["after"]["n3"] < struck["evidence"]["during"]["n3"]
+    assert struck["again"] == {key: value for key, value in struck.items() if key != "again"}
+    assert seen["in sync after the slow disk"]
 
 
 def test_a_clock_jumps_and_is_set_right(clock):

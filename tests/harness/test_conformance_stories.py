@@ -29,7 +29,7 @@ PUT_THROUGH: dict[str, dict[str, object]] = {
     "stop": {"gone_within_s": 0.1, "answer_within_s": 0.1},
     "roll": {"gone_within_s": 0.1, "within_s": 0.1},
     "reassign": {"moved_within_s": 0.1, "back_within_s": 0.1},
-    **{key: {} for key in ("slow", "narrow", "power-off", "disk-full", "skew")},
+    **{key: {} for key in ("slow", "narrow", "power-off", "disk-full", "slow-disk", "skew")},
     "membership": {"gone_within_s": 0.1, "back_within_s": 0.1},
 }
 APART = {"membership": 1}  # faults that need controllers of their own, and how many

@@ -1,0 +1,81 @@
+"""Slow-disk: a broker's disk takes its time, as one that fails, or whose neighbours are busy."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from random import Random
+from typing import Any, ClassVar
+
+from harness.api import HarnessError, HeldBack, Receipt, Throttleable
+from nemesis import targets
+from nemesis.capabilities import ThrottleableCluster
+from nemesis.steps import missed, undone, until
+
+Waits = dict[str, float | None]
+Held = dict[str, HeldBack]
+
+LOOK_S = 0.5  # long enough for a broker that does nothing else to write its metadata
+LEAST_MS, MOST_MS = 20, 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlowDisk:
+    """Holds back each write and each sync of a broker's data; so many megabytes a second, if told, and a delay after that.
+
+    Threads of the broker that write wait as long, above all those that append records. What it reads is not slowed. Evidence:
+    operations held back, their bytes and the longest delay; and how long its threads were seen waiting in one write or sync,
+    before, during and after.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Throttleable,)
+
+    target: str = "random"  # the role whose disk is slow
+    delay_ms: float = 100.0  # of each write and each sync
+    mb_s: float = 0.0  # how much is written in a second; 0: any rate
+    notice_s: float = 4.0  # how long it has to write something, before the fault counts as without effect
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, targets.BROKERS)
+        if not LEAST_MS <= self.delay_ms <= MOST_MS:
+            raise ValueError(f"delay_ms = {self.delay_ms:g}: must be between {LEAST_MS} and {MOST_MS}")
+        if self.mb_s < 0 or self.notice_s < 0:
+            raise ValueError(f"mb_s = {self.mb_s:g}, notice_s = {self.notice_s:g}: must not be negative")
+
+    def inject(self, cluster: ThrottleableCluster, rng: Random) -> Receipt:
+        """Make the disk of the broker that plays the role now slow, and look until it has waited."""
+        try:
+            nodes = targets.find(self.target, cluster, rng)
+        except HarnessError as error:
+            return missed(self.target, error)
+        before = cluster.disk_waits(nodes, LOOK_S)
+        number = cluster.throttle(nodes, delay_ms=self.delay_ms, mb_s=self.mb_s)
+        with undone(lambda: cluster.unthrottle(number)):
+            during, held = until(lambda: self._look(cluster, number, nodes), lambda seen: not self._quick(*seen), self.notice_s)
+        quick = self._quick(during, held)
+        evidence = {"number": number, "before": before, "during": during, "held": _plain(held)}
+        effective = len(quick) < len(nodes)
+        if not effective:
+            cluster.unthrottle(number)
+        return Receipt(role=self.target, targets=nodes, evidence=evidence, effective=effective, note="; ".join(quick))
+
+    def _look(self, cluster: ThrottleableCluster, number: int, nodes: tuple[str, ...]) -> tuple[Waits, Held]:
+        """How long each node was seen waiting, and what was held back so far."""
+        return cluster.disk_waits(nodes, LOOK_S + self.delay_ms / 1000), cluster.held_back(number)
+
+    def _quick(self, waits: Waits, held: Held) -> list[str]:
+        """Why a disk does not seem slow, a sentence for each such node."""
+        idle = [f"nothing of {node} was held back" for node, one in held.items() if not one.operations]
+        seen = {node: waits[node] or 0.0 for node, one in held.items() if one.operations}
+        return idle + [f"{node} waited no longer than {ms:g} ms" for node, ms in seen.items() if ms < self.delay_ms / 2]
+
+    def heal(self, cluster: ThrottleableCluster, receipt: Receipt) -> Receipt:
+        """Hold nothing back any more, and look once more. Nothing for what has ended already."""
+        number = receipt.evidence.get("number")
+        held = {} if number is None else cluster.unthrottle(number)
+        if not held:
+            return receipt
+        return replace(receipt, healing={"held": _plain(held), "after": cluster.disk_waits(list(held), LOOK_S)})
+
+
+def _plain(held: Held) -> dict[str, Any]:
+    return {node: asdict(one) for node, one in held.items()}
