@@ -15,17 +15,9 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
+from clusters.faketime import HOW, SEEN_AFTER_S, tell
 from clusters.wire import Address
 
-NAME = "faketime/libfaketimeMT.so.1"  # for programs with threads; below /usr/lib or its like
-_SEEN_AFTER_S = 1  # how often a process looks whether its clock was set
-HOW = {
-    "FAKETIME_CACHE_DURATION": str(_SEEN_AFTER_S),
-    "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # Debian's default; with it a JVM's timed waits end at once, and no broker comes up
-    "FAKETIME_DONT_RESET": "1",
-    "NO_FAKE_STAT": "1",
-}
 _TOO_LONG = struct.pack(">i", 0x7FFFFFFF)  # the length of a request, which no broker takes
 _DATE = len("2026-11-21T19:11:22.291")
 _SAID_WITHIN_S, _LOOK_EVERY_S = 3.0, 0.02
@@ -55,14 +47,11 @@ class Clocks:
             self._ahead_s[node] = ahead_s
             self._write(node)
         if wrong:
-            time.sleep(_SEEN_AFTER_S + 1.2)  # it counts in whole seconds
+            time.sleep(SEEN_AFTER_S + 1.2)  # it counts in whole seconds
 
     def _write(self, node: str) -> None:
-        file = self._of[node]
-        file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_suffix(".new")
-        fresh.write_text(f"{self._ahead_s[node]:+.3f}\n")
-        fresh.replace(file)  # nobody reads half of it
+        self._of[node].parent.mkdir(parents=True, exist_ok=True)
+        tell(self._of[node], self._ahead_s[node])
 
 
 def ahead(address: Address, log: Callable[[], str]) -> float | None:

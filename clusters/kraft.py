@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from clusters import jvm, plan, storage, wire, wire_admin
+from clusters import directory, jvm, plan, storage, wire, wire_admin
 from clusters.admin import KafkaAdmin
 from clusters.options import COMBINED, KafkaOptions
 from clusters.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
@@ -106,7 +106,7 @@ class KafkaCluster(ABC):
         if node in self.controllers:
             raise ClusterError(f"{node} votes in the quorum; {COMBINED}")
         try:
-            self._at_home(node, storage.wipe)
+            self._at_home(node, directory.wipe)
         except OSError as e:
             raise ClusterError(f"the data of {node} could not be removed: {e}") from e
 

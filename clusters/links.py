@@ -1,4 +1,4 @@
-"""What a cluster whose nodes have a network of ours can do to it, wherever that network is (`local`, `docker`)."""
+"""What a cluster whose nodes have a network of ours can do to it, wherever that network is."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from harness.api import CampaignError, Fillable, Skewable, Throttleable, Wipeabl
 MOST_MB = 1 << 16
 SMALLEST_DISK_MB = 64
 COMBINED = "a controller's disk holds its vote: give the test separate controllers (controllers = 1, or 3)"
-OWN_DISK = "the brokers' data lies on this machine's own disk; give each a small one: disk_mb = 300 in [test.cluster]"
+OWN_DISK = "the brokers' data lies on their machine's own disk; give each a small one: disk_mb = 300 in [test.cluster]"
 ONLY_LOCAL = 'what brokers write is held back only where they are processes of this machine: kind = "local" in [test.cluster]'
 FAST_DISK = "nothing stands between the brokers and their disk; let something: slow_disks = true in [test.cluster]"
-OWN_CLOCK = "brokers read this machine's clock; let theirs be set: skewable = true in [test.cluster]"
+OWN_CLOCK = "brokers read their machine's clock; let theirs be set: skewable = true in [test.cluster]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class KafkaOptions:
 class SurroundedOptions(KafkaOptions):
     """Options of clusters that can give brokers a disk and a clock of their own."""
 
-    disk_mb: int = 0  # gives each node a disk of this size, in memory, that a fault can fill; 0: this machine's own disk
+    disk_mb: int = 0  # gives each node a disk of this size, in memory, that a fault can fill; 0: its machine's own
     skewable: bool = False  # lets a fault set the brokers' wall clocks; needs libfaketime
 
     def mistakes(self) -> list[str]:

@@ -6,6 +6,7 @@ happen: each partition's last segment ends at that point. Its indexes (written t
 rebuilds them; the KRaft metadata log, checkpoints and epochs are synced by Kafka whenever they are written, and stay.
 
 Nothing here knows of a sync that Kafka does not note: with `flush.messages` or `flush.ms` too much would be thrown away.
+Standard library only, for it is carried to hosts too (`ssh`).
 """
 
 from __future__ import annotations

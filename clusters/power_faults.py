@@ -1,4 +1,4 @@
-"""Power failures of nodes whose data directories lie on this machine."""
+"""Power failures of nodes, wherever their data directories lie."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.api import ClusterError, Powered, TopicSpec
 
 
 class PowerFaults(KafkaCluster):
-    """`Powered`, for clusters that keep `data/<node>` in the run's directory."""
+    """`Powered`."""
 
     _topic_settings: tuple[Mapping[str, str], ...] = ()
 

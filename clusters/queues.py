@@ -1,7 +1,7 @@
 """Packets that the kernel hands to us on arrival, to be let go when we say so: nfnetlink_queue, in the present network namespace.
 
 Pure netlink (linux/netfilter/nfnetlink_queue.h), and nothing that takes long to import. The rules that send packets here are made
-elsewhere (`queue_rules.py`).
+elsewhere (`queue_rules.py`). Standard library only, for it is carried to hosts too (`ssh`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GENERAL = struct.Struct(">BBH")
 _HEADER, _PAYLOAD = 1, 10  # attributes of a packet
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, which Python 3.9 has not
 class Packet:
     """A packet that waits: the kernel's name for it, its sender's address, its size in bytes."""
 

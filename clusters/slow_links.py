@@ -2,7 +2,8 @@
 
 Packets of an address keep their order; each waits for the link to be free, then for its delay. One JSON object per line on
 standard input, each answered by one; it ends, and with it every delay, when its standard input does. It starts in a tenth of a
-second, since every node may need one: the rules that bring packets here are made by who starts it (`slows.py`).
+second, since every node may need one: the rules that bring packets here are made by who starts it (`holder.py`). Standard
+library only, for it is carried to hosts too (`ssh`).
 
     {"do": "slow", "number": N, "address": A, "delay_ms": D, "jitter_ms": J, "kbit_s": K} -> {}
     {"do": "unslow", "number": N, "address": A} -> {"seen": packets, "dropped": packets}
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from clusters.queues import Queue
+from clusters.queues import NUMBER, Queue
 
 FULL_S = 0.5  # a narrow link has room for what it can send in this time; what comes then is dropped
 
@@ -77,10 +78,10 @@ class Line:
 
 
 class Program:
-    """The queue of this namespace, and a line for every address that is slowed."""
+    """A queue of this namespace, and a line for every address that is slowed."""
 
-    def __init__(self) -> None:
-        self._queue = Queue()
+    def __init__(self, number: int = NUMBER) -> None:
+        self._queue = Queue(number)
         self._lines: dict[str, Line] = {}
 
     def serve(self) -> None:

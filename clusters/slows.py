@@ -2,76 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-import threading
 from abc import abstractmethod
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any
 
 from clusters import packets, queue_rules
+from clusters.holder import Holder
 from clusters.packets import Drops
 from clusters.probes import PROBE_S
 from clusters.slow_links import FULL_S
 from harness.api import ClusterError, Losable, Pair, Slowable
 
 
-class Slower:
-    """The program, started in the present network namespace, and the rules that bring packets to it; asked one thing at a time.
+class Slower(Holder):
+    """The program, started in the present network namespace, and the rules that bring packets to it. Use it in that namespace."""
 
-    Use it in that namespace. Raises ClusterError with the program's last words when it ends, or cannot start.
-    """
+    error = ClusterError
 
     def __init__(self) -> None:
-        argv = [sys.executable, "-m", "clusters.slow_links"]
-        self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self._asking = threading.Lock()
+        super().__init__([sys.executable, "-m", "clusters.slow_links"])
         self._rules: dict[str, int] = {}  # address -> its rule
-        self._numbers: dict[str, set[int]] = {}  # address -> what slows it
         queue_rules.open_chain()
-        self._reply()
 
-    def slow(self, number: int, address: str, **how: float) -> None:
-        """Hold back what `address` sends here; how: `delay_ms`, `jitter_ms`, `kbit_s`."""
-        with self._asking:
-            self._ask(do="slow", number=number, address=address, **how)
-            self._numbers.setdefault(address, set()).add(number)
-            if address not in self._rules:
-                self._rules[address] = queue_rules.add_rule(address)
+    def _bring(self, address: str) -> None:
+        self._rules[address] = queue_rules.add_rule(address)
 
-    def unslow(self, number: int, address: str) -> tuple[int, int]:
-        """End it; packets (seen, dropped)."""
-        with self._asking:
-            numbers = self._numbers.get(address, set())
-            numbers.discard(number)
-            if not numbers and address in self._rules:
-                queue_rules.delete_rule(self._rules.pop(address))
-            reply = self._ask(do="unslow", number=number, address=address)
-            return int(reply["seen"]), int(reply["dropped"])
-
-    def _ask(self, **request: Any) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # its last words say more
-            self._process.stdin.write(json.dumps(request).encode() + b"\n")
-            self._process.stdin.flush()
-        return self._reply()
-
-    def _reply(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            _, said = self._process.communicate()
-            last = (said.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
-            raise ClusterError(f"the program that holds packets back ended with status {self._process.returncode}: {last}")
-        reply: dict[str, Any] = json.loads(line)
-        return reply
-
-    def close(self) -> None:
-        """End it: what waits is lost, what comes passes."""
-        self._process.kill()
-        self._process.communicate()
+    def _spare(self, address: str) -> None:
+        queue_rules.delete_rule(self._rules.pop(address))
 
 
 class Slows(Drops):
@@ -83,16 +41,15 @@ class Slows(Drops):
         self._longest_s: dict[int, float] = {}  # how long each of them may hold a packet back
 
     @abstractmethod
-    def _address(self, node: str) -> str:
-        """Raises ClusterError for an unknown node."""
+    def _slow_at(self, source: str, destination: str, number: int, **how: float) -> None:
+        """`Holder.slow` for what `source` sends, at `destination`; the program there is started when it is first needed.
+
+        Raises ClusterError for an unknown node.
+        """
 
     @abstractmethod
-    def _slow_at(self, node: str, number: int, address: str, **how: float) -> None:
-        """`Slower.slow` at `node`; the program there is started when it is first needed."""
-
-    @abstractmethod
-    def _unslow_at(self, node: str, number: int, address: str) -> tuple[int, int]:
-        """`Slower.unslow` at `node`."""
+    def _unslow_at(self, source: str, destination: str, number: int) -> tuple[int, int]:
+        """`Holder.unslow`, likewise."""
 
     def slow(self, pairs: Iterable[Pair], delay_ms: float = 0.0, jitter_ms: float = 0.0, kbit_s: float = 0.0) -> int:
         """Hold back the packets of each pair, beside what holds them back already; a number for `unslow`."""
@@ -100,10 +57,10 @@ class Slows(Drops):
             self._numbers += 1
             made = self._slow[self._numbers] = []
             self._longest_s[self._numbers] = (delay_ms + jitter_ms) / 1000 + (FULL_S if kbit_s else 0.0)
-            how = {"delay_ms": delay_ms, "jitter_ms": jitter_ms, "kbit_s": kbit_s}
+            how: dict[str, Any] = {"delay_ms": delay_ms, "jitter_ms": jitter_ms, "kbit_s": kbit_s}
             try:
                 for pair in pairs:
-                    self._slow_at(pair[1], self._numbers, self._address(pair[0]), **how)
+                    self._slow_at(*pair, self._numbers, **how)
                     made.append(pair)
             except Exception:
                 self.unslow(self._numbers)
@@ -116,7 +73,7 @@ class Slows(Drops):
             ended = {}
             self._longest_s.pop(number, None)
             for pair in self._slow.pop(number, []):
-                ended[pair] = self._unslow_at(pair[1], number, self._address(pair[0]))
+                ended[pair] = self._unslow_at(*pair, number)
             return ended
 
     def patience_s(self) -> float:

@@ -57,7 +57,7 @@ class Surroundings(LinkFaults, PowerFaults):
     def clock_ahead(self, node: str) -> float | None:
         if self.pid(self._a_server(node)) is None:
             return None
-        return clocks.ahead(self._planned[node].front, lambda: self._last_words(node))
+        return clocks.ahead(self.door(node), lambda: self._last_words(node))
 
     def _last_words(self, node: str) -> str:
         with self._log(node).open("rb") as log:

@@ -9,7 +9,7 @@ One JSON object per line, each answered by one; what fails is answered by {"erro
     {"do": "drop", "address": A, "share": S} -> {"handle": H}      {"do": "undrop", "handle": H}
     {"do": "counters"} -> {"counters": {H: [seen, dropped]}}
     {"do": "send", "train": T, "to": {LINK: A, ...}, "packets": N, "size": BYTES}
-    {"do": "heard", "train": T} -> {"heard": [[LINK, number, milliseconds, A], ...]}    each datagram once
+    {"do": "heard", "train": T, "beyond": N} -> {"heard": [[LINK, number, milliseconds, A, port], ...]}    but for the first N
     {"do": "slow", "number": N, "address": A, "how": {...}} -> {}      {"do": "unslow", "number": N, "address": A}
         -> {"counted": [seen, dropped]}: `clusters.slows.Slower`, which is started when it is first needed
     {"do": "lacks"} -> {"lacks": {capability: why it cannot be had here}}
@@ -21,20 +21,17 @@ from __future__ import annotations
 import json
 import os
 import select
-import socket
 import sys
 import time
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from clusters import probes
+from clusters.probes import Ports
 
 if TYPE_CHECKING:
     from clusters.slows import Slower
 
 PORT = 9099
 LEASE_S = 60.0
-_REMEMBERED, _LARGEST = 64, 2048
 
 
 class Agent:
@@ -42,10 +39,8 @@ class Agent:
 
     def __init__(self, lease_s: float = LEASE_S) -> None:
         self._lease_s = lease_s
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind(("", PORT))
+        self._ports = Ports(("", PORT))
         self._slower: Slower | None = None
-        self._heard: OrderedDict[str, list[tuple[int, int, float, str]]] = OrderedDict()
 
     def serve(self) -> None:
         """Until standard input ends, or the lease does."""
@@ -55,12 +50,12 @@ class Agent:
         packets.open_chain()
         pending, expires = b"", time.monotonic() + self._lease_s
         while True:
-            ready, _, _ = select.select([0, self._socket.fileno()], [], [], max(0.0, expires - time.monotonic()))
+            waited: list[Any] = [0, *self._ports.sockets]
+            ready, _, _ = select.select(waited, [], [], max(0.0, expires - time.monotonic()))
             if 0 not in ready and time.monotonic() >= expires:
                 self._tell({"error": f"the harness has not renewed the lease for {self._lease_s:g} s"})
                 return
-            if self._socket.fileno() in ready:
-                self._hear()
+            self._ports.hear()
             if 0 in ready:
                 read = os.read(0, 65536)
                 if not read:
@@ -85,10 +80,10 @@ class Agent:
                 case "counters":
                     return {"counters": packets.counters()}
                 case "send":
-                    self._send(request["train"], request["to"], request["packets"], request["size"])
+                    to = {link: (address, PORT) for link, address in request["to"].items()}
+                    self._ports.send(request["train"], to, request["packets"], request["size"])
                 case "heard":
-                    self._hear()
-                    return {"heard": self._heard.pop(request["train"], [])}
+                    return {"heard": self._ports.heard(request["train"], request["beyond"])}
                 case "slow":
                     self._slower = self._slower or Slower()
                     self._slower.slow(request["number"], request["address"], **request["how"])
@@ -102,25 +97,6 @@ class Agent:
         except Exception as error:  # noqa: BLE001 - netlink has errors of its own; all of them are the asker's to see
             return {"error": f"{type(error).__name__}: {error}"}
         return {}
-
-    def _send(self, train: str, to: dict[str, str], packets: int, size: int) -> None:
-        for number in range(packets):
-            for link, address in to.items():
-                self._socket.sendto(probes.datagram(train, int(link), number, size), (address, PORT))
-            self._hear()
-
-    def _hear(self) -> None:
-        self._socket.setblocking(False)
-        while True:
-            try:
-                data, (address, _) = self._socket.recvfrom(_LARGEST)
-            except BlockingIOError:
-                self._socket.setblocking(True)
-                return
-            train, *seen = probes.read(data)
-            self._heard.setdefault(train, []).append((*seen, address))
-            while len(self._heard) > _REMEMBERED:
-                self._heard.popitem(last=False)
 
     def _tell(self, message: dict[str, Any]) -> None:
         os.write(1, json.dumps(message).encode() + b"\n")

@@ -13,7 +13,6 @@ import time
 from ast import literal_eval
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -23,8 +22,9 @@ from docker.types import Mount
 from clusters.docker import errand, host
 from clusters.docker.agent import LEASE_S
 from clusters.docker.container import Container
-from clusters.probes import LOOK_S, Train
+from clusters.probes import Train
 from clusters.slows import Slows
+from clusters.trains import ride
 from harness.api import ClusterError, Pair, Took
 
 T = TypeVar("T")
@@ -138,28 +138,19 @@ class Network(Slows):
         return self._send(Train(pairs, packets, size), within_s).took
 
     def _send(self, train: Train, within_s: float) -> Train:
-        to: dict[str, dict[int, str]] = {}
-        for link, (source, destination) in enumerate(train.pairs):
-            to.setdefault(source, {})[link] = self._helper(destination).address
-        details = {"train": train.name, "packets": train.packets, "size": train.size}
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            list(pool.map(lambda source: self._helper(source).ask(do="send", to=to[source], **details), to))
-            self._collect(train, within_s, pool)
-        return train
+        def send(source: str, links: Mapping[int, str]) -> None:
+            to = {link: self._address(destination) for link, destination in links.items()}
+            self._helper(source).ask(do="send", to=to, train=train.name, packets=train.packets, size=train.size)
 
-    def _collect(self, train: Train, within_s: float, pool: ThreadPoolExecutor) -> None:
-        """Ask every destination until all has arrived or the time is over."""
-        deadline = time.monotonic() + within_s
-        destinations = list({destination for _, destination in train.pairs})
-        while True:
-            over = time.monotonic() > deadline  # noticed before the last look, however long we were kept from it
-            for heard in pool.map(lambda node: self._helper(node).ask(do="heard", train=train.name)["heard"], destinations):
-                for link, number, took_ms, address in heard:
-                    if address == self._helper(train.pairs[link][0]).address:  # else somebody masquerades it: no rule would hit
-                        train.note(link, number, took_ms)
-            if over or train.complete():
-                return
-            time.sleep(LOOK_S)
+        def hear(destination: str, beyond: int) -> Sequence[Any]:
+            heard: list[Any] = self._helper(destination).ask(do="heard", train=train.name, beyond=beyond)["heard"]
+            return heard
+
+        def took(pair: Pair, entry: Any) -> float | None:
+            _, _, took_ms, address, _ = entry
+            return float(took_ms) if address == self._address(pair[0]) else None  # else it is masqueraded: no rule would hit
+
+        return ride(train, within_s, send, hear, took)
 
     def lacks(self) -> dict[str, str]:
         """Names of capabilities that it has not, found out by trying, each with the reason."""
@@ -168,11 +159,11 @@ class Network(Slows):
     def _address(self, node: str) -> str:
         return self._helper(node).address
 
-    def _slow_at(self, node: str, number: int, address: str, **how: float) -> None:
-        self._helper(node).ask(do="slow", number=number, address=address, how=how)
+    def _slow_at(self, source: str, destination: str, number: int, **how: float) -> None:
+        self._helper(destination).ask(do="slow", number=number, address=self._address(source), how=how)
 
-    def _unslow_at(self, node: str, number: int, address: str) -> tuple[int, int]:
-        seen, dropped = self._helper(node).ask(do="unslow", number=number, address=address)["counted"]
+    def _unslow_at(self, source: str, destination: str, number: int) -> tuple[int, int]:
+        seen, dropped = self._helper(destination).ask(do="unslow", number=number, address=self._address(source))["counted"]
         return int(seen), int(dropped)
 
     def _add_rule(self, source: str, destination: str, share: float = 1.0) -> int:

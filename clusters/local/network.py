@@ -168,15 +168,15 @@ class Network(Slows):
         address = self._address(source)
         return self.run(destination, lambda: packets.add_rule(address, share))
 
-    def _slow_at(self, node: str, number: int, address: str, **how: float) -> None:
-        with self.inside(node):
-            if node not in self._slowers:
-                self._slowers[node] = Slower()
-            self._slowers[node].slow(number, address, **how)
+    def _slow_at(self, source: str, destination: str, number: int, **how: float) -> None:
+        with self.inside(destination):
+            if destination not in self._slowers:
+                self._slowers[destination] = Slower()
+            self._slowers[destination].slow(number, self._address(source), **how)
 
-    def _unslow_at(self, node: str, number: int, address: str) -> tuple[int, int]:
-        with self.inside(node):
-            return self._slowers[node].unslow(number, address)
+    def _unslow_at(self, source: str, destination: str, number: int) -> tuple[int, int]:
+        with self.inside(destination):
+            return self._slowers[destination].unslow(number, self._address(source))
 
     def _delete_rule(self, destination: str, handle: int) -> None:
         self.run(destination, lambda: packets.delete_rule(handle))

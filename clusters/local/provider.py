@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clusters import faketime
 from clusters.kafka import fetch
 from clusters.links import NEED_A_NETWORK
-from clusters.local import archive, clocks, sandbox
+from clusters.local import archive, sandbox
 from clusters.options import FAST_DISK, SurroundedOptions
 from clusters.slow_disks import throttles
 from harness.api import Fillable, Partitionable, Skewable, Throttleable, TopicSpec
@@ -45,7 +46,7 @@ class Local(SurroundedOptions):
         found = {**super().missing(), **self._missing_of_the_box()}
         found[Throttleable] = throttles.trouble() if self.slow_disks else FAST_DISK
         if self.skewable:
-            found[Skewable] = clocks.trouble()
+            found[Skewable] = faketime.trouble()
         return {capability: reason for capability, reason in found.items() if reason}
 
     def _missing_of_the_box(self) -> dict[type, str]:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +18,13 @@ import structlog
 
 from clusters import jvm, plan, storage
 from clusters.kafka import Distribution
-from clusters.kraft import KafkaCluster
 from clusters.local.processes import Processes
 from clusters.ssh import install
 from clusters.ssh.install import everywhere
-from clusters.ssh.network import Network
-from clusters.ssh.remote.watcher import CONFIG
+from clusters.ssh.remote.watcher import CONFIG, DATA
+from clusters.ssh.surroundings import HostSurroundings
 from clusters.ssh.watch import Watch
-from harness.api import ClusterError, Pair, Partitionable, TopicSpec
+from harness.api import ClusterError, TopicSpec
 
 if TYPE_CHECKING:
     from clusters.ssh.provider import Ssh
@@ -34,8 +33,8 @@ log = structlog.get_logger()
 _KILL_S = 20.0
 
 
-class SshCluster(KafkaCluster):
-    """`Cluster`, `Killable`, `Pausable` and (where rules may be changed) `Partitionable`. Safe to use from several threads.
+class SshCluster(HostSurroundings):
+    """`Cluster` with every capability that its hosts allow. Safe to use from several threads.
 
     Methods that ask a host raise ClusterError when it does not answer in time; a connection that drops meanwhile is made again.
     """
@@ -46,8 +45,7 @@ class SshCluster(KafkaCluster):
         self._run_name = f"{run_dir.resolve().name}-{self._token}"
         self._hosts, self._addresses = options.places(), options.listening()
         self._watches: dict[str, Watch] = {}
-        self._network: Network | None = None
-        self._closed = "the cluster has not been started"
+        self._network, self._closed = None, "the cluster has not been started"
         self._processes = Processes()
         self._starting = threading.Lock()
         super().__init__(_nodes(options, self._addresses), run_dir, options)
@@ -58,10 +56,7 @@ class SshCluster(KafkaCluster):
         """Install, have every node watched, and bring Kafka up."""
         everywhere(self._prepare, self._hosts)
         everywhere(lambda node: self._watches[node].begin(self._watched(node)), self._watches)
-        self._network = Network(self._watches, self._addresses, self._options.port, lambda: self.clients)
-        self._closed = self._network.trouble()
-        if self._closed:
-            log.warning("no network faults", reason=self._closed)
+        self._surround()
         self.bring_up(topics, self._format)
         self._fetch_logs()
 
@@ -91,13 +86,10 @@ class SshCluster(KafkaCluster):
         super().make_storage(tool, configs)
 
         def carry(node: str) -> None:
-            install.put(self._hosts[node], self._watches[node].run, {"data": self._data / node, CONFIG: configs[node]})
+            install.put(self._hosts[node], self._watches[node].run, {DATA: self._data / node, CONFIG: configs[node]})
 
         everywhere(carry, configs)
         shutil.rmtree(self._data)
-
-    def home(self, node: str) -> Path:
-        return Path(self._watches[node].run, "data")
 
     def end(self) -> None:
         """Kill every process, fetch the logs (and segments if asked), and leave only jars on the hosts.
@@ -135,16 +127,6 @@ class SshCluster(KafkaCluster):
 
     def _fetch_logs(self) -> None:
         everywhere(lambda node: self._watches[node].fetch_log(), self._watches)
-
-    def _logged(self, node: str) -> str:
-        self._watches[node].fetch_log()
-        return super()._logged(node)
-
-    def unavailable(self, capability: type) -> str | None:
-        if capability is Partitionable and self._closed:
-            return self._closed
-        lacking = f"a cluster on hosts reached by ssh cannot do this: {capability.__name__}"
-        return self._options.missing().get(capability, None if isinstance(self, capability) else lacking)
 
     def door(self, node: str) -> tuple[str, int]:
         """The brokers' listener: the harness has the address of the clients, and is not to be cut off together with them."""
@@ -216,29 +198,9 @@ class SshCluster(KafkaCluster):
     def _watch(self, node: str) -> Watch:
         return self._watches[node]
 
-    # ---- network
-
-    def drop(self, pairs: Iterable[Pair]) -> None:
-        self._networked().drop(pairs)
-
-    def undrop(self, pairs: Iterable[Pair]) -> None:
-        self._networked().undrop(pairs)
-
-    def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        return self._networked().probe(pairs)
-
-    def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
-        return self._networked().dropped_packets(pairs)
-
-    def _networked(self) -> Network:
-        if self._network is None or self._closed:
-            raise ClusterError(f"packets cannot be dropped: {self._closed}")
-        return self._network
-
     def heal(self) -> None:
-        """Undrop everything, thaw everybody, start dead nodes, and wait (60 s) until all answer. Raises ClusterError."""
-        if self._network and not self._closed:
-            self._network.undrop_all()
+        """Mend what surrounds brokers, thaw everybody, start the dead, and wait (60 s) until all answer. Raises ClusterError."""
+        self._heal_surroundings()
         everywhere(self.resume, [*self._planned, *self._processes.names()])
         self.await_answers()
 

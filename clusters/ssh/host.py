@@ -30,6 +30,8 @@ SSH_PORT = 22
 _CONNECT_S, _QUIET_S, _ALIVE_EVERY_S = 6.0, 120.0, 5
 _SOURCES = Path(__file__).parent
 _ROOM = _SOURCES.parents[1]
+# what is done on hosts as it is done here
+_SHARED = ("directory", "disks", "faketime", "holder", "power", "probes", "queues", "slow_links")
 
 # Runs before anything of ours is there: takes the program from standard input unless it is there, and tells where it lies.
 _CARRY = """
@@ -267,7 +269,7 @@ def unreachable(host: Host, what: str, limit_s: float, last: BaseException) -> s
 
 @lru_cache(maxsize=1)
 def package() -> tuple[str, bytes]:
-    """The program for hosts, a zip of `remote/` that Python runs, and a name that changes with it."""
+    """The program for hosts, a zip of `remote/` and what it shares with us that Python runs, and a name that changes with it."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _carried():
@@ -278,4 +280,5 @@ def package() -> tuple[str, bytes]:
 
 
 def _carried() -> Iterable[Path]:
-    return [_SOURCES.parent / "__init__.py", _SOURCES / "__init__.py", *sorted((_SOURCES / "remote").glob("*.py"))]
+    shared = [_SOURCES.parent / f"{name}.py" for name in _SHARED]
+    return [_SOURCES.parent / "__init__.py", *shared, _SOURCES / "__init__.py", *sorted((_SOURCES / "remote").glob("*.py"))]

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusters.kafka import fetch
+from clusters.links import NEED_A_NETWORK
 from clusters.local import sandbox
-from clusters.options import KafkaOptions
-from harness.api import ClusterError, Partitionable, TopicSpec, Wipeable
+from clusters.options import SurroundedOptions
+from harness.api import ClusterError, Fillable, TopicSpec
 
 if TYPE_CHECKING:
     from clusters.ssh.cluster import SshCluster
@@ -22,7 +23,7 @@ PORTS = 5  # of a node: for clients, brokers and controllers, and two for probes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ssh(KafkaOptions):
+class Ssh(SurroundedOptions):
     """Brokers on any Linux hosts, by a user, a key and a directory; sshd, Python 3.9 and Java 17 there; clients run here."""
 
     hosts: tuple[str, ...] = ()  # one per broker and controller: host, user@host or user@host:port
@@ -33,7 +34,7 @@ class Ssh(KafkaOptions):
     directory: str = "/var/tmp/fencepost"  # there; jars stay in it, a run's data goes with the run
     addresses: tuple[str, ...] = ()  # IPv4 addresses for Kafka, one per host; default: those behind the names in `hosts`
     port: int = 9092  # of the client listener; the four above are used too (9093-9094 TCP, 9095-9096 UDP)
-    sudo: bool = False  # change packet rules by `sudo -n`, for users other than root
+    sudo: bool = False  # change packet rules and mount disks by `sudo -n`, for users other than root
     java: str = "java"  # the program there
     python: str = "python3"  # the program there
     lease_s: float = 15.0  # how long a host waits for a harness that is silent, before it undoes everything
@@ -49,7 +50,7 @@ class Ssh(KafkaOptions):
         return mistakes + [f"hosts: {error}" for text in self.hosts if (error := _unreadable(text))]
 
     def limits(self) -> dict[str, tuple[float, float]]:
-        return {"port": (1024, 65536 - PORTS), "lease_s": (2, 600)}
+        return {**super().limits(), "port": (1024, 65536 - PORTS), "lease_s": (2, 600)}
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` under a supervisor that ends the clients; what is on the hosts ends by its lease.
@@ -62,11 +63,12 @@ class Ssh(KafkaOptions):
 
     def missing(self) -> dict[type, str]:
         """What can be known without asking the hosts; they are asked when the cluster starts."""
-        lacking: dict[type, str] = {Wipeable: "no fault removes data from hosts"}
-        plain = sorted({host.user for host in self.places().values()} - {"root"})
+        lacking, plain = super().missing(), sorted({host.user for host in self.places().values()} - {"root"})
         if self.sudo or not plain:
             return lacking
-        return {**lacking, Partitionable: f"packet rules need root, and {', '.join(plain)} may not use sudo (`sudo = true`)"}
+        refused = f"need root, and {', '.join(plain)} may not use sudo (`sudo = true`)"
+        found = {**lacking, **dict.fromkeys(NEED_A_NETWORK, f"packet rules {refused}")}
+        return {**found, **({Fillable: f"disks {refused}"} if self.disk_mb else {})}
 
     def describe(self) -> dict[str, Any]:
         """With what every host is now. Raises ClusterError when one cannot be reached, or lacks something."""

@@ -1,8 +1,8 @@
 """Our end of one node's watcher: asked one thing at a time, over a connection that may drop and is then made again.
 
-A request whose connection dropped is sent again until it is answered: each may be done twice with the effect of once, and those
-of an older connection are refused (`remote/watcher.py`). So a dropped connection is never an answer. When nothing answers until
-the deadline, that is an error of ours, and nothing is said of the node.
+A request whose connection dropped is sent again until it is answered: what was done already is answered and not done again, and
+requests of an older connection are refused (`remote/watcher.py`). So a dropped connection is never an answer. When nothing
+answers until the deadline, that is an error of ours, and nothing is said of the node.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Watch:
         self._asking, self._fetching = threading.Lock(), threading.Lock()
         self._channel: paramiko.Channel | None = None
         self._pending = b""
-        self._epoch = 0
+        self._epoch, self._asked = 0, 0
         self._over = threading.Event()
         self._keeper = threading.Thread(target=self._keep, daemon=True, name=f"lease-{node}")
         self.unable = ""  # why packets cannot be dropped there
@@ -65,9 +65,10 @@ class Watch:
         limit_s = 2 * self.lease_s
         with self._asking:
             deadline = time.monotonic() + limit_s
+            self._asked += 1
             while True:
                 try:
-                    return self._checked(self._exchange({"do": do, **request}))
+                    return self._checked(self._exchange({"do": do, "number_asked": self._asked, **request}))
                 except Dropped as error:
                     self._channel = None
                     self.host.drop()

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from hosts import SSHD, keygen
 
+from clusters import faketime
 from clusters.docker import engine, images
 from clusters.java import java
-from clusters.local import clocks
 
 DAEMON_S = 60
 BASE, IMAGE = "fencepost-test/java:1", "fencepost-test/kafka:{version}"
@@ -77,8 +77,8 @@ def kafka_image(docker_daemon):
 def a_base_with_java(client):
     """A named base image: the Java that is here, libfaketime if it is here, and the libraries they are linked against."""
     home = Path(java()[0]).resolve().parents[1]
-    faketime = {library} if (library := clocks.library()) else set()
-    linked = [home / "bin/java", *home.glob("lib/**/*.so"), *faketime]
+    clocks = {library} if (library := faketime.library()) else set()
+    linked = [home / "bin/java", *home.glob("lib/**/*.so"), *clocks]
     listed = subprocess.run(["ldd", *map(str, linked)], capture_output=True, text=True)
     libraries = {
         Path(os.path.normpath(word))
@@ -88,7 +88,7 @@ def a_base_with_java(client):
     made = io.BytesIO()
     files = {path for part in ("bin", "conf", "lib") for path in (home / part).rglob("*") if path.is_file()}  # no dead links
     with tarfile.open(fileobj=made, mode="w", dereference=True) as tar:
-        for path in sorted(map(str, files | libraries | faketime)):
+        for path in sorted(map(str, files | libraries | clocks)):
             if not path.endswith((".zip", ".jsa")):
                 tar.add(path, path.lstrip("/"))
     changes = [f"ENV PATH={home}/bin"]
@@ -131,6 +131,7 @@ class Hosts:
     def remains(self, name):
         """What a run whose directory has this name has left on the hosts."""
         left = [str(path) for own in self.own for path in own.glob(f"runs/{name}-*")]
+        left += [disk for i in range(3) for disk in self.ask(i, "disks") if f"/runs/{name}-" in disk]
         return left + [command for i in range(3) for command in self.ask(i, "processes").values() if f"/runs/{name}-" in command]
 
     def rules(self):

@@ -109,7 +109,7 @@ class Host:
     def rules(self):
         """Every rule of this host that is ours, whichever program made it."""
         text = []
-        for argv in (["iptables", "-S"], ["nft", "list", "ruleset"]):
+        for argv in (["iptables", "-S"], ["iptables", "-t", "mangle", "-S"], ["nft", "list", "ruleset"]):
             try:
                 text += self.network.run(
                     self.name, lambda argv=argv: subprocess.run(argv, capture_output=True, text=True)
@@ -117,6 +117,11 @@ class Host:
             except FileNotFoundError:
                 continue
         return [line.strip() for line in text if "fencepost-" in line or "fencepost_" in line or "drop" in line]
+
+    def disks(self):
+        """Where small disks of ours are mounted."""
+        lines = Path(f"/proc/{self.sshd.pid}/mountinfo").read_text().splitlines()
+        return [line.split()[4] for line in lines if " tmpfs fencepost " in line]
 
     def signal(self, word, number):
         """Send a signal to the processes whose command line contains `word`; which those are."""

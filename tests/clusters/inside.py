@@ -170,7 +170,8 @@ def replace(cluster, seen):
     for partition in range(3):
         producer.produce("t", b"x" * 1000, partition=partition)
     producer.flush(10)
-    segment = Path(sys.argv[2], "data", "n2", "t-0", "0" * 20 + ".log")
+    home = str(cluster.home("n2")).replace("/mounted/", "/h2/directory/")  # what a host has there (`hosts.py`)
+    segment = Path(home, "t-0", "0" * 20 + ".log")
     removed = []
     wipe = cluster.wipe
     cluster.wipe = lambda node: (wipe(node), removed.append(not segment.exists()))

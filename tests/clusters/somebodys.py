@@ -24,10 +24,10 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from clusters.directory import kafka_uuid
 from clusters.java import java
 from clusters.kafka import fetch
 from clusters.plan import loopback
-from clusters.storage import kafka_uuid
 
 USER, PASSWORD = "fencepost-user", 'correct "horse" \\ battery-staple'
 PREFIX = "fencepost-"

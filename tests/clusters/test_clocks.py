@@ -5,23 +5,23 @@ import time
 
 import pytest
 
-from clusters import clocks as brokers_clocks
-from clusters.local import Local, clocks
+from clusters import clocks, faketime
+from clusters.local import Local
 from clusters.options import OWN_CLOCK
 from harness.api import CampaignError, Skewable
 
 
 def test_without_libfaketime_the_reason_names_the_package(monkeypatch):
-    monkeypatch.setattr(clocks, "_PLACES", ("/nowhere",))
-    assert "apt install libfaketime" in clocks.trouble()
+    monkeypatch.setattr(faketime, "_PLACES", ("/nowhere",))
+    assert "apt install libfaketime" in faketime.trouble()
     assert "apt install libfaketime" in Local(skewable=True).missing()[Skewable]
 
 
 def test_a_library_that_does_nothing_is_found_out(monkeypatch, tmp_path):
-    monkeypatch.setattr(clocks, "_PLACES", (str(tmp_path),))
+    monkeypatch.setattr(faketime, "_PLACES", (str(tmp_path),))
     (tmp_path / "faketime").mkdir()
     (tmp_path / "faketime/libfaketimeMT.so.1").touch()
-    assert "does not set the clock of `date`" in clocks.trouble()
+    assert "does not set the clock of `date`" in faketime.trouble()
 
 
 def test_a_cluster_that_did_not_ask_for_clocks_says_how_to_ask():
@@ -53,10 +53,10 @@ def test_the_date_of_the_line_about_our_connection_is_the_brokers_time(broker, m
         mine = f"{later} [x] [WARN] Unexpected error from /10.73.0.1 {channel}; closing connection"
         return f"2020-01-01T00:00:00.000 [x] [INFO] another line\n{mine}\n\tat some.stack(Trace.java:1)"
 
-    assert brokers_clocks.ahead(broker, log) == pytest.approx(3600, abs=2)
+    assert clocks.ahead(broker, log) == pytest.approx(3600, abs=2)
 
 
 def test_silence_is_no_time(broker, monkeypatch):
-    monkeypatch.setattr(brokers_clocks, "_SAID_WITHIN_S", 0.1)
-    assert brokers_clocks.ahead(broker, lambda: "2020-01-01T00:00:00.000 [x] [INFO] about somebody else") is None
-    assert brokers_clocks.ahead(("127.0.0.1", 1), lambda: "") is None
+    monkeypatch.setattr(clocks, "_SAID_WITHIN_S", 0.1)
+    assert clocks.ahead(broker, lambda: "2020-01-01T00:00:00.000 [x] [INFO] about somebody else") is None
+    assert clocks.ahead(("127.0.0.1", 1), lambda: "") is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusters import jvm, plan, storage
+from clusters import directory, jvm, plan, storage
 from clusters.local import Local
 from harness.api import CampaignError, TopicSpec, Wipeable
 
@@ -62,9 +62,9 @@ def test_a_topic_is_fitted_to_a_small_cluster():
 
 def test_storage_is_readdressed_to_another_node_of_the_same_cluster():
     """Only node and directory id change; a version without directory ids (before 3.7) gets none."""
-    new = storage.readdressed("version=1\ncluster.id=abc\nnode.id=1\ndirectory.id=old\n", 2, "new")
+    new = directory.readdressed("version=1\ncluster.id=abc\nnode.id=1\ndirectory.id=old\n", 2, "new")
     assert new == "version=1\ncluster.id=abc\nnode.id=2\ndirectory.id=new\n"
-    assert storage.readdressed("version=1\nnode.id=1\ncluster.id=abc\n", 3, "new") == "version=1\nnode.id=3\ncluster.id=abc\n"
+    assert directory.readdressed("version=1\nnode.id=1\ncluster.id=abc\n", 3, "new") == "version=1\nnode.id=3\ncluster.id=abc\n"
 
 
 def test_a_wiped_directory_is_as_it_was_formatted(tmp_path):
@@ -73,7 +73,7 @@ def test_a_wiped_directory_is_as_it_was_formatted(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
     (tmp_path / "meta.properties").write_text("cluster.id=abc\nnode.id=2\ndirectory.id=old\n")
-    storage.wipe(tmp_path)
+    directory.wipe(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bootstrap.checkpoint", "meta.properties"]
     meta = (tmp_path / "meta.properties").read_text()
     assert meta.startswith("cluster.id=abc\nnode.id=2\ndirectory.id=")
@@ -98,7 +98,7 @@ def test_collected_storage_has_segments_and_no_indexes(tmp_path):
 
 def test_kafka_uuids_never_begin_with_a_dash():
     """StorageTool would take such a cluster id for an option."""
-    made = {storage.kafka_uuid() for _ in range(500)}
+    made = {directory.kafka_uuid() for _ in range(500)}
     assert len(made) == 500
     assert all(len(u) == 22 and not u.startswith("-") for u in made)
 

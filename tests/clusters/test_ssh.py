@@ -9,15 +9,18 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import pytest
 from hosts import keygen
 
+from clusters.faketime import SHM
 from clusters.java import java
 from clusters.kafka import Distribution
 from clusters.ssh import install, watch
 from clusters.ssh.host import Address, Host, Login, Refused, lasting
-from clusters.ssh.network import CLIENTS, Network
+from clusters.ssh.network import Network
+from clusters.ssh.probes import CLIENTS
 from clusters.ssh.provider import Ssh
 from clusters.ssh.remote.watcher import CONFIG
 from harness.api import CampaignError, ClusterError, Partitionable
@@ -65,18 +68,22 @@ def test_two_nodes_at_one_address_are_refused():
 
 
 class Watched:
-    """A watcher that keeps rules by name, and hears whatever it is told to hear."""
+    """A watcher that keeps rules by name, and hears a datagram of ours over the first link of every train."""
 
     def __init__(self, unable=""):
-        self.unable, self.rules = unable, {}
+        self.unable, self.rules, self.slow = unable, {}, {}
 
     def ask(self, do, **request):
         if do == "drop":
             self.rules[request["name"]] = request["rules"]
         if do == "undrop":
             del self.rules[request["name"]]
-        heard = [["192.0.2.9", 5]] if do == "heard" else []
-        return {"from": heard, "packets": dict.fromkeys(self.rules, 7)}
+        if do == "slow":
+            self.slow[request["number"], request["address"]] = request["rules"]
+        if do == "unslow":
+            del self.slow[request["number"], request["address"]]
+        heard = [[0, 0, 1.0, "192.0.2.9", 5]] if do == "heard" else []
+        return {"heard": heard, "packets": dict.fromkeys(self.rules, (9, 7)), "counted": (5, 1)}
 
 
 @pytest.fixture
@@ -84,7 +91,7 @@ def network():
     """Two nodes, and the clients c0 and c1, whom the nodes see at 192.0.2.9."""
     network = Network({"n1": Watched(), "n2": Watched()}, {"n1": "192.0.2.1", "n2": "192.0.2.2"}, 9092, lambda: ("c0", "c1"))
     for node in ("n1", "n2"):
-        network._greet(node)
+        network._probes.greet(node)
     yield network
     network.close()
 
@@ -92,7 +99,12 @@ def network():
 def rules(network, node):
     """The rules at a node in words."""
     made = [rule for rules in network._watches[node].rules.values() for rule in rules]
-    return [f"{r['way']} {r['address']} {r['protocol']} {r['side']} {r['ports'][0]}-{r['ports'][1]}" for r in made]
+    return [f"{words(rule)}{' ' + rule['do'] if rule['do'] != 'drop' else ''}" for rule in made]
+
+
+def words(rule):
+    share = f" {rule['share']:g}" if "share" in rule else ""
+    return f"{rule['way']} {rule['address']} {rule['protocol']} {rule['side']} {rule['ports'][0]}-{rule['ports'][1]}{share}"
 
 
 def test_a_cut_between_nodes_leaves_ssh_and_clients_alone(network):
@@ -122,13 +134,72 @@ def test_clients_are_cut_all_together_on_the_brokers_host(network):
 
 
 def test_a_single_client_cannot_be_cut_off_and_nothing_is_cut_instead(network):
-    with pytest.raises(ClusterError, match="c0 cannot be cut from n1 alone: all clients run on this machine"):
-        network.drop([("n1", "n2"), ("c0", "n1")])
+    alone = [("n1", "n2"), ("c0", "n1")]
+    for hurt in (network.drop, lambda pairs: network.lose(pairs, 0.5), lambda pairs: network.slow(pairs, delay_ms=9)):
+        with pytest.raises(ClusterError, match="between c0 and n1 cannot be hurt alone: all clients run on this machine"):
+            hurt(alone)
     assert rules(network, "n1") == rules(network, "n2") == []
+    assert network._watches["n2"].slow == {}
     with pytest.raises(ClusterError, match="no node c7"):
         network.drop([("c7", "n1"), ("c0", "n1"), ("c1", "n1")])
-    with pytest.raises(ClusterError, match="nothing can be cut between clients"):
+    with pytest.raises(ClusterError, match="nothing can be done between clients"):
         network.drop([("c0", "c1")])
+
+
+def test_a_lossy_link_counts_what_it_sees_and_what_it_loses(network):
+    """Of every kind of packet; clients share one link, and what it counted is told for each of them."""
+    both = [("n1", "n2"), ("c0", "n2"), ("c1", "n2")]
+    number = network.lose(both, 0.25)
+    assert rules(network, "n2")[:4] == [
+        "in 192.0.2.1 tcp dport 9093-9094 count",
+        "in 192.0.2.1 tcp dport 9093-9094 0.25",
+        "in 192.0.2.1 tcp sport 9093-9094 count",
+        "in 192.0.2.1 tcp sport 9093-9094 0.25",
+    ]
+    assert len(rules(network, "n2")) == 10
+    assert network.unlose(number) == dict.fromkeys(both, (9, 7))
+    assert (network.unlose(number), rules(network, "n2")) == ({}, [])
+
+
+def test_a_slow_link_is_kept_by_the_brokers_host_and_told_by_its_sender(network):
+    """What leaves for the clients bears the host's own address; a probe is patient as long as a link is slow."""
+    pairs = [("n1", "n2"), ("c0", "n2"), ("c1", "n2"), ("n2", "c0"), ("n2", "c1")]
+    at_ease_s, number = network.patience_s(), network.slow(pairs, delay_ms=400, jitter_ms=100)
+    slow = network._watches["n2"].slow
+    assert [address for _, address in slow] == ["192.0.2.1", "192.0.2.9", "192.0.2.2"]
+    assert [words(rule) for rule in slow[number, "192.0.2.2"]] == [
+        "out 192.0.2.9 tcp sport 9092-9092",
+        "out 192.0.2.9 udp sport 9096-9096",
+    ]
+    assert network.patience_s() == pytest.approx(at_ease_s + 0.5)
+    network.undrop_all()
+    assert (slow, network.patience_s(), network.unslow(number)) == ({}, at_ease_s, {})
+
+
+def test_what_a_host_lacks_is_told_with_its_node(network, monkeypatch):
+    """Asked once; a capability is lacking when one node lacks it."""
+    asked = []
+    for node, lacks in (("n1", {}), ("n2", {"Slowable": "no nfnetlink_queue"})):
+        monkeypatch.setattr(network._watches[node], "ask", lambda do, lacks=lacks, **_: asked.append(do) or {"lacks": lacks})
+    assert network.lacks() == network.lacks() == {"Slowable": "on n2: no nfnetlink_queue"}
+    assert asked == ["lacks", "lacks"]
+
+
+@pytest.mark.parametrize(("ahead_ms", "behind_ms"), [(0, 0), (5_000, 70_000)])
+def test_hosts_clocks_are_compared_before_a_time_is_told(network, monkeypatch, ahead_ms, behind_ms):
+    """n1's clock is ahead of ours, n2's behind; what takes 30 ms by the true time takes that."""
+
+    def host(off_ms):
+        def ask(do, **_request):
+            now_ns = time.monotonic_ns() + round(off_ms * 1e6)
+            return {"ns": now_ns, "heard": [[0, 0, 30.0 - behind_ms - ahead_ms, "192.0.2.1", 9095]]}
+
+        return ask
+
+    monkeypatch.setattr(network._watches["n1"], "ask", host(ahead_ms))
+    monkeypatch.setattr(network._watches["n2"], "ask", host(-behind_ms))
+    ((took,),) = network.measure([("n1", "n2")], packets=1).values()
+    assert took == pytest.approx(30.0, abs=5.0)
 
 
 def test_what_the_network_lacks_is_found_out_before_anything_is_concluded_from_it():
@@ -139,7 +210,7 @@ def test_what_the_network_lacks_is_found_out_before_anything_is_concluded_from_i
     network.close()
     network = Network({"n1": Watched(), "n2": Watched()}, addresses, 9092, tuple)
     assert (
-        f"datagrams do not arrive, or not under their sender's address: n1 to n2, n2 to n1, n1 to {CLIENTS}" in network.trouble()
+        f"datagrams do not arrive, or not under their sender's address: n1 to n2, n2 to n1, {CLIENTS} to n1" in network.trouble()
     )
     network.close()
 
@@ -166,25 +237,37 @@ def host(ssh_hosts):
 
 
 class Sleeper:
-    """A watched program that sleeps, on the first host."""
+    """A watched program that sleeps, on the first host or another."""
 
-    def __init__(self, hosts, host, path, name="sleep", lease_s=30.0, port=9192):
-        self.hosts, self.name = hosts, name
-        self.run = f"{host.directory}/runs/{name}-0"
-        self.watch = watch.Watch("n1", host, self.run, lease_s, path / "logs" / "n1.log")
-        address = hosts.addresses[0].partition(":")[0]
-        self.watch.begin({"address": address, "port": port, "token": name, "sudo": hosts.options["sudo"]})
+    def __init__(self, hosts, host, path, name="sleep", lease_s=30.0, port=9192, number=0):
+        self.hosts, self.name, self.number, self.pid = hosts, name, number, None
+        self.run = f"{host.directory}/runs/{name}-{number}"
+        self.watch = watch.Watch(f"n{number + 1}", host, self.run, lease_s, path / "logs" / f"n{number + 1}.log")
+        self.address = hosts.addresses[number].partition(":")[0]
+        self.watch.begin({"address": self.address, "port": port, "token": name, "sudo": hosts.options["sudo"]})
 
     def start(self, words="'started'"):
-        script = f"import time; print({words}, flush=True); time.sleep(600)"
-        return self.watch.ask("start", argv=[sys.executable, "-c", script, f"{self.run}/{CONFIG}"])["pid"]
+        """A program whose clock may be set (where libfaketime is); its process id."""
+        self.watch.ask("clockable")
+        self.watch.ask("skew", ahead_s=0)
+        script = f"import signal; print({words}, flush=True); signal.pause()"
+        self.pid = self.watch.ask("start", argv=[sys.executable, "-c", script, f"{self.run}/{CONFIG}"])["pid"]
+        return self.pid
 
-    def cut(self):
+    def hurt(self):
+        """A cut, a loss, a delay; a small disk, which is full."""
         rule = {"way": "in", "address": "192.0.2.77", "protocol": "tcp", "side": "dport", "ports": [9193, 9194]}
-        self.watch.ask("drop", name="1", rules=[rule])
+        self.watch.ask("drop", name="1", rules=[{**rule, "do": "drop"}])
+        self.watch.ask("drop", name="2", rules=[{**rule, "do": "drop", "share": 0.5}])
+        self.watch.ask("slow", number=3, address="192.0.2.77", how={"delay_ms": 9, "jitter_ms": 0, "kbit_s": 0}, rules=[rule])
+        assert self.watch.ask("mount", size_mb=1) == {"trouble": ""}
+        self.watch.ask("work", name="fill")
+        assert self.watch.ask("work", name="free") == {"told": 0}
 
     def left(self):
-        return self.hosts.remains(self.name) + [rule for rule in self.hosts.ask(0, "rules") if self.name in rule]
+        """What there is of it on its host: processes, files, rules, disks, and what libfaketime keeps of a program."""
+        there = [rule for rule in self.hosts.ask(self.number, "rules") if self.name in rule]
+        return self.hosts.remains(self.name) + there + [str(path) for path in SHM.glob(f"faketime_shm_{self.pid}")]
 
 
 @pytest.fixture
@@ -340,9 +423,16 @@ def test_a_request_that_was_held_up_with_its_connection_is_never_done_late(ssh_h
 
 
 @on_hosts
+def test_a_request_that_comes_again_is_answered_and_not_done_again(sleeper):
+    """A clock that is asked twice shows two times, and one that is asked once, over two connections, shows one."""
+    first, again, other = (sleeper.watch._exchange({"do": "clock", "number_asked": number}) for number in (1000, 1000, 1001))
+    assert first == again != other
+
+
+@on_hosts
 @pytest.mark.parametrize("tool", ["nft", "iptables"])
 def test_rules_drop_count_and_go(ssh_hosts, host, tool):
-    """By either program: dropped on arrival and on leaving, counted by name, removed by name, in any order."""
+    """By either program: dropped on arrival and on leaving, counted by name, removed by name, in any order; by chance, too."""
     script = f"""
 import json, sys
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
@@ -352,8 +442,7 @@ try:
     made.open()
 except rules.RuleError as error:
     sys.exit(print(json.dumps(str(error))))
-kept = rules.Rules.__new__(rules.Rules)
-kept._book, kept._tool = {{"in": [], "out": []}}, made
+kept = rules.Rules(made)
 import socket
 ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 ear.bind(("127.0.0.1", 9333))
@@ -364,8 +453,8 @@ def arrives():
         return bool(ear.recv(9))
     except OSError:
         return False
-one = {{"address": "127.0.0.1", "protocol": "udp", "side": "dport", "ports": [9330, 9340]}}
-other = {{"way": "in", "address": "192.0.2.1", "protocol": "tcp", "side": "sport", "ports": [22, 22]}}
+one = {{"address": "127.0.0.1", "protocol": "udp", "side": "dport", "ports": [9330, 9340], "do": "drop"}}
+other = {{"way": "in", "address": "192.0.2.1", "protocol": "tcp", "side": "sport", "ports": [22, 22], "do": "drop"}}
 seen = [arrives()]
 kept.add("x", [other]), kept.add("a", [{{**one, "way": "in"}}, other]), kept.add("a", [other])
 seen += [arrives(), kept.packets()]
@@ -373,14 +462,62 @@ kept.remove("x"), kept.add("b", [{{**one, "way": "out"}}]), kept.remove("a"), ke
 seen += [arrives(), kept.packets()]
 kept.remove("b")
 seen += [arrives(), kept.packets()]
+kept.add("c", [{{**one, "way": "in", "do": "count"}}, {{**one, "way": "in", "share": 0.5}}])
+ear.setblocking(False)
+came = sum(arrives() for _ in range(400))
+seen += [kept.packets()["c"][0], sum(kept.packets()["c"]) - 800 + came, 100 < came < 300]
 rules.close_all("tools", {ssh_hosts.options["sudo"]})
 print(json.dumps(seen))
 """
     seen = json.loads(host.run(f"{host._python} -", lambda stdin: stdin.write(script.encode())))
     if isinstance(seen, str):
         pytest.skip(seen)
-    assert seen == [True, False, {"x": 0, "a": 1}, False, {"b": 1}, True, {}]
+    assert seen[:7] == [True, False, {"x": [0, 0], "a": [1, 1]}, False, {"b": [1, 1]}, True, {}]
+    assert seen[7:] == [400, 0, True]
     assert [rule for rule in ssh_hosts.rules() if "tools" in rule] == []
+
+
+@pytest.fixture
+def linked(ssh_hosts, host, sleeper, tmp_path):
+    """Two hosts that are watched, and their network."""
+    second = come_in(ssh_hosts, 1)
+    lasting(second, "begin", lambda: second.carry(ssh_hosts.options["directory"]), 10)
+    other = Sleeper(ssh_hosts, second, tmp_path, "other", number=1)
+    watches, addresses = {"n1": sleeper.watch, "n2": other.watch}, {"n1": sleeper.address, "n2": other.address}
+    network = Network(watches, addresses, 9192, lambda: ("c0",))
+    assert (network.trouble(), network.lacks()) == ("", {})
+    yield network
+    network.close()
+    other.watch.end()
+    assert until(lambda: other.left() == []), other.left()
+
+
+@on_hosts
+def test_links_between_hosts_are_slow_and_lossy_one_way_and_a_slow_one_can_be_cut(ssh_hosts, linked):
+    """By real datagrams. When the program that holds packets back is killed, they pass, and the next request says so."""
+    there, back = ("n1", "n2"), ("n2", "n1")
+
+    def took(pair, packets=9, within_s=20.0):
+        return [one for one in linked.measure([pair], packets, within_s=within_s)[pair] if one is not None]
+
+    slow = linked.slow([there], delay_ms=150)
+    assert median(took(there)) >= 140 > median(took(back))
+    assert linked.probe([there, ("c0", "n2")]) == {there: True, ("c0", "n2"): True}
+    linked.drop([there])
+    assert took(there, within_s=0.5) == []
+    linked.undrop([there])
+    assert linked.unslow(slow)[there][0] > 9
+    lossy = linked.lose([there], 0.5)
+    arrived = len(took(there, 200, within_s=0.7))
+    seen, lost = linked.unlose(lossy)[there]
+    assert (seen, 40 < lost < 160, 0 < arrived <= seen - lost) == (200, True, True)
+    assert len(took(there, 50)) == 50
+    linked.slow([there, ("c0", "n2"), ("n2", "c0")], delay_ms=150)
+    assert [median(took(pair)) >= 140 for pair in [("c0", "n2"), ("n2", "c0"), ("c0", "n1")]] == [True, True, False]
+    assert ssh_hosts.ask(1, "signal", word=" hold ", number=signal.SIGKILL)
+    assert until(lambda: median(took(there)) < 140)
+    with pytest.raises(ClusterError, match=r"n2 .*the program that holds packets back ended with status -9"):
+        linked.slow([there], delay_ms=100)
 
 
 # ---- the lease
@@ -394,23 +531,23 @@ def silent(sleeper):
 
 @on_hosts
 def test_a_lease_that_runs_out_undoes_everything(ssh_hosts, host, tmp_path):
-    """A frozen program and a cut, as long as it is renewed; then nothing of either, nor of the run. An error, no outcome.
+    """A frozen program and every hurt, as long as it is renewed; then nothing of that, nor of the run. An error, no outcome.
 
     It runs out with megabytes of answers that nobody takes, as when the network fails amid them.
     """
-    sleeper = Sleeper(ssh_hosts, host, tmp_path, "lease", lease_s=4)
+    sleeper = Sleeper(ssh_hosts, host, tmp_path, "lease", lease_s=3)
     sleeper.start("'x' * (1 << 18)")
     assert until(lambda: sleeper.watch.fetch_log() or (tmp_path / "logs" / "n1.log").stat().st_size > 1 << 18)
-    sleeper.cut()
+    sleeper.hurt()
     sleeper.watch.ask("signal", number=int(signal.SIGSTOP))
-    time.sleep(5)  # longer than the lease
+    time.sleep(3.6)  # longer than the lease
     assert (sleeper.watch.ask("look")["state"], sleeper.left() != []) == ("T", True)
     silent(sleeper)
     request = json.dumps({"do": "renew", "log": 0, "epoch": sleeper.watch._epoch}).encode() + b"\n"
     sleeper.watch._channel.sendall(request * 40)
     assert until(lambda: sleeper.left() == []), sleeper.left()
     sleeper.watch._channel = None
-    with pytest.raises(ClusterError, match=r"watcher of n1 .* has ended, and the broker with it: .* for 4 s \(its lease\)"):
+    with pytest.raises(ClusterError, match=r"watcher of n1 .* has ended, and the broker with it: .* for 3 s \(its lease\)"):
         sleeper.watch.ask("look")
 
 
@@ -419,7 +556,7 @@ def test_a_lease_that_runs_out_undoes_everything(ssh_hosts, host, tmp_path):
 def test_when_watcher_or_guard_is_killed_the_other_cleans_up(ssh_hosts, host, tmp_path, dies):
     sleeper = Sleeper(ssh_hosts, host, tmp_path, "half")
     sleeper.start()
-    sleeper.cut()
+    sleeper.hurt()
     silent(sleeper)
     pids = sorted(int(pid) for pid, command in ssh_hosts.ask(0, "processes").items() if f" serve {sleeper.run}" in command)
     assert len(pids) == 2
@@ -431,7 +568,7 @@ def test_when_watcher_or_guard_is_killed_the_other_cleans_up(ssh_hosts, host, tm
 def test_when_both_are_killed_the_next_run_cleans_up_and_leaves_the_living_alone(ssh_hosts, host, sleeper, tmp_path):
     dead = Sleeper(ssh_hosts, host, tmp_path, "dead", port=9292)
     dead.start()
-    dead.cut()
+    dead.hurt()
     silent(dead)
     ssh_hosts.ask(0, "signal", word=f" serve {dead.run}", number=signal.SIGKILL)
     pid = sleeper.start()

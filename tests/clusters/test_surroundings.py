@@ -3,14 +3,14 @@
 import pytest
 from playing import play
 
-from clusters.local import clocks
+from clusters import faketime
 
 pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
-    skewable = clocks.trouble() == ""
+    skewable = faketime.trouble() == ""
     scenes = ["slow_disk", "disk", "clock"] if skewable else ["slow_disk", "disk"]
     return play(tmp_path_factory.mktemp("run"), *scenes, heap_mb=256, disk_mb=200, skewable=skewable, slow_disks=True)
 
@@ -19,7 +19,7 @@ def seen(tmp_path_factory):
 def clock(seen):
     """What was seen of clocks; visibly skipped where libfaketime is missing."""
     if "clocks" not in seen:
-        reason = clocks.trouble()
+        reason = faketime.trouble()
         assert "libfaketime" in reason
         pytest.skip(reason)
     return seen

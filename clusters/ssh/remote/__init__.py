@@ -3,7 +3,7 @@
 inspect JAVA           what the host is, as JSON             serve RUN     (settings on stdin) become the watcher of a run
 have DIRECTORY         which jars are missing                bridge RUN    talk to the watcher
 receive DIRECTORY      take jars, each checked               pack RUN      the log segments, as a tar
-unpack RUN             take a run's files
+unpack RUN             take a run's files            hold RUN      hold its packets back, for the watcher
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from clusters.slow_links import Program
 from clusters.ssh.remote import files, serving
 
 
@@ -58,6 +59,10 @@ def serve(run: str) -> None:
     print(json.dumps(serving.launch(Path(run), json.loads(sys.stdin.buffer.read()))))  # noqa: T201
 
 
+def hold(run: str) -> None:
+    Program(json.loads(Path(run, serving.SETTINGS).read_text())["port"]).serve()
+
+
 def bridge(run: str) -> None:
     serving.bridge(Path(run))
 
@@ -69,5 +74,6 @@ commands: dict[str, Callable[[str], None]] = {
     "unpack": unpack,
     "pack": pack,
     "serve": serve,
+    "hold": hold,
     "bridge": bridge,
 }

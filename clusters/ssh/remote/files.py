@@ -9,7 +9,9 @@ import tarfile
 from pathlib import Path
 from typing import IO
 
-_SKIPPED = ("index", ".lock")  # ends of names: indexes can be rebuilt
+from clusters.disks import BALLAST
+
+_SKIPPED = ("index", ".lock", BALLAST)  # ends of names: indexes can be rebuilt
 
 
 def place(directory: Path, name: str, checksum: str) -> Path:

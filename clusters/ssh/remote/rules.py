@@ -1,54 +1,47 @@
-"""Packets dropped on this host: rules in a table (nft) or in chains (iptables) of the run's own, each counting.
+"""Packets dropped, counted, or brought to a queue on this host: rules in a table (nft) or in chains (iptables) of the run's own.
 
-A rule drops what one IPv4 address sends ("in", on arrival) or is sent ("out", on leaving), of one protocol, from or to a range of
-ports: {"way", "address", "protocol", "side": "sport" or "dport", "ports": [first, last]}. No other port is touched, ssh's
-least of all.
+A rule is about what one IPv4 address sends ("in", on arrival) or is sent ("out", on leaving), of one protocol, from or to a range
+of ports: {"way", "address", "protocol", "side": "sport" or "dport", "ports": [first, last]}. No other port is touched, ssh's
+least of all. What it does is in "do": DROP (all, or a random "share"), COUNT, or QUEUE (the one of this "number"; while nobody
+holds that open, packets go on). Each rule counts what it does.
+
+Drops lie before this host's other rules, queues among them, so that what was held back and goes on is never past a drop.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from clusters.ssh.remote.programs import ProgramError, run
+
 Rule = dict[str, Any]
 WAYS = ("in", "out")
-_SBIN = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
-_RUN_S = 15.0
-
-
-class RuleError(Exception):
-    """A program that changes rules said no; the text is what it said."""
+DROP, COUNT, QUEUE = "drop", "count", "queue"
+_NOBODY = {"way": "in", "address": "0.0.0.1", "protocol": "udp", "side": "dport", "ports": [9, 9]}
+_PARTS = 1_000_000  # the fineness of a share
 
 
 class Tool:
-    """nft or iptables, by sudo where told. Every name it makes bears the run's token."""
+    """nft or iptables, by sudo where told. Every name it makes bears the run's token.
+
+    late: rules lie among this host's other rules, not before them.
+    """
 
     name = ""
 
-    def __init__(self, token: str, sudo: bool) -> None:
-        self.token, self._sudo = token, sudo
+    def __init__(self, token: str, sudo: bool, late: bool = False) -> None:
+        self.token, self._sudo, self._late = token, sudo, late
 
     def run(self, *words: str) -> str:
-        """What the program answers. Raises RuleError."""
-        program = shutil.which(self.name, path=_SBIN)
-        if program is None:
-            raise RuleError(f"{self.name} is not installed")
-        argv = [*(["sudo", "-n"] if self._sudo else []), program, *words]
-        try:
-            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_RUN_S)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise RuleError(f"{' '.join(argv)}: {error}") from error
-        if done.returncode != 0:
-            raise RuleError(f"{' '.join(argv)}: {' '.join((done.stderr or done.stdout).split())}")
-        return done.stdout
+        """What the program answers. Raises ProgramError."""
+        return run(self.name, *words, sudo=self._sudo)
 
     def attempt(self, *words: str) -> None:
         """The same where it does not matter what comes: removing what may not be there."""
-        with suppress(RuleError):
+        with suppress(ProgramError):
             self.run(*words)
 
 
@@ -62,7 +55,7 @@ class Nft(Tool):
     def open(self) -> None:
         self.run("add", "table", "ip", self._table)
         for way, hook in (("in", "input"), ("out", "output")):
-            chain = f"{{ type filter hook {hook} priority 0 ; policy accept ; }}"
+            chain = f"{{ type filter hook {hook} priority {0 if self._late else -150} ; policy accept ; }}"
             self.run("add", "chain", "ip", self._table, f"fp_{way}", chain)
 
     def close(self) -> None:
@@ -71,8 +64,16 @@ class Nft(Tool):
     def add(self, rule: Rule) -> None:
         whose = "saddr" if rule["way"] == "in" else "daddr"
         ports = "{}-{}".format(*rule["ports"])
-        words = ["ip", whose, rule["address"], rule["protocol"], rule["side"], ports, "counter", "drop"]
+        words = ["ip", whose, rule["address"], rule["protocol"], rule["side"], ports, *self._deed(rule)]
         self.run("add", "rule", "ip", self._table, f"fp_{rule['way']}", *words)
+
+    def _deed(self, rule: Rule) -> list[str]:
+        if rule["do"] == COUNT:
+            return ["counter"]
+        if rule["do"] == QUEUE:
+            return ["counter", "queue", "num", str(rule["number"]), "bypass"]
+        chance = ["numgen", "random", "mod", str(_PARTS), "<", str(round(rule["share"] * _PARTS))] if "share" in rule else []
+        return [*chance, "counter", "drop"]
 
     def delete(self, way: str, index: int) -> None:
         self.run("delete", "rule", "ip", self._table, f"fp_{way}", "handle", self._listed(way)[index][1])
@@ -83,7 +84,7 @@ class Nft(Tool):
     def _listed(self, way: str) -> list[tuple[str, str]]:
         """Packets and handle of every rule, in order."""
         text = self.run("-a", "list", "chain", "ip", self._table, f"fp_{way}")
-        return re.findall(r"counter packets (\d+) bytes \d+ drop # handle (\d+)", text)
+        return re.findall(r"counter packets (\d+) bytes \d+.* # handle (\d+)", text)
 
 
 class Iptables(Tool):
@@ -92,81 +93,121 @@ class Iptables(Tool):
     def _chain(self, way: str) -> str:
         return f"fencepost-{self.token}-{way}"
 
+    def _words(self, *words: str) -> list[str]:
+        """In the table whose turn comes first, or in the usual one."""
+        return ["-w", "-t", "filter" if self._late else "mangle", *words]
+
     def open(self) -> None:
         for way, hook in (("in", "INPUT"), ("out", "OUTPUT")):
-            self.run("-w", "-N", self._chain(way))
-            self.run("-w", "-I", hook, "1", "-j", self._chain(way))
+            self.run(*self._words("-N", self._chain(way)))
+            self.run(*self._words("-I", hook, "1", "-j", self._chain(way)))
 
     def close(self) -> None:
         for way, hook in (("in", "INPUT"), ("out", "OUTPUT")):
-            self.attempt("-w", "-D", hook, "-j", self._chain(way))
-            self.attempt("-w", "-F", self._chain(way))
-            self.attempt("-w", "-X", self._chain(way))
+            self.attempt(*self._words("-D", hook, "-j", self._chain(way)))
+            self.attempt(*self._words("-F", self._chain(way)))
+            self.attempt(*self._words("-X", self._chain(way)))
 
     def add(self, rule: Rule) -> None:
         whose = "-s" if rule["way"] == "in" else "-d"
         ports = "{}:{}".format(*rule["ports"])
-        words = [whose, rule["address"], "-p", rule["protocol"], f"--{rule['side']}", ports, "-j", "DROP"]
-        self.run("-w", "-A", self._chain(rule["way"]), *words)
+        words = [whose, rule["address"], "-p", rule["protocol"], f"--{rule['side']}", ports, *self._deed(rule)]
+        self.run(*self._words("-A", self._chain(rule["way"]), *words))
+
+    def _deed(self, rule: Rule) -> list[str]:
+        if rule["do"] == COUNT:
+            return []
+        if rule["do"] == QUEUE:
+            return ["-j", "NFQUEUE", "--queue-num", str(rule["number"]), "--queue-bypass"]
+        chance = ["-m", "statistic", "--mode", "random", "--probability", f"{rule['share']:.6f}"] if "share" in rule else []
+        return [*chance, "-j", "DROP"]
 
     def delete(self, way: str, index: int) -> None:
-        self.run("-w", "-D", self._chain(way), str(index + 1))
+        self.run(*self._words("-D", self._chain(way), str(index + 1)))
 
     def packets(self, way: str) -> list[int]:
-        return [int(line.split()[0]) for line in self.run("-w", "-nvxL", self._chain(way)).splitlines()[2:]]
+        return [int(line.split()[0]) for line in self.run(*self._words("-nvxL", self._chain(way))).splitlines()[2:]]
 
 
 class Rules:
-    """Rules by name: each name drops by one rule or several. Raises RuleError when neither program can be used."""
+    """Rules by name: each name stands for one rule or several, made by one tool."""
 
-    def __init__(self, token: str, sudo: bool) -> None:
-        self._book: dict[str, list[str]] = {way: [] for way in WAYS}  # the names, in the order of the kernel's rules
-        self._tool = opened(token, sudo)
+    def __init__(self, tool: Nft | Iptables) -> None:
+        self._book: dict[str, list[tuple[str, str]]] = {way: [] for way in WAYS}  # (name, deed), as the kernel's rules lie
+        self._tool = tool
 
-    def add(self, name: str, rules: list[Rule]) -> None:
-        """Drop from now on, counted from zero; nothing if this name drops already."""
-        if any(name in names for names in self._book.values()):
+    def add(self, name: str, rules: Sequence[Rule]) -> None:
+        """Have them from now on, counted from zero; nothing if this name has any. Raises ProgramError, with none of them made."""
+        if name in self.names():
             return
         try:
             for rule in rules:
                 self._tool.add(rule)
-                self._book[rule["way"]].append(name)
-        except RuleError:
+                self._book[rule["way"]].append((name, rule["do"]))
+        except ProgramError:
             self.remove(name)
             raise
 
     def remove(self, name: str) -> None:
-        """Drop no longer; nothing if this name drops nothing."""
-        for way, names in self._book.items():
-            for index in reversed(range(len(names))):
-                if names[index] == name:
+        """Have them no longer; nothing if this name has none."""
+        for way, made in self._book.items():
+            for index in reversed(range(len(made))):
+                if made[index][0] == name:
                     self._tool.delete(way, index)
-                    del names[index]
+                    del made[index]
 
-    def packets(self) -> dict[str, int]:
-        """Packets dropped by each name."""
-        counted: dict[str, int] = {}
-        for way, names in self._book.items():
-            for index, packets in enumerate(self._tool.packets(way) if names else []):
-                counted[names[index]] = counted.get(names[index], 0) + packets
-        return counted
+    def names(self) -> set[str]:
+        return {name for made in self._book.values() for name, _ in made}
+
+    def packets(self) -> dict[str, tuple[int, int]]:
+        """Packets (seen, dropped) by each name; where nothing counts what is seen, what was dropped is all that was."""
+        counted: dict[tuple[str, str], int] = {}
+        for way, made in self._book.items():
+            for index, packets in enumerate(self._tool.packets(way) if made else []):
+                counted[made[index]] = counted.get(made[index], 0) + packets
+        dropped = {name: counted.get((name, DROP), 0) for name in self.names()}
+        return {name: (counted.get((name, COUNT), packets), packets) for name, packets in dropped.items()}
+
+    def trouble(self, **deed: Any) -> str:
+        """Why such a rule cannot be had here, found out by one that is about nobody; else empty."""
+        try:
+            self.add("trial", [{**_NOBODY, **deed}])
+            self.remove("trial")
+        except ProgramError as error:
+            return str(error)
+        return ""
 
 
-def opened(token: str, sudo: bool) -> Nft | Iptables:
-    """The first program that can be used here, its table or chains made."""
+def drops(token: str, sudo: bool) -> Rules:
+    """Rules that drop, by the first program that can be used here. Raises ProgramError when none can."""
+    return _opened([tool(token, sudo) for tool in (Nft, Iptables)], lambda _rules: "")
+
+
+def queues(token: str, sudo: bool, number: int) -> Rules:
+    """Rules that bring packets to a queue, by the first program that can make such. Raises ProgramError when none can."""
+    return _opened(_late(token, sudo), lambda rules: rules.trouble(do=QUEUE, number=number))
+
+
+def _late(token: str, sudo: bool) -> list[Nft | Iptables]:
+    return [tool(f"{token}q", sudo, late=True) for tool in (Nft, Iptables)]
+
+
+def _opened(tools: Sequence[Nft | Iptables], trouble: Callable[[Rules], str]) -> Rules:
     said = []
-    for tool in (Nft(token, sudo), Iptables(token, sudo)):
+    for tool in tools:
         try:
             tool.open()
-        except RuleError as error:
-            said.append(str(error))
-            tool.close()
-        else:
-            return tool
-    raise RuleError("; ".join(said))
+            rules = Rules(tool)
+            if not (why := trouble(rules)):
+                return rules
+        except ProgramError as error:
+            why = str(error)
+        tool.close()
+        said.append(why)
+    raise ProgramError("; ".join(said))
 
 
 def close_all(token: str, sudo: bool) -> None:
     """Remove all that a run may have, whichever program made it."""
-    for tool in (Nft(token, sudo), Iptables(token, sudo)):
+    for tool in (Nft(token, sudo), Iptables(token, sudo), *_late(token, sudo)):
         tool.close()

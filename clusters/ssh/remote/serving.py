@@ -20,8 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusters.ssh.remote import rules
-from clusters.ssh.remote.watcher import MARK, SOCKET, Watcher
+from clusters.ssh.remote import mounts, rules
+from clusters.ssh.remote.watcher import DATA, MARK, SOCKET, Watcher, forget_clocks
 
 SETTINGS, LOCK, WORDS = "settings.json", "lock", "watcher.log"
 GONE = 3  # exit status of a bridge that found no watcher
@@ -92,9 +92,11 @@ def _watch(run: Path, settings: dict[str, Any], writing: int) -> None:
 
 
 def clean_up(run: Path, settings: dict[str, Any]) -> None:
-    """Remove the run's rules, what it started, its directory, and at last bridges whose connection hangs."""
+    """Remove the run's rules, what it started, its disk and its directory, and at last bridges whose connection hangs."""
     rules.close_all(settings["token"], settings["sudo"])
     _kill_all("environ", f"{MARK}={run}")
+    forget_clocks(run)
+    mounts.unmount(run / DATA, settings["sudo"])
     shutil.rmtree(run, ignore_errors=True)
     _kill_all("cmdline", f"bridge\0{run}")
 

@@ -1,8 +1,9 @@
-"""One node's watcher: starts, kills and freezes the broker, drops packets, probes - as long as its lease is renewed.
+"""One node's watcher: hurts the broker, its clock, its data and its packets, and probes - as long as its lease is renewed.
 
 It is asked over a socket in the run's directory, one JSON object per line, each answered by one; what fails is answered by
 {"error": text}. Every request renews the lease. Each bears the `epoch` of its connection: what an older connection still had
-in its pipes when a newer one spoke is refused, so that a request that was delayed with its connection is never done late.
+in its pipes when a newer one spoke is refused, so that a request that was delayed with its connection is never done late. And it
+bears a number: the one that was answered last is not done again, but answered as before.
 """
 
 from __future__ import annotations
@@ -15,54 +16,30 @@ import signal
 import socket
 import subprocess
 import time
-from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusters.ssh.remote.rules import RuleError, Rules
+from clusters import directory, disks, faketime, power
+from clusters.probes import Ports
+from clusters.ssh.remote import mounts, rules
+from clusters.ssh.remote.programs import ProgramError
+from clusters.ssh.remote.rules import DROP, Rule, Rules
+from clusters.ssh.remote.slowness import Slowness
 
-SOCKET, LOG, CONFIG = "socket", "server.log", "server.properties"
+SOCKET, LOG, CONFIG, DATA = "socket", "server.log", "server.properties", "data"
+CLOCK, SKEWED = "clock", "skewed"  # how far the broker's clock is ahead; process ids of those whose clock was ours to set
 MARK = "FENCEPOST_RUN_HERE"  # in the environment of all that a watcher starts: the run's directory
-NODES, CLIENTS = "nodes", "clients"  # lanes of probes
+NODES, CLIENTS = 0, 1  # ports for probes, by whom they are for
 _LOOK_S = 0.2
 _TAKE_S = 2.0  # for an answer to be taken; a connection that hangs must not keep the lease from ending
 _MOST = 1 << 18  # bytes of the log per answer
-_REMEMBERED = 64
+WORKS: dict[str, Callable[[Path], Any]] = {
+    one.__name__: one for one in (directory.wipe, power.lose_unsynced, disks.free, disks.fill, disks.clear)
+}
 
 Answer = dict[str, Any]
-
-
-class Lane:
-    """A port for probes: who was heard with which."""
-
-    def __init__(self, address: str, port: int) -> None:
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind((address, port))
-        self.socket.setblocking(False)
-        self._heard: OrderedDict[str, list[list[Any]]] = OrderedDict()
-
-    def send(self, probe: str, to: list[list[Any]]) -> None:
-        for _ in range(2):
-            for address, port in to:
-                try:
-                    self.socket.sendto(probe.encode(), (address, port))
-                except OSError:
-                    continue  # a rule on leaving says so at once; it will be seen by not being heard
-
-    def hear(self) -> None:
-        while True:
-            try:
-                data, source = self.socket.recvfrom(64)
-            except OSError:
-                return
-            self._heard.setdefault(data.decode(errors="replace"), []).append(list(source))
-            while len(self._heard) > _REMEMBERED:
-                self._heard.popitem(last=False)
-
-    def heard(self, probe: str) -> list[list[Any]]:
-        self.hear()
-        return self._heard.get(probe, [])
 
 
 class Watcher:
@@ -73,28 +50,30 @@ class Watcher:
 
     def __init__(self, run: Path, settings: dict[str, Any]) -> None:
         self._run, self._lease_s = run, float(settings["lease_s"])
-        self._lanes = {lane: Lane(settings["address"], settings["port"] + 3 + i) for i, lane in enumerate((NODES, CLIENTS))}
+        self._ports = Ports(*((settings["address"], settings["port"] + 3 + whom) for whom in (NODES, CLIENTS)))
+        self._settings = settings
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(SOCKET)  # relative, since such a path may not be long
         self._listener.listen(8)
         self._pending: dict[socket.socket, bytes] = {}
         self._broker: subprocess.Popen[bytes] | None = None
         self._epoch, self._over = 0, False
+        self._last: tuple[int | None, Answer] = None, {}  # the number of the last request, and its answer
+        self._clock: dict[str, str] = {}  # what a broker has in its environment whose clock may be set
         self._rules: Rules | None = None
+        self._slowness: Slowness | None = None
         self.unable = ""  # why packets cannot be dropped here
         try:
-            self._rules = Rules(settings["token"], settings["sudo"])
-        except RuleError as error:
+            self._rules = rules.drops(settings["token"], settings["sudo"])
+        except ProgramError as error:
             self.unable = str(error)
 
     def serve(self) -> None:
         parent = os.getppid()
         deadline = time.monotonic() + self._lease_s
         while not self._over and os.getppid() == parent and time.monotonic() < deadline:
-            waited = [self._listener, *self._pending, *(lane.socket for lane in self._lanes.values())]
-            ready, _, _ = select.select(waited, [], [], _LOOK_S)
-            for lane in self._lanes.values():
-                lane.hear()
+            ready, _, _ = select.select([self._listener, *self._pending, *self._ports.sockets], [], [], _LOOK_S)
+            self._ports.hear()
             for one in ready:
                 if one is self._listener:
                     connection = self._listener.accept()[0]
@@ -122,9 +101,15 @@ class Watcher:
         if epoch < self._epoch:
             return {"error": "asked over a connection that was given up"}
         self._epoch = epoch
-        do: Callable[..., Answer] = getattr(self, f"do_{request.pop('do')}")
+        number = request.pop("number_asked", None)
+        if number is None or number != self._last[0]:
+            self._last = number, self._done(**request)
+        return self._last[1]
+
+    def _done(self, do: str, **request: Any) -> Answer:
+        act: Callable[..., Answer] = getattr(self, f"do_{do}")
         try:
-            return do(**request)
+            return act(**request)
         except Exception as error:  # noqa: BLE001 - the asker's to see, and no reason to end the broker
             return {"error": f"{type(error).__name__}: {error}"}
 
@@ -134,10 +119,13 @@ class Watcher:
         """Nothing if it runs."""
         if self._broker is None or self._broker.poll() is not None:
             with open(self._run / LOG, "ab") as log:
-                marked = {**os.environ, MARK: str(self._run)}
+                marked = {**os.environ, **self._clock, MARK: str(self._run)}
                 self._broker = subprocess.Popen(
                     argv, env=marked, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
+            if self._clock:
+                forget_clocks(self._run)
+                (self._run / SKEWED).write_text(str(self._broker.pid))
         return self.do_look()
 
     def do_signal(self, number: int) -> Answer:
@@ -154,9 +142,36 @@ class Watcher:
         pid = self._broker.pid if status is None else None
         return {"pid": pid, "status": status, "state": _state(pid) if pid else ""}
 
+    # ---- its clock
+
+    def do_clockable(self) -> Answer:
+        """Let the clock of a broker that starts from now on be set; why it cannot be, else empty."""
+        trouble, library = faketime.trouble(), faketime.library()
+        if not trouble:
+            self._clock = {"LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": str(self._run / CLOCK), **faketime.HOW}
+        return {"trouble": trouble}
+
+    def do_skew(self, ahead_s: float) -> Answer:
+        faketime.tell(self._run / CLOCK, ahead_s)
+        return {}
+
+    # ---- its data
+
+    def do_mount(self, size_mb: int) -> Answer:
+        """Give its data a disk of its own; why it cannot have one, else empty."""
+        try:
+            mounts.mount(self._run / DATA, size_mb, self._settings["sudo"])
+        except ProgramError as error:
+            return {"trouble": str(error)}
+        return {"trouble": ""}
+
+    def do_work(self, name: str) -> Answer:
+        """What one of `WORKS` tells that was done to the node's data."""
+        return {"told": WORKS[name](self._run / DATA)}
+
     # ---- the network
 
-    def do_drop(self, name: str, rules: list[dict[str, Any]]) -> Answer:
+    def do_drop(self, name: str, rules: list[Rule]) -> Answer:
         self._able().add(name, rules)
         return {}
 
@@ -169,15 +184,44 @@ class Watcher:
 
     def _able(self) -> Rules:
         if self._rules is None:
-            raise RuleError(self.unable)
+            raise ProgramError(self.unable)
         return self._rules
 
-    def do_send(self, lane: str, probe: str, to: list[list[Any]]) -> Answer:
-        self._lanes[lane].send(probe, to)
+    def do_slow(self, number: int, address: str, how: dict[str, float], rules: list[Rule]) -> Answer:
+        """Hold back what `address` sends, as far as these rules are about it."""
+        slowness = self._slow()
+        slowness.about(address, rules)
+        slowness.slow(number, address, **how)
         return {}
 
-    def do_heard(self, lane: str, probe: str) -> Answer:
-        return {"from": self._lanes[lane].heard(probe)}
+    def do_unslow(self, number: int, address: str) -> Answer:
+        return {"counted": self._slow().unslow(number, address)}
+
+    def _slow(self) -> Slowness:
+        if self._slowness is None:
+            self._slowness = Slowness(self._run, self._settings)
+        return self._slowness
+
+    def do_lacks(self) -> Answer:
+        """Capabilities that packets here have not, found out by trying, each with the reason."""
+        no_loss = self._able().trouble(do=DROP, share=0.5)
+        try:
+            self._slow()
+            no_delay = ""
+        except (ProgramError, OSError) as error:
+            no_delay = str(error)
+        return {"lacks": {name: why for name, why in (("Losable", no_loss), ("Slowable", no_delay)) if why}}
+
+    def do_send(self, by: int, train: str, to: dict[str, list[Any]], packets: int, size: int) -> Answer:
+        self._ports.send(train, to, packets, size, by)
+        return {}
+
+    def do_heard(self, train: str, beyond: int) -> Answer:
+        return {"heard": self._ports.heard(train, beyond)}
+
+    def do_clock(self) -> Answer:
+        """What the clock shows that probes tell the time by."""
+        return {"ns": time.monotonic_ns()}
 
     # ---- the lease
 
@@ -197,9 +241,17 @@ class Watcher:
 
     def undo(self) -> None:
         """Let every packet through and the broker go on."""
-        for name in list(self._rules.packets()) if self._rules else ():
+        for name in self._rules.names() if self._rules else ():
             self._able().remove(name)
+        if self._slowness:
+            self._slowness.end()
         self.do_signal(signal.SIGCONT)
+
+
+def forget_clocks(run: Path) -> None:
+    """Remove what a dead broker whose clock could be set has left on this host."""
+    with suppress(FileNotFoundError):
+        faketime.forget(int((run / SKEWED).read_text()))
 
 
 def _state(pid: int) -> str:

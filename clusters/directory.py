@@ -1,0 +1,45 @@
+"""A node's directory as it is on disk: who it is, and what it was when it was new.
+
+Standard library only, for it is carried to hosts too (`ssh`).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import uuid
+from base64 import urlsafe_b64encode
+from pathlib import Path
+
+META, _BOOTSTRAP = "meta.properties", "bootstrap.checkpoint"
+
+
+def kafka_uuid() -> str:
+    """A random identifier as Kafka writes them: 128 bits, URL-safe base64 without padding, no leading dash."""
+    while (text := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        continue
+    return text
+
+
+def readdressed(meta: str, node_id: int, directory_id: str) -> str:
+    """A meta.properties for another node: same cluster, own node and directory id (the latter since 3.7 only)."""
+    new = {"node.id": str(node_id), "directory.id": directory_id}
+    lines = []
+    for line in meta.splitlines():
+        name = line.partition("=")[0]
+        lines.append(f"{name}={new[name]}" if name in new else line)
+    return "\n".join(lines) + "\n"
+
+
+def wipe(directory: Path) -> None:
+    """Make a node's directory what it was after formatting: its identity stays (with a new directory id), its logs go."""
+    kept = {META, _BOOTSTRAP}
+    for path in directory.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in kept:
+            path.unlink()
+    meta = directory / META
+    found = re.search(r"^node\.id=(\d+)$", meta.read_text(), re.MULTILINE)
+    assert found, f"{meta} names no node"
+    meta.write_text(readdressed(meta.read_text(), int(found[1]), kafka_uuid()))

@@ -1,0 +1,29 @@
+"""Programs of this host that need root: run by sudo where told, without a password, and never for long."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+_SBIN = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+_RUN_S = 15.0
+
+
+class ProgramError(Exception):
+    """A program said no; the text is what it said."""
+
+
+def run(name: str, *words: str, sudo: bool) -> str:
+    """What a program answers. Raises ProgramError."""
+    program = shutil.which(name, path=_SBIN)
+    if program is None:
+        raise ProgramError(f"{name} is not installed")
+    argv = [*(["sudo", "-n"] if sudo else []), program, *words]
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_RUN_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ProgramError(f"{' '.join(argv)}: {error}") from error
+    if done.returncode != 0:
+        raise ProgramError(f"{' '.join(argv)}: {' '.join((done.stderr or done.stdout).split())}")
+    return done.stdout
