@@ -38,7 +38,11 @@ SETTINGS = {
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
-LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}  # executors on this machine only
+ALONE = {  # executors on this machine only
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": "checkers.daemon",
+}
 _LOG4J = """
 status = error
 rootLogger.level = error
@@ -67,7 +71,7 @@ def start_session(master: str = "local[*]", memory: str = "768m", conf: Mapping[
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     quiet = scratch / "log4j2.properties"
     quiet.write_text(_LOG4J)
-    own = {**LOOPBACK, "spark.local.dir": str(scratch)} if alone else {}
+    own = {**ALONE, "spark.local.dir": str(scratch)} if alone else {}
     java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} {JAVA} {archive_options()}"
     given = {**SETTINGS, **own, "spark.driver.memory": memory, **(conf or {})}
     given[JAVA_OPTIONS] = f"{java} {given.get(JAVA_OPTIONS, '')}".strip()

@@ -1,0 +1,27 @@
+"""PySpark's daemon, which forks the Python workers of this machine, from the installed package.
+
+Spark puts the zip file of the same package in front of it. What comes out of a zip file is compiled anew by every process that
+imports it, the daemon and then each worker.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+
+def without_zips(path: Sequence[str]) -> list[str]:
+    """A search path without the zip files that lie in the PySpark it leads to anyway."""
+    found = PathFinder.find_spec("pyspark", [entry for entry in path if not entry.endswith(".zip")])
+    zips = Path(found.origin).parent / "python" / "lib" if found and found.origin else None
+    return [entry for entry in path if Path(entry).parent != zips]
+
+
+if __name__ == "__main__":
+    sys.path[:] = without_zips(sys.path)
+    import pyspark.daemon
+    import pyspark.worker  # once for all workers; it starts no thread
+
+    pyspark.daemon.manager()
