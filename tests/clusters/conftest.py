@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import io
 import json
 import os
@@ -91,9 +92,11 @@ def a_base_with_java(client):
         for path in sorted(map(str, files | libraries | clocks)):
             if not path.endswith((".zip", ".jsa")):
                 tar.add(path, path.lstrip("/"))
-    changes = [f"ENV PATH={home}/bin"]
-    repository, tag = BASE.split(":")
-    client.api.import_image_from_data(made.getvalue(), repository=repository, tag=tag, changes=changes)
+    label = f"fencepost.test={hashlib.sha256(made.getbuffer()).hexdigest()}"
+    if not client.images.list(BASE, filters={"label": label}):  # else every session would leave a set of images without a name
+        changes = [f"ENV PATH={home}/bin", f"LABEL {label}"]
+        repository, tag = BASE.split(":")
+        client.api.import_image_from_data(made.getvalue(), repository=repository, tag=tag, changes=changes)
     return BASE
 
 
