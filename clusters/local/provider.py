@@ -44,10 +44,14 @@ class Local(SurroundedOptions):
 
     def missing(self) -> dict[type, str]:
         found = {**super().missing(), **self._missing_of_the_box()}
-        found[Throttleable] = throttles.trouble() if self.slow_disks else FAST_DISK
+        found[Throttleable] = self.no_slow_disk()
         if self.skewable:
             found[Skewable] = faketime.trouble()
         return {capability: reason for capability, reason in found.items() if reason}
+
+    def no_slow_disk(self) -> str:
+        """Why no disk can be slow; empty when it can."""
+        return throttles.trouble() if self.slow_disks else FAST_DISK
 
     def _missing_of_the_box(self) -> dict[type, str]:
         if self.loopback:

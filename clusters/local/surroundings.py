@@ -11,7 +11,7 @@ from clusters.links import NEED_A_NETWORK
 from clusters.local import clocks, disks
 from clusters.local.network import Network
 from clusters.local.processes import Process
-from clusters.options import FAST_DISK, SurroundedOptions
+from clusters.options import SurroundedOptions
 from clusters.slow_disks.faults import SlowDisks
 from clusters.slow_disks.throttles import Throttles
 from clusters.surroundings import Surroundings
@@ -34,7 +34,7 @@ class LocalSurroundings(Surroundings, SlowDisks):
         if self._network is None and capability in NEED_A_NETWORK:
             return self._options.missing().get(capability, "the cluster was started outside its sandbox, on loopback")
         if capability is Throttleable:
-            return None if self._throttles else FAST_DISK
+            return self._options.no_slow_disk() or None
         anywhere = SurroundedOptions.missing(self._options).get(capability)
         return anywhere or (self._links_lack(capability) if self._network else None) or self._lacks_power(capability)
 
@@ -49,7 +49,7 @@ class LocalSurroundings(Surroundings, SlowDisks):
             self._disks = self._mounted = disks.Mounted((self._data / name for name in self._planned), self._options.disk_mb)
         if self._options.skewable:
             self._clocks = clocks.made(self._run_dir / "logs", self._planned)
-        if self._options.slow_disks:
+        if not self._options.no_slow_disk():
             self._throttles = Throttles({node: self._data / node for node in self._planned})
 
     def _start_surrounded(self, node: str, argv: Sequence[str], **popen: Any) -> Process:
