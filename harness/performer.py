@@ -103,7 +103,7 @@ class Performance:
 
     def _receipt(self, file: Any, line: dict[str, Any]) -> None:
         file.write(secrets.mask(json.dumps(line)).encode() + b"\n")
-        text = f"{line['kind']} {', '.join(line['targets'])} {'healed' if line['healed_ns'] else 'strikes'}"
+        text = " ".join(filter(None, [line["kind"], ", ".join(line["targets"]), "healed" if line["healed_ns"] else "strikes"]))
         self._log.info(
             "fault", id=line["id"], kind=line["kind"], targets=line["targets"], effective=line["effective"], note=line["note"]
         )
