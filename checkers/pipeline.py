@@ -2,13 +2,15 @@
 
     history.parquet -> scan -> one shuffle by topic-partition -> PartitionLog -> every check -> only suspicious rows leave
 
-What `checkers.scan` sends through the shuffle are few large rows, two Arrow messages for each batch and topic-partition.
+What `checkers.scan` sends through the shuffle are few large rows, two Arrow messages for each batch and topic-partition. A short
+history is scanned by the driver, and needs no shuffle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,8 @@ from pyspark.sql import SparkSession
 from checkers.anomaly import NUMBERS, Check, Ints, Suspects
 from checkers.kept import Function, Kept, gathered
 from checkers.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings, position_type, slices
-from checkers.scan import FINAL, FINISHED, READ, SENT, TXN, UNCOMMITTED, scan, unpack
-from checkers.source import Source
+from checkers.scan import FINAL, FINISHED, READ, SENT, TXN, UNCOMMITTED, scan, scan_here, unpack
+from checkers.source import Source, from_message, to_message
 from checkers.turns import turn
 from checkers.unseen import total_unseen, unseen_at
 
@@ -40,6 +42,10 @@ RESULT_DDL = (
     "check string, what string, partition string, cause bigint, op bigint, v bigint, offset bigint, time bigint, "
     "role string, compared bigint, text string, batch binary"
 )
+
+BYTES_PER_TASK = 1 << 20  # packed, of a short history; a worker's start costs as much as to judge so many
+MOST_HERE = 64 << 20  # packed, of all partitions: tasks carry them, and Spark sends none of more than 128 MiB
+Judge = Callable[[tuple[Any, ...], pa.Table], pa.Table]
 
 
 @dataclass
@@ -77,18 +83,40 @@ def run_partition_checks(
 
     Returns answers by check, counts, strangers' identities, and what was unseen at each of the moments (`checkers.unseen`).
     """
-    packed = scan(spark, history)
     bare = [replace(check, resolve=None, explain=None) for check in checks]  # what the workers need
     moments = np.empty(0, dtype=np.int64) if moments is None else moments
     kept = kept or Kept()
     judge = _judge(bare, dict(finals), settings, resets or Resets(), moments, kept.functions)
-    judged = kept.split(packed.groupBy("partition").applyInArrow(judge, RESULT_DDL))
-    table = judged.toArrow()
-    results = table.to_pandas()
+    results = _judged(spark, history, judge, kept).to_pandas()
     kept.take(results)
     strangers = results.loc[results["what"] == "stranger", "v"].to_numpy(dtype=np.int64)
     unseen = total_unseen(moments, results[results["what"] == "unseen"])
     return {check.name: _answer(check.name, results) for check in checks}, _counts(results), strangers, unseen
+
+
+def _judged(spark: SparkSession, history: Source, judge: Judge, kept: Kept) -> pa.Table:
+    """What the judge says of every partition."""
+    groups = scan_here(history) if kept.near else None
+    if groups is not None and sum(rows.nbytes for _, rows in groups) <= MOST_HERE:
+        return _judged_near(spark, groups, judge) if groups else RESULT.empty_table()
+    judged: pa.Table = kept.split(scan(spark, history).groupBy("partition").applyInArrow(judge, RESULT_DDL)).toArrow()
+    return judged
+
+
+def _judged_near(spark: SparkSession, groups: Sequence[tuple[str, pa.Table]], judge: Judge) -> pa.Table:
+    """A short history's partitions were packed here and go to the workers as they are.
+
+    The JVM would need longer to learn how to plan, scan and shuffle than everything else takes together.
+    """
+    context, messages = spark.sparkContext, [(name, to_message(rows)) for name, rows in groups]
+    tasks = min(len(messages), context.defaultParallelism, 1 + sum(len(rows) for _, rows in messages) // BYTES_PER_TASK)
+    judged = context.parallelize(messages, tasks).map(partial(_judged_message, judge)).collect()
+    return pa.concat_tables([RESULT.empty_table(), *map(from_message, judged)])
+
+
+def _judged_message(judge: Judge, group: tuple[str, bytes]) -> bytes:
+    name, rows = group
+    return to_message(judge((pa.scalar(name),), from_message(rows)))
 
 
 def _answer(name: str, results: pd.DataFrame) -> Answer:
@@ -115,7 +143,7 @@ def _judge(
     resets: Resets,
     moments: Ints,
     gathers: Sequence[Function],
-) -> Callable[[tuple[Any, ...], pa.Table], pa.Table]:
+) -> Judge:
     """The function that judges one partition's packed rows with every check."""
 
     def judge_partition(key: tuple[Any, ...], group: pa.Table) -> pa.Table:

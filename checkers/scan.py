@@ -18,6 +18,7 @@ from checkers.source import Source, message
 
 TXN, FINISHED, FINAL, UNCOMMITTED = 4, 8, 16, 32  # bits of `flags`, above two bits of status
 PACKED = "partition string, sends binary, reads binary"
+_PACKED = pa.schema([("partition", pa.string()), ("sends", pa.binary()), ("reads", pa.binary())])
 SENT = ("op", "flags", "decided", "over", "v", "offset", "began", "ended")  # columns of a message of sends
 READ = ("op", "process", "flags", "v", "offset", "ended")  # and of one of reads
 TEXTS = ("f", "type", "intent", "isolation")
@@ -27,6 +28,14 @@ COLUMNS = ("index", "process", *TEXTS, "final", "end", "decided", "mops")
 def scan(spark: SparkSession, history: Source) -> DataFrame:
     """The history as packed rows: partition, and Arrow messages of what was sent to it and read from it (`SENT`, `READ`)."""
     return history.spread(spark, COLUMNS, _packed, PACKED)
+
+
+def scan_here(history: Source) -> list[tuple[str, pa.Table]]:
+    """The same in this process, for a short history: the packed rows of each topic-partition."""
+    _, batches = history.whole(COLUMNS)
+    packed = pa.Table.from_batches(_packed(batches), schema=_PACKED)
+    names = sorted(pc.unique(packed["partition"]).to_pylist())
+    return [(name, packed.filter(pc.equal(packed["partition"], name))) for name in names]
 
 
 def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -246,3 +246,16 @@ def message(rows: pa.RecordBatch) -> bytes:
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))) as writer:
         writer.write_batch(rows)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def to_message(table: pa.Table) -> bytes:
+    """A table as an Arrow message, as it is."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def from_message(stream: bytes) -> pa.Table:
+    """What `to_message` wrote."""
+    return pa.ipc.open_stream(stream).read_all()

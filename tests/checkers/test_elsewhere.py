@@ -65,8 +65,14 @@ def both(spark, runs, tmp_path):
     return run
 
 
-@pytest.mark.parametrize(("damage", "verdict"), [(None, "valid"), (tear, "invalid"), (repeat, "invalid"), (lose, "invalid")])
-def test_the_verdict_is_the_same_to_the_letter(runs, large, both, damage, verdict):
+@pytest.mark.parametrize(
+    ("damage", "verdict", "near"),
+    [(None, "valid", True), (tear, "invalid", False), (repeat, "invalid", True), (lose, "invalid", False)],
+)
+def test_the_verdict_is_the_same_to_the_letter(runs, large, both, monkeypatch, damage, verdict, near):
+    """Scanned by the driver as short histories are, or by the executors as long ones are."""
+    if not near:
+        monkeypatch.setattr("checkers.judge.NEAR", 0)
     name = "clean" if damage is None else damage.__name__
     shutil.copytree(runs / large, runs / name)
     if damage is not None:

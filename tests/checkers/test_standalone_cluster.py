@@ -23,10 +23,11 @@ OPENED = ("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java
 JUDGE = """
 import sys
 from pathlib import Path
-from checkers.judge import judge
+import checkers.judge
 from checkers.session import start_session
 folder, master, *conf = sys.argv[1:]
-judge(Path(folder), start_session(master, conf=dict(text.split("=", 1) for text in conf)))
+checkers.judge.NEAR = 0  # the executors scan and shuffle, as they do for a long history
+checkers.judge.judge(Path(folder), start_session(master, conf=dict(text.split("=", 1) for text in conf)))
 """
 DECIDED = ("verdict", "reason", "properties", "allowed", "findings", "counts", "progress")
 PATIENCE_S = 90.0
