@@ -219,10 +219,12 @@ def disk(cluster, seen):
 
 
 def slow_disk(cluster, seen):
-    """n3's disk is slow: a record that n3 leads is acknowledged later than its disk delays a write."""
-    fault = plugins.build(plugins.load("fencepost.nemesis", "slow-disk"), {"target": "broker:n3", "delay_ms": 150}, "slow-disk")
+    """The last broker's disk is slow: a record that it leads is acknowledged later than its disk delays a write."""
+    node = cluster.brokers[-1]
+    options = {"target": f"broker:{node}", "delay_ms": 150}
+    fault = plugins.build(plugins.load("fencepost.nemesis", "slow-disk"), options, "slow-disk")
     receipt = fault.inject(cluster, Random(7))
-    led = next(number for number in range(3) if cluster.roles().leader("t", number) == "n3")
+    led = next(number for number in range(3) if cluster.roles().leader("t", number) == node)
     producer = Producer({"bootstrap.servers": cluster.bootstrap(), "acks": 1, "linger.ms": 0, "log_level": 0})
     began = time.monotonic()
     producer.produce("t", b"x", partition=led)

@@ -64,19 +64,25 @@ def test_a_broker_that_dies_early_is_quoted(tmp_path):
 
 
 def test_an_ordinary_user_needs_no_root(tmp_path):
-    """One broker, started as `nobody` when we are root, else as ourselves: root only inside its own namespace."""
+    """One broker, started as `nobody` when we are root, else as ourselves: root only inside its own namespace.
+
+    Its disk can be slow, too: nothing of that takes root.
+    """
     if os.getuid() != 0:
-        assert play(tmp_path, "start", brokers=1)["uid"] == 0
+        assert play(tmp_path, "start", "slow_disk", brokers=1, slow_disks=True)["uid"] == 0
         return
     with TemporaryDirectory() as place:
         modules = os.pathsep.join(filter(None, sys.path))
         env = {**os.environ, "PYTHONPATH": modules, "FENCEPOST_CACHE": f"{place}/cache", "HOME": place}
         shutil.copytree(fetch("4.3.0").directory, f"{place}/cache/kafka/4.3.0")
         Path(place).chmod(0o777)
-        seen = play(Path(place, "run"), "start", brokers=1, interpreter=_python_of_nobody(env), env=env)
+        seen = play(
+            Path(place, "run"), "start", "slow_disk", brokers=1, slow_disks=True, interpreter=_python_of_nobody(env), env=env
+        )
         assert Path(place, "run").stat().st_uid == NOBODY
     assert seen["uid"] == 0
     assert seen["answers"] == [True]
+    assert (seen["slow disk"]["effective"], seen["acknowledged after ms"] >= 150) == (True, True)
 
 
 def _python_of_nobody(env):
