@@ -142,12 +142,16 @@ class Kit:
         return ended("heals its own", wrong, " and ".join(filter(None, others)))
 
     def _hurt_others(self, receipt: Receipt) -> tuple[str, tuple[str, str] | None]:
-        """Freeze a broker that is no target, and cut a pair that is not cut; what cannot be had is empty."""
+        """Freeze a broker that is no target, and cut a pair of servers that is not cut; what cannot be had is empty.
+
+        Not of clients: where they share one address (ssh) nobody can cut a single one.
+        """
         cluster: Any = self._cluster
         free = [node for node in self._cluster.brokers if node not in receipt.targets]
         open_now = [pair for pair, arrived in take(cluster, picture.NETWORK).of(picture.NETWORK).items() if arrived]
         apart = [(pair.split(">")[0], pair.split(">")[1]) for pair in open_now]
-        pair = next((pair for pair in reversed(apart) if pair not in receipt.pairs), None)
+        servers = {*cluster.brokers, *cluster.controllers}
+        pair = next((pair for pair in reversed(apart) if pair not in receipt.pairs and servers.issuperset(pair)), None)
         node = next((node for node in reversed(free) if picture.can(cluster, Pausable) and self._on.state(node) == "awake"), "")
         if node:
             cluster.pause(node)

@@ -21,8 +21,7 @@ from harness import plugins
 from harness.api import Fillable, HarnessError, Isolation, Partitionable, Pausable, Receipt, Skewable, TopicSpec
 from harness.fault_contract import lacks
 
-FAULTS = {
-    "kill": {"target": "leader"},
+FAULTS = {  # without kill, which is how power-off begins and heals
     "pause": {"target": "controller"},
     "isolate": {},
     "halves": {},

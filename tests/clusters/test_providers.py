@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 
 GONE_S = 30
 FAULTS = (
-    "bridge", "cut-client", "cut-clients", "flap", "halves", "isolate", "kill", "lossy", "move-coordinator",
+    "bridge", "cut-client", "cut-clients", "flap", "halves", "isolate", "lossy", "move-coordinator",
     "move-group-coordinator", "move-leaders", "narrow", "one-way", "pause", "power-off", "reassign", "slow", "stop", "strand",
     "topic-settings",
 )  # fmt: skip
