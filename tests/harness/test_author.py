@@ -87,6 +87,33 @@ def test_a_name_that_would_not_be_found_is_refused(fencepost, name, said):
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "said"),
+    [
+        ("nemesis", "receipt", '"receipt" would define Receipt, a name that what is written here uses itself'),
+        ("nemesis", "none", '"none" would define None, which is a word of Python; use another name, like my_none'),
+        ("nemesis", "_", '"_" cannot be a module of Python'),
+        ("nemesis", "fake_cluster", '"fake_cluster" would define FakeCluster'),
+        ("workload", "role", '"role" would define Role, a name that what is written here uses itself; use another, like my_role'),
+        ("cluster", "local", '"local" would define Local'),
+        ("checker", "found", '"found" would define found'),
+    ],
+)
+def test_a_name_that_would_break_what_is_written_is_refused(fencepost, kind, name, said):
+    """It would stand in the place of what the file imports, or be no name at all."""
+    code, _, err = fencepost("new", kind, name)
+    assert code == 254
+    assert said in " ".join(err.split())
+    assert list(Path().iterdir()) == []
+
+
+def test_what_only_looks_like_a_taken_name_is_written(fencepost):
+    """A check is a function in small letters, so that a class of the template is not in its way; and the other way round."""
+    assert fencepost("new", "checker", "receipt")[0] == 0
+    assert fencepost("new", "nemesis", "my_none")[0] == 0
+    assert "class MyNone:" in Path("my_none.py").read_text()
+
+
 def test_a_place_that_is_not_there_is_refused(fencepost):
     code, _, err = fencepost("new", "workload", "drip", "--dir", "nowhere")
     assert code == 254
