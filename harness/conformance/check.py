@@ -22,6 +22,7 @@ from harness.conformance.told import STORIES, Told, unplayed
 from harness.plan import make_plan
 
 Event = Mapping[str, Any]
+LOG = Path("logs", "kit.log")  # where all logs are, so that secrets are taken out of it too
 GONE_S, END_S = 30.0, 30.0
 SMALL: dict[str, Any] = {"brokers": 3, "heap_mb": 256}  # where the provider has such options and nobody gave others
 WORKLOAD = Choice(kind="transactions", options={"writers": 1, "readers": 1, "uncommitted_readers": 0, "partitions": 3})
@@ -186,7 +187,7 @@ def _directory(checked: Callable[[], list[Checked]]) -> Iterator[Path]:
 def _harness(run_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A harness in a process of its own; it and all in its sandbox end with the block, by the end of its lifeline."""
     argv = [sys.executable, "-m", "harness.conformance.outside", str(run_dir)]
-    with open(run_dir / "kit.log", "ab") as log:
+    with open(run_dir / LOG, "ab") as log:
         harness = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
     assert harness.stdin is not None
     try:
@@ -210,5 +211,5 @@ def _events(harness: subprocess.Popen[bytes], run_dir: Path) -> Iterator[dict[st
             raise ClusterError(f"{event['text']} (logs: {run_dir})")
         yield event
     if code := harness.wait():
-        words = (run_dir / "kit.log").read_text(errors="replace").strip().splitlines()[-5:]
-        raise HarnessError(f"the kit ended early (exit {code}); last words in {run_dir}/kit.log: {' / '.join(words) or 'none'}")
+        words = (run_dir / LOG).read_text(errors="replace").strip().splitlines()[-5:]
+        raise HarnessError(f"the kit ended early (exit {code}); last words in {run_dir / LOG}: {' / '.join(words) or 'none'}")

@@ -11,10 +11,11 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness import lifeline, plugins
+from harness import lifeline, plugins, secrets
 from harness.api import Cluster, HarnessError, TopicSpec
 from harness.conformance.stories import Kit
 from harness.crew import Crew
@@ -32,15 +33,24 @@ def main(argv: list[str]) -> int:
     os.dup2(2, 1)  # whatever a library prints goes to the log, not into our events
 
     def emit(event: str, **fields: Any) -> None:
-        os.write(out, json.dumps({"event": event, **fields}).encode() + b"\n")
+        with suppress(BrokenPipeError):  # nobody is there to hear it
+            os.write(out, secrets.mask(json.dumps({"event": event, **fields})).encode() + b"\n")
 
     lifeline.obey()
+    secrets.guard()
     try:
         _on_a_cluster(plan, run_dir, emit)
     except HarnessError as error:
         emit("failed", text=str(error))
         return 1
+    finally:
+        _sweep(run_dir, emit)
     return 0
+
+
+def _sweep(run_dir: Path, emit: Emit) -> None:
+    """Brokers, clients and libraries write into logs without asking us, and a secret that was resolved may be among it."""
+    secrets.sweep(run_dir / "logs", lambda text: emit("phase", text=text))
 
 
 def _on_a_cluster(plan: Mapping[str, Any], run_dir: Path, emit: Emit) -> None:
@@ -57,11 +67,14 @@ def _on_a_cluster(plan: Mapping[str, Any], run_dir: Path, emit: Emit) -> None:
         crew.start(range(len(roles)))
         crew.go({"rate": RATE})
         emit("up", version=cluster.kafka_version)
-        _play(plan["conformance"], cluster, crew, emit)
+        if _played(plan["conformance"], cluster, crew, emit):
+            _sweep(run_dir, emit)  # what kills us lets us sweep no more
+            emit("holding")
+            threading.Event().wait()
 
 
-def _play(wanted: Mapping[str, Any], cluster: Cluster, crew: Crew, emit: Emit) -> None:
-    """Every fault's stories; then all of them are on at once, and we wait to be killed."""
+def _played(wanted: Mapping[str, Any], cluster: Cluster, crew: Crew, emit: Emit) -> bool:
+    """Every fault's stories; then all of them are on at once. False when one left a cluster that cannot be used."""
     kits: dict[str, Kit] = {}
     for choice in wanted["faults"]:
         fault = plugins.build(plugins.load("nemesis", choice["kind"]), choice["options"], choice["kind"])
@@ -69,14 +82,13 @@ def _play(wanted: Mapping[str, Any], cluster: Cluster, crew: Crew, emit: Emit) -
         for told in kit.play():
             emit("told", kind=choice["name"], told=vars(told))
         if kit.stuck:
-            return
+            return False
         kits[choice["name"]] = kit
     for name, kit in kits.items():
         receipt = kit.hold()
         if receipt is not None and receipt.effective:
             emit("held", kind=name, targets=list(receipt.targets))
-    emit("holding")
-    threading.Event().wait()
+    return True
 
 
 if __name__ == "__main__":
