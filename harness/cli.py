@@ -215,12 +215,17 @@ cli_authors.register(app)
 
 
 def _perform(plan: Sequence[Planned], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[Result]:
-    """Run the plan, showing progress; every result is told in words as it comes."""
+    """Run the plan, showing progress; every result is told in words as it comes.
+
+    Raises CampaignError, with nothing started, when a secret of any test is missing.
+    """
     from harness import show
     from harness.conduct import Conductor
     from harness.options import spark_conf_of
+    from harness.plan import look_up_secrets
     from harness.store import results_root
 
+    look_up_secrets(planned.test for planned in plan)
     conf = spark_conf_of(spark_conf or ())
     display = console.display(to_stderr)
     hear: Callable[[Event], None] = display.event

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from harness.api import CampaignError, Exit, HarnessError, Interrupted, Test, Verdict
+from harness.api import Exit, HarnessError, Interrupted, Test, Verdict
 from harness.campaign import Planned
 
 Event = dict[str, Any]
@@ -107,8 +107,6 @@ class Conductor:
             self._perform(run_dir)
             self.start_spark()
             verdict = self._engine.judge(run_dir)
-        except CampaignError:
-            raise
         except HarnessError as broken:
             error = f"{type(broken).__name__}: {broken}"
         except Exception as bug:  # noqa: BLE001 - a bug of ours in one run must not cost the other runs of a night

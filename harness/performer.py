@@ -191,6 +191,8 @@ def main(argv: list[str]) -> int:
     _log_to(run_dir / "logs" / "harness.log")
     (run_dir / "history").mkdir(exist_ok=True)
     try:
+        for settings in (plan["client"]["producer"], plan["client"]["consumer"]):
+            secrets.resolve(settings)  # what the clients write into our logs is ours to hide
         provider = plugins.build(
             plugins.load("fencepost.cluster", plan["cluster"]["kind"]), plan["cluster"]["options"], "cluster"
         )
@@ -239,6 +241,7 @@ def _log_to(path: Path) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,  # the mask below is for tracebacks too
             structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
             lambda _logger, _method, line: secrets.mask(str(line)),
         ],

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from importlib.metadata import version
 from typing import Any
 
-from harness import contract, plugins, schedule
-from harness.api import PLAN_SCHEMA, Test, TopicSpec
+from harness import contract, plugins, schedule, secrets
+from harness.api import PLAN_SCHEMA, CampaignError, Test, TopicSpec
 from harness.fault_contract import foreseen
 
 
@@ -61,6 +61,24 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any
         "unavailable": {name: why for fault in faults for name, why in foreseen(fault, provider).items()},
         "machine": machine(),
     }
+
+
+def look_up_secrets(tests: Iterable[Test]) -> None:
+    """Look up the secrets of all these tests, so that none is missed later, and this process can hide them too.
+
+    Raises CampaignError with every one that is not there.
+    """
+    missing = []
+    for test in tests:
+        provider = _instance("cluster", test.cluster.kind, test.cluster.options)
+        connection = provider.connection() if hasattr(provider, "connection") else {}
+        for where, settings in (("cluster", connection), ("client.producer", test.producer), ("client.consumer", test.consumer)):
+            try:
+                secrets.resolve(settings)
+            except CampaignError as error:
+                missing += [f"{test.name}: {where}: {text}" for text in error.mistakes]
+    if missing:
+        raise CampaignError(list(dict.fromkeys(missing)))
 
 
 def hopeless(test: Test) -> list[str]:

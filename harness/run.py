@@ -19,7 +19,7 @@ from typing import Any
 
 from harness import elsewhere, history, plugins, store
 from harness.api import CampaignError, ClusterError, HarnessError, HistoryError, Interrupted, Test
-from harness.plan import hopeless, make_plan
+from harness.plan import hopeless, look_up_secrets, make_plan
 from harness.report import render
 from harness.secrets import sweep
 
@@ -72,6 +72,7 @@ class Runner:
     # -- prepare ---------------------------------------------------------------------------------
     def prepare(self, test: Test, *, seed: int, command: str) -> Path:
         """Decide everything and write it down: a new run directory with its plan.json. Nothing is started."""
+        look_up_secrets([test])
         run = "".join(secrets.choice(_ALPHABET) for _ in range(6))
         plan = make_plan(test, run=run, seed=seed, command=command)
         for text in hopeless(test):

@@ -67,9 +67,14 @@ def mistakes(choice: FaultChoice, where: str) -> list[str]:
             found.append(f"{where}.{key}: [{low:g}, {high:g}] begins before 0")
         if low > high:
             found.append(f"{where}.{key}: [{low:g}, {high:g}] must hold the smaller number first")
-    if not found and choice.every_s[0] + choice.lasts_s[0] < 0.1:
-        found.append(f"{where}: every_s and lasts_s together may fall below 0.1 s; a fault takes longer than that")
-    return found
+    return found or [f"{where}: {text}" for text in [too_dense(choice.every_s, choice.lasts_s)] if text]
+
+
+def too_dense(every_s: tuple[float, float], lasts_s: tuple[float, float]) -> str:
+    """Why faults cannot follow each other so fast; empty when they can."""
+    if every_s[0] + lasts_s[0] < 0.1:
+        return "every_s and lasts_s together may fall below 0.1 s; a fault takes longer than that"
+    return ""
 
 
 def lane_mistakes(lane: Lane, where: str) -> list[str]:

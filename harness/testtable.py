@@ -243,15 +243,25 @@ class _Reader:
         kind: str = self.value((*keys, "kind"), table.get("kind", ""), str, "")
         if kind:
             self.build("nemesis", kind, options, keys)
+        every_s, lasts_s = self.spans(keys, table)
         return FaultChoice(
             kind=kind,
             options=options,
-            every_s=self.span((*keys, "every_s"), table.get("every_s", [3.0, 6.0]), least=0),
-            lasts_s=self.span((*keys, "lasts_s"), table.get("lasts_s", [3.0, 6.0]), above=0),
+            every_s=every_s,
+            lasts_s=lasts_s,
             lane=self.value((*keys, "lane"), table.get("lane", "main"), str, "main"),
             together=self.value((*keys, "together"), table.get("together", ""), str, ""),
             when=self.when((*keys, "when"), table.get("when", "")),
         )
+
+    def spans(self, keys: Keys, table: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The pause before a fault and its length."""
+        before = len(self.mistakes)
+        every_s = self.span((*keys, "every_s"), table.get("every_s", [3.0, 6.0]), least=0)
+        lasts_s = self.span((*keys, "lasts_s"), table.get("lasts_s", [3.0, 6.0]), above=0)
+        if len(self.mistakes) == before and (text := schedule.too_dense(every_s, lasts_s)):
+            self.wrong(keys, text)
+        return every_s, lasts_s
 
     def when(self, keys: Keys, given: Any) -> str:
         """A condition that a strike waits for, one that the workload can fulfil; empty: none."""

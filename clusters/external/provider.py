@@ -75,6 +75,9 @@ class External:
         reasons = {self.only_clients: OF_CLIENTS, NOT_OURS: OF_BROKERS, SHARED_NETWORK: OF_NETWORK}
         return {capability: reason for reason, capabilities in reasons.items() for capability in capabilities}
 
+    def connection(self) -> Mapping[str, Any]:
+        return self.settings
+
     def describe(self) -> dict[str, Any]:
         """Asks the cluster for its brokers. Raises ClusterError when it does not answer, CampaignError for a missing secret."""
         from clusters.external.cluster import named

@@ -156,8 +156,9 @@ class ClusterProvider(Protocol):
     """Plug-in `fencepost.cluster`: a frozen dataclass whose fields are the options of `[test.cluster]`.
 
     It may also have: `prefix`, with which topics, groups and transactional ids of a run then begin (the run's id follows);
-    `default_nemesis`, the faults of `fencepost run` when none is named; and, as a running cluster may, `only_clients`: why faults
-    can only hurt clients here.
+    `connection()`, as a running cluster has it, whose secrets are looked up before anything starts; `default_nemesis`, the
+    faults of `fencepost run` when none is named; and, as a running cluster may, `only_clients`: why faults can only hurt
+    clients here.
     """
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:

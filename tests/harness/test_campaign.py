@@ -122,6 +122,14 @@ def test_a_matrix_may_vary_all_faults_together():
     assert [test.name for test in found.tests] == ["a[nemesis=none]", "a[hammer]"]
 
 
+def test_faults_that_follow_each_other_too_fast_are_a_mistake_in_the_file():
+    """Found when it is read, not when the run begins that would draw them."""
+    fast = '[[test]]\nname = "a"\n[[test]]\nname = "b"\n[[test.nemesis]]\nkind = "hammer"\nevery_s = 0\nlasts_s = '
+    told = "first.toml: test[1].nemesis[0]: every_s and lasts_s together may fall below 0.1 s; a fault takes longer than that"
+    assert mistakes_in(f"{fast}[0.05, 9]\n") == [told]
+    assert len(read(f"{fast}0.1\n").tests) == 2
+
+
 def test_a_dozen_mistakes_are_told_at_once_each_with_its_key():
     mistakes = mistakes_in("""
 color = "blue"

@@ -138,6 +138,25 @@ def test_a_bad_campaign_is_254(fencepost):
     assert not Path("results").exists()
 
 
+def test_a_secret_that_any_test_lacks_is_told_before_the_first_run(fencepost, monkeypatch):
+    """A dry run needs none: it may be made where the secrets are not."""
+    monkeypatch.delenv("NOT_SET", raising=False)
+    far = 'cluster = {kind = "external", bootstrap = "h:1", settings = {"sasl.password" = "env:NOT_SET"}}\n'
+    own = 'client.producer = {"ssl.key.password" = "env:NOT_SET"}\n'
+    file = a_campaign(f"""{some_tests(("valid", "valid"))}[[test]]\nname = "b"\n{own}[[test]]\nname = "c"\n{far}""")
+    code, _, err = fencepost("campaign", file)
+    missing = "= env:NOT_SET: the environment variable NOT_SET is not set"
+    assert err.splitlines() == [
+        f"b: client.producer: ssl.key.password {missing}",
+        f"c: cluster: sasl.password {missing}",
+        "2 mistakes; nothing was started",
+    ]
+    assert (code, fencepost.engines) == (254, [])
+    assert fencepost("campaign", file, "--dry-run")[0] == 0
+    monkeypatch.setenv("NOT_SET", "hunter2hunter2")
+    assert fencepost("campaign", file, "--only", "valid", "--only", "b")[0] == 0
+
+
 def test_check_judges_again_by_another_contract_and_exits_by_the_verdict(fencepost):
     fencepost(*RUN, "--name", "torn", "--expect", "torn-letter")
     code, out, _ = fencepost("check", "latest", "--contract", "acks=1")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from fake_engine import FakeEngine
 
 from harness.api import CampaignError, Exit, Test
@@ -92,11 +91,14 @@ def test_a_run_that_was_stopped_is_judged_and_the_rest_is_left(tmp_path):
     assert result.verdict["verdict"] == "valid"
 
 
-def test_a_mistake_in_a_test_stops_everything(tmp_path):
+def test_a_mistake_that_shows_only_when_a_run_begins_costs_that_run_only(tmp_path):
     class Refusing(FakeEngine):
         def prepare(self, test, *, seed, command):
-            raise CampaignError(["no such thing"])
+            if seed == 2:
+                raise CampaignError(["no such thing"])
+            return super().prepare(test, seed=seed, command=command)
 
-    conductor = Conductor(Refusing(results=tmp_path, on_event=print), print, lambda: None)
-    with pytest.raises(CampaignError):
-        conductor.run_all([Planned(Test(name="valid"), 1, "")])
+    conductor = Conductor(Refusing(results=tmp_path, on_event=print), lambda _: None, lambda: None)
+    results = conductor.run_all([Planned(Test(name="valid"), seed, "") for seed in (1, 2, 3)])
+    assert [result.error for result in results] == ["", "CampaignError: no such thing", ""]
+    assert exit_code(results) is Exit.HARNESS_BROKE
