@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.api import Fillable, HarnessError, Receipt
 from nemesis import targets
 from nemesis.capabilities import FillableCluster
-from nemesis.steps import attempt, missed, until, within_budget
+from nemesis.steps import attempt, missed, undone, until, within_budget
 
 FULL = 64 << 10  # so few bytes are nothing
 ENDS_WITHIN_S = 3.0
@@ -42,38 +42,57 @@ class DiskFull:
         except HarnessError as error:
             return missed(self.target, error)
         before = {node: cluster.disk_free(node) for node in nodes}
-        tried, problems = within_budget(cluster.fill_disk, nodes)
-        if not tried:
-            return Receipt(role=self.target, effective=False, note="; ".join(problems))
-        receipt = Receipt(role=self.target, targets=nodes)
+        pids = _pids(cluster, nodes)
+        wanted = [node for node in nodes if before[node] > FULL]
+        full = [f"{node} had no room before already" for node in nodes if node not in wanted]
+        with undone(lambda: _give_back(cluster, wanted, [node for node in wanted if pids[node] is not None])):
+            tried, problems = within_budget(cluster.fill_disk, wanted)
+            if not tried:
+                return Receipt(role=self.target, evidence={"before": before}, effective=False, note="; ".join([*problems, *full]))
+            evidence: dict[str, Any] = {"before": {node: before[node] for node in tried}}
+            receipt = Receipt(role=self.target, targets=tuple(tried), evidence=evidence)
+            return self._noticed(cluster, receipt, pids, [*problems, *full])
+
+    def _noticed(self, cluster: FillableCluster, receipt: Receipt, pids: dict[str, int | None], problems: list[str]) -> Receipt:
+        """Listen to what those say whose disks are full now."""
+        nodes = receipt.targets
         try:
             during = {node: cluster.disk_free(node) for node in nodes}
-            pids = until(lambda: _pids(cluster, nodes), lambda seen: not any(seen.values()), self.notice_s)
+            left = until(lambda: _pids(cluster, nodes), lambda seen: not any(seen.values()), self.notice_s)
             words = _words(cluster, nodes)
         except (HarnessError, OSError) as error:  # the targets, so that healing starts what ended
             return replace(receipt, effective=False, note="; ".join([*problems, f"nobody could look: {error}"]))
         room = [node for node in nodes if during[node] > FULL]
         problems += [f"{node} still has {during[node]} bytes" for node in room]
-        problems += [f"{node} had no room before already" for node in nodes if before[node] <= FULL]
-        problems += [f"{node} has not noticed yet" for node in nodes if not words[node] and node not in room]
-        evidence: dict[str, Any] = {"before": before, "during": during, "words": words, "pids": pids}
-        effective = not room and any(size > FULL for size in before.values())
-        return replace(receipt, evidence=evidence, effective=effective, note="; ".join(problems))
+        problems += [f"{node} was dead already" for node in nodes if pids[node] is None]
+        problems += [f"{node} has not noticed yet" for node in nodes if not words[node] and node not in room and pids[node]]
+        seen = {"before": {node: pids[node] for node in nodes}, "during": left}
+        evidence = {**receipt.evidence, "during": during, "words": words, "pids": seen}
+        return replace(receipt, evidence=evidence, effective=not room, note="; ".join(problems))
 
     def heal(self, cluster: FillableCluster, receipt: Receipt) -> Receipt:
-        """Give back the room, start what ended, and wait until it answers."""
-        nodes = receipt.targets or cluster.brokers  # no targets: inject broke off, and any disk may be full
+        """Give back the room that it took, start what ended for want of it, and wait until it answers."""
+        nodes = receipt.targets
         words = _words(cluster, nodes)
+        pids: dict[str, Any] = receipt.evidence.get("pids", {})
         problems = attempt(cluster.clear_disk, nodes)
-        ending = [node for node in receipt.targets if words[node]]  # what complains may need a moment more to end
+        alive = [node for node in nodes if pids.get("before", {}).get(node, True) is not None]
+        ending = [node for node in alive if words[node]]  # what complains may need a moment more to end
         until(lambda: _pids(cluster, ending), lambda seen: not any(seen.values()), ENDS_WITHIN_S)
-        dead = [node for node in receipt.targets if cluster.pid(node) is None]
+        ended = [node for node in alive if words[node] or pids.get("during", {}).get(node) is None]
+        dead = [node for node in ended if cluster.pid(node) is None]
         problems += attempt(cluster.start, dead)
         answers = until(lambda: {n: cluster.answers(n) for n in dead}, lambda seen: all(seen.values()), self.answer_within_s)
         problems += [f"{node} did not answer within {self.answer_within_s:g} s" for node, heard in answers.items() if not heard]
         after = {node: cluster.disk_free(node) for node in nodes}
         healing = {"after": after, "words": words, "started": dead, "answers": answers}
         return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+
+
+def _give_back(cluster: FillableCluster, nodes: Iterable[str], alive: Iterable[str]) -> None:
+    """Undo an injection that broke off: no ballast is left, and who lived lives."""
+    attempt(cluster.clear_disk, nodes)
+    attempt(cluster.start, alive)
 
 
 def _pids(cluster: FillableCluster, nodes: Iterable[str]) -> dict[str, int | None]:

@@ -18,7 +18,8 @@ class PowerOff:
 
     Kafka acknowledges what lies in the memory of enough machines, on disk or not: when they all fail at once (a data centre
     without power), acknowledged records are gone. This is the worst that may happen: the kernel has synced nothing by itself.
-    Evidence: as for kill, and of each partition the offset it ends at now and the one it ended at.
+    Evidence: as for kill, and of each partition the offset it ends at now and the one it ended at. Effective when something was
+    lost, or when all was found to be synced; what nobody could look at shows no more than a kill.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Powered,)
@@ -39,12 +40,16 @@ class PowerOff:
         for node in receipt.targets:
             try:
                 lost[node] = {name: {"end": kept, "was": end} for name, (kept, end) in cluster.lose_unsynced(node).items()}
-            except HarnessError as error:
+            except (HarnessError, OSError) as error:
                 problems.append(str(error))
+        shown = any(lost.values()) or not problems
         if receipt.targets and not any(lost.values()):
-            problems.append("nothing was lost: all was synced, so this was a mere kill")
+            text = "so this was a mere kill"
+            problems.append(f"nothing was taken, {text}" if problems else f"nothing was lost: all was synced, {text}")
         note = "; ".join(filter(None, [receipt.note, *problems]))
-        return replace(receipt, evidence={**receipt.evidence, "lost": lost}, note=note)
+        return replace(
+            receipt, evidence={**receipt.evidence, "lost": lost}, effective=bool(receipt.effective) and shown, note=note
+        )
 
     def heal(self, cluster: PoweredCluster, receipt: Receipt) -> Receipt:
         """Start what is still dead, and wait until it answers or the time for that is over."""

@@ -14,6 +14,8 @@ from nemesis.placing import behind
 from nemesis.steps import attempt, undone, until
 from nemesis.stop import revive
 
+DEAD = "was dead already"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Roll:
@@ -64,8 +66,10 @@ class Roll:
         )
 
     def heal(self, cluster: UpgradableCluster, receipt: Receipt) -> Receipt:
-        """Start what is dead of those it restarted; whoever else died is another's."""
-        nodes = [node for node in receipt.evidence.get("during", {}) if cluster.pid(node) is None]
+        """Start what it left dead, or silent, and is dead now; whoever else died is another's."""
+        rolled: dict[str, Any] = receipt.evidence.get("during", {})
+        badly = [node for node, one in rolled.items() if one["pid"] is None or one.get("problem")]
+        nodes = [node for node in badly if rolled[node].get("problem") != DEAD and cluster.pid(node) is None]
         problems = attempt(cluster.start, nodes)
         after = {node: cluster.pid(node) for node in receipt.targets}
         healing = {"started": nodes, "after": after}
@@ -91,6 +95,8 @@ class Roll:
     def _restart(self, cluster: UpgradableCluster, node: str, deadline: float) -> dict[str, Any]:
         """Down, and up again. A node that does not end politely in time is killed, so that the roll leaves none undone."""
         began = time.monotonic()
+        if cluster.pid(node) is None:
+            return {"pid": None, "problem": DEAD}
         version = cluster.version(node) if self.version else ""
         if problems := attempt(cluster.kill if self.kill else cluster.stop, [node]):
             return {"pid": cluster.pid(node), "problem": "; ".join(problems)}

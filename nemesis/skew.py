@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar, Literal, get_args
@@ -10,17 +10,19 @@ from typing import ClassVar, Literal, get_args
 from harness.api import HarnessError, Receipt, Skewable
 from nemesis import targets
 from nemesis.capabilities import SkewableCluster
-from nemesis.steps import attempt, missed
+from nemesis.steps import attempt, missed, undone
 
 Direction = Literal["ahead", "behind", "random"]
 EXACT_S = 1.0  # a clock that is read over the network is known to about this
+LEAST_S = 3.0  # so far off, a clock is wrong
 
 
 @dataclass(frozen=True, kw_only=True)
 class Skew:
     """Sets a broker's wall clock ahead or behind, at once; healing sets it right. Time that only goes forward (timeouts) goes on.
 
-    Evidence: how far the clock is ahead, before, during and after, by the date that the broker itself gives a line of its log.
+    A clock that is wrong already, or that nobody can read, is another's and left alone. Evidence: how far the clock is ahead,
+    before, during and after, by the date that the broker itself gives a line of its log.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Skewable,)
@@ -31,7 +33,7 @@ class Skew:
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
-        if not 3 <= self.by_s <= 10 * 365 * 86400:
+        if not LEAST_S <= self.by_s <= 10 * 365 * 86400:
             raise ValueError(f"by_s = {self.by_s:g}: must be between 3 and ten years")
         if self.direction not in get_args(Direction):
             raise ValueError(f'direction = "{self.direction}": must be one of {", ".join(get_args(Direction))}')
@@ -44,30 +46,50 @@ class Skew:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:
             return missed(self.target, error)
-        receipt = Receipt(role=self.target, targets=nodes)
-        before = _ahead(cluster, nodes)
-        problems = attempt(lambda node: cluster.skew(node, by_s), nodes)
         try:
-            during = _ahead(cluster, nodes)
-        except (HarnessError, OSError) as error:  # the targets, so that healing sets them right
-            return replace(receipt, effective=False, note="; ".join([*problems, f"nobody could look: {error}"]))
-        silent = [node for node in nodes if during[node] is None]
-        right = [node for node in nodes if (seen := during[node]) is not None and abs(seen - by_s) > EXACT_S]
-        problems += [f"{node} does not tell its time" for node in silent]
-        problems += [f"{node} is {during[node]:g} s ahead, not {by_s:g}" for node in right]
+            before = _ahead(cluster, nodes)
+        except (HarnessError, OSError) as error:
+            return Receipt(role=self.target, effective=False, note=f"nobody could look: {error}")
+        right = _right(before)
+        problems = [f"{node} does not tell its time" for node in nodes if before[node] is None]
+        problems += [f"{node} is {before[node]:g} s ahead already" for node in _told(before) if node not in right]
+        receipt = Receipt(role=self.target, targets=nodes, evidence={"before": before, "by_s": by_s})
+        with undone(lambda: _set_right(cluster, right)):
+            problems += attempt(lambda node: cluster.skew(node, by_s), right)
+            try:
+                during = _ahead(cluster, nodes)
+            except (HarnessError, OSError) as error:  # the targets, so that healing sets them right
+                return replace(receipt, effective=False, note="; ".join([*problems, f"nobody could look: {error}"]))
+        silent = [node for node in right if during[node] is None]
+        missed_it = [node for node in right if (seen := during[node]) is not None and abs(seen - by_s) > EXACT_S]
+        problems += [f"{node} does not tell its time any more" for node in silent]
+        problems += [f"{node} is {during[node]:g} s ahead, not {by_s:g}" for node in missed_it]
         evidence = {"before": before, "during": during, "by_s": by_s}
-        return replace(receipt, evidence=evidence, effective=not silent and not right, note="; ".join(problems))
+        effective = bool(right) and not silent and not missed_it
+        return replace(receipt, evidence=evidence, effective=effective, note="; ".join(problems))
 
     def heal(self, cluster: SkewableCluster, receipt: Receipt) -> Receipt:
-        """Set it right, and look."""
-        nodes = receipt.targets or cluster.brokers  # no targets: inject broke off, and any clock may be wrong
-        problems = attempt(lambda node: cluster.skew(node, 0.0), nodes)
+        """Set right those that were right before, and look."""
+        before: dict[str, float | None] = dict(receipt.evidence.get("before", {}))
+        nodes = _right(before)
+        problems = _set_right(cluster, nodes)
         after = _ahead(cluster, nodes)
-        problems += [
-            f"{node} is still {seen:g} s ahead" for node, seen in after.items() if seen is not None and abs(seen) > EXACT_S
-        ]
+        problems += [f"{node} is still {seen:g} s ahead" for node, seen in _told(after).items() if abs(seen) > EXACT_S]
         return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))
 
 
 def _ahead(cluster: SkewableCluster, nodes: Iterable[str]) -> dict[str, float | None]:
     return {node: cluster.clock_ahead(node) for node in nodes}
+
+
+def _told(ahead: Mapping[str, float | None]) -> dict[str, float]:
+    return {node: seen for node, seen in ahead.items() if seen is not None}
+
+
+def _right(ahead: Mapping[str, float | None]) -> list[str]:
+    """Whose clock was right, as far as it can be read."""
+    return [node for node, seen in _told(ahead).items() if abs(seen) <= LEAST_S - EXACT_S]
+
+
+def _set_right(cluster: SkewableCluster, nodes: Iterable[str]) -> list[str]:
+    return attempt(lambda node: cluster.skew(node, 0.0), nodes)

@@ -43,27 +43,33 @@ class Strand:
             return missed(self.target, error)
         others = [node for node in cluster.brokers if node not in nodes]
         cut = partition.cut(cluster, self.target, nodes, partition.both_ways(nodes, others))
-        with undone(lambda: attempt(cluster.undrop, [cut.pairs]) + attempt(cluster.start, nodes)):
+        alive: list[str] = []
+        with undone(lambda: attempt(cluster.undrop, [cut.pairs]) + attempt(cluster.start, alive)):
             time.sleep(self.alone_s)
             before = {node: cluster.pid(node) for node in nodes}
-            problems = attempt(cluster.kill, nodes)
+            alive += [node for node in nodes if before[node] is not None]
+            problems = attempt(cluster.kill, alive)
             during = until(lambda: {n: cluster.pid(n) for n in nodes}, lambda pids: not any(pids.values()), GONE_WITHIN_S)
             mended = partition.mend(cluster, replace(cut, note=""))
         evidence = {**cut.evidence, "dropped": mended.healing["dropped"], "pids": {"before": before, "during": during}}
+        problems += [f"{node} was dead already" for node in nodes if node not in alive]
         problems += [f"{node} survived" for node, pid in during.items() if pid is not None]
         note = "; ".join(filter(None, [cut.note, *problems]))
-        return replace(cut, evidence=evidence, effective=bool(cut.effective) and not any(during.values()), note=note)
+        effective = bool(cut.effective) and bool(alive) and not any(during.values())
+        return replace(cut, evidence=evidence, effective=effective, note=note)
 
     def heal(self, cluster: StrandableCluster, receipt: Receipt) -> Receipt:
-        """Start the broker again and wait until it answers."""
+        """Start the broker again, unless another fault had killed it before, and wait until it answers."""
         cluster.undrop(receipt.pairs)
-        dead = [node for node in receipt.targets if cluster.pid(node) is None]
+        before: dict[str, int | None] = receipt.evidence.get("pids", {}).get("before", {})
+        ours = [node for node in receipt.targets if before.get(node) is not None]
+        dead = [node for node in ours if cluster.pid(node) is None]
         problems = attempt(cluster.start, dead)
         answers = until(
-            lambda: {node: cluster.answers(node) for node in receipt.targets},
+            lambda: {node: cluster.answers(node) for node in ours},
             lambda seen: all(seen.values()),
             self.answer_within_s,
         )
         problems += [f"{node} did not answer within {self.answer_within_s:g} s" for node, heard in answers.items() if not heard]
-        healing = {"started": dead, "after": {node: cluster.pid(node) for node in receipt.targets}, "answers": answers}
+        healing = {"started": dead, "after": {node: cluster.pid(node) for node in ours}, "answers": answers}
         return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))

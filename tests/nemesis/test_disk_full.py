@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from harness.api import Receipt
+from harness.api import ClusterError, Receipt
 from nemesis.disk_full import DiskFull
 from nemesis.testing import FakeCluster
 
@@ -18,7 +18,7 @@ def test_a_full_disk_ends_the_broker_and_healing_brings_it_back():
         "before": {"n2": 1_000_000},
         "during": {"n2": 0},
         "words": {"n2": "No space left on device"},
-        "pids": {"n2": None},
+        "pids": {"before": {"n2": 4002}, "during": {"n2": None}},
     }
     healed = fault.heal(cluster, receipt)
     assert (healed.healing["after"], healed.healing["started"], healed.healing["answers"]) == (
@@ -55,13 +55,33 @@ def test_a_frozen_broker_does_not_notice():
     assert cluster.whole()
 
 
-def test_healing_after_it_broke_off_clears_every_disk():
+def test_what_breaks_off_gives_back_its_own_room_and_no_other():
+    """The disk of n3 was filled by another fault."""
     cluster = FakeCluster()
-    cluster.pause("n3")
     cluster.fill_disk("n3")
-    cluster.resume("n3")
+
+    def complain(node):
+        raise RuntimeError("log unreadable")
+
+    cluster.disk_complaint = complain
+    with pytest.raises(RuntimeError, match="unreadable"):
+        DiskFull(target="broker:n1").inject(cluster, Random(1))
+    del cluster.disk_complaint
+    assert (cluster.disk_free("n1"), cluster.answers("n1")) == (1_000_000, True)
     DiskFull().heal(cluster, Receipt())
-    assert cluster.whole()
+    assert cluster.disk_free("n3") == 0
+
+
+def test_where_there_is_no_target_no_disk_is_cleared():
+    """Healing follows every receipt, that of a miss too."""
+    cluster = FakeCluster()
+    cluster.fill_disk("n3")
+    fault = DiskFull(target="coordinator:nobody")
+    cluster.roles = lambda: (_ for _ in ()).throw(ClusterError("nobody answers"))
+    missed = fault.inject(cluster, Random(1))
+    assert missed.effective is False
+    fault.heal(cluster, missed)
+    assert cluster.disk_free("n3") == 0
 
 
 @pytest.mark.parametrize("options", [{"target": "client"}, {"notice_s": -1}, {"answer_within_s": -1}])

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from harness.api import ClusterError
 from nemesis.power_off import PowerOff
 from nemesis.testing import FakeCluster
 
@@ -31,6 +32,26 @@ def test_without_a_loss_it_was_a_mere_kill():
     receipt = PowerOff(target="leader:t-1").inject(cluster, Random(1))
     assert (receipt.targets, receipt.effective) == (("n2",), True)
     assert receipt.note == "nothing was lost: all was synced, so this was a mere kill"
+
+
+@pytest.mark.parametrize("error", [ClusterError("cannot"), OSError("cannot")])
+def test_where_nobody_could_look_it_is_no_power_off(error):
+    """n3 is another matter: something was taken from it."""
+    cluster = FakeCluster()
+    cluster.unsynced = {"n3": {"t-0": (0, 7)}}
+
+    def refuse(node):
+        if node != "n3":
+            raise error
+        return FakeCluster.lose_unsynced(cluster, node)
+
+    cluster.lose_unsynced = refuse
+    fault = PowerOff(target="broker:n1")
+    receipt = fault.inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, "cannot; nothing was taken, so this was a mere kill")
+    fault.heal(cluster, receipt)
+    receipt = PowerOff().inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (True, "cannot; cannot")
 
 
 def test_a_broker_that_survives_loses_nothing():

@@ -46,11 +46,31 @@ def test_a_broker_that_does_not_answer_tells_nothing():
     assert cluster.whole()
 
 
-def test_healing_after_it_broke_off_sets_every_clock_right():
+def test_what_breaks_off_sets_its_own_clock_right_and_no_other():
+    """The clock of n3 was set by another fault."""
     cluster = FakeCluster()
     cluster.skew("n3", 5.0)
+    was, looks = cluster.clock_ahead, []
+
+    def clock_ahead(node):
+        looks.append(node)
+        if len(looks) > 1:
+            raise RuntimeError("log unreadable")
+        return was(node)
+
+    cluster.clock_ahead = clock_ahead
+    with pytest.raises(RuntimeError, match="unreadable"):
+        Skew(target="broker:n1").inject(cluster, Random(1))
+    cluster.clock_ahead = was
     Skew().heal(cluster, Receipt())
-    assert cluster.whole()
+    assert (cluster.clock_ahead("n1"), cluster.clock_ahead("n3")) == (0.0, 5.0)
+
+
+def test_a_clock_that_nobody_can_read_is_left_alone():
+    cluster = FakeCluster()
+    cluster.clock_ahead = lambda node: (_ for _ in ()).throw(ClusterError("no route"))
+    receipt = Skew(target="broker:n1").inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note, cluster.calls) == (False, "nobody could look: no route", [])
 
 
 def test_when_nobody_can_look_the_targets_are_known_all_the_same():
