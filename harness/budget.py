@@ -2,7 +2,8 @@
 
 A fault acts on the cluster through a `View` of its own. What takes a node (a kill, a stop, a freeze, a full disk, a cut) is
 entered in the `Ledger` before it is done, and refused when it would hurt more than is allowed; what undoes it is struck out.
-Other calls (a slow link, a wrong clock, a changed setting) take no node and cost nothing.
+Other calls that change something (a slow link, a wrong clock, a setting) take no node and cost nothing; that they were made is
+noted. A pair that several faults cut is let go by the last of them.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from harness.api import Budget, Cluster, OverBudget, Pair
+from harness.api import Budget, Cluster, ClusterError, OverBudget, Pair
 
 HURT_A_NODE = ("kill", "stop", "pause", "wipe", "lose_unsynced", "fill_disk")  # calls with a node
 UNDO_IT = ("start", "resume", "clear_disk")
+CHANGE_IT = ("skew", "lose", "slow", "throttle", "use_version")  # calls that take no node
+CHANGE_BY_ADMIN = ("reassign", "elect", "unregister", "set_topic_settings")
 
 
 @dataclass
@@ -26,6 +29,7 @@ class _Entry:
     what: str
     nodes: set[str] = field(default_factory=set)
     pairs: set[Pair] = field(default_factory=set)
+    cut: set[Pair] = field(default_factory=set)  # `pairs` and those of clients, which cost nothing
 
 
 class Ledger:
@@ -40,18 +44,22 @@ class Ledger:
         self._entries: dict[int, _Entry] = {}
         self._coming_back: set[str] = set()
         self._refused: set[int] = set()
+        self._changed: set[int] = set()
         self._lock = threading.Lock()
+        self.links = threading.Lock()  # held while links are cut or mended, so that nobody mends what another is cutting
+        self.over = False  # no fault may begin to hurt anything any more
 
-    def view(self, id_: int, what: str) -> View:
-        """The cluster as the fault with this id may use it."""
-        return View(self._cluster, self, id_, what)
+    def view(self, id_: int, what: str, strikes: bool = False) -> View:
+        """The cluster as the fault with this id may use it, to strike or to heal."""
+        return View(self._cluster, self, id_, what, strikes)
 
     def take(self, id_: int, what: str, nodes: Iterable[str] = (), pairs: Iterable[Pair] = ()) -> None:
         """Enter what a fault is about to hurt. Raises OverBudget, and enters nothing, when it is too much."""
         self._look_who_is_back()
         with self._lock:
             old = self._entries.get(id_, _Entry(what))
-            new = _Entry(what, old.nodes | self._of_servers(nodes), old.pairs | self._between_servers(pairs))
+            wanted = set(pairs)
+            new = _Entry(what, old.nodes | self._of_servers(nodes), old.pairs | self._between_servers(wanted), old.cut | wanted)
             others = self._hurt({other: entry for other, entry in self._entries.items() if other != id_})
             before = others | sides(old.nodes, old.pairs, others)
             after = others | sides(new.nodes, new.pairs, others)
@@ -72,7 +80,19 @@ class Ledger:
         """The fault lets these pairs talk again."""
         with self._lock:
             if entry := self._entries.get(id_):
-                entry.pairs.difference_update(pairs)
+                mended = set(pairs)
+                entry.pairs -= mended
+                entry.cut -= mended
+
+    def cut(self, besides: int | None = None) -> set[Pair]:
+        """The pairs that faults keep apart now, without what this one does."""
+        with self._lock:
+            return {pair for id_, entry in self._entries.items() if id_ != besides for pair in entry.cut}
+
+    def note_change(self, id_: int) -> None:
+        """The fault is about to change something that takes no node."""
+        with self._lock:
+            self._changed.add(id_)
 
     def release(self, id_: int) -> None:
         """The fault is healed."""
@@ -83,7 +103,7 @@ class Ledger:
     def only_refused(self, id_: int) -> bool:
         """Whether the fault was refused something, and has hurt nothing else."""
         with self._lock:
-            return id_ in self._refused and id_ not in self._entries
+            return id_ in self._refused and id_ not in self._entries and id_ not in self._changed
 
     def hurt(self) -> set[str]:
         """The servers that are hurt now."""
@@ -133,18 +153,27 @@ class Ledger:
 
 
 class View:
-    """A cluster whose hurting calls are entered in a ledger. Everything else is the cluster's own."""
+    """A cluster whose hurting calls are entered in a ledger. Everything else is the cluster's own.
 
-    def __init__(self, cluster: Any, ledger: Ledger, id_: int, what: str) -> None:
-        self._cluster, self._ledger, self._id, self._what = cluster, ledger, id_, what
+    strikes: it is for injecting, so it is of no use any more once the faults are over, but for undoing what was done by it.
+    """
+
+    def __init__(self, cluster: Any, ledger: Ledger, id_: int, what: str, strikes: bool) -> None:
+        self._cluster, self._ledger, self._id, self._what, self._strikes = cluster, ledger, id_, what, strikes
 
     def __getattr__(self, name: str) -> Any:
         does = getattr(self._cluster, name)
         if name in HURT_A_NODE:
             return partial(self._hurt, does)
+        if name in CHANGE_IT:
+            return partial(self._change, does)
         return partial(self._undo, does) if name in UNDO_IT else does
 
+    def admin(self) -> Any:
+        return AdminView(self._cluster.admin(), self._change)
+
     def _hurt(self, call: Callable[[str], Any], node: str) -> Any:
+        self._refuse_if_over()
         self._ledger.take(self._id, self._what, [node])
         return call(node)
 
@@ -153,15 +182,40 @@ class View:
         self._ledger.give_back(self._id, node)
         return done
 
+    def _change(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        self._refuse_if_over()
+        self._ledger.note_change(self._id)
+        return call(*arguments, **named)
+
     def drop(self, pairs: Iterable[Pair]) -> None:
+        self._refuse_if_over()
         wanted = list(pairs)
-        self._ledger.take(self._id, self._what, pairs=wanted)
-        self._cluster.drop(wanted)
+        with self._ledger.links:
+            self._ledger.take(self._id, self._what, pairs=wanted)
+            self._cluster.drop(wanted)
 
     def undrop(self, pairs: Iterable[Pair]) -> None:
+        """Those that another fault cuts too stay cut until that one lets them go."""
         wanted = list(pairs)
-        self._cluster.undrop(wanted)
-        self._ledger.mend(self._id, wanted)
+        with self._ledger.links:
+            others = self._ledger.cut(besides=self._id)
+            self._cluster.undrop([pair for pair in wanted if pair not in others])
+            self._ledger.mend(self._id, wanted)
+
+    def _refuse_if_over(self) -> None:
+        if self._strikes and self._ledger.over:
+            raise ClusterError(f"{self._what} (fault {self._id}) was given up: it was still injecting long after the faults' end")
+
+
+class AdminView:
+    """A cluster's admin whose changing calls go through `change`."""
+
+    def __init__(self, admin: Any, change: Callable[..., Any]) -> None:
+        self._admin, self._change = admin, change
+
+    def __getattr__(self, name: str) -> Any:
+        does = getattr(self._admin, name)
+        return partial(self._change, does) if name in CHANGE_BY_ADMIN else does
 
 
 def sides(nodes: set[str], pairs: Iterable[Pair], known: Iterable[str] = ()) -> set[str]:

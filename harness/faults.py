@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from harness.api import Budget, CampaignError, Cluster, Fault, HarnessError, Injection, Pair, Receipt
+from harness.api import Budget, CampaignError, Cluster, Fault, HarnessError, Injection, Receipt
 from harness.budget import Ledger
 from harness.fault_contract import breaches, lacks
 from harness.reach import PATIENT_LOOKS, Reach, look, still_closed, told
@@ -82,6 +82,7 @@ class Nemesis:
         self._require_sound()
         self._held: dict[int, _Held] = {}
         self._begun: set[int] = set()
+        self._told: set[int] = set()  # those with a receipt
         self._problems: list[str] = []
         self._threads: dict[str, threading.Thread] = {}
         self._stopped = threading.Event()
@@ -115,19 +116,29 @@ class Nemesis:
     def stop(self, within_s: float = 60.0) -> list[str]:
         """Inject nothing more, heal what is hurt, and return what went wrong in the host itself (nothing, usually).
 
-        A lane that is still busy after `within_s` seconds is given up, and named.
+        A lane that is still busy after `within_s` seconds is given up, and named: what it injects can hurt nothing from then on,
+        and has a receipt without effect that says so.
         """
         self._stopped.set()
         deadline = time.monotonic() + within_s
         for lane, thread in self._threads.items():
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
+                self._ledger.over = True
                 self._problem(f"lane {lane} did not end within {within_s:g} s of stopping; a fault hangs in inject or heal")
+                self._give_up(lane, within_s)
         for id_ in list(self._held):
             self._heal(id_)
         if late := self.not_reached():
             log.info("faults not reached", ids=late)
         return list(self._problems)
+
+    def _give_up(self, lane: str, within_s: float) -> None:
+        """Receipts for what the lane has begun and not told of; what comes later replaces them."""
+        for injection in self._schedule:
+            if injection.lane == lane and injection.id in self._begun - self._told:
+                note = f"given up: still injecting {within_s:g} s after the faults' end; it may have hurt something until then"
+                self._record(replace(self._blank(injection, note), injected_ns=self._clock()))
 
     def not_reached(self) -> list[int]:
         """Injections whose time has come but whose lane was still busy: a heal that waits for a broker makes its lane late.
@@ -181,7 +192,7 @@ class Nemesis:
 
     def _strike(self, injection: Injection) -> Iterator[int]:
         """Inject, if need be when a condition comes true; if it does not, there is a receipt without effect."""
-        before = look(self._cluster, self._cut())  # takes its time, so not between a condition and the blow
+        before = look(self._cluster, self._ledger.cut())  # takes its time, so not between a condition and the blow
         if not injection.when:
             self._inject(injection, before)
             return
@@ -196,7 +207,7 @@ class Nemesis:
 
     def _inject(self, injection: Injection, before: Reach | None, more: Mapping[str, Any] | None = None) -> None:
         """Strike. When the fault raises, it may have hurt something all the same, so it is asked to heal at once."""
-        view: Any = self._ledger.view(injection.id, injection.kind)
+        view: Any = self._ledger.view(injection.id, injection.kind, strikes=True)
         fault, blank = self._faults[injection.id], self._blank(injection, "")
         done, problem = _asked("inject", lambda: fault.inject(view, Random(injection.seed)))
         receipt = replace(done or blank, id=injection.id, kind=injection.kind, planned_ns=blank.planned_ns)
@@ -213,7 +224,7 @@ class Nemesis:
         if problem:
             self._heal(injection.id)
         else:
-            self._note_reach(injection.id, told(before, look(self._cluster, self._cut())))
+            self._note_reach(injection.id, told(before, look(self._cluster, self._ledger.cut())))
 
     def _note_reach(self, id_: int, reach: Mapping[str, Any]) -> None:
         """For the receipt that is written when the fault is healed."""
@@ -222,29 +233,24 @@ class Nemesis:
             if held is not None:
                 self._held[id_] = replace(held, receipt=replace(held.receipt, reach=reach))
 
-    def _cut(self) -> set[Pair]:
-        """The pairs that active faults cut."""
-        with self._holding:
-            return {pair for held in self._held.values() for pair in held.receipt.pairs}
-
     def _heal(self, id_: int) -> None:
         """Heal once. Pairs that another active fault cuts too stay cut until that one heals."""
         with self._holding:
             held = self._held.pop(id_, None)
         if held is None:
             return
-        was, cut = held.receipt, self._cut()
+        was, cut = held.receipt, self._ledger.cut(besides=id_)
         view: Any = self._ledger.view(id_, was.kind)
         asked = replace(was, pairs=tuple(pair for pair in was.pairs if pair not in cut))
         done, problem = _asked("heal", lambda: held.fault.heal(view, asked))
         self._ledger.release(id_)
         healed = _merged(was, done or was)
         healed = replace(healed, healed_ns=healed.healed_ns or self._clock())
-        after = look(self._cluster, self._cut(), PATIENT_LOOKS)
+        after = look(self._cluster, self._ledger.cut(), PATIENT_LOOKS)
         if after is not None:
             healed = replace(healed, reach={**was.reach, "after": after.plain()})
         notes = [healed.note, problem, "pairs cut by another fault as well stay cut" if len(asked.pairs) < len(was.pairs) else ""]
-        note = "; ".join(filter(None, [*notes, still_closed(after, self._cut())]))
+        note = "; ".join(filter(None, [*notes, still_closed(after, self._ledger.cut())]))
         self._record(replace(healed, note=note))
 
     def _require_sound(self) -> None:
@@ -268,10 +274,11 @@ class Nemesis:
             "fault healed" if receipt.healed_ns else "fault",
             **{key: line[key] for key in ("id", "kind", "role", "targets", "effective", "healed_ns", "note")},
         )
+        self._told.add(receipt.id)
         try:
             with self._writing:
                 self._write(line)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: the run is over, and its file closed
             self._problem(f"the receipt of fault {receipt.id} could not be written: {error}")
 
     def _problem(self, text: str) -> None:

@@ -59,38 +59,38 @@ class Performance:
         crew = Crew(self._cluster, self._run_dir, self._slots, lambda text: self._emit("note", text=text))
         self._emit("phase", phase="workload", text=f"{len(self._roles)} processes open their clients")
         crew.start(range(len(self._roles)))
-        self._first_act(crew)
-        self._emit("phase", phase="heal", text="healing everything")
-        self._cluster.heal()
-        self._second_act(crew)
+        with open(self._run_dir / "history" / FAULTS_FILE, "ab", buffering=0) as receipts:  # a fault may end late
+            self._first_act(crew, receipts)
+            self._emit("phase", phase="heal", text="healing everything")
+            self._cluster.heal()
+            self._second_act(crew)
 
     # -- faults on -------------------------------------------------------------------------------
-    def _first_act(self, crew: Crew) -> None:
+    def _first_act(self, crew: Crew, receipts: Any) -> None:
         started = time.monotonic()
         writers = max(1, sum(role.name == "writer" for role in self._roles))
         crew.go({"rate": self._plan["rate"] / writers})
-        with open(self._run_dir / "history" / FAULTS_FILE, "ab", buffering=0) as receipts:
-            nemesis = faults.Nemesis(
-                self._cluster,
-                [Injection(**injection) for injection in self._plan["schedule"]],
-                make_fault,
-                lambda line: self._receipt(receipts, line),
-                budget=Budget(**self._plan.get("budget", {})),
-                conditions={"transaction-open": lambda: in_transaction(self._run_dir / "history")},
-            )
-            nemesis.start(time.monotonic_ns())
-            self._emit("phase", phase="workload", text=f"workload and faults for {self._plan['time_s']:g} s")
-            try:
-                while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():
-                    self._watch(crew, nemesis, started)
-                self._emit("phase", phase="heal", text="no more faults")
-            finally:  # when this breaks off too, a fault must not outlive us
-                for problem in nemesis.stop():
-                    self._emit("note", text=problem)
-            healed = time.monotonic()
-            before = crew.counts()["ok"]
-            while crew.counts()["ok"] < before + writers and time.monotonic() - healed < RECOVERY_S:
+        nemesis = faults.Nemesis(
+            self._cluster,
+            [Injection(**injection) for injection in self._plan["schedule"]],
+            make_fault,
+            lambda line: self._receipt(receipts, line),
+            budget=Budget(**self._plan.get("budget", {})),
+            conditions={"transaction-open": lambda: in_transaction(self._run_dir / "history")},
+        )
+        nemesis.start(time.monotonic_ns())
+        self._emit("phase", phase="workload", text=f"workload and faults for {self._plan['time_s']:g} s")
+        try:
+            while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():
                 self._watch(crew, nemesis, started)
+            self._emit("phase", phase="heal", text="no more faults")
+        finally:  # when this breaks off too, a fault must not outlive us
+            for problem in nemesis.stop():
+                self._emit("note", text=problem)
+        healed = time.monotonic()
+        before = crew.counts()["ok"]
+        while crew.counts()["ok"] < before + writers and time.monotonic() - healed < RECOVERY_S:
+            self._watch(crew, nemesis, started)
         timeout_s = self._transaction_timeout_s()
         crew.stop(2 * timeout_s + STOP_MARGIN_S)
         self._watch(crew, nemesis, started)

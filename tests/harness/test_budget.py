@@ -1,13 +1,15 @@
 """The budget: two faults cannot by accident take more nodes than the test allows."""
 
+from dataclasses import dataclass
 from random import Random
 
 import pytest
 from test_faults import T0, S, Stage, planned
 
-from harness.api import Budget, OverBudget
+from harness.api import Budget, Killable, OverBudget, Skewable
 from harness.budget import Ledger, sides
 from nemesis.disk_full import DiskFull
+from nemesis.kill import Kill
 from nemesis.partition import both_ways
 from nemesis.testing import FakeCluster
 
@@ -28,6 +30,31 @@ def test_a_second_fault_may_not_take_the_majority():
     assert "Active: pause (fault 0)" in refused(stage, 1)
     stage.play()
     assert stage.cluster.whole()
+
+
+def test_what_was_done_before_a_refusal_is_healed():
+    """A clock was set and a leader moved before the kill was refused."""
+
+    @dataclass(frozen=True)
+    class Both:
+        needs = (Skewable, Killable)
+
+        def inject(self, cluster, rng):
+            cluster.skew("n2", 60)
+            cluster.admin().set_topic_settings("t", {"max.message.bytes": "2000000"})
+            cluster.kill("n2")
+
+        def heal(self, cluster, receipt):
+            cluster.skew("n2", 0)
+            return receipt
+
+    def make(injection):
+        return Both() if injection.kind == "both" else Kill(target="broker:n1")
+
+    stage = Stage(planned(0, 1.0, "kill", lasts_s=9.0), planned(1, 2.0, "both", lane="b"), make=make)
+    stage.play(until_s=4)
+    assert "over the test's budget" in refused(stage, 1)
+    assert stage.cluster.clock_ahead("n2") == 0
 
 
 def test_two_faults_may_hurt_the_same_node():

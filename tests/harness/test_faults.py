@@ -11,6 +11,7 @@ from harness.api import Budget, CampaignError, ClusterError, FaultChoice, Inject
 from harness.faults import Nemesis, in_words, plain, wait_until
 from harness.schedule import draw
 from nemesis.cut_clients import CutClients
+from nemesis.flap import Flap
 from nemesis.halves import Halves
 from nemesis.isolate import Isolate
 from nemesis.kill import Kill
@@ -20,7 +21,7 @@ from nemesis.testing import FakeClock, FakeCluster
 S = 1_000_000_000
 T0 = 100 * S
 FREE = Budget(keep_quorum=False)
-KINDS = {"kill": Kill, "pause": Pause, "isolate": Isolate, "halves": Halves, "cut-clients": CutClients}
+KINDS = {"kill": Kill, "pause": Pause, "isolate": Isolate, "halves": Halves, "cut-clients": CutClients, "flap": Flap}
 
 
 def planned(id_, at_s, kind="pause", lasts_s=4.0, lane="main", **options):
@@ -241,6 +242,22 @@ def test_a_pair_that_two_faults_cut_stays_cut_until_both_are_healed():
     assert stage.cluster.whole()
 
 
+def test_a_fault_that_mends_while_it_injects_mends_nothing_of_anothers():
+    """While n1 is isolated its links flap: none of those that are cut for longer comes up in between."""
+    cluster, open_between = FakeCluster(), []
+    undrop = cluster.undrop
+    cluster.undrop = lambda pairs: (undrop(pairs), open_between.append(cluster.probe([("n1", "n2"), ("n1", "c0")])))
+    stage = Stage(
+        planned(0, 1.0, "isolate", lasts_s=9.0, target="broker:n1"),
+        planned(1, 2.0, "flap", lasts_s=1.0, lane="other", target="broker:n1", times=2, down_s=0, up_s=0),
+        cluster=cluster,
+    )
+    stage.play(until_s=5)
+    assert [(one["n1", "n2"], one["n1", "c0"]) for one in open_between] == [(False, True)] * 2
+    stage.play()
+    assert cluster.whole()
+
+
 def test_breaches_of_the_contract_are_all_named_before_anything_starts():
     class Useless:
         needs = (Killable,)
@@ -297,6 +314,37 @@ def test_a_fault_that_hangs_is_given_up_and_named():
     assert nemesis.stop(within_s=0) == ["lane main did not end within 0 s of stopping; a fault hangs in inject or heal"]
     release.set()
     nemesis.stop()
+
+
+def test_a_fault_that_was_given_up_hurts_nothing_any_more():
+    """It has a receipt at once, which weakens the verdict; when it goes on after all, it is refused, and asked to heal."""
+    release, hanging, healed, lines = threading.Event(), threading.Event(), threading.Event(), []
+
+    def late(cluster, rng):
+        cluster.pause("n1")
+        hanging.set()
+        release.wait()
+        cluster.resume("n1")
+        cluster.kill("n1")
+        return Receipt(effective=True)
+
+    def heal(cluster, receipt):
+        cluster.resume("n1")
+        healed.set()
+        return receipt
+
+    cluster = FakeCluster()
+    nemesis = Nemesis(cluster, [planned(0, 0.0)], fault(late, heal), lines.append, wait=lambda stopped, until_ns: False)
+    nemesis.start(T0)
+    assert hanging.wait(30)
+    nemesis.stop(within_s=0)
+    assert [(line["effective"], line["note"].partition(":")[0]) for line in lines] == [(False, "given up")]
+    release.set()
+    assert healed.wait(30)
+    nemesis.stop()
+    assert lines[-1]["healed_ns"]
+    assert "was given up: it was still injecting" in lines[-1]["note"]
+    assert cluster.whole()
 
 
 def test_waiting_ends_when_the_time_is_over_or_when_stopped():
