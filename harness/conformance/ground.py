@@ -11,6 +11,7 @@ from typing import Any
 from harness.api import Cluster, Fault, HarnessError, Receipt
 from harness.conformance import picture
 from harness.conformance.bounded import Answer, ask
+from harness.conformance.doubles import ENDS, Noting
 from harness.conformance.picture import take
 from harness.conformance.receipts import Wrong
 from harness.conformance.told import Told
@@ -62,10 +63,11 @@ class Ground:
         self.cluster, self.fault, self.bounds = cluster, fault, bounds
         self._seed, self._tend, self._alive = seed, tend, alive
         self._normal = take(cluster)
+        self._begun: list[tuple[str, int]] = []  # what strikes began under a number: the call, and the number
 
     def strike(self, cluster: Any) -> Answer:
         """Inject, from the seed; `cluster` is the real one or a double of it."""
-        return ask(lambda: self.fault.inject(cluster, Random(self._seed)), self.bounds.inject_s)
+        return ask(lambda: self.fault.inject(Noting(cluster, self._begun), Random(self._seed)), self.bounds.inject_s)
 
     def heal(self, receipt: Receipt) -> Answer:
         """Let the fault heal what the receipt says."""
@@ -81,18 +83,37 @@ class Ground:
         return []
 
     def left(self, within_s: float) -> list[Wrong]:
-        """What is still hurt when the time for getting well is over."""
+        """What is still hurt when the time for getting well is over, and what was begun and not ended."""
+        going_on = self._ended()
         left = self.hurt()
         deadline = time.monotonic() + within_s
         while left and time.monotonic() < deadline:
             time.sleep(LOOK_EVERY_S)
             left = self.hurt()
-        return [(f"after healing {text}", "undo all of it in heal, and do not return before it is undone") for text in left]
+        change = "undo all of it in heal, and do not return before it is undone"
+        return [(f"after healing {text}", change) for text in [*going_on, *left]]
 
     def hurt(self) -> list[str]:
         """What is hurt right now, in words."""
         self._tend()
-        return [*picture.hurt(take(self.cluster), self._normal), *self._lagging()]
+        seen = take(self.cluster)
+        if found := [*picture.hurt(seen, self._normal), *self._lagging()]:
+            return found
+        self._normal = picture.grown(self._normal, seen)
+        return []
+
+    def _ended(self) -> list[str]:
+        """End all that strikes began under a number; in words what had not ended yet, by the cluster's own word."""
+        cluster: Any = self.cluster
+        found = []
+        for call, number in self._begun:
+            try:
+                if getattr(cluster, ENDS[call])(number):
+                    found.append(f"what it began by {call} goes on")
+            except HarnessError as error:
+                found.append(f"nobody says whether what it began by {call} has ended: {error}")
+        self._begun.clear()
+        return found
 
     def _lagging(self) -> list[str]:
         topics = {partition.rpartition("-")[0] for partition in self.cluster.topics}
@@ -122,13 +143,26 @@ class Ground:
         """Make the cluster whole ourselves, if it is not."""
         if answer is not None:
             usable(answer, after)
+        self._ended()
         if not self.hurt():
             return
         try:
             self.cluster.heal()
+            self._arrange()
             self.until_whole(f"after the story `{after}`")
         except HarnessError as error:
             raise Stuck(f"the cluster could not be healed after the story `{after}`: {error}") from error
+
+    def _arrange(self) -> None:
+        """Give partitions and topics what they had: that is beyond what a cluster heals by itself."""
+        admin, now = self.cluster.admin(), take(self.cluster, picture.ORDER, picture.SETTINGS)
+        orders, settings = self._normal.of(picture.ORDER), self._normal.of(picture.SETTINGS)
+        for topic, own in now.of(picture.SETTINGS).items():
+            wanted = {**dict.fromkeys(own), **settings.get(topic, own)}
+            if change := {name: value for name, value in wanted.items() if value != own.get(name)}:
+                admin.set_topic_settings(topic, change)
+        if moved := {name: orders[name] for name, order in now.of(picture.ORDER).items() if orders.get(name, order) != order}:
+            admin.reassign(moved)
 
     def until_whole(self, when: str) -> None:
         """Raises HarnessError when it does not become so in time."""

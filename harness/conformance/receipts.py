@@ -75,7 +75,7 @@ def dishonest(receipt: Receipt, before: Picture, during: Picture) -> list[Wrong]
     """What the receipt says that was not so, by the kit's own eyes."""
     seen = picture.changes(before, during, but=(picture.ANSWERS,))  # a busy broker may miss one question
     if receipt.effective is False:
-        hurt = [text for text in seen if not text.startswith("version")]
+        hurt = [text for text in seen if not text.startswith(("version", picture.ORDER))]  # who is preferred hurts nobody
         text = f"it says that nothing was hurt, but: {'; '.join(hurt)}"
         return [(text, "set effective to True, and targets to what was hurt")] if hurt else []
     same = receipt.evidence.get("before") == receipt.evidence.get("during")

@@ -224,7 +224,9 @@ class Kit:
             if not double.broke:
                 break
             seen.append(double.broke)
-        return Told("broke off", True, f"at {', '.join(seen)}" if seen else "it makes no call after the first that hurts")
+        if not double.first and not seen:
+            return Told("broke off", None, "could not be shown: no call that is known to hurt was seen, to break off after it")
+        return Told("broke off", True, f"at {', '.join(seen)}" if seen else f"it makes no call after {double.first}, which hurts")
 
 
 def _effect(receipt: Receipt, before: Picture, during: Picture) -> Told:
