@@ -29,7 +29,8 @@ PUT_THROUGH: dict[str, dict[str, object]] = {
     "stop": {"gone_within_s": 0.1, "answer_within_s": 0.1},
     "roll": {"gone_within_s": 0.1, "within_s": 0.1},
     "reassign": {"moved_within_s": 0.1, "back_within_s": 0.1},
-    **{key: {} for key in ("slow", "narrow", "power-off", "disk-full", "slow-disk", "skew")},
+    **{key: {} for key in ("slow", "narrow", "power-off", "skew")},
+    **{key: {"notice_s": 0.1} for key in ("disk-full", "slow-disk")},
     "membership": {"gone_within_s": 0.1, "back_within_s": 0.1},
 }
 APART = {"membership": 1}  # faults that need controllers of their own, and how many
