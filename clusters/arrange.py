@@ -1,6 +1,7 @@
 """How a running cluster is arranged, and arranging it anew: who holds and who leads what, settings of topics, membership.
 
 Each request goes to one broker after the other until one takes it; which partition is where is asked of all (`roles.py`).
+What changes something goes only to brokers that answer: a frozen one would take it to heart when it thaws, long after its time.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from clusters import wire_admin
+from clusters import wire, wire_admin
 from clusters.roles import WireRoles
 from clusters.wire import Address, Partition, WireError
 from harness.api import ClusterError, Placement
@@ -34,23 +35,31 @@ class Arrangement:
     def reassign(self, replicas: Mapping[str, Sequence[str]]) -> None:
         ids = {node: i for i, node in self._roles.names.items()}
         wanted = {_place(name): [ids[node] for node in nodes] for name, nodes in replicas.items()}
-        self._ask("replicas were not reassigned", lambda address: wire_admin.reassign(address, wanted, _ASK_S))
+        self._ask_to_change("replicas were not reassigned", lambda address: wire_admin.reassign(address, wanted, _ASK_S))
 
     def elect(self, partitions: Iterable[str]) -> None:
         places = [_place(name) for name in partitions]
-        self._ask("leaders were not elected", lambda address: wire_admin.elect_preferred(address, places, _ASK_S))
+        self._ask_to_change("leaders were not elected", lambda address: wire_admin.elect_preferred(address, places, _ASK_S))
 
     def unregister(self, node: str) -> None:
         (number,) = [i for i, name in self._roles.names.items() if name == node]
-        self._ask(f"{node} was not unregistered", lambda address: wire_admin.unregister(address, number, _ASK_S))
+        self._ask_to_change(f"{node} was not unregistered", lambda address: wire_admin.unregister(address, number, _ASK_S))
 
     def topic_settings(self, topic: str) -> dict[str, str]:
         return self._ask(f"settings of {topic} not told", lambda address: wire_admin.topic_settings(address, topic, _ASK_S))
 
     def set_topic_settings(self, topic: str, settings: Mapping[str, str | None]) -> None:
-        self._ask(
+        self._ask_to_change(
             f"settings of {topic} not changed", lambda address: wire_admin.set_topic_settings(address, topic, settings, _ASK_S)
         )
+
+    def _ask_to_change(self, what: str, call: Callable[[Address], None]) -> None:
+        def if_it_answers(address: Address) -> None:
+            if not wire.answers(address):
+                raise OSError("it does not answer")
+            call(address)
+
+        self._ask(what, if_it_answers)
 
     def _ask(self, what: str, call: Callable[[Address], T]) -> T:
         """The first answer. A refusal in so many words (`WireError`) counts as none, since a broker may have no controller."""
