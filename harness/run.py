@@ -6,6 +6,7 @@ What a run directory holds, and what is written when: docs/run-directory.md.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import subprocess
@@ -93,7 +94,9 @@ class Runner:
         ended: dict[str, Any] = {}
         with open(run_dir / "logs" / "performer.log", "ab") as log:
             # a session of its own: Ctrl-C reaches the harness alone, and the harness decides what it means
-            performer = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+            performer = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=_environment(run_dir), start_new_session=True
+            )
         self._performer, self._run_dir = performer, run_dir
         if self._stopping:
             self._tell_stop()
@@ -143,7 +146,7 @@ class Runner:
         self._stopping = True
         if self._performer is not None:
             _cut_lifeline(self._performer)
-            # nobody is left in the sandbox to remove the brokers' data
+            # for the case that it had to be killed
             shutil.rmtree(self._run_dir / "data", ignore_errors=True)
 
     # -- fetch -----------------------------------------------------------------------------------
@@ -218,6 +221,11 @@ def _planned_checks(run_dir: Path) -> dict[str, Any]:
         except CampaignError as error:
             found[path] = str(error)
     return found
+
+
+def _environment(run_dir: Path) -> dict[str, str]:
+    """That of a performer: a sandbox that loses its harness shall remove the brokers' data too."""
+    return {**os.environ, "FENCEPOST_SCRATCH": str(run_dir.resolve() / "data")}
 
 
 def _cut_lifeline(performer: subprocess.Popen[bytes]) -> None:

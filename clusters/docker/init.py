@@ -26,6 +26,7 @@ def main(argv: Sequence[str]) -> int:
     finally:
         with engine.opened() as client:
             leftovers.remove(client, sandbox)
+        init.remove_scratch()  # once more: brokers in containers wrote until now
 
 
 def new() -> str:

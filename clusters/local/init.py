@@ -3,7 +3,8 @@
 It runs one child, reaps orphans, and forwards SIGINT and SIGTERM. Its stdin is the *lifeline*, a pipe held by the harness
 outside: lines that arrive are passed on to the child's stdin; its end means that the harness died, and then everything in
 the sandbox is killed at once; with `--grace`, the child's stdin ends first, and it has so many seconds to tidy up elsewhere.
-A stdin that is no pipe is no lifeline, and the child reads /dev/null.
+A stdin that is no pipe is no lifeline, and the child reads /dev/null. When everything has ended, the directory that
+FENCEPOST_SCRATCH names is removed, if there still is one.
 
 As PID 1 of a namespace its own exit makes the kernel kill the rest. Without namespaces it is a subreaper (prctl(2)) and
 kills its descendants itself.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import os
 import select
+import shutil
 import signal
 import stat
 import subprocess
@@ -24,6 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 
 NETWORK = "FENCEPOST_NETWORK"  # tells the child what the sandbox offers: "namespaces" or "loopback"
+SCRATCH = "FENCEPOST_SCRATCH"  # names a directory that must not outlive the sandbox: the brokers' data
 KILLED = 128 + signal.SIGKILL
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -49,8 +52,17 @@ def main(argv: Sequence[str]) -> int:
     try:
         return _supervise(child, lifeline, grace_s)
     finally:
-        if not namespaces:
+        if namespaces:
+            _kill_namespace()
+        else:
             kill_descendants()
+        remove_scratch()
+
+
+def remove_scratch() -> None:
+    """Remove what would be left of a cluster that nobody could take down."""
+    if scratch := os.environ.get(SCRATCH):
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _supervise(child: subprocess.Popen[bytes], lifeline: int | None, grace_s: float) -> int:
@@ -120,6 +132,17 @@ def kill_descendants() -> None:
             except ProcessLookupError:
                 continue
         _reap(-1)
+
+
+def _kill_namespace() -> None:
+    """The same as the first process of a namespace, whose orphans are all ours."""
+    if os.getpid() != 1:
+        return
+    with suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)
+    with suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
 
 
 def descendants(root: int) -> list[int]:

@@ -108,9 +108,11 @@ def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be
     process = start(tmp_path, "run", "--time", "60", *SMALL[2:])
     run_dir = until(lambda: workload_runs(tmp_path))
     assert processes_of(run_dir)
+    assert (run_dir / "data" / "n1").is_dir()
     process.kill()
     process.communicate()
     until(lambda: not processes_of(run_dir), 10)
+    assert not (run_dir / "data").exists()
     code, out, _ = fencepost(tmp_path, "check", str(run_dir), "--json")
     document = json.loads(out)
     assert code == 2
