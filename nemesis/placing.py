@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from random import Random
 from typing import Any
 
 from harness.api import Cluster, ClusterError, HarnessError, Placement, Receipt
-from nemesis.steps import attempt, until
+from nemesis.layers import LayersOf
+from nemesis.steps import undone, until
 
 INTERNAL = ("__transaction_state", "__consumer_offsets")
 LED_WITHIN_S = 10.0
+
+Orders = Mapping[str, tuple[str, ...]]  # partition -> its replicas, the preferred leader first
+
+moved = LayersOf[str, Placement]()  # partition -> what faults have moved of it
 
 
 def check(target: str, count: int = 1) -> None:
@@ -68,64 +74,91 @@ def lead_elsewhere(cluster: Cluster, role: str, partitions: Sequence[str], rng: 
     The new leader is put first among the replicas and elected, so that Kafka's own balancing
     (`leader.imbalance.check.interval.seconds`) does not undo it. Raises ClusterError, with nothing moved, when nobody answers.
     """
-    before = placed(cluster, partitions)
-    wanted = {name: chosen for name, place in before.items() if (chosen := _another(place, rng))}
-    receipt = Receipt(role=role, evidence={"before": told(before)})
-    problems = [f"{name} has no other replica in sync" for name in partitions if name not in wanted]
-    if not wanted:
-        return replace(receipt, effective=False, note="; ".join(problems))
-    during, failed = arranged(cluster, {name: first(node, before[name].replicas) for name, node in wanted.items()})
+    layers = moved(cluster)
+    with layers.quiet:
+        before = placed(cluster, partitions)
+        wanted = {name: chosen for name, place in before.items() if (chosen := _another(place, rng))}
+        receipt = Receipt(role=role, evidence={"before": told(before)})
+        problems = [f"{name} has no other replica in sync" for name in partitions if name not in wanted]
+        if not wanted:
+            return replace(receipt, effective=False, note="; ".join(problems))
+        number = layers.lay(before, {name: partial(_led_by, node) for name, node in wanted.items()})
+    with undone(lambda: layers.drop(number)):
+        orders = {name: first(node, before[name].replicas) for name, node in wanted.items()}
+        during, failed = arranged(cluster, lambda: orders)
     stayed = [name for name, node in wanted.items() if leader(during, name) != node]
     problems += [*failed, *(f"{name} is led by {leader(during, name) or 'nobody'}" for name in stayed)]
     return replace(
         receipt,
         targets=tuple(dict.fromkeys(before[name].leader for name in wanted if before[name].leader)),
-        evidence={"before": told(before), "during": told(during)},
+        evidence={"number": number, "before": told(before), "during": told(during)},
         effective=not stayed,
         note="; ".join(problems),
     )
 
 
 def lead_as_before(cluster: Cluster, receipt: Receipt) -> Receipt:
-    """Let each partition be led by whom it was, and have its old order again.
+    """Let each partition be led by whom it was, and have its old order again, as far as other faults did not move it too.
 
     Where the first replica did not lead before, Kafka's own balancing may let it lead any moment; that is no remark.
     """
     if "during" not in receipt.evidence:
         return receipt
-    before = {name: Placement(**place) for name, place in receipt.evidence["before"].items()}
-    after, problems = arranged(cluster, {name: first(place.leader, place.replicas) for name, place in before.items()})
-    turned = {name: place.replicas for name, place in before.items() if place.leader != place.replicas[0]}
-    if turned and not problems:
-        problems += attempt(cluster.admin().reassign, [turned])
-        after = until(lambda: look(cluster, before), lambda seen: _in_order(seen, turned), LED_WITHIN_S)
-    astray = [name for name, place in before.items() if leader(after, name) not in (place.leader, place.replicas[0])]
+    before, layers = receipt.evidence["before"], moved(cluster)
+    with layers.lifted(receipt.evidence.get("number")):
+        after, problems = arranged(cluster, lambda: {n: first(p.leader, p.replicas) for n, p in without(cluster, before).items()})
+        if not problems:
+            problems += ordered(cluster, lambda: replicas(without(cluster, before)))
+            after = until(
+                lambda: look(cluster, before), lambda now: _in_order(now, replicas(without(cluster, before))), LED_WITHIN_S
+            )
+        wanted = without(cluster, before)
+    astray = [name for name, place in wanted.items() if leader(after, name) not in (place.leader, place.replicas[0])]
     problems += [f"{name} is led by {leader(after, name) or 'nobody'} after healing" for name in astray]
+    problems += shared(cluster, before)
     return replace(receipt, healing={"after": told(after)}, note="; ".join(filter(None, [receipt.note, *problems])))
 
 
-def arranged(cluster: Cluster, orders: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, Placement], list[str]]:
-    """Put the replicas of each partition into this order and let the first lead; where they are then, and what went wrong.
+def without(cluster: Cluster, before: Mapping[str, Mapping[str, Any]]) -> dict[str, Placement]:
+    """Where partitions have to be once a fault is lifted that found them like that: as before, and as others moved them."""
+    found = {name: Placement(**{"leader": "", "in_sync": (), **place}) for name, place in before.items()}
+    return {name: moved(cluster).wanted(name, place) for name, place in found.items()}
+
+
+def replicas(places: Mapping[str, Placement]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(place.replicas) for name, place in places.items()}
+
+
+def shared(cluster: Cluster, partitions: Iterable[str]) -> list[str]:
+    """A remark for each partition that another fault has moved, too."""
+    return [f"{name} stays as another fault moved it" for name in partitions if moved(cluster).changed(name)]
+
+
+def arranged(cluster: Cluster, orders: Callable[[], Orders]) -> tuple[dict[str, Placement], list[str]]:
+    """Put the replicas of each partition into the order wanted and let the first lead; where they are, and what went wrong.
 
     Asked again and again for LED_WITHIN_S seconds: a replica that is not in sync yet cannot be elected.
     """
     deadline = time.monotonic() + LED_WITHIN_S
     while True:
-        problems = _arrange(cluster, orders)
-        seen = until(lambda: look(cluster, orders), lambda seen: _as_wanted(seen, orders), min(1.0, LED_WITHIN_S))
-        if _as_wanted(seen, orders):
+        problems = ordered(cluster, orders, elect=True)
+        seen = until(lambda: look(cluster, orders()), lambda seen: _as_wanted(seen, orders()), min(1.0, LED_WITHIN_S))
+        if _as_wanted(seen, orders()):
             return seen, []
         if time.monotonic() >= deadline:
             return seen, problems
 
 
-def _arrange(cluster: Cluster, orders: Mapping[str, tuple[str, ...]]) -> list[str]:
+def ordered(cluster: Cluster, orders: Callable[[], Orders], elect: bool = False) -> list[str]:
+    """Order that partitions are where they are wanted right now, and maybe led by their first replicas; what went wrong."""
     try:
-        now = placed(cluster, orders)
-        if change := {name: order for name, order in orders.items() if now[name].replicas != order}:
-            cluster.admin().reassign(change)
-        if moved := [name for name, order in orders.items() if now[name].leader != order[0]]:
-            cluster.admin().elect(moved)
+        with moved(cluster).quiet:
+            wanted = orders()
+            now = placed(cluster, wanted)
+            if change := {name: order for name, order in wanted.items() if now[name].replicas != order}:
+                cluster.admin().reassign(change)
+            if elect and (others := [name for name, order in wanted.items() if now[name].leader != order[0]]):
+                cluster.admin().elect(others)
     except HarnessError as error:
         return [str(error)]
     return []
@@ -148,12 +181,17 @@ def first(node: str, nodes: Sequence[str]) -> tuple[str, ...]:
     return (*(one for one in nodes if one == node), *(one for one in nodes if one != node))
 
 
-def _in_order(seen: Mapping[str, Placement], orders: Mapping[str, tuple[str, ...]]) -> bool:
+def _in_order(seen: Mapping[str, Placement], orders: Orders) -> bool:
     return all(name in seen and seen[name].replicas == order for name, order in orders.items())
 
 
-def _as_wanted(seen: Mapping[str, Placement], orders: Mapping[str, tuple[str, ...]]) -> bool:
+def _as_wanted(seen: Mapping[str, Placement], orders: Orders) -> bool:
     return all(name in seen and seen[name].replicas == order and seen[name].leader == order[0] for name, order in orders.items())
+
+
+def _led_by(node: str, place: Placement) -> Placement:
+    """The placement with this replica as its preferred leader; as it is when the node holds none."""
+    return replace(place, leader=node, replicas=first(node, place.replicas)) if node in place.replicas else place
 
 
 def _another(place: Placement, rng: Random) -> str:

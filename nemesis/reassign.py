@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import ClassVar
 
 from harness.api import Cluster, HarnessError, Placement, Receipt
 from nemesis import placing
-from nemesis.steps import until
+from nemesis.steps import undone, until
 
 FEWEST = 2  # replicas that a partition keeps
 
@@ -38,45 +39,49 @@ class Reassign:
     def inject(self, cluster: Cluster, rng: Random) -> Receipt:
         """Move now, and wait until the new replicas are in sync."""
         try:
-            partitions = placing.find(self.target, cluster, rng, self.count)
-            before, there = placing.placed(cluster, partitions), cluster.admin().in_service()
-            wanted = {name: order for name, place in before.items() if (order := _elsewhere(place, there, rng))}
-            receipt = Receipt(role=self.target, evidence={"before": placing.told(before)})
-            if not wanted:
-                text = f"nothing can move: each has a replica on all of {', '.join(there)}, and none is to spare"
-                return replace(receipt, effective=False, note=text)
-            cluster.admin().reassign(wanted)
+            partitions, layers = placing.find(self.target, cluster, rng, self.count), placing.moved(cluster)
+            with layers.quiet:
+                before, there = placing.placed(cluster, partitions), cluster.admin().in_service()
+                wanted = {name: order for name, place in before.items() if (order := _elsewhere(place, there, rng))}
+                receipt = Receipt(role=self.target, evidence={"before": placing.told(before)})
+                if not wanted:
+                    text = f"nothing can move: each has a replica on all of {', '.join(there)}, and none is to spare"
+                    return replace(receipt, effective=False, note=text)
+                changes = {name: partial(_exchanged, before[name].replicas, order) for name, order in wanted.items()}
+                number = layers.lay(before, changes)
+                with undone(lambda: layers.drop(number)):
+                    cluster.admin().reassign(wanted)
         except HarnessError as error:
             return Receipt(role=self.target, effective=False, note=str(error))
-        during = until(lambda: placing.look(cluster, wanted), lambda seen: _done(seen, wanted), self.moved_within_s)
+        with undone(lambda: layers.drop(number)):
+            during = until(lambda: placing.look(cluster, wanted), lambda seen: _done(seen, wanted), self.moved_within_s)
         late = [name for name in wanted if not _done(during, {name: wanted[name]})]
         begun = [name for name in wanted if name in during and set(during[name].replicas) != set(before[name].replicas)]
         return replace(
             receipt,
             targets=tuple(sorted({node for name in wanted for node in {*wanted[name]} ^ {*before[name].replicas}})),
-            evidence={**receipt.evidence, "wanted": wanted, "during": placing.told(during)},
+            evidence={"number": number, **receipt.evidence, "wanted": wanted, "during": placing.told(during)},
             effective=len(begun) == len(wanted),
             note="; ".join(f"{name} had not moved after {self.moved_within_s:g} s" for name in late),
         )
 
     def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
-        """Move back, wait until every replica is in sync again, and let the preferred ones lead."""
+        """Move back what it moved, wait until every replica is in sync again, and let the preferred ones lead."""
         if "during" not in receipt.evidence:
             return receipt
-        orders = {name: tuple(receipt.evidence["before"][name]["replicas"]) for name in receipt.evidence["wanted"]}
-        problems = []
-        try:
-            now = placing.placed(cluster, orders)
-            if change := {name: order for name, order in orders.items() if now[name].replicas != order}:
-                cluster.admin().reassign(change)
-        except HarnessError as error:
-            problems.append(str(error))
-        after = until(lambda: placing.look(cluster, orders), lambda seen: _done(seen, orders), self.back_within_s)
-        problems += [
-            f"{name} was not back after {self.back_within_s:g} s" for name in orders if not _done(after, {name: orders[name]})
-        ]
-        if not problems:
-            after, problems = placing.arranged(cluster, orders)
+        before = {name: receipt.evidence["before"][name] for name in receipt.evidence["wanted"]}
+
+        def orders() -> dict[str, tuple[str, ...]]:
+            return placing.replicas(placing.without(cluster, before))
+
+        with placing.moved(cluster).lifted(receipt.evidence.get("number")):
+            problems = placing.ordered(cluster, orders)
+            after = until(lambda: placing.look(cluster, before), lambda seen: _done(seen, orders()), self.back_within_s)
+            late = [name for name, order in orders().items() if not _done(after, {name: order})]
+            problems += [f"{name} was not back after {self.back_within_s:g} s" for name in late]
+            if not problems:
+                after, problems = placing.arranged(cluster, orders)
+        problems += placing.shared(cluster, before)
         note = "; ".join(filter(None, [receipt.note, *problems]))
         return replace(receipt, healing={"after": placing.told(after)}, note=note)
 
@@ -89,6 +94,16 @@ def _elsewhere(place: Placement, brokers: tuple[str, ...], rng: Random) -> tuple
         coming = rng.choice(spare)
         return tuple(coming if node == leaving else node for node in place.replicas)
     return tuple(node for node in place.replicas if node != leaving) if len(place.replicas) > FEWEST else ()
+
+
+def _exchanged(found: tuple[str, ...], order: tuple[str, ...], place: Placement) -> Placement:
+    """A placement with the same replica exchanged, or taken away, as between these two orders; as it is where that cannot be."""
+    (leaving,), coming = set(found) - set(order), "".join(set(order) - set(found))
+    now = place.replicas
+    if leaving not in now or coming in now or (not coming and len(now) <= FEWEST):
+        return place
+    moved = tuple(coming if node == leaving else node for node in now if coming or node != leaving)
+    return replace(place, replicas=moved, leader=moved[0] if place.leader == leaving else place.leader)
 
 
 def _done(seen: dict[str, Placement], wanted: dict[str, tuple[str, ...]]) -> bool:

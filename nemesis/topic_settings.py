@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
 from harness.api import Cluster, ClusterError, HarnessError, Receipt
 from nemesis import placing
-from nemesis.steps import until
+from nemesis.layers import LayersOf
+from nemesis.steps import undone, until
 
 SEEN_WITHIN_S = 5.0
 LEAST_IN_SYNC = "min.insync.replicas"
@@ -20,10 +22,14 @@ PROMISED = {  # what a run is judged by is derived from the settings that it sta
     "retention.bytes": "records may then be deleted, and would look lost",
 }
 
+changed = LayersOf[tuple[str, str], str | None]()  # (topic, setting) -> what faults have made of it
+
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSettings:
     """Changes settings of the workload's topics; healing gives each its old value back, or none if it had none of its own.
+
+    What another fault has changed too keeps that one's value until it is healed.
 
     What weakens the promises that the run is judged by is refused: set it in `[test.topic]`, where they are derived from it.
     `min.insync.replicas` may be raised, not lowered. Evidence: the topics' own settings before, during and after.
@@ -49,33 +55,43 @@ class TopicSettings:
 
     def inject(self, cluster: Cluster, rng: Random) -> Receipt:
         """Change the settings, and look until they are seen."""
+        layers, wanted = changed(cluster), {name: _text(value) for name, value in self.settings.items()}
         try:
-            topics = self._topics(cluster, rng)
-            before = {topic: self._looked(cluster, topic) for topic in topics}
-            wanted = {name: _text(value) for name, value in self.settings.items()}
-            self._require_no_weaker(before, wanted)
+            with layers.quiet:
+                topics = self._topics(cluster, rng)
+                before = {topic: self._looked(cluster, topic) for topic in topics}
+                self._require_no_weaker(before, wanted)
+                number = _lay(cluster, before, wanted)
+                with undone(lambda: layers.drop(number)):
+                    problems = _set(cluster, {topic: dict(wanted) for topic in topics})
         except HarnessError as error:
             return Receipt(role=self.target, effective=False, note=str(error))
-        problems = _set(cluster, {topic: dict(wanted) for topic in topics})
         within_s = 0.0 if problems else SEEN_WITHIN_S
-        during = until(lambda: _look(cluster, before), lambda seen: all(seen[t] == wanted for t in topics), within_s)
-        changed = [topic for topic in topics if during[topic] == wanted != before[topic]]
+        with undone(lambda: layers.drop(number)):
+            during = until(lambda: _look(cluster, before), lambda seen: all(seen[t] == wanted for t in topics), within_s)
+        done = [topic for topic in topics if during[topic] == wanted != before[topic]]
         problems += [f"{topic} has these settings already" for topic in topics if before[topic] == wanted]
         return Receipt(
             role=self.target,
             targets=_holders(cluster, topics),
-            evidence={"before": before, "during": during},
-            effective=bool(topics) and len(changed) == len(topics),
+            evidence={"number": number, "before": before, "during": during},
+            effective=bool(topics) and len(done) == len(topics),
             note="; ".join(problems),
         )
 
     def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
-        """Give every setting its old value back."""
+        """Give every setting its old value back, or the one that another fault wants."""
         before: dict[str, dict[str, str | None]] = dict(receipt.evidence.get("before", {}))
-        problems = _set(cluster, before)
-        within_s = 0.0 if problems else SEEN_WITHIN_S
-        after = until(lambda: _look(cluster, before), lambda seen: seen == before, within_s)
-        problems += [f"{topic} has {after[topic]} after healing" for topic in before if after[topic] != before[topic]]
+        layers = changed(cluster)
+        with layers.lifted(receipt.evidence.get("number")):
+            with layers.quiet:
+                problems = _set(cluster, _without(cluster, before))
+            within_s = 0.0 if problems else SEEN_WITHIN_S
+            after = until(lambda: _look(cluster, before), lambda seen: seen == _without(cluster, before), within_s)
+            wanted = _without(cluster, before)
+        problems += [f"{topic} has {after[topic]} after healing" for topic in before if after[topic] != wanted[topic]]
+        both = [f"{topic}'s {name}" for topic, own in before.items() for name in own if layers.changed((topic, name))]
+        problems += [f"{one} stays as another fault set it" for one in both]
         return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))
 
     def _topics(self, cluster: Cluster, rng: Random) -> list[str]:
@@ -98,6 +114,24 @@ class TopicSettings:
                     f"{LEAST_IN_SYNC} = {wanted[LEAST_IN_SYNC]} would promise less than {topic}'s {least or 'inherited one'}; "
                     "it may only be raised: set a lower one in [test.topic]"
                 )
+
+
+def _lay(cluster: Cluster, before: Mapping[str, Mapping[str, str | None]], wanted: Mapping[str, str]) -> int:
+    """Note what a fault changes; not what has the value already, which is another's."""
+    found = {(topic, name): value for topic, own in before.items() for name, value in own.items() if value != wanted[name]}
+    changes: dict[tuple[str, str], Callable[[str | None], str | None]]
+    changes = {(topic, name): partial(_instead, wanted[name]) for topic, name in found}
+    return changed(cluster).lay(found, changes)
+
+
+def _instead(value: str, _: str | None) -> str:
+    return value
+
+
+def _without(cluster: Cluster, before: Mapping[str, Mapping[str, str | None]]) -> dict[str, dict[str, str | None]]:
+    """How settings have to be now that a fault is lifted that found them like that."""
+    layers = changed(cluster)
+    return {topic: {name: layers.wanted((topic, name), value) for name, value in own.items()} for topic, own in before.items()}
 
 
 def _holders(cluster: Cluster, topics: Sequence[str]) -> tuple[str, ...]:

@@ -1,22 +1,33 @@
 """Two faults at once on the same thing: each heals what it did itself, and its receipt claims no more than that."""
 
+from itertools import product
+
 import pytest
 
 from harness.api import Injection
 from harness.faults import Nemesis
 from harness.performer import make_fault
+from nemesis import placing, topic_settings
 from nemesis.testing import FakeClock, FakeCluster
 
 QUICK = {"disk-full": {"notice_s": 0}, "strand": {"alone_s": 0}, "roll": {"gone_within_s": 0, "within_s": 0}}
 LONG, SHORT = (1, 20), (2, 3)  # seconds: from, and how long
+NESTED, CROSSED = ((1, 12), (2, 4)), ((1, 4), (2, 12))  # which of two is healed first; at 7 s one of them is on
+MOVES = ("reassign", "move-leaders", "move-coordinator")
 
 
-def staged(cluster, *faults, until_s=8):
+@pytest.fixture(autouse=True)
+def no_patience(monkeypatch):
+    monkeypatch.setattr(placing, "LED_WITHIN_S", 0)
+    monkeypatch.setattr(topic_settings, "SEEN_WITHIN_S", 0)
+
+
+def staged(cluster, *faults, until_s=8, seed=1):
     """Receipts by (kind, how often that kind struck before) when some seconds have passed: (kind, (at, lasts), options)..."""
     clock, lines = FakeClock(), {}
     plan = [
         Injection(
-            id=number, at_s=at, lasts_s=lasts, kind=kind, options={**QUICK.get(kind, {}), **options}, lane=str(number), seed=1
+            id=number, at_s=at, lasts_s=lasts, kind=kind, options={**QUICK.get(kind, {}), **options}, lane=str(number), seed=seed
         )
         for number, (kind, (at, lasts), options) in enumerate(faults)
     ]
@@ -90,3 +101,72 @@ def test_a_roll_leaves_a_dead_broker_to_whoever_killed_it():
     cluster.lagging = lambda topics: {}
     _, rolled = staged(cluster, ("kill", LONG, {"target": "broker:n1"}), ("roll", SHORT, {"gone_within_s": 1, "within_s": 9}))
     assert (rolled["effective"], "n1: was dead already" in rolled["note"], cluster.pid("n1")) == (False, True, None)
+
+
+@pytest.mark.parametrize("spans", [NESTED, CROSSED])
+@pytest.mark.parametrize("kinds", list(product(MOVES, repeat=2)))
+@pytest.mark.parametrize("brokers", [3, 4])
+def test_what_two_faults_moved_is_where_it_was_when_both_are_healed(brokers, kinds, spans):
+    """In whatever order they are injected and healed."""
+    for seed in range(6):
+        cluster = FakeCluster(brokers=brokers, transactional_ids=["tx-0"])
+        partition = cluster.transaction_partition("tx-0")
+        before = cluster.placements()
+        faults = [(kind, span, _aimed(kind, partition)) for kind, span in zip(kinds, spans, strict=True)]
+        receipts = staged(cluster, *faults, until_s=20, seed=seed)
+        assert all(one["healed_ns"] for one in receipts)
+        assert cluster.placements() == before, (seed, receipts)
+
+
+def _aimed(kind, partition):
+    if kind == "move-coordinator":
+        return {"target": "coordinator:tx-0"}
+    return {"target": f"partition:{partition}"}
+
+
+def test_three_faults_that_move_one_partition():
+    cluster = FakeCluster(brokers=5)
+    before = cluster.placements()
+    target = {"target": "partition:t-0"}
+    staged(cluster, ("reassign", (1, 5), target), ("move-leaders", (2, 9), target), ("reassign", (3, 7), target), until_s=20)
+    assert cluster.placements() == before
+
+
+@pytest.mark.parametrize("spans", [NESTED, CROSSED])
+def test_healing_one_leaves_what_the_other_moved(spans):
+    """A replica was taken away, and the leader moved; whoever is healed first, the other's change is there yet."""
+    cluster, target = FakeCluster(), {"target": "partition:t-0"}
+    moved, led = staged(cluster, ("reassign", spans[0], target), ("move-leaders", spans[1], target), until_s=7)
+    now = cluster.placements(["t-0"])["t-0"]
+    if moved["healed_ns"]:
+        assert (now.leader, len(now.replicas)) == (led["evidence"]["during"]["t-0"]["leader"], 3)
+        assert moved["note"] == "t-0 stays as another fault moved it"
+    else:
+        assert set(now.replicas) == set(moved["evidence"]["wanted"]["t-0"])
+        assert (now.leader, led["note"]) == (moved["evidence"]["during"]["t-0"]["leader"], "t-0 stays as another fault moved it")
+
+
+@pytest.mark.parametrize("spans", [NESTED, CROSSED])
+@pytest.mark.parametrize("own", [{}, {"flush.ms": "1"}])
+def test_what_two_faults_set_is_what_it_was_when_both_are_healed(own, spans):
+    """Each sets one that the other sets too, and one of its own."""
+    first, second = {"flush.ms": 5, "segment.ms": 6}, {"flush.ms": 7, "max.message.bytes": 2000000}
+    cluster = FakeCluster()
+    cluster.set_topic_settings("t", own)
+    plan = [("topic-settings", span, {"settings": one}) for span, one in zip(spans, (first, second), strict=True)]
+    receipts = staged(cluster, *plan, until_s=7)
+    left, note = (second, receipts[0]["note"]) if receipts[0]["healed_ns"] else (first, receipts[1]["note"])
+    assert [one["effective"] for one in receipts] == [True, True]
+    assert cluster.topic_settings("t") == {**own, **{name: str(value) for name, value in left.items()}}
+    assert note == "t's flush.ms stays as another fault set it"
+    cluster = FakeCluster()
+    cluster.set_topic_settings("t", own)
+    staged(cluster, *plan, until_s=20)
+    assert cluster.topic_settings("t") == own
+
+
+def test_a_setting_that_another_fault_has_made_so_goes_with_that_fault():
+    """The second has no effect, so there is nothing of it to stay."""
+    cluster, options = FakeCluster(), {"settings": {"flush.ms": 5}}
+    _, late = staged(cluster, ("topic-settings", (1, 4), options), ("topic-settings", (2, 12), options), until_s=7)
+    assert (late["effective"], cluster.topic_settings("t")) == (False, {})
