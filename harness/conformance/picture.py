@@ -70,7 +70,8 @@ def hurt(picture: Picture, normal: Picture) -> list[str]:
     open_once = [pair for pair, arrived in normal.of(NETWORK).items() if arrived]
     closed = [f"{pair} does not get through" for pair in open_once if not picture.of(NETWORK).get(pair, True)]
     changed = [text for what in KEPT for text in _differences(what, normal.of(what), picture.of(what))]
-    return [*dead, *frozen, *silent, *closed, *changed]
+    untold = [f"nobody tells {what} of {one}" for what in KEPT for one in normal.of(what) if one not in picture.of(what)]
+    return [*dead, *frozen, *silent, *closed, *changed, *untold]
 
 
 def down(picture: Picture, node: str) -> bool:

@@ -187,6 +187,7 @@ def test_a_clock_that_nobody_tells_is_neither_right_nor_wrong():
     cluster.kill("n1")
     assert "n1" not in picture.take(cluster).of(picture.CLOCK)
     assert not [text for text in picture.changes(before, picture.take(cluster)) if text.startswith(picture.CLOCK)]
+    assert "nobody tells clock of n1" in picture.hurt(picture.take(cluster), before)
 
 
 def test_strangers_partitions_on_a_shared_cluster_are_not_looked_at():
