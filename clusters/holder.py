@@ -41,13 +41,19 @@ class Holder(ABC):
         with self._asking:
             self._ask(do="slow", number=number, address=address, **how)
             if not self._numbers.get(address):
-                self._bring(address)
+                try:
+                    self._bring(address)
+                except Exception:
+                    self._ask(do="unslow", number=number, address=address)  # or the next one would bring packets to it
+                    raise
             self._numbers.setdefault(address, set()).add(number)
 
     def unslow(self, number: int, address: str) -> tuple[int, int]:
-        """End it; packets (seen, dropped)."""
+        """End it; packets (seen, dropped), zeros when it has ended already."""
         with self._asking:
             numbers = self._numbers.get(address, set())
+            if number not in numbers:
+                return 0, 0
             if numbers == {number}:
                 self._spare(address)
             numbers.discard(number)

@@ -5,16 +5,20 @@ Pure netlink, no external programs. A rule drops what one address sends, on arri
 
 from __future__ import annotations
 
+import errno
 import struct
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
+from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.nftables.expressions import genex, ipv4addr, verdict
 from pyroute2.nftables.main import NFTables
 
-from harness.api import Pair
+from clusters.undoing import one_by_one
+from harness.api import ClusterError, Pair
 
 _TABLE, _CHAIN = "fencepost", "in"
 _NFPROTO_IPV4, _ACCEPT, _DROP = 2, 1, 0
@@ -50,8 +54,13 @@ def insert(chain: str, *expressions: list[Any]) -> int:
 
 
 def delete_rule(handle: int, chain: str = _CHAIN) -> None:
+    """Have it no longer; nothing if it is gone. Raises NetlinkError."""
     with NFTables(nfgen_family=_NFPROTO_IPV4) as tables:
-        tables.rule("del", table=_TABLE, chain=chain, handle=handle)
+        try:
+            tables.rule("del", table=_TABLE, chain=chain, handle=handle)
+        except NetlinkError as error:
+            if error.code != errno.ENOENT:
+                raise
 
 
 def counters() -> dict[int, tuple[int, int]]:
@@ -107,12 +116,17 @@ def _packets(rule: NFTables) -> tuple[int, int]:
 
 
 class Drops(ABC):
-    """Which pairs are dropped or lose packets now, by rules at their destinations. Safe to use from several threads."""
+    """Which pairs are dropped or lose packets now, by rules at some node. Safe to use from several threads.
+
+    A rule is forgotten only when it is removed: what could not be undone is told in a ClusterError, and may be undone again.
+    """
 
     def __init__(self) -> None:
         self._rules: dict[Pair, int] = {}  # handles of what is dropped now
         self._counted: dict[Pair, int] = {}  # packets of what was dropped before
+        self._staying: set[Pair] = set()  # pairs whose rule should be gone and could not be removed
         self._losing: dict[int, dict[Pair, int]] = {}  # handles, by the number that `lose` gave
+        self._lost: dict[int, dict[Pair, tuple[int, int]]] = {}  # packets (seen, lost) of those of them that end now
         self._numbers = 0
         self._lock = threading.RLock()
 
@@ -121,16 +135,23 @@ class Drops(ABC):
         """Make the rule at `destination`; its handle. Raises ClusterError for an unknown node."""
 
     @abstractmethod
-    def _delete_rule(self, destination: str, handle: int) -> None: ...
+    def _delete_rule(self, keeper: str, handle: int) -> None:
+        """Nothing if it is gone."""
 
     @abstractmethod
-    def _counters(self, destination: str) -> dict[int, tuple[int, int]]:
-        """Packets (seen, dropped) by each rule (by handle) at `destination`."""
+    def _counters(self, keeper: str) -> dict[int, tuple[int, int]]:
+        """Packets (seen, dropped) by each rule (by handle) at `keeper`."""
+
+    def _keeper(self, source: str, destination: str) -> str:
+        """The node that has the rules of a pair."""
+        return destination
 
     def drop(self, pairs: Iterable[Pair]) -> None:
         """Drop packets of each (source, destination) on arrival at the destination; counts from zero."""
+        wanted = list(pairs)
         with self._lock:
-            for pair in pairs:
+            Drops.undrop(self, self._staying.intersection(wanted))  # an old rule has counted for somebody else
+            for pair in wanted:
                 if pair not in self._rules:
                     self._rules[pair] = self._add_rule(*pair)
                     self._counted.pop(pair, None)
@@ -138,17 +159,29 @@ class Drops(ABC):
     def undrop(self, pairs: Iterable[Pair]) -> None:
         """Let each pair talk again; its count is kept."""
         with self._lock:
-            mine = [pair for pair in pairs if pair in self._rules]
-            self._counted.update(self.dropped_packets(mine))
-            for pair in mine:
-                self._delete_rule(pair[1], self._rules.pop(pair))
+            mine = [pair for pair in dict.fromkeys(pairs) if pair in self._rules]
+            self._staying.update(mine)
+            one_by_one(lambda keeper: self._undrop_at(keeper, mine), self._keepers(mine))
+
+    def _undrop_at(self, keeper: str, pairs: Iterable[Pair]) -> None:
+        packets = self._counters(keeper)
+
+        def undrop(pair: Pair) -> None:
+            handle = self._rules[pair]
+            self._counted[pair] = packets.get(handle, (0, self._counted.get(pair, 0)))[-1]
+            self._delete_rule(keeper, handle)
+            del self._rules[pair]
+            self._staying.discard(pair)
+
+        one_by_one(undrop, [pair for pair in pairs if self._keeper(*pair) == keeper])
 
     def undrop_all(self) -> None:
         """Let every pair talk again, without any loss."""
         with self._lock:
-            self.undrop(list(self._rules))
-            for number in list(self._losing):
-                self.unlose(number)
+            one_by_one(lambda end: end(), [lambda: self.undrop(list(self._rules)), self._unlose_all])
+
+    def _unlose_all(self) -> None:
+        one_by_one(self.unlose, list(self._losing))
 
     def lose(self, pairs: Iterable[Pair], share: float) -> int:
         """Lose a share of the packets of each pair, beside what is lost or dropped already; a number for `unlose`."""
@@ -159,23 +192,36 @@ class Drops(ABC):
                 for pair in pairs:
                     made[pair] = self._add_rule(*pair, share)
             except Exception:
-                self.unlose(self._numbers)
+                with suppress(ClusterError):  # the cause says more, and what stays is ended by `undrop_all`
+                    self.unlose(self._numbers)
                 raise
             return self._numbers
 
     def unlose(self, number: int) -> dict[Pair, tuple[int, int]]:
         """End it; packets (seen, lost) of each pair since `lose`. Nothing for what has ended already."""
         with self._lock:
-            made = self._losing.pop(number, {})
-            counted = {destination: self._counters(destination) for destination in {pair[1] for pair in made}}
-            for pair, handle in made.items():
-                self._delete_rule(pair[1], handle)
-            return {pair: counted[pair[1]][handle] for pair, handle in made.items()}
+            one_by_one(lambda keeper: self._unlose_at(keeper, number), self._keepers(self._losing.get(number, {})))
+            self._losing.pop(number, None)
+            return self._lost.pop(number, {})
+
+    def _unlose_at(self, keeper: str, number: int) -> None:
+        packets, made, lost = self._counters(keeper), self._losing[number], self._lost.setdefault(number, {})
+
+        def unlose(pair: Pair) -> None:
+            lost[pair] = packets.get(made[pair], lost.get(pair, (0, 0)))
+            self._delete_rule(keeper, made[pair])
+            del made[pair]
+
+        one_by_one(unlose, [pair for pair in made if self._keeper(*pair) == keeper])
 
     def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
         """Packets dropped for each pair since it was last dropped; 0 for a pair that never was."""
         with self._lock:
             wanted = list(pairs)
-            live = {destination: self._counters(destination) for _, destination in set(wanted) & set(self._rules)}
-            now = {pair: live[pair[1]][handle][-1] for pair, handle in self._rules.items() if pair[1] in live}
-            return {pair: now.get(pair, self._counted.get(pair, 0)) for pair in wanted}
+            rules = {pair: self._rules[pair] for pair in wanted if pair in self._rules}
+            live = {keeper: self._counters(keeper) for keeper in self._keepers(rules)}
+            found = {pair: live[self._keeper(*pair)].get(handle) for pair, handle in rules.items()}
+            return {pair: now[-1] if (now := found.get(pair)) else self._counted.get(pair, 0) for pair in wanted}
+
+    def _keepers(self, pairs: Iterable[Pair]) -> list[str]:
+        return list(dict.fromkeys(self._keeper(*pair) for pair in pairs))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from clusters import packets, queue_rules
@@ -12,6 +13,7 @@ from clusters.holder import Holder
 from clusters.packets import Drops
 from clusters.probes import PROBE_S
 from clusters.slow_links import FULL_S
+from clusters.undoing import one_by_one
 from harness.api import ClusterError, Losable, Pair, Slowable
 
 
@@ -29,7 +31,8 @@ class Slower(Holder):
         self._rules[address] = queue_rules.add_rule(address)
 
     def _spare(self, address: str) -> None:
-        queue_rules.delete_rule(self._rules.pop(address))
+        queue_rules.delete_rule(self._rules[address])
+        del self._rules[address]
 
 
 class Slows(Drops):
@@ -38,6 +41,7 @@ class Slows(Drops):
     def __init__(self) -> None:
         super().__init__()
         self._slow: dict[int, list[Pair]] = {}
+        self._slowed: dict[int, dict[Pair, tuple[int, int]]] = {}  # packets (seen, dropped) of those of them that end now
         self._longest_s: dict[int, float] = {}  # how long each of them may hold a packet back
 
     @abstractmethod
@@ -63,18 +67,24 @@ class Slows(Drops):
                     self._slow_at(*pair, self._numbers, **how)
                     made.append(pair)
             except Exception:
-                self.unslow(self._numbers)
+                with suppress(ClusterError):  # the cause says more, and what stays is ended by `undrop_all`
+                    self.unslow(self._numbers)
                 raise
             return self._numbers
 
     def unslow(self, number: int) -> dict[Pair, tuple[int, int]]:
         """End it; packets (seen, dropped for want of room) of each pair since `slow`. Nothing for what has ended already."""
         with self._lock:
-            ended = {}
-            self._longest_s.pop(number, None)
-            for pair in self._slow.pop(number, []):
+            made, ended = self._slow.get(number, []), self._slowed.setdefault(number, {})
+
+            def unslow(pair: Pair) -> None:
                 ended[pair] = self._unslow_at(*pair, number)
-            return ended
+                made.remove(pair)
+
+            one_by_one(unslow, list(made))
+            self._slow.pop(number, None)
+            self._longest_s.pop(number, None)
+            return self._slowed.pop(number)
 
     def patience_s(self) -> float:
         """How long to wait for a probe: a slow link is not a closed one."""
@@ -84,9 +94,10 @@ class Slows(Drops):
     def undrop_all(self) -> None:
         """Let every pair talk again, without any loss or delay."""
         with self._lock:
-            for number in list(self._slow):
-                self.unslow(number)
-            super().undrop_all()
+            one_by_one(lambda end: end(), [self._unslow_all, super().undrop_all])
+
+    def _unslow_all(self) -> None:
+        one_by_one(self.unslow, list(self._slow))
 
 
 def lacks() -> dict[str, str]:

@@ -169,11 +169,11 @@ class Network(Slows):
     def _add_rule(self, source: str, destination: str, share: float = 1.0) -> int:
         return int(self._helper(destination).ask(do="drop", address=self._address(source), share=share)["handle"])
 
-    def _delete_rule(self, destination: str, handle: int) -> None:
-        self._helper(destination).ask(do="undrop", handle=handle)
+    def _delete_rule(self, keeper: str, handle: int) -> None:
+        self._helper(keeper).ask(do="undrop", handle=handle)
 
-    def _counters(self, destination: str) -> dict[int, tuple[int, int]]:
-        counted = self._helper(destination).ask(do="counters")["counters"]
+    def _counters(self, keeper: str) -> dict[int, tuple[int, int]]:
+        counted = self._helper(keeper).ask(do="counters")["counters"]
         return {int(handle): (int(seen), int(dropped)) for handle, (seen, dropped) in counted.items()}
 
     def _helper(self, node: str) -> Helper:

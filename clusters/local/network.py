@@ -178,11 +178,11 @@ class Network(Slows):
         with self.inside(destination):
             return self._slowers[destination].unslow(number, self._address(source))
 
-    def _delete_rule(self, destination: str, handle: int) -> None:
-        self.run(destination, lambda: packets.delete_rule(handle))
+    def _delete_rule(self, keeper: str, handle: int) -> None:
+        self.run(keeper, lambda: packets.delete_rule(handle))
 
-    def _counters(self, node: str) -> dict[int, tuple[int, int]]:
-        return self.run(node, packets.counters)
+    def _counters(self, keeper: str) -> dict[int, tuple[int, int]]:
+        return self.run(keeper, packets.counters)
 
 
 def _port(node: str) -> str:

@@ -20,6 +20,7 @@ from clusters.ssh.install import everywhere
 from clusters.ssh.probes import CLIENTS, Probes
 from clusters.ssh.remote.rules import COUNT, DROP
 from clusters.ssh.watch import Watch
+from clusters.undoing import one_by_one
 from harness.api import ClusterError, Pair, Took
 
 A = TypeVar("A")
@@ -37,7 +38,7 @@ class Network(Slows):
         super().__init__()
         self._watches, self._addresses, self._port, self._clients = watches, addresses, port, clients
         self._given = itertools.count(1)
-        self._where: dict[int, str] = {}  # handle of a rule -> the node whose watcher keeps it
+        self._astray: dict[int, str] = {}  # handle of rules that could not be made, and may be there in part -> their keeper
         self._held: dict[Pair, set[Pair]] = {}  # clients' pairs that are dropped by one rule
         self._meant: dict[int, list[Pair]] = {}  # the pairs that are lossy or slow, by the number that `lose` or `slow` gave
         self._probes = Probes(watches, addresses, port)
@@ -97,7 +98,16 @@ class Network(Slows):
     def undrop_all(self) -> None:
         with self._lock:
             self._held.clear()
-            super().undrop_all()
+            one_by_one(lambda end: end(), [super().undrop_all, self._call_back])
+
+    def _call_back(self) -> None:
+        """Remove what is left of rules that could not be made."""
+
+        def remove(handle: int) -> None:
+            self._delete_rule(self._astray[handle], handle)
+            del self._astray[handle]
+
+        one_by_one(remove, list(self._astray))
 
     def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
         wanted = list(pairs)
@@ -182,8 +192,9 @@ class Network(Slows):
         handle = next(self._given)
         node, matches = self._keeper(source, destination), self._matches(source, destination)
         losing: list[dict[str, Any]] = [{"do": COUNT}, {"do": DROP, "share": share}] if share < 1 else [{"do": DROP}]
+        self._astray[handle] = node
         self._watches[node].ask("drop", name=str(handle), rules=[{**match, **deed} for match in matches for deed in losing])
-        self._where[handle] = node
+        del self._astray[handle]
         return handle
 
     def _keeper(self, source: str, destination: str) -> str:
@@ -203,16 +214,11 @@ class Network(Slows):
         between = [{**theirs, "side": side, **_span("tcp", brokers, controllers)} for side in ("dport", "sport")]
         return [*between, {**theirs, "side": "dport", **_span("udp", nodes_probe)}]
 
-    def _delete_rule(self, destination: str, handle: int) -> None:
-        self._watches[self._where[handle]].ask("undrop", name=str(handle))
+    def _delete_rule(self, keeper: str, handle: int) -> None:
+        self._watches[keeper].ask("undrop", name=str(handle))
 
-    def _counters(self, destination: str) -> dict[int, tuple[int, int]]:
-        nodes = list(self._watches) if destination == CLIENTS else [destination]
-        counted = everywhere(self._packets_at, nodes)
-        return {handle: packets for one in counted for handle, packets in one.items()}
-
-    def _packets_at(self, node: str) -> dict[int, tuple[int, int]]:
-        counted = self._watches[node].ask("count")["packets"]
+    def _counters(self, keeper: str) -> dict[int, tuple[int, int]]:
+        counted = self._watches[keeper].ask("count")["packets"]
         return {int(name): (seen, dropped) for name, (seen, dropped) in counted.items()}
 
     def _slow_at(self, source: str, destination: str, number: int, **how: float) -> None:

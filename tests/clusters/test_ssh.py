@@ -71,13 +71,15 @@ class Watched:
     """A watcher that keeps rules by name, and hears a datagram of ours over the first link of every train."""
 
     def __init__(self, unable=""):
-        self.unable, self.rules, self.slow = unable, {}, {}
+        self.unable, self.rules, self.slow, self.answers_lost = unable, {}, {}, False
 
     def ask(self, do, **request):
         if do == "drop":
             self.rules[request["name"]] = request["rules"]
+            if self.answers_lost:
+                raise ClusterError("no answer")
         if do == "undrop":
-            del self.rules[request["name"]]
+            self.rules.pop(request["name"], None)
         if do == "slow":
             self.slow[request["number"], request["address"]] = request["rules"]
         if do == "unslow":
@@ -131,6 +133,15 @@ def test_clients_are_cut_all_together_on_the_brokers_host(network):
     assert (len(rules(network, "n1")), rules(network, "n2")) == (2, [])
     network.undrop([("c1", "n1")])
     assert rules(network, "n1") == []
+
+
+def test_a_rule_that_may_be_there_although_its_making_failed_goes_when_everything_is_healed(network):
+    network._watches["n2"].answers_lost = True
+    with pytest.raises(ClusterError, match="no answer"):
+        network.lose([("n2", "n1"), ("n1", "n2")], 0.5)
+    assert (rules(network, "n1"), len(rules(network, "n2"))) == ([], 6)
+    network.undrop_all()
+    assert rules(network, "n2") == []
 
 
 def test_a_single_client_cannot_be_cut_off_and_nothing_is_cut_instead(network):
@@ -440,7 +451,7 @@ from clusters.ssh.remote import rules
 made = {{"nft": rules.Nft, "iptables": rules.Iptables}}[{tool!r}]("tools", {ssh_hosts.options["sudo"]})
 try:
     made.open()
-except rules.RuleError as error:
+except rules.ProgramError as error:
     sys.exit(print(json.dumps(str(error))))
 kept = rules.Rules(made)
 import socket

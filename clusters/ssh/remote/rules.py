@@ -134,10 +134,14 @@ class Rules:
 
     def __init__(self, tool: Nft | Iptables) -> None:
         self._book: dict[str, list[tuple[str, str]]] = {way: [] for way in WAYS}  # (name, deed), as the kernel's rules lie
+        self._leaving: set[str] = set()  # names whose rules are being removed, or could not be
         self._tool = tool
 
     def add(self, name: str, rules: Sequence[Rule]) -> None:
-        """Have them from now on, counted from zero; nothing if this name has any. Raises ProgramError, with none of them made."""
+        """Have them from now on, counted from zero; nothing if this name has any. Raises ProgramError, with none of them made
+        (but those that could not be removed again: `remove`)."""
+        if name in self._leaving:
+            self.remove(name)
         if name in self.names():
             return
         try:
@@ -145,16 +149,19 @@ class Rules:
                 self._tool.add(rule)
                 self._book[rule["way"]].append((name, rule["do"]))
         except ProgramError:
-            self.remove(name)
+            with suppress(ProgramError):  # the cause says more
+                self.remove(name)
             raise
 
     def remove(self, name: str) -> None:
-        """Have them no longer; nothing if this name has none."""
+        """Have them no longer; nothing if this name has none. Raises ProgramError; what is left then may be removed again."""
+        self._leaving.add(name)
         for way, made in self._book.items():
             for index in reversed(range(len(made))):
                 if made[index][0] == name:
                     self._tool.delete(way, index)
                     del made[index]
+        self._leaving.discard(name)
 
     def names(self) -> set[str]:
         return {name for made in self._book.values() for name, _ in made}
