@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import structlog
+
 from clusters import directory, jvm, plan, storage, wire, wire_admin
 from clusters.admin import KafkaAdmin
 from clusters.options import COMBINED, KafkaOptions
 from clusters.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from harness.api import ClusterError, TopicSpec
 
+log = structlog.get_logger()
 T = TypeVar("T")
 
 _READY_S = 90.0
@@ -167,14 +170,21 @@ class KafkaCluster(ABC):
             return str(e)
         return ""
 
-    def _wait(self, limit_s: float, what: str, problem: Callable[[], str]) -> None:
-        """Ask until there is no problem. Raises ClusterError at the deadline, or at once when a started node died."""
-        deadline = time.monotonic() + limit_s
+    def _wait(self, limit_s: float, what: str, problem: Callable[[], str], once_more: Iterable[str] = ()) -> None:
+        """Ask until there is no problem. Raises ClusterError at the deadline, or at once when a started node died.
+
+        once_more: nodes that are started again if they die, the first time.
+        """
+        deadline, may_die = time.monotonic() + limit_s, set(once_more)
         while last := problem():
             for node in self._planned:
                 if self.pid(node) is None:
-                    status = self.status(node)
-                    raise ClusterError(f"{node} ended with status {status} while waiting for {what}: {self._tail(node)}")
+                    text = f"{node} ended with status {self.status(node)} while waiting for {what}: {self._tail(node)}"
+                    if node not in may_die:
+                        raise ClusterError(text)
+                    log.warning("started once more", reason=text)
+                    may_die.discard(node)
+                    self.start(node)
             if time.monotonic() > deadline:
                 raise ClusterError(f"waited {limit_s:.0f} s for {what}; last seen: {last}. Logs: {self._run_dir / 'logs'}")
             time.sleep(0.05)
@@ -227,10 +237,13 @@ class KafkaCluster(ABC):
     # ---- healing
 
     def await_answers(self) -> None:
-        """Start what is dead and wait (60 s) until all nodes answer. Raises ClusterError."""
+        """Start what is dead and wait (60 s) until all nodes answer. Raises ClusterError.
+
+        A broker that was starting while links were cut may end by itself, even after they were mended; it gets another go.
+        """
         for name in self._planned:
             self.start(name)
-        self._wait(_HEAL_S, "all nodes to answer", self._silent)
+        self._wait(_HEAL_S, "all nodes to answer", self._silent, once_more=self._planned)
 
     def answers(self, node: str) -> bool:
         """Whether a broker answers a Kafka request right now (a client: whether it lives)."""
