@@ -129,6 +129,7 @@ class Watch:
     def end(self) -> None:
         """Have everything there ended and removed. Raises ClusterError."""
         self._over.set()
+        self._keeper.join()  # or its last renewal would find that all has ended
         self.ask("end")
         with self._asking:
             channel, self._channel = self._channel, None

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from random import Random
 
+import structlog
 from confluent_kafka import Producer
 
 from clusters import wire
@@ -303,6 +304,7 @@ def heal(cluster, seen):
 
 
 def main(options, run_dir, scenes):
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output is for what was seen
     seen = {"uid": os.getuid()}
     began = time.monotonic()
     given = json.loads(options)
