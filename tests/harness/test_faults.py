@@ -3,6 +3,7 @@
 import json
 import threading
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import pytest
@@ -21,7 +22,8 @@ from nemesis.testing import FakeClock, FakeCluster
 S = 1_000_000_000
 T0 = 100 * S
 FREE = Budget(keep_quorum=False)
-KINDS = {"kill": Kill, "pause": Pause, "isolate": Isolate, "halves": Halves, "cut-clients": CutClients, "flap": Flap}
+KINDS = {"kill": Kill, "pause": Pause, "isolate": Isolate, "halves": Halves, "cut-clients": CutClients}
+KINDS["flap"] = partial(Flap, down_s=0, up_s=0)  # it sleeps in earnest
 
 
 def planned(id_, at_s, kind="pause", lasts_s=4.0, lane="main", **options):
