@@ -13,7 +13,8 @@ from typing import Any
 
 FENCEPOST = Path(sys.executable).with_name("fencepost")
 PATIENCE_S = 240.0
-SMALL = ("--time", "8", "--set", "writers=4", "--set", "readers=1", "--set", "uncommitted_readers=0", "--nemesis", "none")
+ALONE = ("--nemesis", "none", "--cluster-set", "brokers=1")
+SMALL = (*ALONE, "--set", "writers=2", "--set", "readers=1", "--set", "uncommitted_readers=0")
 
 
 def start(results: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:

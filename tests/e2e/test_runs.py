@@ -1,4 +1,4 @@
-"""Whole runs on a real cluster of three brokers, through the command line."""
+"""Whole runs on a real cluster, of three brokers where faults strike them, through the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command import SMALL, answers, fencepost, finish, only_run, processes_of, start, until, verdict
+from command import ALONE, SMALL, answers, fencepost, finish, only_run, processes_of, start, until, verdict
 
 pytestmark = pytest.mark.cluster
 
@@ -37,7 +37,7 @@ def valid_run(tmp_path_factory) -> tuple[Path, int, str]:
         "cut-clients,every_s=[1,2],lasts_s=[1,2],when=transaction-open",
     )
     code, out, err = fencepost(
-        results, "run", "--time", "20", "--set", "writers=4", "--set", "abort_share=0.3", "--seed", "5", *faults
+        results, "run", "--time", "12", "--set", "writers=4", "--set", "abort_share=0.3", "--seed", "5", *faults
     )
     assert code == 0, out + err
     return only_run(results), code, out
@@ -95,9 +95,9 @@ def test_check_judges_again_from_disk_and_prints_the_document(valid_run, tmp_pat
 
 def test_a_wrong_setting_is_caught(tmp_path):
     """P5: readers at read_uncommitted, judged as read_committed ones."""
-    wrong = ("--set", "readers=0", "--set", "uncommitted_readers=2", "--set", "abort_share=0.4", "--set", "writers=4")
+    wrong = ("--set", "readers=0", "--set", "uncommitted_readers=2", "--set", "abort_share=0.4", "--set", "writers=2")
     contract = ("--contract", "isolation=read_committed", "--contract", "readers=all")
-    code, _, _ = fencepost(tmp_path, "run", "--time", "8", "--nemesis", "none", *wrong, *contract)
+    code, _, _ = fencepost(tmp_path, "run", "--time", "6", *ALONE, *wrong, *contract)
     document = verdict(only_run(tmp_path))
     assert code == 1
     assert answers(document)["aborted-read"] == "violated"
@@ -105,7 +105,7 @@ def test_a_wrong_setting_is_caught(tmp_path):
 
 
 def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be_judged(tmp_path):
-    process = start(tmp_path, "run", "--time", "60", *SMALL[2:])
+    process = start(tmp_path, "run", "--time", "60", *SMALL)
     run_dir = until(lambda: workload_runs(tmp_path))
     assert processes_of(run_dir)
     assert (run_dir / "data" / "n1").is_dir()
@@ -122,7 +122,7 @@ def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be
 
 
 def test_ctrl_c_heals_reads_back_and_judges_what_there_is(tmp_path):
-    process = start(tmp_path, "run", "--time", "120", *SMALL[2:])
+    process = start(tmp_path, "run", "--time", "120", *SMALL)
     run_dir = until(lambda: workload_runs(tmp_path))
     time.sleep(3)
     process.send_signal(signal.SIGINT)
@@ -135,7 +135,7 @@ def test_ctrl_c_heals_reads_back_and_judges_what_there_is(tmp_path):
 
 
 def test_ctrl_c_twice_leaves_at_once_and_leaves_nothing(tmp_path):
-    process = start(tmp_path, "run", "--time", "120", *SMALL[2:])
+    process = start(tmp_path, "run", "--time", "120", *SMALL)
     run_dir = until(lambda: workload_runs(tmp_path))
     process.send_signal(signal.SIGINT)
     time.sleep(0.3)
@@ -148,7 +148,7 @@ def test_ctrl_c_twice_leaves_at_once_and_leaves_nothing(tmp_path):
 
 def test_a_killed_broker_host_process_is_no_mystery(tmp_path):
     """A broker setting that Kafka refuses: the broker's own last words are quoted, and the harness is what broke."""
-    code, out, err = fencepost(tmp_path, "run", *SMALL, "--broker-setting", "log.segment.bytes=1")
+    code, out, err = fencepost(tmp_path, "run", "--time", "8", *SMALL, "--broker-setting", "log.segment.bytes=1")
     assert code == 255
     assert "log.segment.bytes" in out + err
 
