@@ -46,7 +46,12 @@ class Distribution:
 
     def command(self, main: str, arguments: Iterable[str], heap_mb: int, flags: Iterable[str] = ()) -> list[str]:
         """The command line of one of its programs on this machine's Java. Raises ClusterError when there is no Java."""
-        return jvm.command(java()[0], self.classpath(), main, arguments, heap_mb, flags)
+        known = [f"-XX:SharedArchiveFile={self.classes()}"] if self.classes().exists() else []
+        return jvm.command(java()[0], self.classpath(), main, arguments, heap_mb, [*known, *flags])
+
+    def classes(self) -> Path:
+        """Where an archive of its classes for the present Java lies, or would (`clusters.local.archive`)."""
+        return self.directory / f"classes-java-{java()[1]}.jsa"
 
 
 def cache_dir() -> Path:

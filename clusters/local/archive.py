@@ -16,26 +16,20 @@ from tempfile import TemporaryDirectory
 
 from clusters import jvm, plan, storage, wire
 from clusters.broker_settings import broker_settings
-from clusters.java import java
 from clusters.kafka import Distribution, fetch
 from clusters.local import sandbox
 
 _MAKE_S = 120.0
 
 
-def path(distribution: Distribution) -> Path:
-    """Where the archive of this distribution for the present Java lies, or would."""
-    return distribution.directory / f"classes-java-{java()[1]}.jsa"
-
-
 def ensure(distribution: Distribution) -> bool:
     """Make the archive if it is not there and can be (some seconds, once); whether it is there now."""
-    if not path(distribution).exists() and os.access(distribution.directory, os.W_OK):
+    if not distribution.classes().exists() and os.access(distribution.directory, os.W_OK):
         argv = sandbox.command([sys.executable, "-m", "clusters.local.archive", distribution.version], loopback=True)
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as maker:
             with suppress(subprocess.TimeoutExpired):  # leaving the block ends the lifeline, and with it all that still runs
                 maker.wait(_MAKE_S)
-    return path(distribution).exists()
+    return distribution.classes().exists()
 
 
 def make(distribution: Distribution) -> None:
@@ -51,7 +45,7 @@ def make(distribution: Distribution) -> None:
                 time.sleep(0.1)
             broker.terminate()
         if made.exists():
-            made.replace(path(distribution))
+            made.replace(distribution.classes())
 
 
 def _serves(node: jvm.Node) -> bool:

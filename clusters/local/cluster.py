@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from clusters import plan, storage
 from clusters.kafka import Distribution
-from clusters.local import archive
 from clusters.local.init import NETWORK
 from clusters.local.network import Network
 from clusters.local.processes import Process, Processes
@@ -82,9 +81,7 @@ class LocalCluster(LocalSurroundings):
 
     def _launch(self, node: str) -> Process:
         distribution = self._distributions[self.version(node)]
-        classes = archive.path(distribution)
-        flags = [f"-XX:SharedArchiveFile={classes}"] if classes.exists() else []
-        argv = distribution.command("kafka.Kafka", [str(self._config(node))], self._options.heap_mb, flags)
+        argv = distribution.command("kafka.Kafka", [str(self._config(node))], self._options.heap_mb)
         with self._log(node).open("ab") as log, self._at(node):
             quiet = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
             return self._start_surrounded(node, argv, **quiet, start_new_session=True)

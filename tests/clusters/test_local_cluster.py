@@ -11,7 +11,7 @@ import pytest
 from playing import play
 
 from clusters.kafka import fetch
-from clusters.local import Local, archive
+from clusters.local import Local
 
 pytestmark = pytest.mark.cluster
 
@@ -46,7 +46,7 @@ def test_an_older_kafka_and_separate_controllers(tmp_path):
 def test_the_first_sandbox_leaves_an_archive_of_classes_beside_the_jars():
     """Made once, whole, and with nothing left beside it."""
     Local().sandbox(["true"])
-    made = archive.path(fetch("4.3.0"))
+    made = fetch("4.3.0").classes()
     assert made.stat().st_size > 1_000_000
     assert not list(made.parent.glob(".classes-*"))
 
