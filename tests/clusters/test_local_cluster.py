@@ -35,14 +35,6 @@ def test_loopback_starts_too_and_says_what_it_cannot_do(tmp_path):
     assert list((tmp_path / "storage").glob("n1/t-*/*.log"))
 
 
-def test_an_older_kafka_and_separate_controllers(tmp_path):
-    """3.9.1 with two brokers and one controller of its own."""
-    seen = play(tmp_path, "start", kafka="3.9.1", brokers=2, controllers=1)
-    assert seen["version"] == "3.9.1"
-    assert seen["answers"] == [True, True]
-    assert seen["lagging"] == {}
-
-
 def test_the_first_sandbox_leaves_an_archive_of_classes_beside_the_jars():
     """Made once, whole, and with nothing left beside it."""
     Local().sandbox(["true"])
