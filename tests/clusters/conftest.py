@@ -19,7 +19,12 @@ from hosts import SSHD, keygen
 
 from clusters import faketime
 from clusters.docker import engine, images
+from clusters.docker.provider import Docker
 from clusters.java import java
+from clusters.kafka import fetch
+from clusters.local import archive
+from clusters.ssh.remote import files
+from harness.api import TopicSpec
 
 DAEMON_S = 60
 BASE, IMAGE = "fencepost-test/java:1", "fencepost-test/kafka:{version}"
@@ -66,13 +71,47 @@ def start_daemon(place):
 
 
 @pytest.fixture(scope="session")
-def kafka_image(docker_daemon):
-    """The name of images with Kafka 4.3.0 and 3.9.1, built on a base that holds this machine's Java and nothing else."""
+def kafka_image(docker_daemon, tmp_path_factory):
+    """The name of images with Kafka 4.3.0 and 3.9.1, built on a base that holds this machine's Java and nothing else.
+
+    That of 4.3.0 has an archive of its classes too, so that brokers start sooner (`clusters.local.archive`).
+    """
     with engine.opened() as client:
         base = a_base_with_java(client)
-    for version in ("4.3.0", "3.9.1"):
-        images.build(version, base=base, name=IMAGE.replace("{version}", version))
+        plain = images.build("4.3.0", base=base, name="fencepost-test/plain:4.3.0")
+        images.build("3.9.1", base=base, name=IMAGE.replace("{version}", "3.9.1"))
+        add_classes(client, plain, IMAGE.replace("{version}", "4.3.0"), tmp_path_factory.mktemp("classes"))
     return IMAGE
+
+
+def add_classes(client, plain, name, run):
+    """An image with the archive that a broker of a plain one makes when it ends, unless it is there."""
+    label = f"fencepost.test={plain.id}"
+    if client.images.list(name, filters={"label": label}):
+        return
+    learning, made = "fencepost-test/learning:1", run / "data" / "n1" / "classes.jsa"
+    derive(client, learning, [f"FROM {plain.name}", f"ENV JDK_JAVA_OPTIONS=-XX:ArchiveClassesAtExit={made}"])
+    with Docker(brokers=1, heap_mb=256, image=learning).up(run, {"t": TopicSpec(partitions=1)}) as cluster:
+        cluster.stop("n1")
+        deadline = time.monotonic() + DAEMON_S
+        while cluster.pid("n1") is not None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        classes = made.read_bytes()
+    known = "ENV JDK_JAVA_OPTIONS=-XX:SharedArchiveFile=/opt/kafka/classes.jsa"
+    lines = [f"FROM {plain.name}", "COPY classes.jsa /opt/kafka/", known, f"LABEL {label}"]
+    derive(client, name, lines, {"classes.jsa": classes})
+
+
+def derive(client, name, lines, files=None):
+    """Build an image by the lines of a Dockerfile."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        for path, content in {"Dockerfile": "\n".join(lines).encode(), **(files or {})}.items():
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(content), 0o644
+            tar.addfile(entry, io.BytesIO(content))
+    made.seek(0)
+    client.images.build(fileobj=made, custom_context=True, tag=name, rm=True)
 
 
 def a_base_with_java(client):
@@ -90,7 +129,7 @@ def a_base_with_java(client):
     files = {path for part in ("bin", "conf", "lib") for path in (home / part).rglob("*") if path.is_file()}  # no dead links
     with tarfile.open(fileobj=made, mode="w", dereference=True) as tar:
         for path in sorted(map(str, files | libraries | clocks)):
-            if not path.endswith((".zip", ".jsa")):
+            if not path.endswith((".zip", "_nocoops.jsa")):
                 tar.add(path, path.lstrip("/"))
     label = f"fencepost.test={hashlib.sha256(made.getbuffer()).hexdigest()}"
     if not client.images.list(BASE, filters={"label": label}):  # else every session would leave a set of images without a name
@@ -121,9 +160,25 @@ class Hosts:
             "known_hosts": str(place / "known_hosts"),
             "sudo": bool(root),
             "python": sys.executable,
-            "java": java()[0],
+            "java": str(place / "java"),
             "lease_s": self.LEASE_S,
         }
+        self._use_what_is_here(fetch("4.3.0"))
+
+    def _use_what_is_here(self, kafka):
+        """Links to this machine's jars on every host, and a `java` that knows the archive of their classes: brokers start sooner.
+
+        Jars of other versions are not there, and come by ssh.
+        """
+        for own in self.own:
+            for name, checksum in kafka.jars.items():
+                link = files.place(own / "jars", name, checksum)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(kafka.directory / name)
+        classes = f"-XX:SharedArchiveFile={kafka.classes()}" if archive.ensure(kafka) else ""
+        program = self.place / "java"
+        program.write_text(f'#!/bin/sh\nexec "{java()[0]}" {classes} "$@"\n')
+        program.chmod(0o755)
 
     def ask(self, host, do, **more):
         """What a host (0, 1, 2) answers."""
