@@ -265,11 +265,12 @@ def test_a_broker_that_dies_early_is_quoted(kafka_image, tmp_path):
 @pytest.mark.cluster
 def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
     """Workers write their histories from containers of their own; a client freezes, another is cut off; all is read back."""
-    cluster = ["--cluster", "docker", "--cluster-set", "heap_mb=256", "--cluster-set", f"image={kafka_image}"]
+    wanted = ("heap_mb=256", "brokers=1", f"image={kafka_image}")
+    cluster = ["--cluster", "docker", *(word for option in wanted for word in ("--cluster-set", option))]
     faults = [
         word for kind in ("pause,target=client", "cut-client,lane=net") for word in ("-n", f"{kind},every_s=[1,2],lasts_s=[1,2]")
     ]
-    options = ["--set", "writers=2", "--time", "10", "--json", "--results", str(tmp_path)]
+    options = ["--set", "writers=2", "--time", "8", "--json", "--results", str(tmp_path)]
     argv = [sys.executable, "-m", "harness.cli", "run", *cluster, *faults, *options]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,8 @@ from command import fencepost, only_run, verdict
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 PLUGINS = {("nemesis", "hiccup"), ("workload", "trickle"), ("checker", "read-before-sent"), ("cluster", "frugal")}
-RUN = ("--workload", "trickle", "--cluster", "frugal", "--nemesis", "hiccup,target=leader,every_s=1,lasts_s=1", "--time", "5")
+FAULT = "hiccup,target=leader,every_s=1,lasts_s=1"
+RUN = ("--workload", "trickle", "--cluster", "frugal", "--cluster-set", "brokers=1", "--nemesis", FAULT, "--time", "5")
 
 
 @pytest.fixture(scope="module")
