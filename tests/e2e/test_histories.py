@@ -14,23 +14,8 @@ from command import answers, fencepost
 from checkers.anomaly import installed_checks
 from checkers.lawful import write_lawful
 from checkers.selfcheck.table import WITHOUT
-from harness import cli
 
 CLEAN = (Path(__file__).parent / "data" / "clean.edn").read_text()
-
-
-@pytest.fixture
-def here(spark, tmp_path, monkeypatch, capsys):
-    """`fencepost ARGUMENTS --results ...` in this process, on the tests' own Spark session: exit code, output, error output."""
-    monkeypatch.setattr(type(spark), "stop", lambda session: None)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as left:
-            cli.main([*arguments, "--results", str(tmp_path / "results")])
-        said = capsys.readouterr()
-        return left.value.code, said.out, said.err
-
-    return call
 
 
 @pytest.fixture

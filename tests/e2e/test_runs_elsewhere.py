@@ -1,4 +1,7 @@
-"""Runs that lie on another file system, through the command line: `viewfs://`, which Hadoop has without a download."""
+"""Runs that lie on another file system, through the command line: `viewfs://`, which Hadoop has without a download.
+
+The first test starts a process, as a person does; the others run the same command in this process, on a Spark that is warm.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,26 @@ from checkers.selfcheck.transactions import tear
 TIMELESS = {"timing", "checker"}
 
 
-@pytest.fixture
-def far(tmp_path):
-    """Check `viewfs://far/runs/NAME`; exit code, standard output and standard error."""
-    (tmp_path / "runs").mkdir()
-    mapped = f"spark.hadoop.fs.viewfs.mounttable.far.link./runs=file:{tmp_path / 'runs'}"
-
-    def check(name: str, *arguments: str) -> tuple[int, str, str]:
-        return fencepost(tmp_path / "results", "check", f"viewfs://far/runs/{name}", "--spark-conf", mapped, *arguments)
-
-    return check
+@pytest.fixture(scope="module")
+def shelf(spark, tmp_path_factory):
+    """The directory that this process's Spark knows as `viewfs://shelf/runs`."""
+    folder = tmp_path_factory.mktemp("shelf")
+    spark.sparkContext._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.shelf.link./runs", f"file:{folder}")
+    return folder
 
 
 def decided(document: dict) -> dict:
     return {key: value for key, value in document.items() if key not in TIMELESS}
 
 
-def test_a_torn_run_is_judged_where_it_lies_and_explained_here(far, tmp_path):
+def test_a_torn_run_is_judged_where_it_lies_and_explained_here(here, tmp_path):
     """The verdict is that of a check beside the history, and the report has its timeline and the operations of the finding."""
     run = tmp_path / "runs" / "torn"
     write_lawful(run, transactions=300, partitions=6, seed=9)
     write_rows(tear(read_rows(run / "history.parquet"), Random(9)).rows, run / "history.parquet")
     shutil.copytree(run, tmp_path / "here")
-    code, out, err = far("torn", "--json")
+    mapped = f"spark.hadoop.fs.viewfs.mounttable.far.link./runs=file:{tmp_path / 'runs'}"
+    code, out, err = fencepost(tmp_path / "results", "check", "viewfs://far/runs/torn", "--spark-conf", mapped, "--json")
     assert code == 1, err
     document, directory = json.loads(out), only_run(tmp_path / "results")
     assert f"what is needed of it goes to {directory}" in err
@@ -50,15 +50,15 @@ def test_a_torn_run_is_judged_where_it_lies_and_explained_here(far, tmp_path):
     assert "no timeline" not in page
     [torn] = [one for one in document["findings"] if one["anomaly"] == "torn-transaction"]
     assert torn["sentence"].partition(":")[0] in page
-    code, out, err = fencepost(tmp_path / "results", "check", str(tmp_path / "here"), "--json")
+    code, out, err = here("check", str(tmp_path / "here"), "--json")
     assert code == 1, err
     assert decided(json.loads(out)) == decided(document)
 
 
-def test_a_history_without_a_run_is_judged_by_what_can_be_taken_for_granted(far, tmp_path):
-    write_lawful(tmp_path / "runs", transactions=300, partitions=6, seed=9)
-    (tmp_path / "runs" / "history.parquet").rename(tmp_path / "runs" / "alone.parquet")
-    code, out, err = far("alone.parquet", "--contract", "acks=1")
+def test_a_history_without_a_run_is_judged_by_what_can_be_taken_for_granted(here, shelf, tmp_path):
+    write_lawful(shelf, transactions=300, partitions=6, seed=9)
+    (shelf / "history.parquet").rename(shelf / "alone.parquet")
+    code, out, err = here("check", "viewfs://shelf/runs/alone.parquet", "--contract", "acks=1")
     assert code == 0, out + err
     directory = only_run(tmp_path / "results")
     assert out.splitlines()[-1] == f"{directory}/report.html"
@@ -67,15 +67,15 @@ def test_a_history_without_a_run_is_judged_by_what_can_be_taken_for_granted(far,
     assert plan["topics"]["t"]["partitions"] == 6
 
 
-def test_nothing_there_is_254_and_leaves_nothing_behind(far, tmp_path):
-    code, _, err = far("nobody")
+def test_nothing_there_is_254_and_leaves_nothing_behind(here, shelf, tmp_path):
+    code, _, err = here("check", "viewfs://shelf/runs/nobody")
     assert (code, len(err.splitlines())) == (254, 2), err
-    assert err.startswith("viewfs://far/runs/nobody: there is nothing at this address")
+    assert err.startswith("viewfs://shelf/runs/nobody: there is nothing at this address")
     assert not list((tmp_path / "results").glob("*/*"))
 
 
-def test_a_file_system_without_its_connector_is_255_and_says_what_to_add(tmp_path):
-    code, _, err = fencepost(tmp_path / "results", "check", "s3a://bucket/run")
+def test_a_file_system_without_its_connector_is_255_and_says_what_to_add(here):
+    code, _, err = here("check", "s3a://bucket/run")
     assert code == 255
     assert "--spark-conf spark.jars.packages=org.apache.hadoop:hadoop-aws:" in err
     assert "Traceback" not in err

@@ -1,0 +1,27 @@
+"""The command in the tests' own process, on a Spark that is warm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness import cli
+
+
+@pytest.fixture
+def here(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """`fencepost ARGUMENTS --results ...` in this process, on the tests' own Spark session: exit code, output, error output."""
+    monkeypatch.setattr(type(spark), "stop", lambda session: None)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as left:
+            cli.main([*arguments, "--results", str(tmp_path / "results")])
+        said = capsys.readouterr()
+        return left.value.code, said.out, said.err
+
+    return call
