@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections import defaultdict
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -25,16 +26,16 @@ class Dom(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
         self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text: dict[str, str] = {}
-        self._open = ""
+        self._open, self._said = "", defaultdict[str, list[str]](list)
         self.feed(html)
+        self.text = {name: "".join(said) for name, said in self._said.items()}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
         self._open = dict(attrs).get("id") or self._open
 
     def handle_data(self, data: str) -> None:
-        self.text[self._open] = self.text.get(self._open, "") + data
+        self._said[self._open].append(data)
 
     def named(self, name: str) -> dict[str, str | None]:
         return next(attrs for _, attrs in self.elements if attrs.get("id") == name)
