@@ -1,16 +1,15 @@
-"""A way to judge a history of compact rows, and a real Spark cluster."""
+"""A way to write a history as compact rows."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from histories import History, write_history
 from pyspark.sql import SparkSession
-from standalone import Driver, standalone
 
 from checkers.judge import judge
 from checkers.lawful import CONTRACT
@@ -26,23 +25,3 @@ def judged(spark: SparkSession, tmp_path: Path) -> Callable[..., dict[str, Any]]
         return judge(tmp_path, spark=spark, checks=checks)
 
     return run
-
-
-@pytest.fixture(scope="session")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory that the standalone cluster's driver and executors know as `viewfs://far/runs`, too."""
-    return tmp_path_factory.mktemp("far")
-
-
-@pytest.fixture(scope="session")
-def driver(far: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """A driver on a standalone Spark cluster: all that is asked of it runs there, one after the other."""
-    folder = tmp_path_factory.mktemp("cluster")
-    with standalone(folder) as master:
-        mapped = f"spark.hadoop.fs.viewfs.mounttable.far.link./runs=file:{far}"
-        twice = ("spark.stage.maxConsecutiveAttempts=2", "spark.task.maxFailures=2")  # as on one machine
-        driver = Driver(master, folder / "driver.log", mapped, *twice)
-        try:
-            yield driver
-        finally:
-            driver.close()

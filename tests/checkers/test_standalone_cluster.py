@@ -1,24 +1,56 @@
-"""A real Spark cluster of one master and two workers, from PySpark's own jars, judges as the local one does."""
+"""A real Spark cluster of one master and two workers, from PySpark's own jars, judges as the local one does.
+
+So it does when a Python worker, or a whole executor, is lost in the middle of a check.
+"""
 
 import json
 import shutil
+from pathlib import Path
 from random import Random
 
+import pyarrow.parquet as pq
 import pytest
+from fatal import ended, fatal
+from standalone import Driver, standalone
 
+from checkers.anomaly import installed_checks
 from checkers.judge import judge
 from checkers.lawful import write_lawful
 from checkers.selfcheck.rows import read_rows, write_rows
 from checkers.selfcheck.transactions import tear
 
 DECIDED = ("verdict", "reason", "properties", "allowed", "findings", "counts", "progress")
+ATTEMPTS = ("spark.task.maxFailures=2", "spark.stage.maxConsecutiveAttempts=2")  # two, as on one machine
 
 
 @pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that the cluster knows as `viewfs://far/runs`, too."""
+    return tmp_path_factory.mktemp("far")
+
+
+@pytest.fixture(scope="module")
+def driver(far, tmp_path_factory):
+    """A driver on the cluster: all that is asked of it runs there, one after the other."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with standalone(folder) as master:
+        driver = Driver(master, folder / "driver.log", *ATTEMPTS, f"spark.hadoop.fs.viewfs.mounttable.far.link./runs=file:{far}")
+        try:
+            yield driver
+        finally:
+            driver.close()
+
+
+# --------------------------------------------------------------------------------------------------
+# The same answer
+# --------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
 def torn(far, spark):
-    """A torn transaction among a thousand, in a directory that is `viewfs://far/runs` too, and what one machine says of it."""
-    write_lawful(far, transactions=1000, partitions=6, seed=9, row_group=500)
-    write_rows(tear(read_rows(far / "history.parquet"), Random(9)).rows, far / "history.parquet")
+    """A torn transaction among four hundred, in the far directory, in several row groups; and what one machine says of it."""
+    history = far / "history.parquet"
+    write_lawful(far, transactions=400, partitions=6, seed=9)
+    write_rows(tear(read_rows(history), Random(9)).rows, history)
+    pq.write_table(pq.read_table(history), history, row_group_size=100)
     return far, json.loads(json.dumps(judge(far, spark=spark)))
 
 
@@ -26,9 +58,8 @@ def torn(far, spark):
 def test_a_cluster_and_one_machine_agree(torn, driver, tmp_path):
     """Properties, findings and counts are the same, to the letter."""
     here, local = torn
-    there = tmp_path / "there"
-    shutil.copytree(here, there)
-    agree(driver, there, local)
+    shutil.copytree(here, tmp_path / "there")
+    agree(driver, tmp_path / "there", local)
 
 
 @pytest.mark.cluster
@@ -47,3 +78,35 @@ def agree(driver, there, local):
     assert local["verdict"] == "invalid"
     for key in DECIDED:
         assert remote[key] == local[key], key
+
+
+# --------------------------------------------------------------------------------------------------
+# What is lost
+# --------------------------------------------------------------------------------------------------
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    write_lawful(tmp_path, transactions=300, partitions=4, seed=3, row_group=200)
+    return tmp_path
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("what", ["worker", "executor"])
+def test_what_is_lost_once_is_done_again_and_the_verdict_is_right(driver, history, what):
+    document = driver.judge(history, ends=what, times=1)
+    assert ended(history) == 1, "the check never ended anything"
+    assert document["verdict"] == "valid", document["reason"]
+    assert all(one["compared"] for one in document["properties"] if one["name"] in ("lost-write", "duplicate", "fatal"))
+
+
+def test_a_worker_lost_once_on_this_machine_is_done_again(spark, history):
+    document = judge(history, spark=spark, checks=[*installed_checks()[0], fatal(history, "worker", 1)])
+    assert ended(history) == 1, "the check never ended anything"
+    assert document["verdict"] == "valid", document["reason"]
+
+
+@pytest.mark.cluster
+def test_executors_that_are_lost_for_ever_end_in_an_honest_unknown(driver, history):
+    document = driver.judge(history, ends="executor", times=1000)
+    assert ended(history) > 1
+    assert document["verdict"] == "unknown"
+    assert "the Spark job did not finish" in document["reason"]
