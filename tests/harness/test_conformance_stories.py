@@ -59,6 +59,7 @@ OURS = [kind for kind in plugins.names("nemesis") if plugins.load("nemesis", kin
 def test_every_fault_that_comes_with_fencepost_passes(kind, monkeypatch):
     assert kind in PUT_THROUGH, f"{kind} was not put through the kit yet; see what it says, and add it to PUT_THROUGH"
     monkeypatch.setattr("nemesis.strand.GONE_WITHIN_S", 0.1)
+    monkeypatch.setattr("nemesis.kill.GONE_WITHIN_S", 0.1)
     monkeypatch.setattr("nemesis.placing.LED_WITHIN_S", 0.1)
     fault = plugins.build(plugins.load("nemesis", kind), PUT_THROUGH[kind], kind)
     stories = told(fault, FakeCluster(clients=3, groups=("g",), controllers=APART.get(kind, 0)), PATIENT)

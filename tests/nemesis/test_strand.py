@@ -27,7 +27,8 @@ def test_healing_starts_it_again_and_is_idempotent():
     assert fault.heal(cluster, healed).healing["started"] == []
 
 
-def test_a_broker_that_cannot_be_killed_makes_the_fault_ineffective():
+def test_a_broker_that_cannot_be_killed_makes_the_fault_ineffective(monkeypatch):
+    monkeypatch.setattr("nemesis.strand.GONE_WITHIN_S", 0.1)
     cluster = FakeCluster()
     cluster.kill = lambda node: None
     receipt = Strand(target="leader:t-0", alone_s=0).inject(cluster, Random(1))
