@@ -2,50 +2,36 @@
 
     history.parquet -> scan -> one shuffle by topic-partition -> PartitionLog -> every check -> only suspicious rows leave
 
-What `checkers.scan` sends through the shuffle are few large rows, two Arrow messages for each batch and topic-partition. A short
-history is scanned by the driver, and needs no shuffle.
+What `checkers.scan` sends through the shuffle are few large messages, and so is what leaves: no row passes through the JVM,
+which only moves bytes. A short history is scanned by the driver, and needs no shuffle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pyspark import RDD
 from pyspark.sql import SparkSession
 
-from checkers.anomaly import NUMBERS, Check, Ints, Suspects
-from checkers.kept import Function, Kept, gathered
+from checkers.anomaly import COLUMNS, NUMBERS, Check, Ints, Suspects
+from checkers.kept import Function, Kept, Stays, gathered
 from checkers.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings, position_type, slices
-from checkers.scan import FINAL, FINISHED, READ, SENT, TXN, UNCOMMITTED, scan, scan_here, unpack
-from checkers.source import Source, from_message, to_message
+from checkers.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED, Named, Part, scan, scan_here, unpack
+from checkers.source import Source, from_message, message
 from checkers.turns import turn
 from checkers.unseen import total_unseen, unseen_at
 
-RESULT = pa.schema(
-    [
-        ("check", pa.string()),
-        ("what", pa.string()),  # row, total, error, count, unseen, stranger, or of `checkers.kept`
-        ("partition", pa.string()),
-        *[(name, pa.int64()) for name in NUMBERS],
-        ("role", pa.string()),
-        ("compared", pa.int64()),
-        ("text", pa.string()),
-        ("batch", pa.binary()),
-    ]
-)
-RESULT_DDL = (
-    "check string, what string, partition string, cause bigint, op bigint, v bigint, offset bigint, time bigint, "
-    "role string, compared bigint, text string, batch binary"
-)
-
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; a worker's start costs as much as to judge so many
 MOST_HERE = 64 << 20  # packed, of all partitions: tasks carry them, and Spark sends none of more than 128 MiB
-Judge = Callable[[tuple[Any, ...], pa.Table], pa.Table]
+BUCKETS, BUCKETS_PER_CORE = 16, 4  # at least; partitions are shared out among them
+Judge = Callable[[str, Sequence[Part]], Iterator["Told | Stays"]]
 
 
 @dataclass
@@ -69,6 +55,34 @@ class Counts:
     partitions: int = 0
 
 
+@dataclass(frozen=True)
+class Said:
+    """What one check says of one partition: `Suspects`, its rows as an Arrow message; or an error."""
+
+    compared: int = 0
+    lacking: str = ""
+    more: int = 0
+    error: str = ""
+    rows: bytes = b""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What leaves the worker that judged a partition.
+
+    said: by check. strangers: identities that nobody sent to it. unseen: records at each of the moments. leaves, broken: what was
+    gathered of it for run checks, and what failed there.
+    """
+
+    partition: str
+    said: dict[str, Said]
+    counts: Counts
+    strangers: Ints
+    unseen: Ints
+    leaves: list[tuple[str, bytes]] = field(default_factory=list)
+    broken: str = ""
+
+
 def run_partition_checks(
     spark: SparkSession,
     history: Source,
@@ -87,50 +101,75 @@ def run_partition_checks(
     moments = np.empty(0, dtype=np.int64) if moments is None else moments
     kept = kept or Kept()
     judge = _judge(bare, dict(finals), settings, resets or Resets(), moments, kept.functions)
-    results = _judged(spark, history, judge, kept).to_pandas()
-    kept.take(results)
-    strangers = results.loc[results["what"] == "stranger", "v"].to_numpy(dtype=np.int64)
-    unseen = total_unseen(moments, results[results["what"] == "unseen"])
-    return {check.name: _answer(check.name, results) for check in checks}, _counts(results), strangers, unseen
+    found = kept.split(_judged(spark, history, judge, kept.near)).collect()
+    told = sorted((one for one in found if isinstance(one, Told)), key=lambda one: one.partition)
+    kept.came = [one for one in found if isinstance(one, Stays)]
+    kept.leaves = [left for one in told for left in one.leaves]
+    kept.partitions = [one.partition for one in told]
+    kept.error = next((one.broken for one in told if one.broken), "")
+    strangers = np.concatenate([np.empty(0, dtype=np.int64), *(one.strangers for one in told)])
+    counts = Counts(*map(sum, zip(*(astuple(one.counts) for one in told), strict=True)))
+    return (
+        {check.name: _answer(check.name, told) for check in checks},
+        counts,
+        strangers,
+        total_unseen(moments, [t.unseen for t in told]),
+    )
 
 
-def _judged(spark: SparkSession, history: Source, judge: Judge, kept: Kept) -> pa.Table:
+def _judged(spark: SparkSession, history: Source, judge: Judge, near: bool) -> RDD[Any]:
     """What the judge says of every partition."""
-    groups = scan_here(history) if kept.near else None
-    if groups is not None and sum(rows.nbytes for _, rows in groups) <= MOST_HERE:
-        return _judged_near(spark, groups, judge) if groups else RESULT.empty_table()
-    judged: pa.Table = kept.split(scan(spark, history).groupBy("partition").applyInArrow(judge, RESULT_DDL)).toArrow()
-    return judged
+    groups = scan_here(history) if near else {}
+    sizes = {name: sum(len(part.shared) + len(part.own) for part in parts) for name, parts in groups.items()}
+    if near and sum(sizes.values()) <= MOST_HERE:
+        return _judged_near(spark, groups, sum(sizes.values()), judge)
+    buckets = max(BUCKETS, BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism)
+    return scan(spark, history).partitionBy(buckets, _bucket).mapPartitions(partial(_judged_bucket, judge))
 
 
-def _judged_near(spark: SparkSession, groups: Sequence[tuple[str, pa.Table]], judge: Judge) -> pa.Table:
+def _judged_near(spark: SparkSession, groups: Mapping[str, Sequence[Part]], size: int, judge: Judge) -> RDD[Any]:
     """A short history's partitions were packed here and go to the workers as they are.
 
-    The JVM would need longer to learn how to plan, scan and shuffle than everything else takes together.
+    The shuffle would take longer than everything else together.
     """
-    context, messages = spark.sparkContext, [(name, to_message(rows)) for name, rows in groups]
-    tasks = min(len(messages), context.defaultParallelism, 1 + sum(len(rows) for _, rows in messages) // BYTES_PER_TASK)
-    judged = context.parallelize(messages, tasks).map(partial(_judged_message, judge)).collect()
-    return pa.concat_tables([RESULT.empty_table(), *map(from_message, judged)])
+    context = spark.sparkContext
+    tasks = max(1, min(len(groups), context.defaultParallelism, 1 + size // BYTES_PER_TASK))
+    return context.parallelize(list(groups.items()), tasks).flatMap(lambda group: judge(*group))
 
 
-def _judged_message(judge: Judge, group: tuple[str, bytes]) -> bytes:
-    name, rows = group
-    return to_message(judge((pa.scalar(name),), from_message(rows)))
+def _bucket(partition: str) -> int:
+    """By name; neighbouring partitions of one topic never share one, as long as there are enough."""
+    topic, _, number = partition.rpartition("-")
+    return zlib.crc32(topic.encode()) + (int(number) if number.isdecimal() else zlib.crc32(number.encode()))
 
 
-def _answer(name: str, results: pd.DataFrame) -> Answer:
-    mine = results[results["check"] == name]
-    totals, errors = mine[mine["what"] == "total"], mine[mine["what"] == "error"]
-    rows = mine.loc[mine["what"] == "row", ["partition", *NUMBERS, "role"]].astype(dict.fromkeys(NUMBERS, "int64"))
-    lacking = "; ".join(sorted(set(totals["text"]) - {""}))
-    error, more = next(iter(errors["text"]), ""), int(totals["cause"].fillna(0).sum())
-    return Answer(rows.reset_index(drop=True), int(totals["compared"].sum()), lacking, error, more)
+def _judged_bucket(judge: Judge, parts: Iterable[Named]) -> Iterator[Told | Stays]:
+    """What the judge says of the partitions of one bucket, one after the other."""
+    groups: dict[str, list[Part]] = {}
+    for name, part in parts:
+        groups.setdefault(name, []).append(part)
+    for name in sorted(groups):
+        yield from judge(name, groups.pop(name))
 
 
-def _counts(results: pd.DataFrame) -> Counts:
-    counted = results[results["what"] == "count"].groupby("role")["compared"].sum()
-    return Counts(**{name: int(counted.get(name, 0)) for name in ("sent", "read", "final_read", "partitions")})
+def _answer(name: str, told: Sequence[Told]) -> Answer:
+    said = [(one.partition, one.said[name]) for one in told]
+    rows = pd.concat([_rows(partition, one.rows) for partition, one in said if one.rows] or [_no_rows()], ignore_index=True)
+    lacking = "; ".join(sorted({one.lacking for _, one in said} - {""}))
+    error = next((one.error for _, one in said if one.error), "")
+    return Answer(rows, sum(one.compared for _, one in said), lacking, error, sum(one.more for _, one in said))
+
+
+def _rows(partition: str, packed: bytes) -> pd.DataFrame:
+    table = from_message(packed)
+    role = table["role"].combine_chunks()
+    names = np.array(role.dictionary.to_pylist(), dtype=object)
+    columns = {name: table[name].to_numpy() for name in NUMBERS}
+    return pd.DataFrame({"partition": partition, **columns, "role": names[np.asarray(role.indices)]})
+
+
+def _no_rows() -> pd.DataFrame:
+    return pd.DataFrame({name: np.empty(0, dtype=np.int64 if name in NUMBERS else object) for name in COLUMNS})
 
 
 # --------------------------------------------------------------------------------------------------
@@ -144,24 +183,25 @@ def _judge(
     moments: Ints,
     gathers: Sequence[Function],
 ) -> Judge:
-    """The function that judges one partition's packed rows with every check."""
+    """The function that judges one partition's packed parts with every check."""
 
-    def judge_partition(key: tuple[Any, ...], group: pa.Table) -> pa.Table:
-        partition = key[0].as_py()
-        with turn(group.nbytes):
-            log = unpack_log(partition, group, finals.get(partition, FinalRead()), settings, resets)
-            answers = [_asked(check, log) for check in checks]
-            answers += [_table(**columns) for columns in gathered(gathers, log)]
-            return pa.concat_tables([*answers, _strangers(log), _counted(log), _unseen(log, moments)])
+    def judge_partition(partition: str, parts: Sequence[Part]) -> Iterator[Told | Stays]:
+        with turn(sum(len(part.shared) + len(part.own) for part in parts)):
+            log = unpack_log(partition, parts, finals.get(partition, FinalRead()), settings, resets)
+            said = {check.name: _asked(check, log) for check in checks}
+            messages, broken = gathered(gathers, log)
+            strangers = np.unique(log.reads.v[log.strangers])
+            yield Told(partition, said, _counted(log), strangers, unseen_at(log, moments), messages.leaves, broken)
+            yield from (Stays(partition, name, message) for name, message in messages.stays)
 
     return judge_partition
 
 
 def unpack_log(
-    partition: str, group: pa.Table, final: FinalRead, settings: Settings, resets: Resets | None = None
+    partition: str, parts: Sequence[Part], final: FinalRead, settings: Settings, resets: Resets | None = None
 ) -> PartitionLog:
-    """Packed rows back to one partition's sorted arrays."""
-    sent, read = unpack(group.column("sends"), SENT), unpack(group.column("reads"), READ)
+    """Packed parts back to one partition's sorted arrays."""
+    sent, read = unpack(parts, SENDS), unpack(parts, READS)
     pa.default_memory_pool().release_unused()
     return sorted_log(partition, sent, read, final, settings, resets or Resets())
 
@@ -170,7 +210,7 @@ def build_log(
     partition: str, columns: dict[str, Any], sent: Any, final: FinalRead, settings: Settings, resets: Resets
 ) -> PartitionLog:
     """A log from mixed micro-operations; `sent` says which of them are sends."""
-    out, back = {name: columns[name][sent] for name in SENT}, {name: columns[name][~sent] for name in READ}
+    out, back = ({name: columns[name][which] for name in COLUMNS_OF[side]} for side, which in ((SENDS, sent), (READS, ~sent)))
     return sorted_log(partition, out, back, final, settings, resets)
 
 
@@ -224,45 +264,24 @@ def _find(sorted_values: Ints, wanted: Ints) -> Any:
     return found
 
 
-def _asked(check: Check[PartitionLog], log: PartitionLog) -> pa.Table:
-    """One check's answer about one partition. Whatever it raises is its own trouble: an `error` row."""
+def _asked(check: Check[PartitionLog], log: PartitionLog) -> Said:
+    """One check's answer about one partition. Whatever it raises is its own trouble."""
     try:
-        return _suspects_table(check.name, log.partition, check(log))
+        suspects = check(log)
+        return Said(suspects.compared, suspects.lacking, suspects.more, rows=_packed_rows(suspects))
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
-        return _table(check=check.name, what="error", partition=log.partition, text=f"{type(error).__name__}: {error}")
+        return Said(error=f"{type(error).__name__}: {error}")
 
 
-def _suspects_table(name: str, partition: str, suspects: Suspects) -> pa.Table:
-    said = {"compared": suspects.compared, "text": suspects.lacking, "cause": suspects.more}
-    total = _table(check=name, what="total", partition=partition, **said)
+def _packed_rows(suspects: Suspects) -> bytes:
+    """The rows as a message; a single value stands for a whole column."""
     if not suspects.count:
-        return total
-    rows = _table(suspects.count, check=name, what="row", partition=partition, **suspects.rows)
-    return pa.concat_tables([total, rows])
+        return b""
+    columns = {name: np.broadcast_to(suspects.rows[name], suspects.count) for name in (*NUMBERS, "role")}
+    numbers = {name: pa.array(columns[name], pa.int64()) for name in NUMBERS}
+    return message(pa.RecordBatch.from_pydict({**numbers, "role": pa.array(columns["role"], pa.string()).dictionary_encode()}))
 
 
-def _strangers(log: PartitionLog) -> pa.Table:
-    identities = np.unique(log.reads.v[log.strangers])
-    return _table(len(identities), what="stranger", v=identities)
-
-
-def _counted(log: PartitionLog) -> pa.Table:
+def _counted(log: PartitionLog) -> Counts:
     final = int(log.reads.final.sum())
-    numbers = {"sent": len(log.sends), "read": len(log.reads) - final, "final_read": final, "partitions": 1}
-    return _table(len(numbers), what="count", partition=log.partition, role=list(numbers), compared=list(numbers.values()))
-
-
-def _unseen(log: PartitionLog, moments: Ints) -> pa.Table:
-    counts = unseen_at(log, moments)
-    some = counts > 0
-    return _table(int(some.sum()), what="unseen", time=moments[some], compared=counts[some])
-
-
-def _table(count: int = 1, /, **columns: Any) -> pa.Table:
-    """Rows of RESULT; a single value stands for a whole column, an absent one for nulls."""
-    arrays = []
-    for field in RESULT:
-        value = columns.get(field.name)
-        alone = value is None or isinstance(value, (str, int, bytes))
-        arrays.append(pa.repeat(pa.scalar(value, field.type), count) if alone else pa.array(value, field.type))
-    return pa.Table.from_arrays(arrays, schema=RESULT)
+    return Counts(len(log.sends), len(log.reads) - final, final, 1)

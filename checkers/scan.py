@@ -1,119 +1,158 @@
-"""The first stage of the check: from a history to one packed row per batch and topic-partition.
+"""The first stage of the check: from a history to a few packed parts for each topic-partition.
 
-Where the history lies, and who reads it, is `checkers.source`'s; here its batches of operations are packed.
+Where the history lies, and who reads it, is `checkers.source`'s; here its batches of operations are packed. A part has what one
+batch says of one side of one partition: what the records of an operation share once for all of them, the rest for each record.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import RDD
+from pyspark.sql import SparkSession
 
+from checkers.anomaly import Bools
 from checkers.log import ABORTED, COMMITTED, INFO, NONE
 from checkers.source import Source, message
 
 TXN, FINISHED, FINAL, UNCOMMITTED = 4, 8, 16, 32  # bits of `flags`, above two bits of status
-PACKED = "partition string, sends binary, reads binary"
-_PACKED = pa.schema([("partition", pa.string()), ("sends", pa.binary()), ("reads", pa.binary())])
-SENT = ("op", "flags", "decided", "over", "v", "offset", "began", "ended")  # columns of a message of sends
-READ = ("op", "process", "flags", "v", "offset", "ended")  # and of one of reads
+SENDS, READS = 0, 1
+COUNT = "count"  # of records that share what follows
+SHARED = {SENDS: ("op", "flags", "decided", "over"), READS: ("op", "process", "flags", "ended")}
+OWN = {SENDS: ("v", "offset", "began", "ended"), READS: ("v", "offset")}
+COLUMNS_OF = {side: (*SHARED[side], *OWN[side]) for side in (SENDS, READS)}
+TYPES = {"flags": np.int8, "process": np.int32}  # the others: 64 bits
 TEXTS = ("f", "type", "intent", "isolation")
 COLUMNS = ("index", "process", *TEXTS, "final", "end", "decided", "mops")
 
 
-def scan(spark: SparkSession, history: Source) -> DataFrame:
-    """The history as packed rows: partition, and Arrow messages of what was sent to it and read from it (`SENT`, `READ`)."""
-    return history.spread(spark, COLUMNS, _packed, PACKED)
+class Part(NamedTuple):
+    """Records that one batch sent to a partition, or read from it, as Arrow messages: `SHARED` with `COUNT`, and `OWN`."""
+
+    side: int
+    shared: bytes
+    own: bytes
 
 
-def scan_here(history: Source) -> list[tuple[str, pa.Table]]:
-    """The same in this process, for a short history: the packed rows of each topic-partition."""
-    _, batches = history.whole(COLUMNS)
-    packed = pa.Table.from_batches(_packed(batches), schema=_PACKED)
-    names = sorted(pc.unique(packed["partition"]).to_pylist())
-    return [(name, packed.filter(pc.equal(packed["partition"], name))) for name in names]
+Named = tuple[str, Part]  # with the topic-partition's name
 
 
-def _packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return pack(map(_operations, batches))
+def scan(spark: SparkSession, history: Source) -> RDD[Named]:
+    """The parts of a history, with the topic-partition of each."""
+    return history.spread(spark, COLUMNS, pack)
 
 
-def _operations(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Those that have micro-operations, with `flags` instead of texts."""
-    kept = batch.filter(pc.greater(pc.fill_null(pc.list_value_length(batch.column("mops")), 0), 0))
-    names = {"op": "index", "process": "process", "decided": "decided", "mops": "mops"}
-    columns = {name: kept.column(source) for name, source in names.items()}
-    over = pc.if_else(pc.equal(kept.column("type"), "ok"), kept.column("end"), None)
-    return pa.RecordBatch.from_pydict({**columns, "over": over, "flags": pa.array(_flags(kept))})
+def scan_here(history: Source) -> dict[str, list[Part]]:
+    """The same in this process, for a short history: the parts of each topic-partition."""
+    parts: dict[str, list[Part]] = {}
+    for name, part in pack(history.whole(COLUMNS, TEXTS)[1]):
+        parts.setdefault(name, []).append(part)
+    return dict(sorted(parts.items()))
+
+
+def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[Named]:
+    """Parts of batches of operations (`COLUMNS`), in order."""
+    for batch in batches:
+        kept = batch.filter(pc.greater(pc.fill_null(pc.list_value_length(batch.column("mops")), 0), 0))
+        if len(kept):
+            yield from _packed(kept)
+
+
+def _packed(batch: pa.RecordBatch) -> Iterator[Named]:
+    lists = batch.column("mops")
+    fields = [field.name for field in lists.type.value_type]
+    mops = dict(zip(fields, lists.flatten().flatten(), strict=True))
+    owner = np.asarray(pc.list_parent_indices(lists))
+    operations, records = _operations(batch), {name: _numbers(mops[name]) for name in ("v", "offset", "began", "ended")}
+    names, order, bounds = _by_partition(mops["partition"], _numbers(mops["kind"]) != 0)
+    for code, (start, stop) in enumerate(pairwise(bounds.tolist())):
+        if stop > start:
+            which = order[start:stop]
+            yield names[code // 2], _part(code % 2, owner[which], operations, {name: records[name][which] for name in records})
+
+
+def _operations(batch: pa.RecordBatch) -> dict[str, Any]:
+    """What is known of each operation as numbers; `flags` instead of texts."""
+    end = _numbers(batch.column("end"))
+    found = {"op": _numbers(batch.column("index")), "process": _numbers(batch.column("process"))}
+    over = np.where(_has(batch.column("type"), "ok"), end, NONE)
+    return {**found, "decided": _numbers(batch.column("decided")), "over": over, "flags": _flags(batch)}
 
 
 def _flags(batch: pa.RecordBatch) -> Any:
     """What is text becomes bits."""
-
-    def has(column: str, word: str) -> Any:
-        return np.asarray(pc.fill_null(pc.equal(batch.column(column), word), False))
-
-    txn, ok = has("f", "txn"), has("type", "ok")
-    failed = has("type", "fail") | (ok & txn & has("intent", "abort"))
+    txn, ok = _has(batch.column("f"), "txn"), _has(batch.column("type"), "ok")
+    failed = _has(batch.column("type"), "fail") | (ok & txn & _has(batch.column("intent"), "abort"))
     status = np.where(failed, ABORTED, np.where(ok, COMMITTED, INFO))
     finished, final = np.asarray(batch.column("end").is_valid()), np.asarray(pc.fill_null(batch.column("final"), False))
-    bits = txn * TXN + finished * FINISHED + final * FINAL + has("isolation", "read_uncommitted") * UNCOMMITTED
-    return (status + bits).astype(np.int8)
+    uncommitted = _has(batch.column("isolation"), "read_uncommitted")
+    return (status + txn * TXN + finished * FINISHED + final * FINAL + uncommitted * UNCOMMITTED).astype(np.int8)
+
+
+def _has(texts: pa.Array, word: str) -> Bools:
+    """Where some texts, dictionary-encoded or not, are a word."""
+    return np.asarray(pc.fill_null(pc.equal(_coded(texts).indices, _coded(texts).dictionary.index(word)), False))
+
+
+def _coded(texts: pa.Array) -> pa.DictionaryArray:
+    return texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
+
+
+def _numbers(column: pa.Array) -> Any:
+    """A column as an array, NONE where nothing is known."""
+    return np.asarray(pc.fill_null(column, NONE) if column.null_count else column)
+
+
+def _by_partition(partitions: pa.Array, read: Bools) -> tuple[list[str], Any, Any]:
+    """Names of partitions, the records in order of partition and side, and where each side of each partition begins."""
+    coded = _coded(partitions)
+    names = [name or "" for name in coded.dictionary.to_pylist()]
+    codes = np.asarray(pc.fill_null(coded.indices, len(names))) * 2 + read
+    codes = codes.astype(np.uint16) if len(names) < 1 << 15 else codes  # numpy sorts these without comparing
+    counts = np.bincount(codes, minlength=2 * len(names) + 2)
+    return [*names, ""], np.argsort(codes, kind="stable"), np.r_[0, np.cumsum(counts)]
+
+
+def _part(side: int, owner: Any, operations: dict[str, Any], records: dict[str, Any]) -> Part:
+    """Records of the operations `owner`. Reads of one poll also share when it ended."""
+    new = np.ones(len(owner), dtype=np.bool_)
+    new[1:] = owner[1:] != owner[:-1]
+    if side == READS:
+        new[1:] |= records["ended"][1:] != records["ended"][:-1]
+    first = np.flatnonzero(new)
+    shared = {name: values[owner[first]] for name, values in operations.items()} | {"ended": records["ended"][first]}
+    counts = np.diff(first, append=len(owner)).astype(np.int32)
+    packed = {COUNT: counts, **{name: shared[name] for name in SHARED[side]}}
+    return Part(side, *(message(pa.RecordBatch.from_pydict(one)) for one in (packed, {n: records[n] for n in OWN[side]})))
 
 
 # --------------------------------------------------------------------------------------------------
-# Packing
+# Unpacking
 # --------------------------------------------------------------------------------------------------
-def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of operations to one row per topic-partition: its name, and Arrow messages with its sends and its reads."""
-    for batch in batches:
-        partitions, columns = _flatten(batch)
-        sent = pc.equal(columns["kind"], 0)
-        messages: dict[str, dict[str, bytes]] = {}
-        for side, which, names in (("sends", sent, SENT), ("reads", pc.invert(sent), READ)):
-            rows = pa.RecordBatch.from_pydict({"partition": partitions, **{name: columns[name] for name in names}}).filter(which)
-            for name, part in _by_partition(rows):
-                messages.setdefault(name, {})[side] = message(part)
-        columns = {"partition": pa.array(list(messages), pa.string())}
-        columns |= {side: pa.array([m.get(side) for m in messages.values()], pa.binary()) for side in ("sends", "reads")}
-        yield pa.RecordBatch.from_pydict(columns)
-
-
-def _flatten(batch: pa.RecordBatch) -> tuple[pa.Array, dict[str, Any]]:
-    """The partition of every micro-operation, and its columns with those of its operation."""
-    lists = batch.column("mops")
-    owner = pc.list_parent_indices(lists)
-    names = [field.name for field in lists.type.value_type]
-    mop = dict(zip(names, lists.flatten().flatten(), strict=True))
-    columns = {name: batch.column(name).take(owner) for name in ("op", "process", "flags", "decided", "over")}
-    columns |= {name: mop[name] for name in ("kind", "v", "offset", "began", "ended")}
-    return mop["partition"], {name: pc.fill_null(column, NONE) for name, column in columns.items()}
-
-
-def _by_partition(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    texts = pc.fill_null(rows.column("partition"), "").dictionary_encode()
-    codes = texts.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    sorted_rows = rows.drop_columns(["partition"]).take(pa.array(order))
-    bounds = np.searchsorted(codes[order], np.arange(len(texts.dictionary) + 1))
-    for code, name in enumerate(texts.dictionary.to_pylist()):
-        yield name, sorted_rows.slice(bounds[code], bounds[code + 1] - bounds[code])
-
-
-def unpack(messages: pa.ChunkedArray, names: Sequence[str]) -> dict[str, Any]:
-    """One side's messages of a partition as columns, one column after the other, so that nothing is there twice."""
-    parts = [message.as_buffer() for chunk in messages.chunks for message in chunk if message.is_valid]
+def unpack(parts: Sequence[Part], side: int) -> dict[str, Any]:
+    """One side of a partition as columns, one column after the other, so that nothing is there twice."""
+    mine = [part for part in parts if part.side == side]
+    if not mine:
+        return {name: np.empty(0, dtype=TYPES.get(name, np.int64)) for name in COLUMNS_OF[side]}
+    counts = [_column(part.shared, 0) for part in mine]
     columns: dict[str, Any] = {}
-    if not parts:
-        return {name: np.empty(0, dtype=np.int8 if name == "flags" else np.int64) for name in names}
-    for name in names:
-        options = pa.ipc.IpcReadOptions(included_fields=[names.index(name)], use_threads=False)
-        read = [pa.ipc.open_stream(part, options=options).read_all().column(0) for part in parts]
-        columns[name] = np.concatenate([chunk.to_numpy() for column in read for chunk in column.chunks])
-        if name == "op" and columns[name].max(initial=0) < np.iinfo(np.int32).max:
-            columns[name] = columns[name].astype(np.int32)
+    for name in COLUMNS_OF[side]:
+        if name in OWN[side]:
+            columns[name] = np.concatenate([_column(part.own, OWN[side].index(name)) for part in mine])
+        else:
+            at = 1 + SHARED[side].index(name)
+            columns[name] = np.concatenate([_column(part.shared, at) for part in mine]).astype(TYPES.get(name, np.int64))
+            if name == "op" and columns[name].max(initial=0) < np.iinfo(np.int32).max:
+                columns[name] = columns[name].astype(np.int32)
+            columns[name] = np.repeat(columns[name], np.concatenate(counts))
     return columns
+
+
+def _column(packed: bytes, number: int) -> Any:
+    options = pa.ipc.IpcReadOptions(included_fields=[number], use_threads=False)
+    return pa.ipc.open_stream(packed, options=options).read_all().column(0).to_numpy()

@@ -8,6 +8,7 @@ Spark reads, on its executors; what the driver needs of it comes as compressed A
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
+from pyspark import RDD
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,10 +29,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from checkers.anomaly import Ints
 
-Job = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Job = Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]
 MOPS_PER_BATCH = 250_000
 TASKS_PER_CORE = 4
 ROWS = 8_192  # looked through at once
+CODED = ["f", "type", "intent", "isolation", "mops.list.element.partition"]  # texts that repeat
 VALUES_FILE = "values.parquet"
 UNREADABLE = (OSError, pa.ArrowException, PySparkException, Py4JJavaError)  # what a source's methods raise
 _BROUGHT = "rows long, message binary"
@@ -42,8 +45,8 @@ class Source(Protocol):
     def table(self, spark: SparkSession) -> DataFrame:
         """A row per operation."""
 
-    def spread(self, spark: SparkSession, columns: Sequence[str], job: Job, schema: str) -> DataFrame:
-        """The rows that a job makes of some columns, on Spark's executors, a few hundred thousand micro-operations at a time."""
+    def spread(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
+        """What a job makes of some columns, on Spark's executors, a few hundred thousand micro-operations at a time."""
 
     def whole(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
         """How many operations there are, and some of their columns, `texts` dictionary-encoded; in any order."""
@@ -86,10 +89,10 @@ class LocalSource:
     def table(self, spark: SparkSession) -> DataFrame:
         return spark.read.parquet(str(self.path))
 
-    def spread(self, spark: SparkSession, columns: Sequence[str], job: Job, schema: str) -> DataFrame:
-        path = os.path.abspath(self.path)
-        tasks = _tasks(pq.ParquetFile(path).metadata, TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-        return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_reader(path, tasks, columns, job), schema)
+    def spread(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
+        path, context = os.path.abspath(self.path), spark.sparkContext
+        tasks = _tasks(pq.ParquetFile(path).metadata, TASKS_PER_CORE * context.defaultParallelism)
+        return context.parallelize(tasks, len(tasks)).flatMap(_reader(path, columns, job))
 
     def whole(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
         return pq.read_metadata(self.path).num_rows, self._batches(columns, texts)
@@ -135,19 +138,17 @@ def _values(metadata: pq.FileMetaData, group: int) -> int:
     return max(sizes, default=0)
 
 
-def _reader(path: str, tasks: Sequence[Sequence[int]], columns: Sequence[str], job: Job) -> Job:
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for task in batch.column("id").to_pylist():
-                for group in tasks[task]:
-                    yield from job(_read_group(path, group, columns))
+def _reader(path: str, columns: Sequence[str], job: Job) -> Callable[[Sequence[int]], Iterator[Any]]:
+    def read(groups: Sequence[int]) -> Iterator[Any]:
+        for group in groups:
+            yield from job(_read_group(path, group, columns))
 
     return read
 
 
 def _read_group(path: str, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """One row group's operations, in batches of about `MOPS_PER_BATCH` micro-operations."""
-    with pq.ParquetFile(path) as file:
+    """One row group's operations, texts dictionary-encoded, in batches of about `MOPS_PER_BATCH` micro-operations."""
+    with pq.ParquetFile(path, read_dictionary=CODED) as file:
         rows = file.metadata.row_group(group).num_rows
         size = max(1, int(MOPS_PER_BATCH * rows / max(1, _values(file.metadata, group))))
         yield from file.iter_batches(size, row_groups=[group], columns=list(columns), use_threads=False)
@@ -186,8 +187,11 @@ class SparkSource:
     def table(self, spark: SparkSession) -> DataFrame:
         return self._table
 
-    def spread(self, spark: SparkSession, columns: Sequence[str], job: Job, schema: str) -> DataFrame:
-        return self._table.select(*columns).mapInArrow(job, schema)
+    def spread(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
+        def made(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return (pa.RecordBatch.from_pydict({"made": [pickle.dumps(one)]}) for one in job(batches))
+
+        return self._table.select(*columns).mapInArrow(made, "made binary").rdd.map(lambda row: pickle.loads(row[0]))
 
     def whole(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
         return _brought(self._table.select(*columns), texts=texts)

@@ -12,7 +12,7 @@ import numpy as np
 from checkers.anomaly import Suspects
 from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, PartitionLog, Resets, Settings
 from checkers.pipeline import sorted_log
-from checkers.scan import FINAL, FINISHED, READ, SENT, TXN, UNCOMMITTED
+from checkers.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED
 from harness.api import record_id
 
 STATUS = {"ok": COMMITTED, "fail": ABORTED, "info": INFO}
@@ -52,7 +52,7 @@ class Story:
 
     def log(self, final: FinalRead | None = None) -> PartitionLog:
         """The partition's log, as a check gets it."""
-        sent, read = _columns(self._sent, SENT), _columns(self._read, READ)
+        sent, read = _columns(self._sent, COLUMNS_OF[SENDS]), _columns(self._read, COLUMNS_OF[READS])
         return sorted_log(self.partition, sent, read, final or FinalRead(), Settings(), Resets())
 
     def _time(self, given: int | None) -> int:

@@ -106,6 +106,7 @@ def _resolve_torn(rows: pd.DataFrame, world: World) -> pd.DataFrame:
     of them, and one that reports nothing seen of a failed transaction returned none. So the sends of the suspicious operations
     (read again from the history, these few only) fill in what was left out.
     """
+    rows = _may_be_torn(rows, world)
     reported = rows.drop_duplicates("v").set_index("v")["role"]
     sends = world.sends_of(rows["op"].unique())
     sends = sends[world.covered(sends["partition"], sends["offset"].to_numpy()) | sends["v"].isin(reported.index)]
@@ -119,6 +120,13 @@ def _resolve_torn(rows: pd.DataFrame, world: World) -> pd.DataFrame:
     sides = whole.groupby("op")["role"].nunique()
     torn = sides.index[sides > 1]
     return whole[whole["op"].isin(torn)]
+
+
+def _may_be_torn(rows: pd.DataFrame, world: World) -> pd.DataFrame:
+    """Without operations of unknown outcome of which only one side was reported: of these every covered record is."""
+    roles = rows.groupby("op")["role"].nunique()
+    status = world.status(roles.index.to_numpy())
+    return rows[rows["op"].isin(roles.index[(roles > 1) | (status != INFO)])]
 
 
 @partition_check(

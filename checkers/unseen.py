@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-import pandas as pd
 
 from checkers.anomaly import Ints
 from checkers.log import NONE, PartitionLog
@@ -51,7 +52,6 @@ def _until(happened: Ints, times: Ints) -> Ints:
     return np.asarray(np.cumsum(bins)[: len(times)], dtype=np.int64)
 
 
-def total_unseen(times: Ints, rows: pd.DataFrame) -> list[list[int]]:
-    """`[[time_ns, count], ...]` over all partitions; rows: `time` and `compared` of the partitions where some were unseen."""
-    sums = rows.groupby("time")["compared"].sum()
-    return [[time, int(sums.get(time, 0))] for time in times.tolist()]
+def total_unseen(times: Ints, unseen: Sequence[Ints]) -> list[list[int]]:
+    """`[[time_ns, count], ...]` over all partitions; unseen: of each partition what `unseen_at` says."""
+    return [list(one) for one in zip(times.tolist(), sum(unseen, np.zeros(len(times), dtype=np.int64)).tolist(), strict=True)]

@@ -1,4 +1,4 @@
-"""The few things the search asks of whatever holds the edges: a Spark table, or plain lists where there are few."""
+"""The few things the search asks of whatever holds the edges: Spark's executors, or plain lists where there are few."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark import RDD
 
 from checkers.graph.edges import EDGES
-from checkers.kept import Kept
+from checkers.kept import Kept, Stays
+from checkers.source import from_message, message, to_message
 
-Job = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Message = tuple[str, bytes]  # of a partition
+Job = Callable[[Iterable[Message]], Iterator[pa.RecordBatch]]
 Reduce = Callable[[pa.Table], pa.Table]
 Arrays = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ class Shared(Protocol):
 
 
 class KeptEdges(Protocol):
-    """What the partitions gave; edges come as batches of (partition, message). A context: at its end what was shared is freed."""
+    """What the partitions gave; edges come as (partition, message). A context: at its end what was shared is freed."""
 
     partitions: list[str]
     leaves: list[tuple[str, bytes]]
@@ -52,11 +52,11 @@ def edges_of(kept: Kept) -> KeptEdges:
     if kept.error:
         raise RuntimeError(kept.error)
     if kept.near:
-        messages = [(partition, batch) for partition, role, batch in kept.came if role == EDGES]
+        messages = [(one.partition, one.message) for one in kept.came if one.name == EDGES]
         return DriverEdges(kept.partitions, messages, kept.leaves)
-    if kept.table is None:
+    if kept.there is None:
         raise RuntimeError("the partitions kept no edges; the graph checks were not asked together with the partition checks")
-    return SparkEdges(kept.partitions, kept.table, kept.leaves)
+    return SparkEdges(kept.partitions, kept.there, kept.leaves)
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,11 @@ class _Here:
 
 
 class DriverEdges:
-    """A short history's edges, in this process: each Spark job would take longer than to look through all of them.
+    """A short history's edges, in this process: each Spark job would take longer than to look through all of them."""
 
-    messages: (partition, message).
-    """
-
-    def __init__(self, partitions: list[str], messages: Sequence[tuple[str, bytes]], leaves: list[tuple[str, bytes]]) -> None:
+    def __init__(self, partitions: list[str], messages: Sequence[Message], leaves: list[tuple[str, bytes]]) -> None:
         self.partitions, self.leaves = partitions, leaves
-        names, batches = (
-            pa.array([name for name, _ in messages], pa.string()),
-            pa.array([one for _, one in messages], pa.binary()),
-        )
-        self._edges = pa.RecordBatch.from_pydict({"partition": names, "batch": batches})
+        self._edges = messages
 
     def __enter__(self) -> DriverEdges:
         return self
@@ -90,20 +83,19 @@ class DriverEdges:
         return _Here(arrays)
 
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
-        return pa.Table.from_batches(job(iter([self._edges])), schema)
+        return pa.Table.from_batches(job(self._edges), schema)
 
     def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema) -> pa.Table:
         rows = self.each(job, schema)
-        groups = (rows.filter(pc.equal(rows["bucket"], bucket)) for bucket in pc.unique(rows["bucket"]))
-        return pa.concat_tables([result.empty_table(), *map(reduce, groups)])
+        return pa.concat_tables([result.empty_table(), *(reduce(group) for _, group in _by_bucket(rows))])
 
 
 class SparkEdges:
-    """Edges kept in a Spark table with columns partition, role and batch."""
+    """Edges that stayed on Spark's executors."""
 
-    def __init__(self, partitions: list[str], kept: DataFrame, leaves: list[tuple[str, bytes]]) -> None:
+    def __init__(self, partitions: list[str], kept: RDD[Stays], leaves: list[tuple[str, bytes]]) -> None:
         self.partitions, self.leaves = partitions, leaves
-        self._edges = kept.where(F.col("role") == EDGES).select("partition", "batch")
+        self._edges = kept.filter(lambda one: one.name == EDGES).map(lambda one: (one.partition, one.message))
         self._shared: list[_Mapped] = []
 
     def __enter__(self) -> SparkEdges:
@@ -115,18 +107,36 @@ class SparkEdges:
 
     def share(self, arrays: Arrays) -> Shared:
         """In one machine's memory once, whoever looks at it; on a cluster a copy for each Python worker (Spark's broadcast)."""
-        context = self._edges.sparkSession.sparkContext
+        context = self._edges.context
         if not context.master.startswith("local"):
             return context.broadcast(dict(arrays))  # type: ignore[no-any-return]
         self._shared.append(_Mapped(arrays))
         return self._shared[-1]
 
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
-        return self._edges.mapInArrow(job, from_arrow_schema(schema)).toArrow()
+        return _collected(self._edges.mapPartitions(lambda edges: map(message, job(edges))), schema)
 
     def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema) -> pa.Table:
-        rows = self._edges.mapInArrow(job, from_arrow_schema(schema))
-        return rows.groupBy("bucket").applyInArrow(reduce, from_arrow_schema(result)).toArrow()
+        def parts(edges: Iterable[Message]) -> Iterator[tuple[int, bytes]]:
+            rows = pa.Table.from_batches(job(edges), schema)
+            return ((bucket, to_message(group)) for bucket, group in _by_bucket(rows))
+
+        def reduced(groups: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+            rows = pa.concat_tables([schema.empty_table(), *(from_message(group) for _, group in groups)])
+            return (to_message(reduce(group)) for _, group in _by_bucket(rows))
+
+        shuffled = self._edges.mapPartitions(parts).partitionBy(self._edges.getNumPartitions(), lambda bucket: bucket)
+        return _collected(shuffled.mapPartitions(reduced), result)
+
+
+def _collected(messages: RDD[bytes], schema: pa.Schema) -> pa.Table:
+    return pa.concat_tables([schema.empty_table(), *map(from_message, messages.collect())])
+
+
+def _by_bucket(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each `bucket`."""
+    for bucket in pc.unique(rows["bucket"]).to_pylist():
+        yield bucket, rows.filter(pc.equal(rows["bucket"], bucket))
 
 
 class _Mapped:

@@ -37,7 +37,7 @@ from checkers.graph.layers import (
     WW,
     Layer,
 )
-from checkers.graph.passes import Arrays, KeptEdges, Shared, edges_of
+from checkers.graph.passes import Arrays, Job, KeptEdges, Message, Shared, edges_of
 from checkers.graph.spans import FOREVER, Spans, backward, ends, merge_all, points, rank, reading_points
 from checkers.log import NONE
 from checkers.overview import Overview
@@ -212,12 +212,12 @@ def _spans(edges: KeptEdges, shared: _Ordered) -> tuple[dict[str, Spans], dict[i
     }
 
 
-def _backward(shared: _Ordered) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _backward(shared: _Ordered) -> Job:
     """Merged ranges of backward edges per family, and (family below 0) how many edges there are of each kind."""
 
-    def job(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def job(edges: Iterable[Message]) -> Iterator[pa.RecordBatch]:
         orders: Orders = shared.value
-        for _, part in _decoded(batches):
+        for _, part in _decoded(edges):
             source, target = orders.at(part["source"]), orders.at(part["target"])
             for number, family in enumerate(FAMILIES):
                 which = np.isin(part["kind"], list(DATA[family])) & orders.searched(family, part["source"], part["target"])
@@ -233,10 +233,8 @@ def _backward(shared: _Ordered) -> Callable[[Iterable[pa.RecordBatch]], Iterator
     return job
 
 
-def _decoded(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for batch in batches:
-        for partition, message in zip(batch.column("partition").to_pylist(), batch.column("batch"), strict=True):
-            yield partition, decode(message.as_buffer())
+def _decoded(edges: Iterable[Message]) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((partition, decode(message)) for partition, message in edges)
 
 
 def _batch(schema: pa.Schema, count: int, **columns: Any) -> pa.RecordBatch:
@@ -331,15 +329,13 @@ def _search(edges: KeptEdges, areas: Sequence[Area], shared: _Ordered, cycles: C
             answer.unknown = f"{found.unfinished} search(es) among tangled operations were given up"
 
 
-def _inside(
-    areas: Sequence[Area], places: Mapping[str, int], shared: _Ordered
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _inside(areas: Sequence[Area], places: Mapping[str, int], shared: _Ordered) -> Job:
     """Edges with both ends in one span, with a bucket for every so many operations."""
     buckets = np.cumsum([0, *(1 + int(area.spans.sizes.sum()) // BUCKET for area in areas)])
 
-    def job(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def job(edges: Iterable[Message]) -> Iterator[pa.RecordBatch]:
         orders: Orders = shared.value
-        for partition, part in _decoded(batches):
+        for partition, part in _decoded(edges):
             source, target = orders.at(part["source"]), orders.at(part["target"])
             for number, area in enumerate(areas):
                 ranks = orders.ranks(area.by)
