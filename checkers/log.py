@@ -203,9 +203,14 @@ class PartitionLog:
         return low, high
 
     @cached_property
+    def places_read(self) -> tuple[Ints, Ints]:
+        """Lowest and highest offset at which each send was returned to anybody."""
+        return self.span(np.ones(len(self.reads), dtype=np.bool_))
+
+    @cached_property
     def place(self) -> Ints:
         """Where each send lies: the lowest offset that an acknowledgement or a reader gave for it (NONE: unknown)."""
-        read, _ = self.span(np.ones(len(self.reads), dtype=np.bool_))
+        read, _ = self.places_read
         both = np.where(read == NONE, self.sends.offset, read)
         return np.where((self.sends.offset != NONE) & (self.sends.offset < both), self.sends.offset, both)
 

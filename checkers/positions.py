@@ -75,17 +75,22 @@ class Positions(Resets):
     begun: Mapping[str, Keys] = field(default_factory=dict)
     unheard: frozenset[str] | None = frozenset()
 
+    @property
+    def any_group(self) -> bool:
+        """Whether anybody was a member of a group."""
+        return bool(len(self.grouped.first))
+
     def between(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
         """As `Resets.between`; a member of a group also must have kept the partition throughout."""
         told = super().between(partition, process, first, last)
-        if not len(self.grouped.first):
+        if not self.any_group:
             return told
         member = self.grouped.hold(process, last, last)
         return told | (member & ~self.owned.get(partition, Spans()).hold(process, first, last))
 
     def apart(self, partition: str, process: Ints, op: Ints, several: Bools) -> Bools:
         """Whether a rebalance may lie between two reads of one operation. several: they surely come from two polls."""
-        if not len(self.grouped.first):
+        if not self.any_group:
             return np.zeros(len(process), dtype=np.bool_)
         parted = several | np.isin(_key(process, op), self.parted.get(partition, _empty()))
         member = self.grouped.hold(process, op, op)

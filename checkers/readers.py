@@ -120,7 +120,7 @@ def _steps(log: PartitionLog) -> Iterator[Steps]:
 
 def _apart(log: PartitionLog, before: Any, after: Any, inside: Bools) -> Any:
     """Steps inside operations of members of a group, from one poll to the next, where the group may have moved the partition."""
-    if not isinstance(log.resets, Positions):
+    if not isinstance(log.resets, Positions) or not log.resets.any_group:
         return np.empty(0, dtype=np.int64)
     at, reads = np.flatnonzero(inside), log.reads
     first, second = before[at], after[at]

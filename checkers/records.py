@@ -247,7 +247,8 @@ def inconsistent_offset(log: PartitionLog) -> Suspects:
 def _disputed(log: PartitionLog, believed: Ints) -> Ints:
     """Offsets at which reads (sorted by offset) or believed acknowledgements name different records."""
     reads = log.reads
-    offset, v = log.sends.offset[believed], log.sends.v[believed]
+    order = np.argsort(log.sends.offset[believed], kind="stable")
+    offset, v = (values[believed][order] for values in (log.sends.offset, log.sends.v))
     parts = []
     for part in slices(len(reads) - 1):
         here, there = slice(part.start, part.stop), slice(part.start + 1, part.stop + 1)
@@ -256,8 +257,6 @@ def _disputed(log: PartitionLog, believed: Ints) -> Ints:
     for part in slices(len(believed) if len(reads) else 0):
         at = np.minimum(np.searchsorted(reads.offset, offset[part]), len(reads) - 1)
         parts.append(offset[part][(reads.offset[at] == offset[part]) & (reads.v[at] != v[part])])
-    order = np.argsort(offset, kind="stable")
-    offset, v = offset[order], v[order]
     parts.append(offset[1:][(offset[1:] == offset[:-1]) & (v[1:] != v[:-1])])
     return np.unique(np.concatenate(parts))
 

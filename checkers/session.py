@@ -32,7 +32,7 @@ SETTINGS = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
     "spark.python.worker.reuse": "true",
-    "spark.shuffle.compress": "true",
+    "spark.shuffle.compress": "false",  # what we send is compressed
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
 

@@ -14,7 +14,7 @@ from checkers.records import final_witness
 
 def fixed(log: PartitionLog) -> Bools:
     """Sends that lie at one place, whoever tells it. What lies at two has no place in an order (`duplicate` has it)."""
-    low, high = log.span(np.ones(len(log.reads), dtype=np.bool_))
+    low, high = log.places_read
     told = log.sends.offset
     agreed = (low == NONE) | (told == NONE) | (low == told)
     return np.asarray((log.place != NONE) & (low == high) & agreed, dtype=np.bool_)
