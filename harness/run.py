@@ -18,10 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness import elsewhere, history, plugins, store
+from harness import history, plugins, store
 from harness.api import CampaignError, ClusterError, HarnessError, HistoryError, Interrupted, Test
 from harness.plan import hopeless, look_up_secrets, make_plan
-from harness.report import render
 from harness.secrets import sweep
 
 OnEvent = Callable[[dict[str, Any]], None]
@@ -157,6 +156,8 @@ class Runner:
         """
         run_dir = store.new_run_dir(self._results, "adopted", secrets.token_hex(3))
         self._phase("fetch", f"{url}: what is needed of it goes to {run_dir}")
+        from harness import elsewhere
+
         try:
             elsewhere.adopt(self._session(), url, run_dir, contract)
         except BaseException:
@@ -170,6 +171,8 @@ class Runner:
 
         checkers: import paths of checks to ask beside the installed ones and the plan's. Raises CampaignError for a bad one.
         """
+        from harness.report import render  # here, and not above: until Spark has started, nothing else is to do
+
         strange = {path: plugins.load("checker", path) for path in checkers}
         merge_s = self._merge(run_dir)
         self._phase("check", "checking")
@@ -187,6 +190,8 @@ class Runner:
     def _bring(self, run_dir: Path, verdict: Mapping[str, Any]) -> None:
         """What the report shows of a history that lies elsewhere; without it there is a report, and it says what it lacks."""
         if url := history.elsewhere(run_dir):
+            from harness import elsewhere
+
             try:
                 elsewhere.bring(self._session(), url, run_dir, verdict)
             except HistoryError as error:
