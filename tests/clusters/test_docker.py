@@ -270,7 +270,7 @@ def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
     faults = [
         word for kind in ("pause,target=client", "cut-client,lane=net") for word in ("-n", f"{kind},every_s=[1,2],lasts_s=[1,2]")
     ]
-    options = ["--set", "writers=2", "--time", "8", "--json", "--results", str(tmp_path)]
+    options = ["--set", "writers=2", "--rate", "60", "--time", "8", "--json", "--results", str(tmp_path)]
     argv = [sys.executable, "-m", "harness.cli", "run", *cluster, *faults, *options]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr

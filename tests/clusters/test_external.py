@@ -26,6 +26,7 @@ name = "theirs"
 [[test]]
 name = "theirs"
 time_s = {time_s}
+rate = 60
 workload = {{ writers = 3, readers = 1, uncommitted_readers = 0 }}
 client.producer = {{ debug = "security,conf,broker" }}
 [test.cluster]

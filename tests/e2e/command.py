@@ -13,7 +13,8 @@ from typing import Any
 
 FENCEPOST = Path(sys.executable).with_name("fencepost")
 PATIENCE_S = 240.0
-ALONE = ("--nemesis", "none", "--cluster-set", "brokers=1")
+SLOWLY = ("--rate", "60")  # operations a second: what is asserted shows in hundreds of them as well as in thousands
+ALONE = (*SLOWLY, "--nemesis", "none", "--cluster-set", "brokers=1")
 SMALL = (*ALONE, "--set", "writers=2", "--set", "readers=1", "--set", "uncommitted_readers=0")
 
 

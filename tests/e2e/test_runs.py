@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command import ALONE, SMALL, answers, fencepost, finish, only_run, processes_of, start, until, verdict
+from command import ALONE, SLOWLY, SMALL, answers, fencepost, finish, only_run, processes_of, start, until, verdict
 
 pytestmark = pytest.mark.cluster
 
@@ -36,9 +36,8 @@ def valid_run(tmp_path_factory) -> tuple[Path, int, str]:
         "--nemesis",
         "cut-clients,every_s=[1,2],lasts_s=[1,2],when=transaction-open",
     )
-    code, out, err = fencepost(
-        results, "run", "--time", "12", "--set", "writers=4", "--set", "abort_share=0.3", "--seed", "5", *faults
-    )
+    workload = ("--time", "12", *SLOWLY, "--set", "writers=4", "--set", "abort_share=0.3")
+    code, out, err = fencepost(results, "run", *workload, "--seed", "5", *faults)
     assert code == 0, out + err
     return only_run(results), code, out
 
