@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ ANOMALIES_SCHEMA = pa.schema(
 
 def judge(
     run_dir: Path,
-    spark: SparkSession | None = None,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
     master: str = "local[2]",
     contract: Mapping[str, str] | None = None,
     checks: Sequence[Check[Any]] | None = None,
@@ -62,19 +63,19 @@ def judge(
 ) -> dict[str, Any]:
     """Judge a run's history; write `verdict.json` and `anomalies.parquet`, and return the verdict's document.
 
-    contract: laid over the plan's own. spark: a session to use; else one is started at `master`. checks: instead of the
-    installed ones. more: checks beside those (import path -> check, or why there is none). Raises HistoryError when there is no
-    readable history.
+    contract: laid over the plan's own. spark: a session to use, or what waits for one (and is asked late); else one is started at
+    `master`. checks: instead of the installed ones. more: checks beside those (import path -> check, or why there is none).
+    Raises HistoryError when there is no readable history.
     """
     begun = time.monotonic()
+    session = cache(spark if callable(spark) else lambda: spark or start_session(master))
     plan = _plan(run_dir)
     full = full_contract(plan.get("contract"), contract)
-    session = spark or start_session(master)
-    history = source_of(run_dir, plan, session)
-    view = _overview(history)
-    world = World(history, session, view, full)
     found, broken = (list(checks), []) if checks is not None else installed_checks()
     found, broken = with_more(found, broken, more or {})
+    history = source_of(run_dir, plan, session)
+    view = _overview(history)
+    world = World(history, session(), view, full)
     answers, counts, unseen = _ask(world, found)
     receipts = _receipts(run_dir / "faults.parquet")
     judged = [_judged(check, answers[check.name], world, receipts) for check in found]
@@ -84,7 +85,7 @@ def judge(
     document = _document(plan, view, counts, receipts, judged, unread, tail)
     document["unseen"] = unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
-    document["checker"] = {"spark": pyspark.__version__, "master": session.sparkContext.master}
+    document["checker"] = {"spark": pyspark.__version__, "master": world.spark.sparkContext.master}
     _write(run_dir, document, judged)
     return document
 

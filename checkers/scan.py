@@ -72,8 +72,7 @@ def _packed(batch: pa.RecordBatch) -> Iterator[Named]:
     names, order, bounds = _by_partition(mops["partition"], _numbers(mops["kind"]) != 0)
     for code, (start, stop) in enumerate(pairwise(bounds.tolist())):
         if stop > start:
-            which = order[start:stop]
-            yield names[code // 2], _part(code % 2, owner[which], operations, {name: records[name][which] for name in records})
+            yield names[code // 2], _part(code % 2, order[start:stop], owner, operations, records)
 
 
 def _operations(batch: pa.RecordBatch) -> dict[str, Any]:
@@ -96,7 +95,8 @@ def _flags(batch: pa.RecordBatch) -> Any:
 
 def _has(texts: pa.Array, word: str) -> Bools:
     """Where some texts, dictionary-encoded or not, are a word."""
-    return np.asarray(pc.fill_null(pc.equal(_coded(texts).indices, _coded(texts).dictionary.index(word)), False))
+    coded = _coded(texts)
+    return np.asarray(pc.fill_null(pc.equal(coded.indices, coded.dictionary.index(word)), False))
 
 
 def _coded(texts: pa.Array) -> pa.DictionaryArray:
@@ -118,17 +118,21 @@ def _by_partition(partitions: pa.Array, read: Bools) -> tuple[list[str], Any, An
     return [*names, ""], np.argsort(codes, kind="stable"), np.r_[0, np.cumsum(counts)]
 
 
-def _part(side: int, owner: Any, operations: dict[str, Any], records: dict[str, Any]) -> Part:
-    """Records of the operations `owner`. Reads of one poll also share when it ended."""
-    new = np.ones(len(owner), dtype=np.bool_)
-    new[1:] = owner[1:] != owner[:-1]
+def _part(side: int, which: Any, owner: Any, operations: dict[str, Any], records: dict[str, Any]) -> Part:
+    """Some records, of the operations that `owner` tells for each. Reads of one poll also share when it ended."""
+    mine, own = owner[which], {name: records[name][which] for name in {*OWN[side], "ended"}}
+    new = np.ones(len(which), dtype=np.bool_)
+    new[1:] = mine[1:] != mine[:-1]
     if side == READS:
-        new[1:] |= records["ended"][1:] != records["ended"][:-1]
+        new[1:] |= own["ended"][1:] != own["ended"][:-1]
     first = np.flatnonzero(new)
-    shared = {name: values[owner[first]] for name, values in operations.items()} | {"ended": records["ended"][first]}
-    counts = np.diff(first, append=len(owner)).astype(np.int32)
-    packed = {COUNT: counts, **{name: shared[name] for name in SHARED[side]}}
-    return Part(side, *(message(pa.RecordBatch.from_pydict(one)) for one in (packed, {n: records[n] for n in OWN[side]})))
+    shared = {name: own[name][first] if name in own else operations[name][mine[first]] for name in SHARED[side]}
+    shared = {COUNT: np.diff(first, append=len(which)).astype(np.int32), **shared}
+    return Part(side, _message(shared), _message({name: own[name] for name in OWN[side]}))
+
+
+def _message(columns: dict[str, Any]) -> bytes:
+    return message(pa.RecordBatch.from_pydict(columns))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -61,10 +61,10 @@ class Source(Protocol):
         """What a few records are called where the history comes from: of `values.parquet` beside it, which ours lack."""
 
 
-def source_of(run_dir: Path, plan: Mapping[str, Any], spark: SparkSession) -> Source:
-    """The history of a run: where its plan says that it lies, or else in its directory."""
+def source_of(run_dir: Path, plan: Mapping[str, Any], spark: Callable[[], SparkSession]) -> Source:
+    """The history of a run: where its plan says that it lies, or else in its directory. Only the former asks for a session."""
     elsewhere = plan.get("history")
-    return SparkSource(str(elsewhere), spark) if elsewhere else LocalSource(run_dir / "history.parquet")
+    return SparkSource(str(elsewhere), spark()) if elsewhere else LocalSource(run_dir / "history.parquet")
 
 
 def last_cause(error: Exception) -> str:

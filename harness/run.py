@@ -178,7 +178,7 @@ class Runner:
         self._phase("check", "checking")
         judge = plugins.load("fencepost.judge", "judge")
         more = {**_planned_checks(run_dir), **strange}
-        verdict: dict[str, Any] = judge(run_dir, spark=self._session(), contract=contract, more=more)
+        verdict: dict[str, Any] = judge(run_dir, spark=self._session, contract=contract, more=more)
         verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
         verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run_dir)]
         store.write_json(run_dir / "verdict.json", verdict)

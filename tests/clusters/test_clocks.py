@@ -2,6 +2,7 @@
 
 import socket
 import time
+from datetime import datetime, timezone
 
 import pytest
 
@@ -41,19 +42,39 @@ def broker():
         yield server.getsockname()
 
 
-def test_the_date_of_the_line_about_our_connection_is_the_brokers_time(broker, monkeypatch):
-    monkeypatch.setattr(
-        socket, "create_connection", lambda *a, made=socket.create_connection, **k: kept.append(made(*a, **k)) or kept[-1]
-    )
-    kept = []
+@pytest.fixture
+def asked(monkeypatch):
+    """The connections that were made; no time passes meanwhile."""
+    monkeypatch.setattr(time, "time", lambda: 1_795_000_000.0)
+    made, connect = [], socket.create_connection
+    monkeypatch.setattr(socket, "create_connection", lambda *a, **k: made.append(connect(*a, **k)) or made[-1])
+    return made
 
+
+def says(connection, ahead_s):
+    """What a broker whose clock is so far ahead logs of a connection now."""
+    date = datetime.fromtimestamp(time.time() + ahead_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
+    channel = f"(channelId=a:1-b:{connection.getsockname()[1]}-1-7)"
+    return f"{date}Z [x] [WARN] Unexpected error from /10.73.0.1 {channel}; closing connection"
+
+
+def test_the_date_of_the_line_about_our_connection_is_the_brokers_time(broker, asked):
     def log():
-        later = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() + 3600))
-        channel = f"(channelId=a:1-b:{kept[-1].getsockname()[1]}-1-7)"
-        mine = f"{later} [x] [WARN] Unexpected error from /10.73.0.1 {channel}; closing connection"
-        return f"2020-01-01T00:00:00.000 [x] [INFO] another line\n{mine}\n\tat some.stack(Trace.java:1)"
+        return f"2020-01-01T00:00:00.000 [x] [INFO] another line\n{says(asked[-1], 3600)}\n\tat some.stack(Trace.java:1)"
 
-    assert clocks.ahead(broker, log) == pytest.approx(3600, abs=2)
+    assert clocks.ahead(broker, log) == pytest.approx(3600, abs=0.01)
+
+
+def test_a_broker_that_answers_late_is_asked_again(broker, asked):
+    """Twice it is busy, and writes seconds after it was asked."""
+    late = {1: 2.3, 2: 1.2}
+    assert clocks.ahead(broker, lambda: says(asked[-1], 60 + late.get(len(asked), 0))) == pytest.approx(60, abs=0.01)
+    assert len(asked) == 4
+
+
+def test_a_broker_that_is_always_late_is_asked_so_often_and_no_more(broker, asked):
+    assert clocks.ahead(broker, lambda: says(asked[-1], 60 + 9 - len(asked))) == pytest.approx(64, abs=0.01)
+    assert len(asked) == 5
 
 
 def test_silence_is_no_time(broker, monkeypatch):
