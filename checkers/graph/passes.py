@@ -118,8 +118,7 @@ class SparkEdges:
 
     def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema) -> pa.Table:
         def parts(edges: Iterable[Message]) -> Iterator[tuple[int, bytes]]:
-            rows = pa.Table.from_batches(job(edges), schema)
-            return ((bucket, to_message(group)) for bucket, group in _by_bucket(rows))
+            return ((bucket, message(group)) for batch in job(edges) for bucket, group in _by_bucket(batch))
 
         def reduced(groups: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
             rows = pa.concat_tables([schema.empty_table(), *(from_message(group) for _, group in groups)])
@@ -133,8 +132,8 @@ def _collected(messages: RDD[bytes], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *map(from_message, messages.collect())])
 
 
-def _by_bucket(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each `bucket`."""
+def _by_bucket(rows: Any) -> Iterator[tuple[int, Any]]:
+    """The rows of each `bucket`, of a table or a batch."""
     for bucket in pc.unique(rows["bucket"]).to_pylist():
         yield bucket, rows.filter(pc.equal(rows["bucket"], bucket))
 
