@@ -8,11 +8,10 @@ docs/foreign-histories.md says what becomes of every key, value, operation and f
 from __future__ import annotations
 
 import multiprocessing
-import os
 import tempfile
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from harness.api import HistoryError
+from harness.foreign.ahead import cores, in_turn
 from harness.foreign.blocks import BLOCK, blocks
 from harness.foreign.detect import UNDERSTOOD, Format, detect, located
 from harness.foreign.drafts import Draft, draft
@@ -106,18 +106,11 @@ def _drafts(path: Path, found: Format, spill: Path, size: int) -> Iterator[Draft
     work = (
         (block, found.language, path.name, spill / str(number)) for number, block in enumerate(blocks(path, found.array, size))
     )
-    workers = min(os.cpu_count() or 1, 8)
-    if workers < 2 or path.stat().st_size < 2 * size:
+    if cores() < 2 or path.stat().st_size < 2 * size:
         yield from (draft(*one) for one in work)
         return
-    under_way: deque[Future[Draft]] = deque()
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for one in work:
-            under_way.append(pool.submit(draft, *one))
-            if len(under_way) > 2 * workers:
-                yield under_way.popleft().result()
-        while under_way:
-            yield under_way.popleft().result()
+    with ProcessPoolExecutor(cores(), mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from in_turn(pool, draft, work)
 
 
 def _hidden(drafts: list[Draft], joining: Joining) -> set[str]:

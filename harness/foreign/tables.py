@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from harness.api import MAX_OP, MAX_PROCESS, HistoryError
+from harness.foreign.ahead import cores, in_turn
 from harness.foreign.drafts import Draft
 from harness.foreign.identities import NONE, Identities, Ints, Names
 from harness.foreign.joining import Joining
@@ -55,7 +57,7 @@ class Assembly:
         self._drafts, self._joining, self._file = drafts, joining, file
         self._transactional, self._isolation = contract["transactional"] == "true", contract["isolation"]
         self._subscribed = contract["consumption"] == "subscribed"
-        self._keys: dict[str, int] = {}
+        self._keys = {key: code for code, key in enumerate(dict.fromkeys(self._written_keys()))}
         self._indexed = _indexed(drafts)
         senders = [part.senders for part in drafts] + [rows.senders for rows in joining.rows.values()]
         self._senders = np.array(sorted(set[int]().union(*senders)), dtype=np.int64)
@@ -66,39 +68,46 @@ class Assembly:
         return list(self._keys)
 
     def write(self, run_dir: Path) -> int:
-        """Write both files; the number of operations."""
-        identities = self._identities()
+        """Write both files; the number of operations. Threads do it: Arrow and numpy let go of the interpreter."""
         count = 0
         history, values = run_dir / "history.parquet.part", run_dir / VALUES_FILE
-        with pq.ParquetWriter(history, OPS_SCHEMA, compression="zstd", use_dictionary=WORDS) as ops:
-            with pq.ParquetWriter(values, VALUES_SCHEMA, compression="zstd", use_dictionary=["partition"]) as named:
-                for part in self._parts():
-                    ops_table, values_table = self._tables(part, identities, count)
-                    ops.write_table(ops_table)
-                    named.write_table(values_table)
-                    count += len(ops_table)
+        with (
+            pq.ParquetWriter(history, OPS_SCHEMA, compression="zstd", use_dictionary=WORDS) as ops,
+            pq.ParquetWriter(values, VALUES_SCHEMA, compression="zstd", use_dictionary=["partition"]) as named,
+            ThreadPoolExecutor(cores()) as pool,
+            ThreadPoolExecutor(1) as aside,
+        ):
+            places = range(len(self._drafts))
+            names, numbers = zip(*in_turn(pool, self._sent, ((place,) for place in places)), strict=True)
+            identities = Identities(names, numbers)
+            known = in_turn(pool, self._known, ((place, identities) for place in places))
+            for ops_table, values_table in in_turn(pool, self._tables, self._numbered(known, identities)):
+                named_too = aside.submit(named.write_table, values_table)
+                ops.write_table(ops_table)
+                named_too.result()
+                count += len(ops_table)
         history.replace(run_dir / "history.parquet")
         return count
 
-    def _identities(self) -> Identities:
-        names, numbers = [], []
-        for part in self._parts():
-            sent = part.kind == 0
-            names.append(part.names.at(sent))
-            numbers.append(part.identities[sent])
-        return Identities(names, numbers)
-
     # -- reading -----------------------------------------------------------------------------------
-    def _parts(self) -> Iterator[Part]:
-        for number, draft in enumerate(self._drafts):
-            ops, mops = mapped(draft.ops), mapped(draft.mops)
-            if number in self._joining.rows:
-                more_ops, more_mops = self._joining.rows[number].tables()
-                ops = pa.concat_tables([ops, more_ops])
-                ops, mops = in_order(ops, pa.concat_tables([mops, more_mops]).unify_dictionaries())
-            yield self._part(ops, mops)
+    def _written_keys(self) -> Iterator[str]:
+        """The keys in all blocks, as they come."""
+        for place, draft in enumerate(self._drafts):
+            tables = [mapped(draft.mops), *(rows.tables()[1] for rows in (self._joining.rows.get(place),) if rows)]
+            for chunk in (chunk for table in tables for chunk in table["key"].chunks):
+                yield from chunk.dictionary.to_pylist()
 
-    def _part(self, ops: pa.Table, mops: pa.Table) -> Part:
+    def _sent(self, place: int) -> tuple[Names, Ints]:
+        """The records that a block sends."""
+        part = self._part(place)
+        return part.names.at(part.kind == 0), part.identities[part.kind == 0]
+
+    def _part(self, place: int) -> Part:
+        ops, mops = mapped(self._drafts[place].ops), mapped(self._drafts[place].mops)
+        if place in self._joining.rows:
+            more_ops, more_mops = self._joining.rows[place].tables()
+            ops = pa.concat_tables([ops, more_ops])
+            ops, mops = in_order(ops, pa.concat_tables([mops, more_mops]).unify_dictionaries())
         columns = {name: _whole(mops[name]) for name in mops.column_names}
         process = ops["process"].to_numpy()
         number = ops["number" if self._indexed else "at"].to_numpy()
@@ -119,18 +128,30 @@ class Assembly:
 
     def _coded(self, keys: pa.DictionaryArray) -> Ints:
         """Codes of partitions that are the same in all blocks."""
-        codes = [self._keys.setdefault(key, len(self._keys)) for key in keys.dictionary.to_pylist()]
+        codes = [self._keys[key] for key in keys.dictionary.to_pylist()]
         if not codes:
             return np.empty(0, dtype=np.int64)
         return np.asarray(np.array(codes, dtype=np.int64)[keys.indices.to_numpy(zero_copy_only=False)])
 
     # -- writing -----------------------------------------------------------------------------------
-    def _tables(self, part: Part, identities: Identities, first: int) -> tuple[pa.Table, pa.Table]:
+    def _known(self, place: int, identities: Identities) -> tuple[Part, Ints, Any]:
+        """A part, the identities of its records, and which of them nobody sent, so that they have none yet."""
+        part = self._part(place)
         sent, v = part.kind == 0, part.identities
         v[~sent] = identities.find(part.names.at(~sent))
-        unsent = ~sent & (v == NONE)
-        v[unsent] = identities.unknown(part.names.at(unsent))
-        kept = self._kept(part, sent & np.isin(v, identities.repeated))
+        return part, v, ~sent & (v == NONE)
+
+    def _numbered(self, known: Iterable[tuple[Part, Ints, Any]], identities: Identities) -> Iterator[tuple[Any, ...]]:
+        """Parts in order, with identities for all records; and the number of operations before each."""
+        first = 0
+        for part, v, unsent in known:
+            v[unsent] = identities.unknown(part.names.at(unsent))
+            yield part, v, unsent, first, identities.repeated
+            first += len(part.ops)
+
+    def _tables(self, part: Part, v: Ints, unsent: Any, first: int, repeated: Ints) -> tuple[pa.Table, pa.Table]:
+        sent = part.kind == 0
+        kept = self._kept(part, sent & np.isin(v, repeated))
         partition = pa.array(self.partitions, pa.string()).take(pa.array(part.names.key))
         mops = self._mops(part, v, partition, kept)
         strange = _strange(part, partition, unsent & kept)

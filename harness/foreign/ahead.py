@@ -1,0 +1,28 @@
+"""Work that several threads or processes do at once, its results in order."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future
+from typing import TypeVar
+
+MOST_CORES = 8
+Made = TypeVar("Made")
+
+
+def cores() -> int:
+    """How many may be busy at once."""
+    return min(os.cpu_count() or 1, MOST_CORES)
+
+
+def in_turn(pool: Executor, make: Callable[..., Made], given: Iterable[tuple[object, ...]]) -> Iterator[Made]:
+    """What a function makes of each of the arguments given, in their order. A few are under way, so that memory stays bounded."""
+    under_way: deque[Future[Made]] = deque()
+    for arguments in given:
+        under_way.append(pool.submit(make, *arguments))
+        if len(under_way) > cores():
+            yield under_way.popleft().result()
+    while under_way:
+        yield under_way.popleft().result()
