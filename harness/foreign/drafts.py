@@ -7,10 +7,9 @@ Invocations and completions are joined here. What crosses the border of a block 
 from __future__ import annotations
 
 import gc
-import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.foreign.blocks import Block
+from harness.foreign.identities import Ints
 from harness.foreign.lines import EdnLines, Event, JsonLines, Reader
 from harness.foreign.quick import INVOKE, Operations, Plain, plain
 from harness.foreign.rows import Rows, in_order, write
@@ -28,8 +28,6 @@ from harness.history import Damage
 KNOWN = frozenset(("txn", "send", "poll", "assign", "subscribe", "crash"))
 IGNORED = frozenset(("debug-topic-partitions",))
 NOT_UNDERSTOOD = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
-
-
 _F = rb"""(?::f |"f": ?")"""
 _ONLY = re.compile(_F + rb":?(send|poll)[\s,\"}]")
 _NEITHER = re.compile(_F + rb":?(?:assign|subscribe|crash|debug-topic-partitions)[\s,\"}]|nemesis")
@@ -81,19 +79,32 @@ def draft(block: Block, language: str, file: str, spill: Path) -> Draft:
     lines = block.text.split(b"\n")
     reader, known = (EdnLines(), plain(block.text, lines)) if language == "edn" else (JsonLines(), None)
     if known:
-        reader.event(lines[known.rows.index(0)])  # so that it knows their shape
+        reader.event(lines[int(np.argmax(known.rows == 0))])  # so that it knows their shape
     drafting = _Drafting(reader, block, file, Draft(spill), known)
     with _no_collector():
-        for position, line in enumerate(lines):
+        read = {at: _read(reader, lines[at]) for at in np.flatnonzero(known.rows < 0).tolist()} if known else {}
+        for position in drafting.take_pairs(known, read) if known else range(len(lines)):
+            line = lines[position]
             if not drafting.take_plain(position, line):
-                _take(drafting, position, line, block.last and position == len(lines) - 1)
+                event = read.get(position) or _read(reader, line)
+                _take(drafting, position, line, event, block.last and position == len(lines) - 1)
         return drafting.finished()
 
 
-def _take(drafting: _Drafting, position: int, line: bytes, last: bool) -> None:
-    if line and not line.isspace() and not line.startswith(b";"):  # an EDN comment
+def _read(reader: Reader, line: bytes) -> Event | Exception | None:
+    """What a line says, or why it is not understood; None when it says nothing."""
+    if not line or line.isspace() or line.startswith(b";"):  # an EDN comment
+        return None
+    try:
+        return reader.event(line.strip())
+    except NOT_UNDERSTOOD as error:
+        return error
+
+
+def _take(drafting: _Drafting, position: int, line: bytes, event: Event | Exception | None, last: bool) -> None:
+    if event is not None:
         try:
-            drafting.take(position, line.strip())
+            drafting.take(position, event, line.strip())
         except NOT_UNDERSTOOD as error:
             drafting.hidden(line)
             drafting.damaged(position, f"{'cut off in the middle' if last else 'not understood'} ({error})")
@@ -119,8 +130,9 @@ class _Drafting:
         self._rows = Rows()
         self._pairs: list[tuple[int, int]] = []
         self._open: dict[int, tuple[int, Event | None, bytes]] = {}
-        self._indexes: list[int] = []
-        self._whose = _whose(known) if known else []
+        self._indexes: list[tuple[int, int]] = []  # position of an invocation, and its index
+        self._process, self._index = (known.number(name) if known else np.empty(0) for name in ("process", "index"))
+        self._together = np.empty((2, 0), dtype=np.int64)  # the pairs that were taken at once
 
     def damaged(self, position: int, why: str) -> None:
         self._draft.damage.append(Damage(self._file, self._block.line(position), why))
@@ -131,14 +143,32 @@ class _Drafting:
             said = _ONLY.search(line)
             self._draft.hides |= {b"send": {"sends"}, b"poll": {"polls"}}.get(said[1] if said else b"", {"sends", "polls"})
 
+    def take_pairs(self, known: Plain, read: Mapping[int, Event | Exception | None]) -> list[int]:
+        """Take in at once what is an invocation and next its completion, both plain. Returns the lines that are left.
+
+        Only right behind another such pair of the process, for then nothing of it is open. read: the lines that are not plain.
+        """
+        lines, processes = np.flatnonzero(known.rows >= 0), set(np.unique(self._process).tolist())
+        others = [(at, event.process) for at, event in read.items() if isinstance(event, Event) and event.process in processes]
+        at, process = np.hstack([[lines, self._process], np.array(others, dtype=np.int64).reshape(-1, 2).T])
+        order = np.lexsort((at, process))
+        type_ = np.append(known.type, np.full(len(others), -1))[order]
+        same = np.diff(process[order]) == 0
+        pair = same & (type_[:-1] == INVOKE) & (type_[1:] > INVOKE)
+        begun = 2 + np.flatnonzero(pair[2:] & pair[:-2] & same[1:-1])
+        self._together = np.stack([at[order][begun], at[order][begun + 1]])
+        left = np.ones(len(known.rows), dtype=np.bool_)
+        left[self._together] = False
+        return np.flatnonzero(left).tolist()  # type: ignore[no-any-return]
+
     def take_plain(self, position: int, line: bytes) -> bool:
         """Take in a plain line without reading it: an invocation, or the completion of one. False: it has to be read."""
         row = self._known.rows[position] if self._known else -1
-        if row < 0:
+        if self._known is None or row < 0:
             return False
-        process, index = self._whose[row]
-        if index >= 0:
-            self._invoked(process, position, None, line, index)
+        process = int(self._process[row])
+        if self._known.type[row] == INVOKE:
+            self._invoked(process, position, None, line, int(self._index[row]))
             return True
         begun = self._open.get(process)
         if begun is None or begun[1] is not None:
@@ -147,9 +177,10 @@ class _Drafting:
         del self._open[process]
         return True
 
-    def take(self, position: int, line: bytes) -> None:
-        """Take in one line. A completion that raises leaves its operation open: nobody knows how it ended."""
-        event = self._reader.event(line)
+    def take(self, position: int, event: Event | Exception, line: bytes) -> None:
+        """Take in what one line says. A completion that raises leaves its operation open: nobody knows how it ended."""
+        if isinstance(event, Exception):
+            raise event
         if event.process.__class__ is not int:
             self._draft.nemesis.append(self._seen(position, event, line))
         elif event.f in KNOWN:
@@ -174,7 +205,7 @@ class _Drafting:
     def _invoked(self, process: int, position: int, event: Event | None, line: bytes, index: int) -> None:
         self._unfinished(self._open.pop(process, None))
         self._open[process] = (position, event, line)
-        self._indexes.append(index)
+        self._indexes.append((position, index))
         self._draft.touched.add(process)
 
     def _completed(self, position: int, event: Event, line: bytes) -> None:
@@ -208,30 +239,33 @@ class _Drafting:
                 draft.opened[process] = self._seen(position, event or self._reader.event(line), line)
             except NOT_UNDERSTOOD as error:
                 self.damaged(position, f"not understood ({error})")
-        numbers = self._indexes
-        if numbers:
-            rising = numbers[0] >= 0 and all(a < b for a, b in itertools.pairwise(numbers))
-            draft.indexes = (numbers[0], numbers[-1]) if rising else (-1, -1)
+        numbers = self._numbers()
+        if len(numbers):
+            rising = numbers[0] >= 0 and (numbers[1:] > numbers[:-1]).all()
+            draft.indexes = (int(numbers[0]), int(numbers[-1])) if rising else (-1, -1)
         for table, path in zip(self._tables(), (draft.ops, draft.mops), strict=True):
             write(table, path)
         return draft
+
+    def _numbers(self) -> Ints:
+        """The indexes of all invocations, in the order of their lines."""
+        at, number = np.array(self._indexes, dtype=np.int64).reshape(-1, 2).T
+        if self._known:
+            at = np.append(at, self._together[0])
+            number = np.append(number, self._index[self._known.rows[self._together[0]]])
+        return np.asarray(number[np.argsort(at)])
 
     def _tables(self) -> tuple[pa.Table, pa.Table]:
         """Operations and their micro-operations, those of plain lines among the others; what they say goes into the draft."""
         draft, rows = self._draft, self._rows
         draft.senders, draft.functions, draft.together = rows.senders, rows.functions, rows.together
-        if self._known is None or not self._pairs:
+        begun, ended = np.hstack([self._together, np.array(self._pairs, dtype=np.int64).reshape(-1, 2).T])
+        if self._known is None or not len(begun):
             return rows.tables()
-        where, (begun, ended) = np.array(self._known.rows), np.array(self._pairs).T
+        where = self._known.rows
         operations = Operations(self._known, where[begun], where[ended], self._block.first + begun)
         draft.senders |= operations.senders
         draft.functions += operations.functions
         draft.together |= operations.together
         ops, mops = (pa.concat_tables(both) for both in zip(rows.tables(), operations.tables(), strict=True))
         return in_order(ops, mops.unify_dictionaries())
-
-
-def _whose(known: Plain) -> list[tuple[int, int]]:
-    """Of each plain line its process, and its index if it is an invocation (else -1)."""
-    index = np.where(known.type == INVOKE, known.number("index"), -1)
-    return list(zip(known.number("process").tolist(), index.tolist(), strict=True))

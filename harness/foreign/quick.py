@@ -3,9 +3,9 @@
 Plain is a line of the keys type, f, process, time, index and value, in the order of the block's first such line, whose value
 holds sends and polls of whole numbers, printed as Clojure prints them. Everything else is left to `lines`, one by one.
 
-How: the numbers are taken out of the text and parsed in one go. What is left has few different pieces, and each is replaced by
-one byte (a *code*), so that a plain line is a short word that one pattern decides about. Codes lie beyond ASCII, where the text
-that is looked at has nothing.
+How: numbers and ends of lines are the *items* of a text. What stands between two of them, a *gap*, is one of a few dozen texts
+that come again and again. A small grammar says of each what it leads to after which other item; a line is plain when all its
+items are what their gaps lead to.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from numpy.lib.stride_tricks import as_strided
 
 from harness.api import MAX_SEQ
 from harness.foreign import edn
@@ -29,22 +31,18 @@ from harness.foreign.rows import MOPS, OPS, in_order
 TYPES, FUNCTIONS = ("invoke", "ok", "fail", "info"), ("txn", "send", "poll")
 INVOKE, OK, INFO = (TYPES.index(name) for name in ("invoke", "ok", "info"))
 NUMBERS = ("process", "time", "index")
-# A record as a poll returns it; a send without and with its offset; a poll's beginning and end; a poll without result; a key of a
-# poll and the beginning of its records; what follows the value. From HEAD on: what precedes it, a code for each type and f.
-RECORD, SENT, ACKED, POLL, END, UNTOLD, KEY, TAIL, HEAD = range(0x80, 0x89)
-_PIECES = (
-    (b"[\x01 \x01]", RECORD),
-    (b"[:send \x01 \x01]", SENT),
-    (b"[:send \x01 \x80]", ACKED),
-    (b"[:poll {", POLL),
-    (b"}]", END),
-    (b"[:poll]", UNTOLD),
-    (b"\x01 [", KEY),
-)
-_PLAIN = re.compile(rb"[\x88-\x93](?:[\x81\x82\x85]|\x83(?:\x86\x80*\])*\x84)*\x87").fullmatch
-_DIGITS = b"0123456789"
-_NO_DIGITS = bytes(set(range(256)) - set(_DIGITS))
-_STRUCTURE = bytes(1 if code in _DIGITS else ord("?") if code == 1 or code > 127 else code for code in range(256))
+# What an item is: the end of a line; a send's key and its value, or its offset and its value; a poll's key, and a record's offset
+# and value; from NUMBER on one of NUMBERS. WRONG: nothing that a plain line has. EITHER: it depends on the item before.
+LINE, SEND_KEY, SENT, ACK_OFFSET, ACKED, POLL_KEY, OFFSET, READ, NUMBER = range(9)
+WRONG, EITHER, ROLES = 11, 12, 13
+_SENDS, _RECORDS = ((SENT, ACKED), (SENT, ACKED, READ))
+_LONGEST = 7 * 8  # bytes of a gap; a longer one is none of a plain line
+_SAMPLE, _MOST = 20_000, 1000  # gaps that are looked at for different ones; so many different ones are known
+_INSIDE = np.array([(1 << 8 * count) - 1 for count in range(9)], dtype=np.uint64)  # so many bytes of eight
+_ODD = np.array([0x9E3779B97F4A7C15 ^ number << 30 for number in range(16)], dtype=np.uint64)
+_NO_ITEM = bytes(set(range(256)) - set(b"0123456789\n"))
+_ZERO_FOR_LINE = bytes.maketrans(b"\n", b"0")
+_PIECE = 2 << 20  # bytes of text
 _LOOKED_AT = 100  # lines, for one that shows the order of the keys
 
 
@@ -52,79 +50,71 @@ _LOOKED_AT = 100  # lines, for one that shows the order of the keys
 class Plain:
     """The plain lines of a block.
 
-    rows: for each line of the block the number of the plain line that it is, -1 for others. codes: of all plain lines. numbers:
-    likewise, in the order of the text. before, after: which of process, time and index stand before the value, and behind it.
+    rows: for each line of the block the number of the plain line that it is, -1 for others. type, f: of each plain line, as
+    places in TYPES and FUNCTIONS. roles, numbers: of their items, one line after the other. polls, untold: how many polls begin
+    in the gap before each item, and how many of them have no result.
     """
 
-    rows: list[int]
-    codes: Any
+    rows: Ints
+    type: Ints
+    f: Ints
+    roles: Any
     numbers: Ints
-    before: Sequence[str]
-    after: Sequence[str]
+    polls: Any
+    untold: Any
 
     @cached_property
-    def at(self) -> Ints:
-        """Where the numbers of each code begin."""
-        held = np.zeros(256, dtype=np.int64)
-        held[[RECORD, SENT, ACKED, KEY, TAIL]] = 2, 2, 3, 1, len(self.after)
-        held[HEAD:] = len(self.before)
-        counts = held[self.codes]
-        return np.asarray(np.cumsum(counts) - counts)
-
-    @cached_property
-    def heads(self) -> Ints:
-        return np.flatnonzero(self.codes >= HEAD)
-
-    @cached_property
-    def tails(self) -> Ints:
-        return np.flatnonzero(self.codes == TAIL)
-
-    @cached_property
-    def type(self) -> Ints:
-        """Of each line, as a place in TYPES."""
-        return np.asarray((self.codes[self.heads].astype(np.int64) - HEAD) // len(FUNCTIONS))
-
-    @cached_property
-    def f(self) -> Ints:
-        """Of each line, as a place in FUNCTIONS."""
-        return np.asarray((self.codes[self.heads].astype(np.int64) - HEAD) % len(FUNCTIONS))
+    def stops(self) -> Ints:
+        """Behind the last item of each line."""
+        return np.flatnonzero(self.roles == LINE) + 1
 
     def number(self, key: str) -> Ints:
         """Process, time or index of each line."""
-        names, codes = (self.before, self.heads) if key in self.before else (self.after, self.tails)
-        return np.asarray(self.numbers[self.at[codes] + names.index(key)])
+        return np.asarray(self.numbers[self.roles == _role(key)])
 
 
-# --------------------------------------------------------------------------------------------------
-# Text to codes
-# --------------------------------------------------------------------------------------------------
 def plain(text: bytes, lines: Sequence[bytes]) -> Plain | None:
     """The plain lines of a text (`lines`: the same, split). None: there is none, or a number is too large for 64 bits."""
     order = _order(lines)
     if order is None:
         return None
-    structure = np.frombuffer(text.translate(_STRUCTURE), dtype=np.uint8)
-    digit = structure == 1
-    borders = np.flatnonzero(np.diff(digit, prepend=False, append=False))
-    begins, ends = borders[::2], borders[1::2]
+    rules = _grammar(order)
     try:
-        numbers = _numbers(text, ends - begins)
+        fit, *columns = (
+            np.concatenate(parts) for parts in zip(*(_columns(piece, rules) for piece in _pieces(text)), strict=True)
+        )
     except pa.ArrowInvalid:
         return None
-    kept = ~digit
-    kept[begins] = True
-    words = _words(structure[kept].tobytes(), order)
-    fits = [_PLAIN(word) is not None and (len(word) <= MAX_SEQ or _numberable(word)) for word in words]
-    if not any(fits):
+    if not fit.any():
         return None
-    upto = np.searchsorted(begins, np.flatnonzero(structure == ord("\n")))
-    counts = np.diff(upto, prepend=0, append=len(begins))
-    codes = b"".join(word for word, fit in zip(words, fits, strict=True) if fit)
-    value = order.index("value")
-    named = ([key for key in order[:value] if key in NUMBERS], [key for key in order[value:] if key in NUMBERS])
-    which = np.array(fits, dtype=np.bool_)
-    rows = np.where(which, np.cumsum(which) - 1, -1).tolist()
-    return Plain(rows, np.frombuffer(codes, dtype=np.uint8), numbers[np.repeat(which, counts)], *named)
+    rows = np.full(len(lines), -1)
+    rows[: len(fit)][fit] = np.arange(fit.sum())
+    return Plain(rows, *columns)
+
+
+def _pieces(text: bytes) -> Iterator[bytes]:
+    """Whole lines that go well with a processor's cache."""
+    start = 0
+    while start < len(text):
+        stop = text.find(b"\n", start + _PIECE) + 1 or len(text)
+        yield text[start:stop]
+        start = stop
+
+
+def _columns(text: bytes, rules: Sequence[_Rule]) -> tuple[Any, ...]:
+    """Which lines are plain, and of these what `Plain` has beside rows. Raises ArrowInvalid."""
+    items = _items(text)
+    numbers = _numbers(items)
+    which, gaps = _gaps(items, rules)
+    roles, right = _roles(which, gaps, items.newline)
+    line = np.cumsum(items.newline) - items.newline
+    fit = np.ones(items.newline.sum(), dtype=np.bool_)
+    fit[line[~right]] = False
+    fit[np.flatnonzero(np.bincount(line[_are(roles, _SENDS)]) > MAX_SEQ)] = False
+    if not fit.all():
+        which, roles, numbers = (column[fit[line]] for column in (which, roles, numbers))
+    types, functions = (told[told >= 0].astype(np.int64) for told in (gaps.type[which], gaps.f[which]))
+    return fit, types, functions, roles, numbers, gaps.polls[which], gaps.untold[which]
 
 
 def _order(lines: Sequence[bytes]) -> list[str] | None:
@@ -142,39 +132,197 @@ def _order(lines: Sequence[bytes]) -> list[str] | None:
     return None
 
 
-def _numbers(text: bytes, lengths: Ints) -> Ints:
-    """The numbers of a text, of which each has so many digits. Raises ArrowInvalid: one is too large."""
+def _are(roles: Any, some: Sequence[int]) -> Any:
+    """Which items have one of some roles."""
+    table = np.zeros(ROLES, dtype=np.bool_)
+    table[list(some)] = True
+    return table[roles]
+
+
+# --------------------------------------------------------------------------------------------------
+# Items
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Items:
+    """The items of a text in which nothing touches a line break. begins, ends: where they stand."""
+
+    text: bytes
+    begins: Ints
+    ends: Ints
+    newline: Any
+
+    @property
+    def gaps(self) -> tuple[Ints, Ints]:
+        """Where the gap before each item begins, and how long it is."""
+        begins = np.concatenate([[0], self.ends[:-1]])
+        return begins, self.begins - begins
+
+
+def _items(text: bytes) -> _Items:
+    spaced = b"".join((b" ", text.replace(b"\n", b" \n "), b"" if text.endswith(b"\n") else b" \n ", bytes(_LONGEST)))
+    letters = np.frombuffer(spaced, dtype=np.uint8)
+    inside = np.zeros(len(letters) + 1, dtype=np.bool_)
+    np.less(letters - ord("0"), 10, out=inside[1:])
+    inside[1:] |= letters == ord("\n")
+    borders = np.flatnonzero(inside[1:] != inside[:-1])
+    return _Items(spaced, borders[::2], borders[1::2], letters[borders[::2]] == ord("\n"))
+
+
+def _numbers(items: _Items) -> Ints:
+    """The numbers among the items (0 for the others). Raises ArrowInvalid: one is too large."""
+    lengths = np.where(items.newline, 1, items.ends - items.begins)  # "0" for the end of a line
     bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    digits = pa.py_buffer(text.translate(None, _NO_DIGITS))
+    digits = pa.py_buffer(items.text.translate(_ZERO_FOR_LINE, _NO_ITEM))
     written = pa.Array.from_buffers(pa.string(), len(lengths), [None, pa.py_buffer(bounds), digits])
     return written.cast(pa.int64()).to_numpy()  # type: ignore[no-any-return]
 
 
-def _words(structure: bytes, order: Sequence[str]) -> list[bytes]:
-    """Each line of a text whose numbers are \\x01, with codes for the pieces that are known."""
-    words, value = structure.replace(b"#jepsen.history.Op{", b"{"), order.index("value")
-    tail = ("]" + "".join(f", :{key} \x01" for key in order[value + 1 :]) + "}").encode(), TAIL
-    # heads and tails are most of the text, so they go first; but a tail without a key looks like the end of a poll's map
-    pieces = [*_heads(order[:value]), *_PIECES, tail] if tail[0] == b"]}" else [tail, *_heads(order[:value]), *_PIECES]
-    for piece, code in pieces:
-        words = words.replace(piece, bytes([code]))
-    return words.translate(None, b" ,\t\r").split(b"\n")
+# --------------------------------------------------------------------------------------------------
+# Grammar
+# --------------------------------------------------------------------------------------------------
+class _Rule(NamedTuple):
+    """After an item `before`, a gap that fits `pattern` leads to an item `after` (None: of what the gap calls `next`)."""
+
+    before: int
+    pattern: re.Pattern[bytes]
+    after: int | None
 
 
-def _heads(keys: Sequence[str]) -> Iterator[tuple[bytes, int]]:
-    """What stands before the value, for each type and f, and its code."""
-    for code, (type_, f) in enumerate(((type_, f) for type_ in TYPES for f in FUNCTIONS), HEAD):
-        said = {"type": f":{type_}", "f": f":{f}"}
-        yield ("{" + "".join(f":{key} {said.get(key, chr(1))}, " for key in keys) + ":value [").encode(), code
+_EMPTY_POLL = r"\[:poll(?: \{\})?\]"
+_NEXT_MOP = rf"(?:{_EMPTY_POLL} )*\[:(?P<next>send |poll \{{)"
+_BEGINS = {"send ": SEND_KEY, "poll {": POLL_KEY}
+_WITHIN = (
+    (SEND_KEY, " ", SENT),
+    (SEND_KEY, r" \[", ACK_OFFSET),
+    (ACK_OFFSET, " ", ACKED),
+    (POLL_KEY, r" \[\[", OFFSET),
+    (POLL_KEY, r" \[\],? ", POLL_KEY),
+    (OFFSET, " ", READ),
+    (READ, r"\] \[", OFFSET),
+    (READ, r"\]\],? ", POLL_KEY),
+)
+_ENDS = ((SENT, r"\]"), (ACKED, r"\]\]"), (READ, r"\]\]\}\]"), (POLL_KEY, r" \[\]\}\]"))  # of a send, of a poll
 
 
-def _numberable(word: bytes) -> bool:
-    """Whether so many sends may be in one operation."""
-    return word.count(SENT) + word.count(ACKED) <= MAX_SEQ
+def _grammar(order: Sequence[str]) -> list[_Rule]:
+    """The rules for lines whose keys come in this order."""
+    return [_Rule(before, re.compile(pattern.encode()), after) for before, pattern, after in _rules(order)]
+
+
+def _rules(order: Sequence[str]) -> Iterator[tuple[int, str, int | None]]:
+    value = order.index("value")
+    tail = [*((f", :{key} ", _role(key)) for key in order[value + 1 :]), (r"\}\r? ", LINE)]
+    yield from _WITHIN
+    for (_, before), (pattern, after) in pairwise(tail):
+        yield before, pattern, after
+    for before, end in _ENDS:
+        yield before, f"{end} {_NEXT_MOP}", None
+        yield before, rf"{end}(?: {_EMPTY_POLL})*\]{tail[0][0]}", tail[0][1]
+    before, pattern = LINE, r" (?:#jepsen\.history\.Op)?\{"
+    for number, key in enumerate(order[: value + 1]):
+        pattern += f"{', ' if number else ''}:{key} "
+        if key in NUMBERS:
+            yield before, pattern, _role(key)
+            before, pattern = _role(key), ""
+        elif key != "value":
+            pattern += f":(?P<{key}>{'|'.join(TYPES if key == 'type' else FUNCTIONS)})"
+    yield before, rf"{pattern}\[{_NEXT_MOP}", None
+    yield before, rf"{pattern}\[(?:{_EMPTY_POLL}(?: {_EMPTY_POLL})*)?\]{tail[0][0]}", tail[0][1]
+
+
+def _role(key: str) -> int:
+    return NUMBER + NUMBERS.index(key)
 
 
 # --------------------------------------------------------------------------------------------------
-# Codes to operations
+# Gaps
+# --------------------------------------------------------------------------------------------------
+class _Gaps:
+    """Different gaps; 0 stands for all that are not known.
+
+    after: for each of them and for each role of the item before it the role of the item behind it. single: that role if there is
+    one only. polls, untold: as in `Plain`. type, f: what it says of the line, -1 for nothing.
+    """
+
+    def __init__(self, texts: Sequence[bytes], rules: Sequence[_Rule]) -> None:
+        self.after = np.full((len(texts) + 1, ROLES), WRONG, dtype=np.uint8)
+        self.type, self.f = np.full((2, len(texts) + 1), -1, dtype=np.int8)
+        self.polls, self.untold = np.array([(t.count(b"[:poll"), t.count(b"[:poll]")) for t in (b"", *texts)], dtype=np.int16).T
+        for number, text in enumerate(texts, 1):
+            for rule in rules:
+                self._learn(number, rule, rule.pattern.fullmatch(text))
+        self.single = np.array([_only({*row.tolist()} - {WRONG}) for row in self.after], dtype=np.uint8)
+
+    def _learn(self, number: int, rule: _Rule, found: re.Match[bytes] | None) -> None:
+        if found is not None:
+            said = {name: text.decode() for name, text in found.groupdict().items()}
+            self.after[number, rule.before] = _BEGINS[said["next"]] if rule.after is None else rule.after
+            for column, name, known in ((self.type, "type", TYPES), (self.f, "f", FUNCTIONS)):
+                column[number] = known.index(said[name]) if name in said else column[number]
+
+
+def _only(roles: set[int]) -> int:
+    return roles.pop() if len(roles) == 1 else EITHER if roles else WRONG
+
+
+def _gaps(items: _Items, rules: Sequence[_Rule]) -> tuple[Any, _Gaps]:
+    """Which gap stands before each item."""
+    begins, lengths = items.gaps
+    words = _words(items.text, begins, lengths)
+    hashes = lengths.astype(np.uint64)
+    for number, (there, word) in enumerate(words):
+        hashes[there] ^= word * _ODD[number]
+    which, known = np.zeros(len(hashes), dtype=np.uint16), np.empty(0, dtype=np.int64)
+    for looked_at in (_SAMPLE, len(hashes)):
+        fresh = np.flatnonzero(which[:looked_at] == 0)
+        known = np.concatenate([known, fresh[np.unique(hashes[fresh], return_index=True)[1]]])[:_MOST]
+        which = _like(known, hashes)
+        which[(lengths != np.append(-1, lengths[known])[which]) | (lengths > _LONGEST)] = 0
+        for (there, word), (among, text) in zip(words, _words(items.text, begins[known], lengths[known]), strict=True):
+            texts = np.zeros(len(known) + 1, dtype=np.uint64)
+            texts[1:][among] = text
+            which[there] *= texts[which[there]] == word
+        if which.all():
+            break
+    pairs = zip(begins[known].tolist(), lengths[known].tolist(), strict=True)
+    return which, _Gaps([items.text[begin : begin + length] for begin, length in pairs], rules)
+
+
+def _words(text: bytes, begins: Ints, lengths: Ints) -> list[tuple[Any, Any]]:
+    """Gaps as 64-bit numbers of 8 bytes: which of them have so many bytes, and the number; first of the first 8, and so on."""
+    anywhere = as_strided(np.frombuffer(text, dtype="<u8", count=len(text) // 8), (len(text) - 8,), (1,))
+    words: list[tuple[Any, Any]] = [(slice(None), anywhere[begins] & _INSIDE[np.minimum(lengths, 8)])]
+    there = np.flatnonzero(lengths > 8)
+    for first in range(8, _LONGEST, 8):
+        rest = lengths[there] - first
+        words.append((there, anywhere[begins[there] + first] & _INSIDE[np.minimum(rest, 8)]))
+        there = there[rest > 8]
+    return words
+
+
+def _like(known: Ints, hashes: Any) -> Any:
+    """Which of the known gaps, from 1, has the hash of each, or perhaps has it: their texts must be compared. 0 for none."""
+    for odd in _ODD:
+        slots = (hashes[known] * odd) >> np.uint64(48)
+        if len(np.unique(slots)) == len(known):
+            break
+    table = np.zeros(1 << 16, dtype=np.uint16)
+    table[slots] = np.arange(1, len(known) + 1)
+    return table[(hashes * odd) >> np.uint64(48)]
+
+
+def _roles(which: Any, gaps: _Gaps, newline: Any) -> tuple[Any, Any]:
+    """What each item is, and whether it is what its gap leads to."""
+    roles = gaps.single[which]
+    roles[newline] = LINE
+    either = np.flatnonzero(roles == EITHER)
+    roles[either] = gaps.after[which[either], np.where(either > 0, roles[either - 1], LINE)]
+    before = np.concatenate([[LINE], roles[:-1]])
+    return roles, (roles != WRONG) & ((roles == LINE) == newline) & (gaps.after[which, before] == roles)
+
+
+# --------------------------------------------------------------------------------------------------
+# Items to operations
 # --------------------------------------------------------------------------------------------------
 class Operations:
     """Operations whose invocation and completion are plain lines, as `rows.Rows` would have them.
@@ -185,15 +333,16 @@ class Operations:
     def __init__(self, lines: Plain, invoked: Ints, completed: Ints, at: Ints) -> None:
         self._lines, self._invoked, self._at = lines, invoked, at
         self._type, self._end = lines.type[completed], lines.number("time")[completed]
-        starts, lengths = lines.heads[completed], (lines.tails - lines.heads + 1)[completed]
-        shift = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-        chosen = shift + np.arange(len(shift))
-        self._codes, self._numbers = lines.codes[chosen], lines.at[chosen]
+        lengths = np.diff(lines.stops, prepend=0)[completed]
+        items = np.repeat(lines.stops[completed] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
+        self._roles, self._numbers, self._polls, self._untold = (
+            column[items] for column in (lines.roles, lines.numbers, lines.polls, lines.untold)
+        )
         self._owner = np.repeat(np.arange(len(invoked)), lengths)
 
-    def _per_operation(self, *codes: int) -> Ints:
-        """How many of these codes each operation has."""
-        return np.bincount(self._owner[np.isin(self._codes, codes)], minlength=len(self._invoked))
+    def _per_operation(self, *roles: int) -> Ints:
+        """How many items of these roles each operation has."""
+        return np.bincount(self._owner[_are(self._roles, roles)], minlength=len(self._invoked))
 
     @cached_property
     def _f(self) -> Ints:
@@ -205,11 +354,11 @@ class Operations:
 
     @cached_property
     def _count(self) -> Ints:
-        return self._per_operation(RECORD, SENT, ACKED)
+        return self._per_operation(*_RECORDS)
 
     @property
     def senders(self) -> set[int]:
-        return set(np.unique(self._process[self._per_operation(SENT, ACKED) > 0]).tolist())
+        return set(np.unique(self._process[self._per_operation(*_SENDS) > 0]).tolist())
 
     @property
     def functions(self) -> Counter[str]:
@@ -236,26 +385,25 @@ class Operations:
         return in_order(pa.table(columns, schema=OPS), self._mops())
 
     def _mops(self) -> pa.Table:
-        codes, at, numbers = self._codes, self._numbers, self._lines.numbers
-        last_key = np.maximum.accumulate(np.where(codes == KEY, np.arange(len(codes)), 0))
-        which = np.isin(codes, (RECORD, SENT, ACKED))
-        record, acked, owner = codes[which] == RECORD, codes[which] == ACKED, self._owner[which]
-        at, key_at = at[which], np.where(record, at[last_key[which]], at[which])
-        keys = pa.array(numbers[key_at]).dictionary_encode()
+        roles, numbers = self._roles, self._numbers
+        at = np.flatnonzero(_are(roles, _RECORDS))
+        read, acked = roles[at] == READ, roles[at] == ACKED
+        last_key = np.maximum.accumulate(np.where(roles == POLL_KEY, np.arange(len(roles)), 0))
+        keys = pa.array(numbers[np.where(read, last_key[at], at - 1 - acked)]).dictionary_encode()
         columns = {
-            "kind": record.astype(np.int8),
+            "kind": read.astype(np.int8),
             "key": pa.DictionaryArray.from_arrays(keys.indices, keys.dictionary.cast(pa.string())),
-            "number": numbers[at + 1 + acked],
+            "number": numbers[at],
             "text": pa.nulls(len(at), pa.string()),
-            "offset": pa.array(numbers[at + acked], mask=~(record | acked)),
-            "acked": acked | (~record & (self._type[owner] == OK)),
+            "offset": pa.array(numbers[at - 1], mask=~(read | acked)),
+            "acked": acked | (~read & (self._type[self._owner[at]] == OK)),
         }
         return pa.table(columns, schema=MOPS)
 
     def _details(self) -> list[str | None]:
         """What is worth knowing of polls, as `rows` tells it: keys in several polls, results that are not told."""
         details: list[str | None] = [None] * len(self._invoked)
-        unheard = (self._type == INFO) & (self._per_operation(UNTOLD) > 0)
+        unheard = (self._type == INFO) & (np.bincount(self._owner, self._untold, len(self._invoked)) > 0)
         parted = self._parted()
         for operation in {*parted, *np.flatnonzero(unheard).tolist()}:
             detail: dict[str, Any] = {"parted": parted[operation]} if operation in parted else {}
@@ -265,11 +413,10 @@ class Operations:
 
     def _parted(self) -> dict[int, list[str]]:
         """The keys that several polls of an operation returned records of, by operation."""
-        several = (self._per_operation(POLL, UNTOLD) > 1)[self._owner]
-        full = several & (self._codes == KEY) & (np.append(self._codes[1:], 0) == RECORD)
+        several = (np.bincount(self._owner, self._polls, len(self._invoked)) > 1)[self._owner]
+        full = several & (self._roles == POLL_KEY) & (np.append(self._roles[1:], LINE) == OFFSET)
         keys: dict[int, Counter[str]] = {}
-        numbers = self._lines.numbers[self._numbers[full]].tolist()
-        for operation, key in zip(self._owner[full].tolist(), numbers, strict=True):
+        for operation, key in zip(self._owner[full].tolist(), self._numbers[full].tolist(), strict=True):
             keys.setdefault(operation, Counter())[str(key)] += 1
         told = {operation: [key for key, count in counts.items() if count > 1] for operation, counts in keys.items()}
         return {operation: names for operation, names in told.items() if names}

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from harness.foreign import drafts
+from harness.foreign import drafts, quick
 from harness.foreign.blocks import Block
 from harness.foreign.quick import plain
 from harness.foreign.rows import mapped
@@ -84,6 +84,13 @@ def _records(rng: random.Random, place: int) -> str:
 def test_all_at_once_or_line_by_line(shape, odd, tmp_path, monkeypatch):
     for seed in range(20):
         text = lines(shape, seed, odd)
+        assert told(text, tmp_path, monkeypatch, True) == told(text, tmp_path, monkeypatch, False), seed
+
+
+def test_a_long_block_is_taken_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(quick, "_PIECE", 700)
+    for seed in range(5):
+        text = lines(NEW, seed, 0.05) + "\n" * (seed % 2)
         assert told(text, tmp_path, monkeypatch, True) == told(text, tmp_path, monkeypatch, False), seed
 
 
