@@ -121,7 +121,10 @@ CLAUSES: dict[str, tuple[Clause, ...]] = {
         Clause(FORBIDDEN, "what surely failed outside transactions was never appended", {"transactional": "!true"}),
         Clause(FORBIDDEN, _G1),
     ),
-    "dirty-read": (_NO_TRANSACTIONS, Clause(FORBIDDEN, _G1)),
+    "dirty-read": (
+        Clause(FORBIDDEN, "nobody gets a record before it is sent", {"transactional": "!true"}),
+        Clause(FORBIDDEN, _G1),
+    ),
     "torn-transaction": (
         _NO_TRANSACTIONS,
         _COMPACTED,

@@ -65,8 +65,8 @@ class Positions(Resets):
     """Resets, and what else is known of positions.
 
     grouped: where a process is a member of a group. owned: partition -> where such a member surely kept it. parted: partition ->
-    operations of members that got records of it in several polls. begun: partition -> assignments that sought back to its start.
-    unheard: partitions of which some poll may have returned what the history does not tell (None: any).
+    operations of members that got records of it in several polls. begun: partition -> assignments after which a process surely
+    stood at its start. unheard: partitions of which some poll may have returned what the history does not tell (None: any).
     """
 
     grouped: Spans = field(default_factory=Spans)
@@ -101,10 +101,15 @@ class Positions(Resets):
         return self.unheard is None or partition in self.unheard
 
     def from_start(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
-        """Whether a process went back to the partition's start between two operations (NONE: ever before)."""
+        """Whether a process went back to the partition's start between two operations (NONE: ever before), and was told nothing
+        else of the partition since."""
         begun = self.begun.get(partition, _empty())
-        bounds = [np.searchsorted(begun, _key(process, np.maximum(op, 0))) for op in (first, last)]
-        return np.asarray(bounds[0] < bounds[1])
+        if not len(begun):
+            return np.zeros(len(process), dtype=np.bool_)
+        at = np.maximum(np.searchsorted(begun, _key(process, last)) - 1, 0)
+        went_back = (begun[at] >= _key(process, np.maximum(first, 0))) & (begun[at] < _key(process, last))
+        since = np.where(went_back, begun[at] - _key(process, 0) + 1, last)
+        return np.asarray(went_back & ~self.between(partition, process, since, last))
 
 
 def positions(view: Overview, history: Source, contract: Mapping[str, str]) -> Positions:
@@ -227,7 +232,7 @@ def _told(tracks: _Tracks, consumer: _Consumer, process: int, op: int, row: Mapp
         tracks.lost.append((process, op))  # what its group had given it is not where the assignment goes on
         consumer.group = None
     consumer.assigned = [str(partition) for partition in row["detail"].get("partitions") or ()]
-    if row["detail"].get("seek_to_beginning"):
+    if row["detail"].get("seek_to_beginning") and row["type"] == "ok":
         for partition in consumer.assigned:
             tracks.begun.setdefault(partition, []).append(_key(process, op))
 

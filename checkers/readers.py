@@ -108,14 +108,24 @@ def _steps(log: PartitionLog) -> Iterator[Steps]:
         for part in slices(len(order)):
             last, after, crossing = before[part], order[part], begins[part]
             known = (last != NONE) | log.settings.from_start
-            at = np.flatnonzero(crossing & known)
+            at = np.flatnonzero(crossing)
             left = np.where(last[at] != NONE, reads.op[last[at]], NONE).astype(np.int64)
-            told = log.resets.between(log.partition, process[part][at].astype(np.int64), left, reads.op[after[at]])
-            known[at] = ~told
+            who, here = process[part][at].astype(np.int64), reads.op[after[at]].astype(np.int64)
+            start = _from_start(log, who, left, here)
+            told = known[at] & ~start & log.resets.between(log.partition, who, left, here)
+            known[at] = (known[at] & ~told) | start
+            last[at[start]] = NONE
             apart = _apart(log, last, after, ~crossing)
             known[apart] = False
             known &= ~cut[reads.send[after]] & ~((last != NONE) & cut[reads.send[last]])
             yield Steps(last[known], after[known], ~crossing[known], (int(told.sum()), len(apart)))
+
+
+def _from_start(log: PartitionLog, process: Ints, first: Ints, last: Ints) -> Bools:
+    """Whether each process went back to the log's start between two operations, so that it goes on from there."""
+    if not isinstance(log.resets, Positions):
+        return np.zeros(len(process), dtype=np.bool_)
+    return log.resets.from_start(log.partition, process, first, last)
 
 
 def _apart(log: PartitionLog, before: Any, after: Any, inside: Bools) -> Any:
@@ -275,7 +285,8 @@ def _explain_skip(finding: Finding, story: Story) -> str:
     records = f"{len(missing)} records" if len(missing) < MOST_MISSING else f"{MOST_MISSING} records or more"
     over = f"{records} ({story.places(missing)})" if len(missing) > 1 else missing[0].place
     if len(reads) == 1:
-        return f"The first read of {_process(story, last.op)} returned {last.place} and passed over {over}, which others got."
+        began = f"{_process(story, last.op).capitalize()} began at the log's start"
+        return f"{began} and got {last.place} first, past {over}, which others got."
     first, same = reads[0], reads[0].op == last.op
     where = f"inside {story.name(last.op, capital=False)}" if same else f"between {_two(story, first.op, last.op)}"
     who = _process(story, last.op).capitalize()
@@ -296,7 +307,7 @@ def poll_skip(log: PartitionLog) -> Suspects:
 
     That is a record between the two in the version order, visible at the reader's isolation level and in the log for ever
     because others got it (`checkers.versions.due`); a record that nobody got at all is `lost-write`'s. A process that begins at
-    the log's start must not jump over the first records either.
+    the log's start, or was told to go back there, must not jump over the first records either.
 
     compared: reads that continue an earlier operation of the same process, or begin at the log's start. One cause: the jump.
     """

@@ -20,10 +20,10 @@ from checkers.suspects import read_rows, send_rows
 from checkers.world import World
 from harness.api import Isolation
 
-NO_FINAL = "no final read was complete, and nobody read past a promised record"
+NO_FINAL = "no final read was complete, and nobody read a promised record or past one"
 NO_PASSING = (
     "no final read was complete, polls are missing in the history that may have returned anything, and nobody is known to have "
-    "read on past a promised record"
+    "read a promised record or on past one"
 )
 
 
@@ -75,7 +75,7 @@ def lost_write(log: PartitionLog) -> Suspects:
     consumer, or between the partition's start and the first read after it: that poll may have got the record, and no other.
     In a partition whose last stable offset is stuck, a record above it is hidden: lost only if read_uncommitted misses it too.
 
-    compared: promised records that had to be returned. One cause: neighbours in the version order with no survivor between.
+    compared: promised records that were returned, or had to be. One cause: neighbours in the version order, no survivor between.
     """
     judged, found, lacking = final_witness(log)
     undecided = log.sends.txn & (log.sends.status == INFO)
@@ -103,8 +103,8 @@ def final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
     passed = np.where(log.sends.txn, _highest(reads.offset[reads.committed]), _highest(reads.offset))
     below = np.asarray((log.place != NONE) & (log.place < passed))
     if isinstance(log.resets, Positions) and log.resets.doubtful(log.partition):
-        return below & (log.seen | log.shared(passed_over)), log.seen, NO_PASSING
-    return below, log.seen, NO_FINAL
+        return log.seen | (below & log.shared(passed_over)), log.seen, NO_PASSING
+    return log.seen | below, log.seen, NO_FINAL
 
 
 def _highest(offsets: Ints) -> int:

@@ -10,10 +10,11 @@ from checkers.anomaly import Bools, Ints, Suspects, join_rows
 from checkers.log import NONE, PartitionLog
 
 
-def send_rows(log: PartitionLog, which: Bools, cause: Ints, role: str) -> dict[str, Any]:
-    """Rows for some sends; `cause` has one entry per send of the log."""
+def send_rows(log: PartitionLog, which: Bools, cause: Ints, role: str, told: Ints | None = None) -> dict[str, Any]:
+    """Rows for some sends; `cause` has one entry per send of the log, and so has `told`: their times, if not when they ended."""
     sends = log.sends
-    time = np.where(sends.ended != NONE, sends.ended, sends.began)[which]
+    told = sends.ended if told is None else told
+    time = np.where(told != NONE, told, sends.began)[which]
     rows = {"cause": cause[which], "op": sends.op[which], "v": sends.v[which], "offset": log.place[which], "time": time}
     return {**rows, "role": np.full(len(time), role, dtype=object)}
 
@@ -26,12 +27,12 @@ def read_rows(log: PartitionLog, which: Bools, cause: Ints) -> dict[str, Any]:
     return {**rows, "role": np.full(len(rows["op"]), "read", dtype=object)}
 
 
-def reads_with_writers(log: PartitionLog, which: Bools, compared: int, lacking: str = "") -> Suspects:
-    """Suspicious reads and the sends they returned, one cause per writing operation."""
+def reads_with_writers(log: PartitionLog, which: Bools, compared: int, lacking: str = "", told: Ints | None = None) -> Suspects:
+    """Suspicious reads and the sends they returned, one cause per writing operation. told: as of `send_rows`."""
     if not which.any():
         return Suspects(compared, lacking=lacking)
     writer = log.sends.op[log.reads.send]  # the reads in `which` all have a send
     sent = np.zeros(len(log.sends), dtype=np.bool_)
     sent[log.reads.send[which]] = True
-    rows = join_rows(read_rows(log, which, writer), send_rows(log, sent, log.sends.op, "sent"))
+    rows = join_rows(read_rows(log, which, writer), send_rows(log, sent, log.sends.op, "sent", told))
     return Suspects(compared, rows, lacking)

@@ -60,32 +60,37 @@ def _explain_dirty(finding: Finding, story: Story) -> str:
     if writer.op == reader.op:
         return f"{story.name(writer.op)} polled its own record at {where} before it was decided."
     got = f"{story.name(reader.op)} read {where} of {story.name(writer.op, capital=False)}"
+    if reader.time < writer.time:
+        return f"{got} before it was sent."
     if story.decided(writer.op) == NONE:
         return f"{got}, for which commit was never called."
     early = (story.decided(writer.op) - reader.time) / 1e6
     return f"{got} {early:.1f} ms before its commit was called."
 
 
-@partition_check("dirty-read", across=True, explain=_explain_dirty, needs="no record of a transaction was read at read_committed")
+@partition_check("dirty-read", across=True, explain=_explain_dirty, needs="no record was read whose sending has a known time")
 def dirty_read(log: PartitionLog) -> Suspects:
-    """A record returned to a reader judged by read_committed before its transaction was decided, or to the one that wrote it.
+    """A record returned to a reader judged by read_committed before its transaction was decided, or to the one that wrote it;
+    and one returned to anybody before it was sent at all, in a transaction or not.
 
     Decided is when commit was first called. A completed transaction of unknown outcome for which commit was never called is not
     decided at all; of one without completion (its worker was killed) the time is unknown and proves nothing. Records of
     failed transactions belong to `aborted-read`.
 
-    compared: such reads of records whose writer's decision is known. One cause: the writing transaction.
+    compared: reads of records of which it is known when they were sent, or decided. One cause: the writing operation.
     """
-    which = log.reads.judged & ~log.strangers
-    which[which] &= (log.sends.txn & (log.sends.status != ABORTED))[log.reads.send[which]]
+    which = ~log.strangers
+    which[which] &= (log.sends.status != ABORTED)[log.reads.send[which]]
     writer = log.reads.send[which]
-    decided, finished = log.sends.decided[writer], log.sends.finished[writer]
-    never = (decided == NONE) & finished & (log.sends.status[writer] == INFO)
-    own = log.sends.op[writer] == log.reads.op[which]
-    early = (decided != NONE) & (log.reads.ended[which] != NONE) & (log.reads.ended[which] < decided)
-    compared = int(((decided != NONE) | never | own).sum())
+    sends, ended = log.sends, log.reads.ended[which]
+    judged = log.reads.judged[which] & sends.txn[writer]
+    uncalled = (sends.decided == NONE) & sends.finished & (sends.status == INFO)
+    never, own = judged & uncalled[writer], judged & (sends.op[writer] == log.reads.op[which])
+    earliest = np.where(judged, np.maximum(sends.decided, sends.began)[writer], sends.began[writer])
+    early = (earliest != NONE) & (ended != NONE) & (ended < earliest)
+    compared = int(((earliest != NONE) | never | own).sum())
     which[which] = early | never | own
-    return reads_with_writers(log, which, compared)
+    return reads_with_writers(log, which, compared, told=log.sends.began)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ DAMAGES = (
         (),
         "needs a failed transaction of several records, all acknowledged, between records that a final reader read",
     ),
-    Damage("read early", transactions.read_early, ("dirty-read",), (), COMMITTED_TXN),
+    Damage("read early", transactions.read_early, ("dirty-read",), (), "needs a committed record, read at read_committed"),
     Damage("read own", transactions.read_own, ("dirty-read",), STEPS, f"{COMMITTED_TXN}, by a process that reads read_committed"),
     Damage(
         "move",

@@ -75,15 +75,19 @@ def _spots(rows: Rows, records: pd.DataFrame) -> pd.DataFrame | None:
 
 
 def read_early(rows: Rows, rng: Random) -> Planted | None:
-    """A read_committed reader got a record just before the commit of its transaction was called."""
+    """A read_committed reader got a record just before the commit of its transaction was called; one sent outside
+    transactions, just before it was sent."""
     sent = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["decided"] > rows.witnessed["ended"] + 1)]
+    limit, what = "decided", "its commit is called"
+    if not len(sent):
+        sent = rows.witnessed[~rows.witnessed["txn"] & (rows.witnessed["began"] != NONE)]
+        limit, what = "began", "it is sent"
     if not len(sent):
         return None
     record = pick(sent, rng)
     reads = rows.reads[rows.reads["committed"] & (rows.reads["v"] == record["v"])]
-    early = rows.with_values(reads.index[:1], "ended", record["decided"] - 1)
-    what = f"{record['partition']}@{record['place']} is read 1 ns before its commit is called"
-    return Planted(early, what, frozenset([record["v"]]))
+    early = rows.with_values(reads.index[:1], "ended", record[limit] - 1)
+    return Planted(early, f"{record['partition']}@{record['place']} is read 1 ns before {what}", frozenset([record["v"]]))
 
 
 def read_own(rows: Rows, rng: Random) -> Planted | None:

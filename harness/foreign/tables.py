@@ -177,11 +177,20 @@ class Assembly:
         owner, sent = part.owner, part.kind == 0
         time, end = (pc.take(_whole(part.ops[name]), pa.array(owner)) for name in ("time", "end"))
         none = pa.scalar(None, pa.int64())
+        refused = pa.array(sent & self._refused(part.ops)[owner])
         began = pc.if_else(pa.array(sent), time, none)
-        ended = pc.if_else(pa.array(~sent | part.acked), end, none)
-        flat = [pa.array(part.kind), partition, pa.array(v), part.offset, began, ended]
+        ended = pc.if_else(pc.and_not(pa.array(~sent | part.acked), refused), end, none)
+        offset = pc.if_else(refused, none, part.offset)
+        flat = [pa.array(part.kind), partition, pa.array(v), offset, began, ended]
         structs = pa.StructArray.from_arrays(flat, fields=list(MOP.fields))
         return _listed(structs.filter(pa.array(kept)), owner[kept], len(part.ops))
+
+    def _refused(self, ops: pa.Table) -> Any:
+        """Operations outside transactions of which nothing happened, whatever they say of their records: those that failed."""
+        if self._transactional:
+            return np.zeros(len(ops), dtype=np.bool_)
+        failed = pc.and_(pc.equal(ops["f"], "send"), pc.equal(ops["type"], "fail"))
+        return _whole(failed).to_numpy(zero_copy_only=False)
 
     def _ops(self, part: Part, first: int, mops: pa.ListArray, strange: pa.ListArray) -> pa.Table:
         count, ops = len(part.ops), part.ops

@@ -97,8 +97,10 @@ def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, set[Any]]:
         if status(send) == "fail" and v in seen_rc:
             found["aborted-read"].add(v)
     for read in here:
-        writer = home[read["v"]]["op"]
+        writer, began = home[read["v"]]["op"], home[read["v"]]["began"]
         op = ops[writer]
+        if began is not None and read["ended"] < began and op["type"] != "fail":
+            found["dirty-read"].add(read["v"])
         if rc(read) and op["type"] != "fail":
             never = op["type"] == "info" and op["end"] is not None and op["decided"] is None
             if writer == read["op"] or never or (op["decided"] is not None and read["ended"] < op["decided"]):

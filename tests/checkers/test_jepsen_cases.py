@@ -33,5 +33,7 @@ def test_a_case_of_jepsens_own(spark, tmp_path, case):
     assert adopt(history, run) == []
     document = judge(run, spark=spark)
     assert violated(document) == words(lines, "forbidden:")
+    for verdict in words(lines, "verdict:"):
+        assert document["verdict"] == verdict
     for name in words(lines, "allowed:"):
         assert answer(document, name)["verdict"] == "violated", name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from histories import History, answer, violated
+from histories import History, answer, finding, violated
 
 GROUP = {"consumption": "subscribed", "first_poll": "anywhere", "final_read": "false"}
 ALONE = {"first_poll": "anywhere", "final_read": "false"}
@@ -138,8 +138,49 @@ def test_a_record_that_somebody_surely_passed_over_is_lost_whatever_others_may_h
     for offset in (5, 7, 9):
         h.txn(0, {"t-0": offset})
     h.add(2, "poll", type="info", end=None)
-    h.poll(3, {"t-0": [5]})
     if way == "sought back":
-        h.add(4, "assign", detail=json.dumps({"partitions": ["t-0"], "seek_to_beginning": True}))
-    h.poll(4 if way == "sought back" else 3, {"t-0": [9]})
+        h.add(3, "assign", detail=json.dumps({"partitions": ["t-0"], "seek_to_beginning": True}))
+    else:
+        h.poll(3, {"t-0": [5]})
+    h.poll(3, {"t-0": [9]})
     assert violated(judged(h, ALONE)) == ["lost-write"]
+
+
+def assigned(h, process, partitions=("t-0",), **detail):
+    h.add(process, "assign", detail=json.dumps({"partitions": list(partitions), **detail}))
+
+
+def test_who_went_back_to_the_start_gets_everything_from_there(judged):
+    h = written(5, 7, 9)
+    assigned(h, 2, seek_to_beginning=True)
+    h.poll(2, {"t-0": [7, 9]})
+    document = judged(h, ALONE)
+    assert violated(document) == ["poll-skip"]
+    assert "Process 2 began at the log's start and got t-0@7 first, past t-0@5" in finding(document, "poll-skip")["sentence"]
+
+
+def test_who_reads_on_and_then_goes_back_gets_everything_from_the_start_too(judged):
+    """That it goes back is right; that the first record is not there is not."""
+    h = written(5, 7, 9)
+    assigned(h, 2)
+    h.poll(2, {"t-0": [5, 7]})
+    assigned(h, 2, seek_to_beginning=True)
+    h.poll(2, {"t-0": [7, 9]})
+    assert violated(judged(h, ALONE)) == ["poll-skip"]
+
+
+def test_who_went_back_and_was_told_something_else_may_begin_anywhere(judged):
+    h = written(5, 7, 9)
+    assigned(h, 2, seek_to_beginning=True)
+    assigned(h, 2, partitions=["t-1"])
+    assigned(h, 2)
+    h.poll(2, {"t-0": [7, 9]})
+    assert violated(judged(h, ALONE)) == []
+
+
+def test_an_assignment_of_unknown_outcome_did_not_surely_go_back(judged):
+    h = written(5, 7, 9)
+    assigned(h, 2, seek_to_beginning=True)
+    h.ops[-1]["type"] = "info"
+    h.poll(2, {"t-0": [7, 9]})
+    assert violated(judged(h, ALONE)) == []

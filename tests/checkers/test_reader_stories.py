@@ -113,7 +113,7 @@ def test_a_reader_must_begin_at_the_log_start_unless_nobody_knows_where_it_began
     h.poll(2, {"t-0": [7]})
     document = read(h)
     assert violated(document) == ["poll-skip"]
-    assert "The first read of process 2 returned t-0@7 and passed over t-0@5" in finding(document, "poll-skip")["sentence"]
+    assert "Process 2 began at the log's start and got t-0@7 first, past t-0@5" in finding(document, "poll-skip")["sentence"]
     assert violated(read(h, FOREIGN)) == []
 
 

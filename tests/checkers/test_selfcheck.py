@@ -84,10 +84,20 @@ def test_what_a_history_does_not_allow_is_planted_in_one_before_it(spark, tmp_pa
     h.send(0, {"t-0": [5]})
     h.final({"t-0": [5]})
     write_history(tmp_path, h.ops)
-    rows = {row.damage: row for row in selfcheck(tmp_path, spark, damages=some("swap", "read early", "stall"))}
-    assert [rows[name].ok for name in ("none", "swap", "read early", "stall")] == [True, True, None, True]
+    rows = {row.damage: row for row in selfcheck(tmp_path, spark, damages=some("swap", "read early", "G1c-wr", "stall"))}
+    assert [rows[name].ok for name in ("none", "swap", "read early", "G1c-wr", "stall")] == [True, True, True, None, True]
     assert "in a small history put before this one: the records at planted-" in rows["swap"].note
-    assert rows["read early"].note.startswith("not judged under this contract (dirty-read: the workload uses no transactions")
+    assert rows["G1c-wr"].note.startswith("not judged under this contract (G1c-wr: the workload uses no transactions")
+
+
+def test_outside_transactions_read_early_is_before_it_was_sent(spark, tmp_path):
+    h = History()
+    h.send(0, {"t-0": [5, 7]})
+    h.final({"t-0": [5, 7]})
+    write_history(tmp_path, h.ops)
+    _, row = selfcheck(tmp_path, spark, damages=some("read early"))
+    assert (row.ok, row.found) == (True, ("dirty-read",))
+    assert "t-0@5 is read 1 ns before it is sent" in row.note
 
 
 def test_a_history_with_cycles_of_its_own_shows_the_planted_one(spark, lawful):

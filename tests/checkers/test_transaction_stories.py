@@ -1,5 +1,6 @@
 """Transactions seen aborted, too early or in part; and hanging ones. For each a guilty story and an innocent look-alike."""
 
+import pytest
 from histories import UNCOMMITTED, History, answer, finding, violated
 
 
@@ -55,6 +56,35 @@ def test_a_record_read_before_its_commit_was_called_is_dirty(judged):
     document = judged(h)
     assert violated(document) == ["dirty-read"]
     assert "before its commit was called" in finding(document, "dirty-read")["sentence"]
+
+
+def read_after(h, began_ns):
+    """The second operation's only read returns so many ns after the first one's record was sent."""
+    kind, partition, v, offset, *_ = h.ops[1]["mops"][0]
+    h.ops[1]["mops"] = [(kind, partition, v, offset, None, h.ops[0]["mops"][0][4] + began_ns)]
+
+
+@pytest.mark.parametrize("send", [History.send, History.txn])
+def test_a_record_read_before_it_was_sent_is_dirty_in_a_transaction_or_not(judged, send):
+    h = History()
+    send(h, 0, {"t-0": [5]})
+    h.poll(1, {"t-0": [5]})
+    h.final({"t-0": [5]})
+    read_after(h, -1)
+    document = judged(h, {"transactional": str(send is History.txn).lower()})
+    assert violated(document) == ["dirty-read"]
+    assert "before it was sent" in finding(document, "dirty-read")["sentence"]
+
+
+def test_a_record_outside_transactions_may_be_read_before_it_is_acknowledged(judged):
+    h = History()
+    h.send(0, {"t-0": [5]})
+    h.poll(1, {"t-0": [5]})
+    h.final({"t-0": [5]})
+    read_after(h, 0)
+    document = judged(h, {"transactional": "false"})
+    assert violated(document) == []
+    assert answer(document, "dirty-read")["compared"] == 3
 
 
 def test_a_record_read_while_its_commit_was_under_way_is_not_dirty(judged):
