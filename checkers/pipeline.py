@@ -22,8 +22,9 @@ from pyspark.sql import SparkSession
 
 from checkers.anomaly import COLUMNS, NUMBERS, Check, Ints, Suspects
 from checkers.kept import Function, Kept, Stays, gathered
-from checkers.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings, position_type, slices
-from checkers.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED, Named, Part, scan, scan_here, unpack
+from checkers.log import FinalRead, PartitionLog, Resets, Settings
+from checkers.scan import Named, Part, scan, scan_here
+from checkers.sorting import unpack_log
 from checkers.source import Source, from_message, message
 from checkers.turns import turn
 from checkers.unseen import total_unseen, unseen_at
@@ -195,73 +196,6 @@ def _judge(
             yield from (Stays(partition, name, message) for name, message in messages.stays)
 
     return judge_partition
-
-
-def unpack_log(
-    partition: str, parts: Sequence[Part], final: FinalRead, settings: Settings, resets: Resets | None = None
-) -> PartitionLog:
-    """Packed parts back to one partition's sorted arrays."""
-    sent, read = unpack(parts, SENDS), unpack(parts, READS)
-    pa.default_memory_pool().release_unused()
-    return sorted_log(partition, sent, read, final, settings, resets or Resets())
-
-
-def build_log(
-    partition: str, columns: dict[str, Any], sent: Any, final: FinalRead, settings: Settings, resets: Resets
-) -> PartitionLog:
-    """A log from mixed micro-operations; `sent` says which of them are sends."""
-    out, back = ({name: columns[name][which] for name in COLUMNS_OF[side]} for side, which in ((SENDS, sent), (READS, ~sent)))
-    return sorted_log(partition, out, back, final, settings, resets)
-
-
-def sorted_log(
-    partition: str, sent: dict[str, Any], read: dict[str, Any], final: FinalRead, settings: Settings, resets: Resets
-) -> PartitionLog:
-    """Sort sends by identity and reads by offset, and look up the send of each read. Empties both, to save memory."""
-    _sort(sent, _order(sent["v"]))
-    flags = sent.pop("flags")
-    sends = Sends(
-        **{name: sent.pop(name) for name in ("op", "v", "began", "ended", "decided", "over")},
-        offset=np.maximum(sent.pop("offset"), NONE),  # librdkafka marks unknown offsets with other negative numbers
-        status=flags & 3,
-        txn=(flags & TXN) > 0,
-        finished=(flags & FINISHED) > 0,
-    )
-    arrival = _order(read["offset"])
-    _sort(read, arrival)
-    flags = read.pop("flags")
-    committed, last = (flags & UNCOMMITTED) == 0, (flags & FINAL) > 0
-    reads = Reads(
-        **{name: read[name] for name in ("op", "process", "v", "offset", "ended")},
-        committed=committed,
-        judged=committed | ~last if settings.all_readers else committed,
-        final=last,
-        send=_find(sends.v, read["v"]),
-        status=flags & 3,
-        arrival=arrival,
-    )
-    return PartitionLog(partition, sends, reads, final, settings, resets)
-
-
-def _sort(columns: dict[str, Any], order: Any) -> None:
-    for name in list(columns):
-        columns[name] = columns[name][order]
-
-
-def _order(values: Ints) -> Any:
-    """The positions of values in rising order, equal ones as they come."""
-    return np.argsort(values, kind="stable").astype(position_type(len(values)))
-
-
-def _find(sorted_values: Ints, wanted: Ints) -> Any:
-    """Positions of values in a sorted array, NONE where they are not in it."""
-    found = np.full(len(wanted), NONE, dtype=position_type(len(sorted_values)))
-    if not len(sorted_values):
-        return found
-    for part in slices(len(wanted)):
-        at = np.minimum(np.searchsorted(sorted_values, wanted[part]), len(sorted_values) - 1)
-        found[part] = np.where(sorted_values[at] == wanted[part], at, NONE)
-    return found
 
 
 def _asked(check: Check[PartitionLog], log: PartitionLog) -> Said:

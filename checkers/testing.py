@@ -11,8 +11,8 @@ import numpy as np
 
 from checkers.anomaly import Suspects
 from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, PartitionLog, Resets, Settings
-from checkers.pipeline import sorted_log
 from checkers.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED
+from checkers.sorting import sorted_log
 from harness.api import record_id
 
 STATUS = {"ok": COMMITTED, "fail": ABORTED, "info": INFO}

@@ -8,9 +8,10 @@ from checkers.graph.edges import decode, gather
 from checkers.graph.layers import LAYERS
 from checkers.graph.passes import DriverEdges
 from checkers.graph.search import Cycles, cycles_among
-from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Settings
+from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets, Settings
 from checkers.overview import Overview, read_overview
-from checkers.pipeline import FINAL, FINISHED, TXN, UNCOMMITTED, Resets, build_log
+from checkers.scan import FINAL, FINISHED, TXN, UNCOMMITTED
+from checkers.sorting import build_log
 
 
 def local_cycles(folder, ops, demanded=None) -> tuple[Cycles, Overview]:
