@@ -36,8 +36,9 @@ class Brief:
 
     def together(self, source: Any, target: Any) -> Bools:
         """Whether two operations lie in one stretch; both by history index."""
-        at = self.stretches.of(source)
-        return np.asarray((at >= 0) & (at == self.stretches.of(target)))
+        found = np.zeros(len(source), dtype=np.bool_)
+        found[self.stretches.around(source, target)[0]] = True
+        return found
 
 
 def brief_for(view: Overview, demanded: Collection[str]) -> Brief | None:

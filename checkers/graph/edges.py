@@ -11,7 +11,7 @@ A reader whose poll gave a record without offset has no known position, so no rw
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from checkers.graph.spans import FOREVER
 from checkers.log import ABORTED, COMMITTED, NONE, PartitionLog, slices
 
 FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"
+ENDS = (0, 1, 2)  # the places of an edge's operations and kind among its columns
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ def encode(columns: dict[str, Any]) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def decode(message: Any) -> dict[str, Any]:
-    """What `encode` wrote."""
-    table = pa.ipc.open_stream(message).read_all()
+def decode(message: Any, columns: Sequence[int] = ()) -> dict[str, Any]:
+    """What `encode` wrote: all columns, or those at some places."""
+    table = pa.ipc.open_stream(message, options=pa.ipc.IpcReadOptions(included_fields=list(columns))).read_all()
     return {name: table[name].to_numpy() for name in table.column_names}

@@ -8,17 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from checkers.anomaly import Bools, Ints
+from checkers.anomaly import Ints
 from checkers.contracts import FORBIDDEN, clause
 from checkers.graph.brief import Brief, brief_for
 from checkers.graph.cycles import Edge, Found, Moment, search
-from checkers.graph.edges import FIRSTS, decode
+from checkers.graph.edges import ENDS, FIRSTS, decode
 from checkers.graph.explain import Records, records_behind
 from checkers.graph.layers import (
     ANTI,
@@ -38,7 +38,7 @@ from checkers.graph.layers import (
     Layer,
 )
 from checkers.graph.passes import Arrays, Job, KeptEdges, Message, Shared, edges_of
-from checkers.graph.spans import FOREVER, Spans, backward, ends, merge_all, points, rank, reading_points
+from checkers.graph.spans import FOREVER, Spans, ends, merge, merge_all, points, rank, reading_points
 from checkers.log import NONE
 from checkers.overview import Overview
 from checkers.world import World
@@ -102,11 +102,14 @@ class Orders:
     def ranks(self, family: str) -> Any:
         return self.reading if family == ANTI else self.placed
 
-    def searched(self, family: str, source: Any, target: Any) -> Bools:
-        """Which edges (ends by history index) count for a family."""
-        if self.brief is None or family not in (ANTI, ANTI_TIME):
-            return np.ones(len(source), dtype=np.bool_)
-        return self.brief.together(source, target)
+    def searched(self, family: str, part: Mapping[str, Any]) -> Any:
+        """Which edges count for a family, as positions."""
+        wanted = np.zeros(1 + RW, dtype=np.bool_)
+        wanted[list(DATA[family])] = True
+        which = wanted[part["kind"]]
+        if self.brief is not None and family in (ANTI, ANTI_TIME):
+            which &= self.brief.together(part["source"], part["target"])
+        return np.flatnonzero(which)
 
 
 @dataclass(frozen=True)
@@ -217,24 +220,30 @@ def _backward(shared: _Ordered) -> Job:
 
     def job(edges: Iterable[Message]) -> Iterator[pa.RecordBatch]:
         orders: Orders = shared.value
-        for _, part in _decoded(edges):
-            source, target = orders.at(part["source"]), orders.at(part["target"])
-            for number, family in enumerate(FAMILIES):
-                which = np.isin(part["kind"], list(DATA[family])) & orders.searched(family, part["source"], part["target"])
-                spans = backward(source, target, orders.ranks(family), which)
-                yield _batch(BACK, len(spans), family=number, low=spans.low, high=spans.high)
-            counts = {kind: int((part["kind"] == kind).sum()) for kind in (WW, WR, DIRTY_WR, RW)}
-            for kind, order in product((WR, DIRTY_WR), (NO_ORDER, BY_PROCESS)):
-                leads_on = orders.writes[target] >= 2 - order
-                counts[_count(kind, order)] = int(((part["kind"] == kind) & leads_on).sum())
+        for _, message in edges:
+            part = decode(message, ENDS)
+            for families in ((READS,), (WRITES,), (ANTI, ANTI_TIME)):
+                which = orders.searched(families[0], part)
+                ends = [orders.at(part[end][which]) for end in ("source", "target")]
+                for family in families:
+                    start, stop = (orders.ranks(family)[end] for end in ends)
+                    back = start > stop
+                    spans = merge(stop[back].astype(np.int64), start[back].astype(np.int64))
+                    yield _batch(BACK, len(spans), family=FAMILIES.index(family), low=spans.low, high=spans.high)
+            counts = _counts(orders, part)
             numbers, amounts = np.array(list(counts)), np.array(list(counts.values()))
             yield _batch(BACK, len(numbers), family=-1 - numbers, low=amounts, high=amounts)
 
     return job
 
 
-def _decoded(edges: Iterable[Message]) -> Iterator[tuple[str, dict[str, Any]]]:
-    return ((partition, decode(message)) for partition, message in edges)
+def _counts(orders: Orders, part: Mapping[str, Any]) -> dict[int, int]:
+    """How many edges there are of each kind, and how many of those lead on."""
+    counts = dict(enumerate(np.bincount(part["kind"], minlength=1 + RW).tolist()))
+    for kind in (WR, DIRTY_WR):
+        writes = orders.writes[orders.at(part["target"][part["kind"] == kind])]
+        counts |= {_count(kind, order): int((writes >= 2 - order).sum()) for order in (NO_ORDER, BY_PROCESS)}
+    return counts
 
 
 def _batch(schema: pa.Schema, count: int, **columns: Any) -> pa.RecordBatch:
@@ -335,17 +344,15 @@ def _inside(areas: Sequence[Area], places: Mapping[str, int], shared: _Ordered) 
 
     def job(edges: Iterable[Message]) -> Iterator[pa.RecordBatch]:
         orders: Orders = shared.value
-        for partition, part in _decoded(edges):
-            source, target = orders.at(part["source"]), orders.at(part["target"])
+        for partition, message in edges:
+            part = decode(message)
             for number, area in enumerate(areas):
-                ranks = orders.ranks(area.by)
-                span = area.spans.of(ranks[source])
-                which = np.flatnonzero((span != NONE) & (span == area.spans.of(ranks[target])))
-                which = which[np.isin(part["kind"][which], list(DATA[area.family]))]
-                which = which[orders.searched(area.family, part["source"][which], part["target"][which])]
-                bucket = buckets[number] + span[which] % (buckets[number + 1] - buckets[number])
+                ranks, which = orders.ranks(area.by), orders.searched(area.family, part)
+                inside, span = area.spans.around(*(ranks[orders.at(part[end][which])] for end in ("source", "target")))
+                which = which[inside]
+                bucket = buckets[number] + span % (buckets[number + 1] - buckets[number])
                 columns = {name: part[name][which] for name in ("source", "target", "kind", "low", "high")}
-                yield _batch(INSIDE, len(which), bucket=bucket, area=number, span=span[which], place=places[partition], **columns)
+                yield _batch(INSIDE, len(which), bucket=bucket, area=number, span=span, place=places[partition], **columns)
 
     return job
 

@@ -39,6 +39,14 @@ class Spans:
         at = np.searchsorted(self.low, ranks, side="right") - 1
         return np.where((at >= 0) & (ranks <= self.high[at]), at, NONE)
 
+    def around(self, source: Any, target: Any) -> tuple[Any, Ints]:
+        """Which pairs of ranks lie in one span, as positions, and which span that is."""
+        span = self.of(source)
+        some = np.flatnonzero(span != NONE)  # mostly few, so that the others' second ranks need not be looked up
+        span = span[some]
+        same = span == self.of(target[some])
+        return some[same], span[same]
+
     def pick(self, which: Any) -> Spans:
         return Spans(self.low[which], self.high[which])
 
@@ -57,13 +65,6 @@ def merge(low: Ints, high: Ints) -> Spans:
 def merge_all(parts: Sequence[Spans]) -> Spans:
     nothing = np.empty(0, dtype=np.int64)
     return merge(np.concatenate([nothing, *(p.low for p in parts)]), np.concatenate([nothing, *(p.high for p in parts)]))
-
-
-def backward(source: Ints, target: Ints, ranks: Ints, which: Bools) -> Spans:
-    """The merged ranges of those edges that go back in an order; edges by position of operations."""
-    start, stop = ranks[source[which]], ranks[target[which]]
-    back = start > stop
-    return merge(stop[back].astype(np.int64), start[back].astype(np.int64))
 
 
 # --------------------------------------------------------------------------------------------------

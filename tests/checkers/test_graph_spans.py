@@ -29,6 +29,12 @@ def test_a_rank_is_in_the_span_that_includes_it():
     assert spans((2, 4), (8, 9)).of(np.array([1, 2, 4, 5, 8, 10])).tolist() == [-1, 0, 0, -1, 1, -1]
 
 
+def test_pairs_of_ranks_lie_in_one_span_or_apart():
+    """Both in the first, in two spans, one or both in a gap, both in the second."""
+    which, span = spans((2, 4), (8, 9)).around(np.array([2, 4, 3, 5, 6, 9]), np.array([4, 8, 5, 9, 7, 8]))
+    assert (which.tolist(), span.tolist()) == ([0, 5], [0, 1])
+
+
 def test_every_point_lies_in_its_interval_and_time_goes_forward(tmp_path):
     """The proof of docs/graphs.md rests on this."""
     rng = Random(1)
