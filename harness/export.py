@@ -46,7 +46,15 @@ def export(run_dir: Path, format: str, out: Path) -> int:
     keys = _keys(source)
     words = Edn() if format == "jepsen-edn" else Json()
     with open(out, "w", encoding="utf-8") as file:
-        return _Exporter(file, words, keys).all(source, _receipts(run_dir / "faults.parquet"))
+        return _Exporter(file, words, keys, _contract(run_dir)).all(source, _receipts(run_dir / "faults.parquet"))
+
+
+def _contract(run_dir: Path) -> Mapping[str, Any]:
+    """What the run's plan says of its contract; nothing when there is no plan that can be read."""
+    try:
+        return json.loads((run_dir / "plan.json").read_text()).get("contract") or {}
+    except (OSError, ValueError, AttributeError):
+        return {}
 
 
 def _keys(source: Any) -> dict[str, int]:
@@ -74,8 +82,10 @@ def _receipts(path: Path) -> list[dict[str, Any]]:
 class _Exporter:
     """Writes invocations as they come and keeps completions back until their time."""
 
-    def __init__(self, file: TextIO, words: Edn | Json, keys: dict[str, int]) -> None:
+    def __init__(self, file: TextIO, words: Edn | Json, keys: dict[str, int], contract: Mapping[str, Any]) -> None:
         self._file, self._words, self._keys = file, words, keys
+        self._judged = None if contract.get("isolation") == Isolation.UNCOMMITTED.value else contract.get("readers", "own")
+        self._kept = contract.get("aborted_polls", "kept") == "kept"
         self._later: list[Line] = []
         self._numbers, self._index = itertools.count(), 0
         self._strange = itertools.count(-1, -1)
@@ -88,10 +98,15 @@ class _Exporter:
         if self._later:
             self._begun = self._later[0].time
         for row in _rows(source):
-            if row["process"] >= 0 and row["f"] in _EXPORTED and not _is_witness(row):
+            if row["process"] >= 0 and row["f"] in _EXPORTED and not self._sees_more(row):
                 self._operation(row)
         self._until(None)
         return self._index
+
+    def _sees_more(self, row: Mapping[str, Any]) -> bool:
+        """A reader at read_uncommitted gets aborted records by right; Jepsen's checker knows no isolation of one reader."""
+        by_right = self._judged == "own" or (self._judged == "all" and row["final"])
+        return bool(by_right and row["f"] == "poll" and row["isolation"] == Isolation.UNCOMMITTED.value)
 
     def _operation(self, row: Mapping[str, Any]) -> None:
         time, process = row["time"], row["process"]
@@ -105,11 +120,14 @@ class _Exporter:
                 everything = self._words.sequence(sorted(self._keys.values()))
                 for type_ in ("invoke", "ok"):
                     self._write(self._line(time, process, type_, "assign", everything))
-        planned, done = self._values(row)
-        more = _more(row, self._words)
-        self._write(self._line(time, process, "invoke", row["f"], planned, more=more))
-        if row["end"] is not None:
-            heapq.heappush(self._later, self._line(row["end"], process, _outcome(row), row["f"], done, _error(row), more))
+        for part in _without_polls(row) if self._kept else [row]:
+            planned, done = self._values(part)
+            more = _more(part, self._words)
+            heapq.heappush(self._later, self._line(part["time"], process, "invoke", part["f"], planned, more=more))
+            if part["end"] is not None:
+                line = self._line(part["end"], process, _outcome(part), part["f"], done, _error(part), more)
+                heapq.heappush(self._later, line)
+        self._until(time)
 
     def _values(self, row: Mapping[str, Any]) -> tuple[str, str]:
         """The operation's value as it was asked for, and as it was answered."""
@@ -160,13 +178,13 @@ class _Exporter:
             self._write(heapq.heappop(self._later))
 
     def _settled(self, process: int) -> None:
-        """Write a completion that is still kept back: in Jepsen's history a process has at most one open operation."""
-        for number, line in enumerate(self._later):
-            if line.process == process:
-                del self._later[number]
-                heapq.heapify(self._later)
+        """Write what is still kept back of a process: in Jepsen's history it has at most one open operation."""
+        mine = sorted(line for line in self._later if line.process == process)
+        if mine:
+            self._later = [line for line in self._later if line.process != process]
+            heapq.heapify(self._later)
+            for line in mine:
                 self._write(line)
-                return
 
     def _write(self, line: Line) -> None:
         assert self._begun is not None
@@ -190,9 +208,18 @@ def _mops(lists: pa.ListArray) -> list[list[tuple[Any, ...]]]:
     return [mops[start:stop] for start, stop in itertools.pairwise(bounds)]
 
 
-def _is_witness(row: Mapping[str, Any]) -> bool:
-    """The final reader at read_uncommitted sees aborted records by right; Jepsen's checker knows no isolation of one reader."""
-    return bool(row["final"]) and row["isolation"] == Isolation.UNCOMMITTED.value
+def _without_polls(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """An operation; one that did not end ok without what it polled, which is one of its own before it.
+
+    Its consumer went on from there, and Jepsen's checker takes an operation that failed as one that never was.
+    """
+    polls = [mop for mop in row["mops"] if mop[0] == 1]
+    if not polls or _outcome(row) == "ok":
+        return [row]
+    polled = max([row["time"], *(mop[5] for mop in polls if mop[5] is not None)])
+    apart = {**row, "f": "poll", "type": "ok", "intent": None, "errors": None, "end": polled, "mops": polls}
+    rest = {**row, "time": polled, "mops": [mop for mop in row["mops"] if mop[0] == 0]}
+    return [apart, rest] if rest["mops"] else [apart]
 
 
 def _more(row: Mapping[str, Any], words: Edn | Json) -> tuple[str, ...]:

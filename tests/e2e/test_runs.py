@@ -92,6 +92,17 @@ def test_check_judges_again_from_disk_and_prints_the_document(valid_run, tmp_pat
     assert document["properties"] == before["properties"]
 
 
+def test_what_it_exports_for_jepsen_is_valid_too(valid_run, here, tmp_path):
+    """Aborted transactions that polled and readers at read_uncommitted included."""
+    run_dir, _, _ = valid_run
+    target = tmp_path / "history.edn"
+    assert here("export", str(run_dir), "--out", str(target))[0] == 0
+    code, out, _ = here("check", str(target), "--json")
+    document = json.loads(out)
+    assert (code, document["verdict"]) == (0, "valid"), document["reason"]
+    assert answers(document)["poll-skip"] == answers(document)["aborted-read"] == "held"
+
+
 def test_a_wrong_setting_is_caught(tmp_path):
     """P5: readers at read_uncommitted, judged as read_committed ones."""
     wrong = ("--set", "readers=0", "--set", "uncommitted_readers=2", "--set", "abort_share=0.4", "--set", "writers=2")

@@ -115,6 +115,52 @@ def test_the_reader_that_may_see_aborted_records_is_left_out(run):
     assert 4 not in {line["process"] for line in exported(run)}
 
 
+def rewritten(run, rows, **contract):
+    """What is exported of a run of these operations, without faults and without assignments."""
+    rows = [{**row, "index": index} for index, row in enumerate(rows)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=OPS_SCHEMA), run / "history.parquet")
+    (run / "plan.json").write_text(json.dumps({"contract": contract}))
+    (run / "faults.parquet").unlink(missing_ok=True)
+    return [line for line in exported(run) if line["f"] != "assign"]
+
+
+def test_a_reader_is_left_out_for_its_isolation_not_for_its_phase(run):
+    """Unless the run promised no more, or judged it like the others."""
+    peek = row(4, 0, "poll", "ok", 10, 20, [(1, "t-0", C, 0, None, 15)], isolation="read_uncommitted", role="reader")
+    read = row(5, 0, "poll", "ok", 11, 21, [(1, "t-0", C, 0, None, 15)])
+    assert {line["process"] for line in rewritten(run, [peek, read])} == {5}
+    for judged in ({"isolation": "read_uncommitted"}, {"readers": "all"}):
+        assert {line["process"] for line in rewritten(run, [peek, read], **judged)} == {4, 5}
+
+
+POLLED = [(0, "t-0", A, None, 101, None), (1, "t-0", C, 7, None, 120), (1, "t-1", D, 3, None, 130)]
+
+
+@pytest.mark.parametrize(
+    ("type", "intent", "told"), [("ok", "abort", "fail"), ("fail", "commit", "fail"), ("info", "commit", "info")]
+)
+def test_what_a_transaction_polled_that_did_not_commit_is_a_poll_of_its_own(run, type, intent, told):
+    """The consumer went on behind it: for Jepsen it would have skipped these records. Other operations keep their places."""
+    other = row(1, 0, "poll", "ok", 105, 140, [(1, "t-0", C, 7, None, 140)])
+    lines = rewritten(run, [row(0, 0, "txn", type, 100, 200, POLLED, intent=intent), other])
+    said = [(line["process"], line["f"], line["type"], line["time"], line["value"]) for line in lines]
+    polled = [["poll", {0: [[7, C]]}], ["poll", {1: [[3, D]]}]]
+    assert said == [
+        (0, "poll", "invoke", 0, [["poll"], ["poll"]]),
+        (1, "poll", "invoke", 5, [["poll"]]),
+        (0, "poll", "ok", 30, polled),
+        (0, "txn", "invoke", 30, [["send", 0, A]]),
+        (1, "poll", "ok", 40, [["poll", {0: [[7, C]]}]]),
+        (0, "txn", told, 100, [["send", 0, A]]),
+    ]
+
+
+def test_a_client_that_went_back_after_it_keeps_its_polls_inside(run):
+    """As Jepsen's own does: what came from there goes back as it was."""
+    lines = rewritten(run, [row(0, 0, "txn", "fail", 100, 200, POLLED, intent="commit")], aborted_polls="rewound")
+    assert [(line["f"], line["type"]) for line in lines] == [("txn", "invoke"), ("txn", "fail")]
+
+
 def test_json_says_the_same_as_edn(run):
     def plain(line):
         return json.loads(json.dumps(line))
