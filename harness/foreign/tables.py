@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,10 @@ class Assembly:
 
     def _tables(self, part: Part, v: Ints, unsent: Any, first: int, repeated: Ints) -> tuple[pa.Table, pa.Table]:
         sent = part.kind == 0
-        kept = self._kept(part, sent & np.isin(v, repeated))
+        placeless = (part.kind == 1) & part.offset.is_null().to_numpy(zero_copy_only=False)
+        if placeless.any():
+            part, placeless = _unheard(part, placeless)
+        kept = self._kept(part, sent & np.isin(v, repeated), placeless)
         partition = pa.array(self.partitions, pa.string()).take(pa.array(part.names.key))
         mops = self._mops(part, v, partition, kept)
         strange = _strange(part, partition, unsent & kept)
@@ -159,12 +163,11 @@ class Assembly:
         values = [pa.array(v[shown]), partition.filter(pa.array(shown)), part.names.at(shown).values()]
         return self._ops(part, first, mops, strange), pa.table(values, schema=VALUES_SCHEMA)
 
-    def _kept(self, part: Part, repeated: Any) -> Any:
-        """Without repeated sends (their readers cannot tell them apart) and without polled records of unknown offset."""
-        placeless = (part.kind == 1) & part.offset.is_null().to_numpy(zero_copy_only=False)
+    def _kept(self, part: Part, repeated: Any, placeless: Any) -> Any:
+        """Without repeated sends (their readers cannot tell them apart) and without polled records of unknown place."""
         for which, why in (
             (repeated, "sends a value a second time to the same key"),
-            (placeless, "polled records without an offset"),
+            (placeless, "polled records without an offset, and of their keys"),
         ):
             for row in np.unique(part.owner[which]).tolist():
                 number = int(part.number[row])
@@ -236,6 +239,18 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 def _listed(values: pa.Array, owner: Ints, count: int) -> pa.ListArray:
     """One list per operation of what it owns."""
     return pa.ListArray.from_arrays(pa.array(np.searchsorted(owner, np.arange(count + 1)), pa.int32()), values)
+
+
+def _unheard(part: Part, placeless: Any) -> tuple[Part, Any]:
+    """Where a polled record has no offset, nothing that its operation polled of its key can be placed: so the part says that
+    nobody knows what these operations got, and all those records are meant."""
+    whose = part.owner * (int(part.names.key.max()) + 1) + part.names.key
+    details = part.ops["detail"].to_pylist()
+    for row in np.unique(part.owner[placeless]).tolist():
+        details[row] = json.dumps({**json.loads(details[row] or "{}"), "unheard": True}, separators=(",", ":"))
+    column = part.ops.schema.get_field_index("detail")
+    ops = part.ops.set_column(column, "detail", pa.array(details, pa.string()))
+    return replace(part, ops=ops), (part.kind == 1) & np.isin(whose, whose[placeless])
 
 
 def _errors(ops: pa.Table) -> pa.ListArray:

@@ -30,7 +30,7 @@ def test_a_case_of_jepsens_own(spark, tmp_path, case):
     history, run = tmp_path / "history.edn", tmp_path / "run"
     run.mkdir()
     history.write_text("".join(operation(*pair) for pair in enumerate(line for line in lines if line[:1].isdigit())))
-    assert adopt(history, run) == []
+    assert bool(adopt(history, run)) == bool(words(lines, "damaged:"))
     document = judge(run, spark=spark)
     assert violated(document) == words(lines, "forbidden:")
     for verdict in words(lines, "verdict:"):

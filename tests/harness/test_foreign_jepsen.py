@@ -223,8 +223,10 @@ def test_a_value_sent_twice_to_one_key_is_left_out_and_said(tmp_path):
 
 
 def test_polled_records_without_offset_are_left_out_and_said(tmp_path):
-    found = adopted(txn("[[:poll]]", "[[:poll {0 [[nil 1] [3 2]]}]]"), tmp_path)
-    assert [mop["offset"] for mop in found.rows[0]["mops"]] == [3]
+    """The others of that key go along: nobody knows where among them the one without offset lies."""
+    found = adopted(txn("[[:poll]]", "[[:poll {0 [[nil 1] [3 2]] 1 [[4 5]]}]]"), tmp_path)
+    assert [(mop["partition"], mop["offset"]) for mop in found.rows[0]["mops"]] == [("1", 4)]
+    assert json.loads(found.rows[0]["detail"]) == {"unheard": True}
     assert "without an offset" in found.damage[0].why
 
 
