@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from checkers.graph.components import components
 from checkers.graph.layers import BY_PROCESS, BY_TIME, NO_ORDER, PROCESS, REALTIME, RW, SEVERAL, WW, Layer
 from checkers.graph.spans import FOREVER
 
@@ -101,11 +100,14 @@ def _can_close(layer: Layer, edges: Sequence[Edge]) -> bool:
 # --------------------------------------------------------------------------------------------------
 def _components(layer: Layer, edges: Sequence[Edge], moments: Mapping[int, Moment]) -> list[set[int]]:
     """Strongly connected operations, two or more. Time is a chain of knots: an operation leads to the first one after its end."""
-    steps: list[tuple[object, object]] = [(edge.source, edge.target) for edge in edges]
-    ops = list(dict.fromkeys(op for edge in edges for op in (edge.source, edge.target)))
+    import networkx as nx  # where something is searched: every process of a check would wait for it
+
+    graph = nx.DiGraph()
+    graph.add_edges_from((edge.source, edge.target) for edge in edges)
+    ops = list(graph)
     for order in ORDERS[layer.order]:
-        steps.extend(_knots(ops, moments, order))
-    groups = ({node for node in group if isinstance(node, int)} for group in components(steps))
+        graph.add_edges_from(_knots(ops, moments, order))
+    groups = ({node for node in group if isinstance(node, int)} for group in nx.strongly_connected_components(graph))
     return sorted((group for group in groups if len(group) > 1), key=min)
 
 
