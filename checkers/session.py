@@ -62,9 +62,9 @@ def start_session(master: str = "local[*]", memory: str = "768m", conf: Mapping[
     Adaptive execution is off: the plan is one shuffle of a few large rows, and planning it twice costs more than it brings.
     The JVM only moves packed rows about, so a small heap, the serial collector and the quick compiler suit it best.
     """
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     alone = master.startswith("local")
+    os.environ["PYSPARK_PYTHON"] = _interpreter(alone)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if alone:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     scratch = Path(tempfile.mkdtemp(prefix="fencepost-spark-"))
@@ -81,6 +81,11 @@ def start_session(master: str = "local[*]", memory: str = "768m", conf: Mapping[
     session = SparkSession.builder.config(conf=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _interpreter(alone: bool) -> str:
+    """The workers' Python: this one; on a cluster the one that PYSPARK_PYTHON names there, if it is set."""
+    return sys.executable if alone else os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
 def _patient(master: str) -> str:

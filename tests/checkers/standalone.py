@@ -51,15 +51,21 @@ class Driver:
     """A session on a cluster, in a process of its own, that judges one folder after the other."""
 
     def __init__(self, master: str, log: Path, *conf: str) -> None:
-        """conf: `KEY=VALUE`, over our own settings. What it says goes to `log`."""
-        self.master, self._log = master, log
+        """conf: `KEY=VALUE`, over our own settings. What it says goes to `log`.
+
+        Workers are started as `python` beside it, which leaves a file `used` there.
+        """
+        self.master, self._log, self.used = master, log, log.with_name("used")
+        python = log.with_name("python")
+        python.write_text(f'#!/bin/sh\n: > "{self.used}"\nexec "{sys.executable}" "$@"\n')
+        python.chmod(0o755)
         quick = f"spark.executor.extraJavaOptions={JAVA}"
         self._process = subprocess.Popen(
             [sys.executable, str(DRIVER), master, quick, *conf],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log.open("w"),
-            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"},
+            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": str(python)},
             start_new_session=True,
         )
 

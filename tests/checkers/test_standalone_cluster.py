@@ -56,10 +56,11 @@ def torn(far, spark):
 
 @pytest.mark.cluster
 def test_a_cluster_and_one_machine_agree(torn, driver, tmp_path):
-    """Properties, findings and counts are the same, to the letter."""
+    """Properties, findings and counts are the same, to the letter; the workers are the Python that PYSPARK_PYTHON names."""
     here, local = torn
     shutil.copytree(here, tmp_path / "there")
     agree(driver, tmp_path / "there", local)
+    assert driver.used.exists()
 
 
 @pytest.mark.cluster
