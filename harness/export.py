@@ -125,6 +125,7 @@ class _Exporter:
             more = _more(part, self._words)
             heapq.heappush(self._later, self._line(part["time"], process, "invoke", part["f"], planned, more=more))
             if part["end"] is not None:
+                more = (*more, *self._rebalances(part))
                 line = self._line(part["end"], process, _outcome(part), part["f"], done, _error(part), more)
                 heapq.heappush(self._later, line)
         self._until(time)
@@ -138,7 +139,14 @@ class _Exporter:
         if row["f"] == "crash":
             return words.nothing, words.nothing
         planned, done = [], []
-        for (kind, _), mops in itertools.groupby(row["mops"], key=lambda mop: (mop[0], mop[5] if mop[0] else None)):
+        detail, number = _detail(row), itertools.count()
+        parted = detail.get("parted") or ()
+
+        def poll(mop: tuple[Any, ...]) -> tuple[Any, ...]:
+            """What comes from one poll is equal; of records from several polls nobody knows which, so each has its own."""
+            return (0,) if mop[0] == 0 else (1, mop[5], next(number) if mop[1] in parted else None)
+
+        for (kind, *_), mops in itertools.groupby(row["mops"], key=poll):
             if kind == 0:
                 for _, partition, v, offset, _, ended in mops:
                     planned.append(words.send(self._key(partition), v))
@@ -146,9 +154,18 @@ class _Exporter:
             else:
                 planned.append(words.poll(None))
                 done.append(words.poll(self._polled(mops)))
+        if detail.get("unheard"):
+            planned.append(words.poll(None))
+            done.append(planned[-1])
         if not planned:  # an empty poll leaves no trace in the history
             planned, done = [words.poll(None)], [words.poll({})]
         return words.sequence(planned), words.sequence(done)
+
+    def _rebalances(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        """What its group told the consumer meanwhile."""
+        log = _detail(row).get("rebalances") if row["f"] in ("poll", "txn") else None
+        told = [(word, self._words.sequence([self._key(name) for name in names])) for word, names in log or ()]
+        return (self._words.rebalances(told),) if told else ()
 
     def _polled(self, mops: Iterator[tuple[Any, ...]]) -> Records:
         records: Records = {}

@@ -47,6 +47,9 @@ class Edn:
         got = ", ".join(f"{key} [{' '.join(f'[{offset} {v}]' for offset, v in pairs)}]" for key, pairs in records.items())
         return f"[:poll {{{got}}}]"
 
+    def rebalances(self, told: Sequence[tuple[str, str]]) -> str:
+        return f", :rebalance-log [{' '.join(f'{{:type :{word}, :keys {keys}}}' for word, keys in told)}]"
+
     def line(self, index: int, time: int, line: Line) -> str:
         process = ":nemesis" if line.process is None else line.process
         error = f", :error {json.dumps(line.error)}" if line.error else ""
@@ -80,6 +83,10 @@ class Json:
             return '["poll"]'
         got = ",".join(f'"{key}":[{",".join(f"[{offset},{v}]" for offset, v in pairs)}]' for key, pairs in records.items())
         return f'["poll",{{{got}}}]'
+
+    def rebalances(self, told: Sequence[tuple[str, str]]) -> str:
+        entries = ",".join(f'{{"type":"{word}","keys":{keys}}}' for word, keys in told)
+        return f',"rebalance-log":[{entries}]'
 
     def line(self, index: int, time: int, line: Line) -> str:
         process = '"nemesis"' if line.process is None else line.process

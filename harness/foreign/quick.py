@@ -29,7 +29,7 @@ from harness.foreign.identities import Ints
 from harness.foreign.rows import MOPS, OPS, in_order
 
 TYPES, FUNCTIONS = ("invoke", "ok", "fail", "info"), ("txn", "send", "poll")
-INVOKE, OK, INFO = (TYPES.index(name) for name in ("invoke", "ok", "info"))
+INVOKE, OK, FAIL = (TYPES.index(name) for name in ("invoke", "ok", "fail"))
 NUMBERS = ("process", "time", "index")
 # What an item is: the end of a line; a send's key and its value, or its offset and its value; a poll's key, and a record's offset
 # and value; from NUMBER on one of NUMBERS. WRONG: nothing that a plain line has. EITHER: it depends on the item before.
@@ -403,7 +403,7 @@ class Operations:
     def _details(self) -> list[str | None]:
         """What is worth knowing of polls, as `rows` tells it: keys in several polls, results that are not told."""
         details: list[str | None] = [None] * len(self._invoked)
-        unheard = (self._type == INFO) & (np.bincount(self._owner, self._untold, len(self._invoked)) > 0)
+        unheard = (self._type != FAIL) & (np.bincount(self._owner, self._untold, len(self._invoked)) > 0)
         parted = self._parted()
         for operation in {*parted, *np.flatnonzero(unheard).tolist()}:
             detail: dict[str, Any] = {"parted": parted[operation]} if operation in parted else {}

@@ -191,7 +191,7 @@ def _consumed(polls: list[Any], completed: Event) -> str | None:
         counts = Counter(written(key) for got in polls if got for key, records in _polled(got) if records)
         parted = [key for key, count in counts.items() if count > 1]
         detail |= {"parted": parted} if parted else {}
-    if completed.type == "info" and None in polls:
+    if completed.type != "fail" and None in polls:
         detail["unheard"] = True
     return msgspec.json.encode(detail).decode() if detail else None
 

@@ -195,6 +195,37 @@ def test_keys_that_are_numbers_stay_what_they_are(run):
     assert ok["value"] == [["poll", {17: [[0, 5]], 4: [[0, 6]]}]]
 
 
+GROUP = """
+{:type :invoke, :f :subscribe, :value [4 5], :time 1, :process 0, :index 0}
+{:type :ok, :f :subscribe, :value [4 5], :time 2, :process 0, :index 1}
+{:type :invoke, :f :txn, :value [[:poll] [:poll] [:send 4 9]], :time 3, :process 0, :index 2}
+{:type :ok, :f :txn, :value [[:poll {4 [[0 1] [1 2]], 5 [[3 1]]}] [:poll {4 [[1 2]]}] [:send 4 [2 9]]], \
+:rebalance-log [{:type :revoked, :keys [4 5]} {:type :assigned, :keys [4]}], :time 4, :process 0, :index 3}
+{:type :invoke, :f :poll, :value [[:poll] [:poll]], :time 5, :process 0, :index 4}
+{:type :info, :f :poll, :value [[:poll {4 [[2 9]]}] [:poll]], :time 6, :process 0, :index 5}
+{:type :invoke, :f :poll, :value [[:poll]], :time 7, :process 1, :index 6}
+{:type :ok, :f :poll, :value [[:poll]], :time 8, :process 1, :index 7}
+"""
+
+
+@pytest.mark.parametrize("format", ["jepsen-edn", "jepsen-json"])
+def test_what_is_known_of_a_consumers_polls_survives_the_way_out_and_back(tmp_path, format):
+    """Its rebalances, that records of a key came from several polls, and that nobody knows what a poll got."""
+    (tmp_path / "history.edn").write_text(GROUP.strip())
+    before = Adopted(tmp_path / "history.edn", tmp_path / "before")
+    export(before.dir, format, tmp_path / "out")
+    after = Adopted(tmp_path / "out", tmp_path / "after")
+    details = [
+        [row["detail"] and json.loads(row["detail"]) for row in found.rows if row["f"] != "assign"] for found in (before, after)
+    ]
+    assert details[0] == details[1]
+    assert details[0][1:] == [
+        {"rebalances": [["revoked", ["4", "5"]], ["assigned", ["4"]]], "parted": ["4"]},
+        {"unheard": True},
+        {"unheard": True},
+    ]
+
+
 @pytest.mark.parametrize("format", ["jepsen-edn", "jepsen-json"])
 def test_records_of_one_send_that_stand_for_themselves_say_so(run, tmp_path_factory, format):
     """Jepsen's clients send several in transactions only; and of a send that failed nothing can have been acknowledged."""
