@@ -9,8 +9,9 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -76,11 +77,28 @@ def start_session(master: str = "local[*]", memory: str = "768m", conf: Mapping[
     given = {**SETTINGS, **own, "spark.driver.memory": memory, **(conf or {})}
     given[JAVA_OPTIONS] = f"{java} {given.get(JAVA_OPTIONS, '')}".strip()
     settings = SparkConf().setMaster(_patient(master)).setAppName("fencepost").setAll(list(given.items()))
-    if SparkContext._active_spark_context is None:
-        SparkContext(conf=settings, gateway=_launched(settings, scratch / "driver.log"))
-    session = SparkSession.builder.config(conf=settings).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    context = SparkContext._active_spark_context or SparkContext(
+        conf=settings, gateway=_launched(settings, scratch / "driver.log")
+    )
+    context.setLogLevel("ERROR")
+    return cast(SparkSession, _Session(context, settings))
+
+
+class _Session:
+    """A SparkSession that makes its SQL part, which costs a second, for the first who needs it: files need RDDs alone."""
+
+    def __init__(self, context: SparkContext, settings: SparkConf) -> None:
+        self.sparkContext, self._settings = context, settings
+
+    @cached_property
+    def _whole(self) -> SparkSession:
+        return SparkSession.builder.config(conf=self._settings).getOrCreate()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole, name)
+
+    def stop(self) -> None:
+        (self._whole if "_whole" in vars(self) else self.sparkContext).stop()
 
 
 def _interpreter(alone: bool) -> str:
