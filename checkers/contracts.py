@@ -30,6 +30,7 @@ DEFAULTS = {
     "aborted_polls": "kept",
     "strict_realtime": "false",
     "cycles": "",
+    "values": "unique",  # `per key`: the same value may be sent to several partitions
     "left_out": "",  # `sends`, `polls`: lines of a history from elsewhere that could not be read may hold some
 }
 FORBIDDEN, ALLOWED, INAPPLICABLE = "forbidden", "allowed", "inapplicable"
@@ -141,7 +142,14 @@ CLAUSES: dict[str, tuple[Clause, ...]] = {
         ),
         Clause(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),
     ),
-    "wrong-partition": (Clause(FORBIDDEN, "a record is stored in the partition to which it was sent"),),
+    "wrong-partition": (
+        Clause(
+            INAPPLICABLE,
+            "values are unique per key only: a record of another partition is nobody's (`phantom`)",
+            {"values": "per key"},
+        ),
+        Clause(FORBIDDEN, "a record is stored in the partition to which it was sent"),
+    ),
     "order-inversion": (
         Clause(FORBIDDEN, "sequence numbers keep a producer's order in each partition (KIP-98)", {"transactional": "true"}),
         Clause(FORBIDDEN, "sequence numbers keep a producer's order in each partition (KIP-98)", {"idempotence": "true"}),

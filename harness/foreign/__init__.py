@@ -89,7 +89,7 @@ def _adopt_jepsen(
         counted = [part.functions for part in drafts] + [rows.functions for rows in joining.rows.values()]
         functions = sum(counted, Counter[str]())
         together = any(one.together for one in drafts) or any(rows.together for rows in joining.rows.values())
-        promised = contract(functions, given, together, _hidden(drafts, joining))
+        promised = contract(functions, {"values": "per key", **given}, together, _hidden(drafts, joining))
         assembly = Assembly(drafts, joining, path.name, promised)
         if not assembly.write(run_dir):
             raise HistoryError(

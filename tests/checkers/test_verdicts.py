@@ -99,6 +99,8 @@ def test_every_installed_check_has_a_definition_and_a_clause():
         ("torn-transaction", {"transactional": "false"}, "inapplicable"),
         ("phantom", {"left_out": "polls"}, "forbidden"),
         ("phantom", {"left_out": "polls,sends"}, "inapplicable"),
+        ("wrong-partition", {}, "forbidden"),
+        ("wrong-partition", {"values": "per key"}, "inapplicable"),
         ("poll-skip", {"consumption": "subscribed"}, "forbidden"),
         ("poll-skip", {"consumption": "subscribed", "unclean_leader_election": "true"}, "allowed"),
         ("order-inversion", {"idempotence": "false", "max_in_flight": "1"}, "forbidden"),

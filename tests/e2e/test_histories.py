@@ -39,7 +39,7 @@ def test_a_clean_history_of_jepsens_is_valid_whatever_its_file_is_called(tmp_pat
     assert out, err
     document = json.loads(out)
     assert (code, document["verdict"]) == (0, "valid"), document["reason"]
-    assert answers(document)["duplicate"] == "held"
+    assert (answers(document)["duplicate"], answers(document)["wrong-partition"]) == ("held", "not exercised")
 
 
 def test_a_duplicate_in_it_is_named_and_a_broken_line_is_left_out_and_said(check):
