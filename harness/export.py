@@ -235,7 +235,7 @@ def _without_polls(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         return [row]
     polled = max([row["time"], *(mop[5] for mop in polls if mop[5] is not None)])
     apart = {**row, "f": "poll", "type": "ok", "intent": None, "errors": None, "end": polled, "mops": polls}
-    rest = {**row, "time": polled, "mops": [mop for mop in row["mops"] if mop[0] == 0]}
+    rest = {**row, "time": polled, "detail": None, "mops": [mop for mop in row["mops"] if mop[0] == 0]}
     return [apart, rest] if rest["mops"] else [apart]
 
 
