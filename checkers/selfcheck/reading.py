@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from checkers.log import NONE
-from checkers.selfcheck.records import Planted, exchange, pick
+from checkers.selfcheck.records import Planted, exchange, none_early, pick
 from checkers.selfcheck.rows import Rows
 
 
@@ -92,12 +92,9 @@ def invert(rows: Rows, rng: Random) -> Planted | None:
     """Two records of two producers change places; the first was acknowledged before the second was sent."""
     sent = rows.witnessed.sort_values(["partition", "place"], kind="stable").reset_index(drop=True)
     after = sent.shift(-1)
-    first = rows.reads[rows.reads["committed"]].groupby("v")["ended"].min()
-    seen = sent["v"].map(first)
     pair = (sent["partition"] == after["partition"]) & (sent["process"] != after["process"])
     pair &= (sent["ended"] != NONE) & (sent["ended"] < after["began"])
-    pair &= np.minimum(seen, seen.shift(-1)) >= np.maximum(sent["decided"], after["decided"])
-    pairs = np.flatnonzero(pair)
+    pairs = np.flatnonzero(pair & none_early(rows, sent))
     if not len(pairs):
         return None
     chosen = int(pairs[rng.randrange(len(pairs))])

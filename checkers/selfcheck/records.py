@@ -105,7 +105,7 @@ def _swap(rows: Rows, rng: Random, same_operation: bool) -> Planted | None:
     pair = (sent["partition"] == after["partition"]) & (sent["process"] == after["process"])
     pair &= (sent["place"] < after["place"]) & ((sent["op"] == after["op"]) == same_operation)
     pair &= sent["txn"] | ((sent["ended"] != NONE) & (sent["ended"] < after["began"]))  # transactions keep order in any case
-    pairs = np.flatnonzero(pair & _both_decided(rows, sent))
+    pairs = np.flatnonzero(pair & none_early(rows, sent))
     if not len(pairs):
         return None
     distance = (after["place"] - sent["place"]).to_numpy()[pairs]
@@ -114,12 +114,14 @@ def _swap(rows: Rows, rng: Random, same_operation: bool) -> Planted | None:
     return exchange(rows, sent.iloc[chosen], sent.iloc[chosen + 1])
 
 
-def _both_decided(rows: Rows, sent: pd.DataFrame) -> Any:
-    """Whether each record's and the next one's decisions lie before every read of either, so that no read becomes too early."""
-    first = rows.reads[rows.reads["committed"]].groupby("v")["ended"].min()
-    seen = sent["v"].map(first)
-    decided = np.maximum(sent["decided"], sent["decided"].shift(-1))
-    return np.minimum(seen, seen.shift(-1)) >= decided
+def none_early(rows: Rows, sent: pd.DataFrame) -> Any:
+    """Whether no read of a record or of the next one becomes too early when they change places: each came when both were sent,
+    and at read_committed when both were decided."""
+    fits = np.ones(len(sent), dtype=np.bool_)
+    for reads, limit in ((rows.reads, "began"), (rows.reads[rows.reads["committed"]], "decided")):
+        seen = sent["v"].map(reads.groupby("v")["ended"].min())
+        fits &= np.minimum(seen, seen.shift(-1)) >= np.maximum(sent[limit], sent[limit].shift(-1))
+    return fits
 
 
 def exchange(rows: Rows, one: Any, two: Any) -> Planted:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from graph_local import local_cycles
 from graph_reference import CLASSES, shortest
-from histories import History, violated, write_history
+from histories import UNCOMMITTED, History, violated, write_history
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from reference import NAMES, anomalies
@@ -62,6 +62,24 @@ def test_a_schedule_holds_the_cycle_of_its_class_and_no_other(name):
 def test_nothing_else_is_wrong_with_a_schedule(name):
     """No record is lost, doubled, out of order, early or torn."""
     assert not any(anomalies(alone(name)).values())
+
+
+@pytest.mark.parametrize(("name", "second"), [("swap operations", 0), ("invert", 1)])
+def test_records_whose_exchange_would_make_a_read_too_early_stay(name, second):
+    """A reader at read_uncommitted had the first before the other was sent."""
+
+    def planted(peeks):
+        h = History()
+        h.txn(0, {"t-0": [0]})
+        if peeks:
+            h.poll(5, {"t-0": [0]}, UNCOMMITTED)
+        h.txn(second, {"t-0": [2]})
+        h.txn(2, {"t-0": [4]})
+        h.final({"t-0": [0, 2, 4]})
+        return BY_NAME[name].plant(taken_apart(h.ops), Random(0))
+
+    assert planted(False) is not None
+    assert planted(True) is None
 
 
 @settings(max_examples=40)
