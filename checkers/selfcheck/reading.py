@@ -94,8 +94,13 @@ def invert(rows: Rows, rng: Random) -> Planted | None:
     after = sent.shift(-1)
     pair = (sent["partition"] == after["partition"]) & (sent["process"] != after["process"])
     pair &= (sent["ended"] != NONE) & (sent["ended"] < after["began"])
-    pairs = np.flatnonzero(pair & none_early(rows, sent))
-    if not len(pairs):
-        return None
-    chosen = int(pairs[rng.randrange(len(pairs))])
-    return exchange(rows, sent.iloc[chosen], sent.iloc[chosen + 1])
+    pairs = np.flatnonzero(pair & none_early(rows, sent)).tolist()
+    neighbours = ((sent.iloc[at], sent.iloc[at + 1]) for at in rng.sample(pairs, len(pairs)))
+    return next((exchange(rows, *two) for two in neighbours if not _passes_its_own(rows, *two)), None)
+
+
+def _passes_its_own(rows: Rows, one: pd.Series, two: pd.Series) -> bool:
+    """Whether one of the producers has another record between the two, which its own would overtake."""
+    sends = rows.sends
+    between = (sends["partition"] == one["partition"]) & sends["offset"].between(one["place"], two["place"], inclusive="neither")
+    return bool((between & sends["process"].isin([one["process"], two["process"]])).any())

@@ -115,6 +115,9 @@ def test_a_schedule_before_a_tangle_adds_its_cycle_and_nothing_else(seed, name):
         }
     ),
 )
+@example(  # between the two lies another record of the first one's producer
+    damage=BY_NAME["invert"], draw=1, seed=0, shape={"transactions": 65, "partitions": 2, "processes": 2, "sends": 4}
+)
 def test_a_damage_is_what_the_reference_sees_and_what_spark_finds(spark, damage, draw, seed, shape):
     """In any lawful history: its own anomalies, record by record; nothing forbidden beside what comes along by nature."""
     with TemporaryDirectory() as text:
