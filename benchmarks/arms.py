@@ -16,10 +16,10 @@ from typing import Any
 
 from benchmarks.bare_loop import Orders
 from harness.api import Cluster
-from harness.crew import Crew
-from harness.interpreter import name_of, roles_of
-from harness.plan import workload_of
-from workloads.librdkafka import PRODUCER_DEFAULTS
+from harness.perform.worker import name_of, roles_of
+from harness.perform.worker_pool import Crew
+from harness.planning.plan import workload_of
+from workloads.clients.librdkafka import PRODUCER_DEFAULTS
 
 WARM_S = 2.0
 STOP_S = 40.0

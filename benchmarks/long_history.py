@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from checkers.lawful import write_lawful
+from checkers.lawful_history import write_lawful
 
 ERA = 250_000
 SECOND = 1_000_000_000

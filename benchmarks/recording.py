@@ -10,9 +10,9 @@ from statistics import median
 from typing import Any
 
 from harness.api import CallError, Operation, Polled
-from harness.interpreter import partitions_of
-from harness.plan import workload_of
-from harness.record import HistoryWriter
+from harness.history.writer import HistoryWriter
+from harness.perform.worker import partitions_of
+from harness.planning.plan import workload_of
 
 OPERATIONS = 4000
 

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.command import first_invoke, first_success
 from benchmarks.figures import show, spread
 from harness.api import Choice, Test
-from harness.run import Runner
+from harness.runs.runner import Runner
 
 TIME_S = 1.0
 STEPS = (

@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.command import run_once
 from benchmarks.figures import show, spread
 from benchmarks.lawful_run import write_run
-from harness.run import Runner
+from harness.runs.runner import Runner
 
 SIZES = (1_000, 10_000, 50_000)
 PARTS = ("merge", "check", "report")

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from checkers.anomaly import Suspects
-from checkers.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, PartitionLog, Resets, Settings
-from checkers.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED
-from checkers.sorting import sorted_log
+from checkers.api import Suspects
+from checkers.partition.assembly import sorted_log
+from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, PartitionLog, Resets, Settings
+from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED
 from harness.api import record_id
 
 STATUS = {"ok": COMMITTED, "fail": ABORTED, "info": INFO}

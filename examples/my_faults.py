@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.api import Pausable, Receipt
-from nemesis.targets import ONE_BROKER, check, find
+from nemesis.support.targets import ONE_BROKER, check, find
 
 
 @dataclass(frozen=True, kw_only=True)

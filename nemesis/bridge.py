@@ -7,9 +7,9 @@ from random import Random
 from typing import ClassVar
 
 from harness.api import HarnessError, Partitionable, Receipt
-from nemesis import partition, targets
-from nemesis.capabilities import PartitionableCluster
-from nemesis.steps import missed
+from nemesis.support import network_partition, targets
+from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.steps import missed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +32,9 @@ class Bridge:
             (middle,) = targets.find(self.target, cluster, rng)
         except HarnessError as error:
             return missed(self.target, error)
-        sides = partition.split([node for node in partition.servers(cluster) if node != middle], rng)
-        return partition.cut(cluster, self.target, (middle,), partition.both_ways(*sides), {"sides": sides})
+        sides = network_partition.split([node for node in network_partition.servers(cluster) if node != middle], rng)
+        return network_partition.cut(cluster, self.target, (middle,), network_partition.both_ways(*sides), {"sides": sides})
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
         """Let the halves talk again."""
-        return partition.mend(cluster, receipt)
+        return network_partition.mend(cluster, receipt)

@@ -7,10 +7,10 @@ from random import Random
 from typing import ClassVar
 
 from harness.api import HarnessError, Partitionable, Receipt
-from nemesis import partition, targets
-from nemesis.capabilities import PartitionableCluster
 from nemesis.cut_clients import Direction, between, check_direction
-from nemesis.steps import missed
+from nemesis.support import network_partition, targets
+from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.steps import missed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +35,11 @@ class CutClient:
             client = targets.find(self._client_role(), cluster, rng)
         except HarnessError as error:
             return missed(self.target, error)
-        return partition.cut(cluster, self.target, brokers + client, between(client, brokers, self.direction))
+        return network_partition.cut(cluster, self.target, brokers + client, between(client, brokers, self.direction))
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
         """Let the client through again."""
-        return partition.mend(cluster, receipt)
+        return network_partition.mend(cluster, receipt)
 
     def _client_role(self) -> str:
         return "client" if self.client == "random" else f"client:{self.client}"

@@ -7,9 +7,9 @@ from random import Random
 from typing import ClassVar, Literal, get_args
 
 from harness.api import ClusterError, HarnessError, Pair, Partitionable, Receipt
-from nemesis import partition, targets
-from nemesis.capabilities import PartitionableCluster
-from nemesis.steps import missed
+from nemesis.support import network_partition, targets
+from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.steps import missed
 
 Direction = Literal["to-broker", "from-broker", "both"]
 
@@ -39,11 +39,11 @@ class CutClients:
                 raise ClusterError("no client runs")
         except HarnessError as error:
             return missed(self.target, error)
-        return partition.cut(cluster, self.target, nodes, between(cluster.clients, nodes, self.direction))
+        return network_partition.cut(cluster, self.target, nodes, between(cluster.clients, nodes, self.direction))
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
         """Let the clients through again."""
-        return partition.mend(cluster, receipt)
+        return network_partition.mend(cluster, receipt)
 
 
 def check_direction(direction: str) -> None:
@@ -55,5 +55,7 @@ def check_direction(direction: str) -> None:
 def between(clients: tuple[str, ...], brokers: tuple[str, ...], direction: Direction) -> tuple[Pair, ...]:
     """The pairs between clients and brokers that a direction means."""
     if direction == "both":
-        return partition.both_ways(clients, brokers)
-    return partition.one_way(clients, brokers) if direction == "to-broker" else partition.one_way(brokers, clients)
+        return network_partition.both_ways(clients, brokers)
+    return (
+        network_partition.one_way(clients, brokers) if direction == "to-broker" else network_partition.one_way(brokers, clients)
+    )

@@ -8,9 +8,9 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.api import Fillable, HarnessError, Receipt
-from nemesis import targets
-from nemesis.capabilities import FillableCluster
-from nemesis.steps import attempt, missed, undone, until, within_budget
+from nemesis.support import targets
+from nemesis.support.capabilities import FillableCluster
+from nemesis.support.steps import attempt, missed, undone, until, within_budget
 
 FULL = 64 << 10  # so few bytes are nothing
 ENDS_WITHIN_S = 3.0

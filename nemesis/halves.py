@@ -7,8 +7,8 @@ from random import Random
 from typing import ClassVar
 
 from harness.api import Partitionable, Receipt
-from nemesis import partition
-from nemesis.capabilities import PartitionableCluster
+from nemesis.support import network_partition
+from nemesis.support.capabilities import PartitionableCluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +23,9 @@ class Halves:
 
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
         """Split the servers at random."""
-        sides = partition.split(partition.servers(cluster), rng)
-        return partition.cut(cluster, "", sides[0], partition.both_ways(*sides), {"sides": sides})
+        sides = network_partition.split(network_partition.servers(cluster), rng)
+        return network_partition.cut(cluster, "", sides[0], network_partition.both_ways(*sides), {"sides": sides})
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
         """Let the halves talk again."""
-        return partition.mend(cluster, receipt)
+        return network_partition.mend(cluster, receipt)

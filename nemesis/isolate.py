@@ -7,9 +7,9 @@ from random import Random
 from typing import ClassVar
 
 from harness.api import HarnessError, Partitionable, Receipt
-from nemesis import partition, targets
-from nemesis.capabilities import PartitionableCluster
-from nemesis.steps import missed
+from nemesis.support import network_partition, targets
+from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.steps import missed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,10 @@ class Isolate:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:
             return missed(self.target, error)
-        return partition.cut(cluster, self.target, nodes, partition.both_ways(nodes, partition.servers(cluster)))
+        return network_partition.cut(
+            cluster, self.target, nodes, network_partition.both_ways(nodes, network_partition.servers(cluster))
+        )
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
         """Let it talk again."""
-        return partition.mend(cluster, receipt)
+        return network_partition.mend(cluster, receipt)

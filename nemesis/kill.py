@@ -8,9 +8,9 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.api import HarnessError, Killable, Receipt
-from nemesis import targets
-from nemesis.capabilities import KillableCluster
-from nemesis.steps import attempt, missed, undone, until, within_budget
+from nemesis.support import targets
+from nemesis.support.capabilities import KillableCluster
+from nemesis.support.steps import attempt, missed, undone, until, within_budget
 
 GONE_WITHIN_S = 5.0
 

@@ -8,10 +8,10 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wipeable
-from nemesis import placing, targets
-from nemesis.capabilities import ReplaceableCluster
-from nemesis.steps import attempt, missed, undone, until, within_budget
-from nemesis.stop import revive
+from nemesis.graceful_stop import revive
+from nemesis.support import placement, targets
+from nemesis.support.capabilities import ReplaceableCluster
+from nemesis.support.steps import attempt, missed, undone, until, within_budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class Membership:
         problems += attempt(cluster.start, dead)
         answers = until(lambda: {n: cluster.answers(n) for n in ours}, lambda seen: all(seen.values()), self.back_within_s)
         lagging = (
-            until(lambda: placing.behind(cluster), lambda text: not text, max(0.0, deadline - time.monotonic())) if ours else ""
+            until(lambda: placement.behind(cluster), lambda text: not text, max(0.0, deadline - time.monotonic())) if ours else ""
         )
         problems += [f"{node} did not answer within {self.back_within_s:g} s" for node in ours if not answers[node]]
         problems += [f"after {self.back_within_s:g} s: {lagging}"] if lagging else []

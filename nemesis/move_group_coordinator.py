@@ -7,8 +7,8 @@ from random import Random
 from typing import ClassVar
 
 from harness.api import Cluster, HarnessError, Receipt
-from nemesis import placing, targets
-from nemesis.steps import missed
+from nemesis.support import placement, targets
+from nemesis.support.steps import missed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +30,11 @@ class MoveGroupCoordinator:
         """Move the coordinator of one of the workload's, or of this one."""
         try:
             name = targets.named(self.target, cluster.groups, "consumer group", rng)
-            receipt = placing.lead_elsewhere(cluster, self.target, [cluster.roles().group_partition(name)], rng)
+            receipt = placement.lead_elsewhere(cluster, self.target, [cluster.roles().group_partition(name)], rng)
             return replace(receipt, evidence={"group": name, **receipt.evidence})
         except HarnessError as error:
             return missed(self.target, error)
 
     def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
         """Let the preferred replica coordinate again."""
-        return placing.lead_as_before(cluster, receipt)
+        return placement.lead_as_before(cluster, receipt)

@@ -7,8 +7,8 @@ from random import Random
 from typing import ClassVar
 
 from harness.api import Cluster, HarnessError, Receipt
-from nemesis import placing
-from nemesis.steps import missed
+from nemesis.support import placement
+from nemesis.support.steps import missed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,16 +25,16 @@ class MoveLeaders:
     count: int = 1  # how many, with the target random
 
     def __post_init__(self) -> None:
-        placing.check(self.target, self.count)
+        placement.check(self.target, self.count)
 
     def inject(self, cluster: Cluster, rng: Random) -> Receipt:
         """Move the leaders now."""
         try:
-            partitions = placing.find(self.target, cluster, rng, self.count)
-            return placing.lead_elsewhere(cluster, self.target, partitions, rng)
+            partitions = placement.find(self.target, cluster, rng, self.count)
+            return placement.lead_elsewhere(cluster, self.target, partitions, rng)
         except HarnessError as error:
             return missed(self.target, error)
 
     def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
         """Let the preferred replicas lead again."""
-        return placing.lead_as_before(cluster, receipt)
+        return placement.lead_as_before(cluster, receipt)

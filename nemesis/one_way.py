@@ -7,9 +7,9 @@ from random import Random
 from typing import ClassVar, Literal, get_args
 
 from harness.api import HarnessError, Partitionable, Receipt
-from nemesis import partition, targets
-from nemesis.capabilities import PartitionableCluster
-from nemesis.steps import missed
+from nemesis.support import network_partition, targets
+from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.steps import missed
 
 Direction = Literal["in", "out", "random"]
 
@@ -38,10 +38,12 @@ class OneWay:
             (target,) = targets.find(self.target, cluster, rng)
         except HarnessError as error:
             return missed(self.target, error)
-        servers = partition.servers(cluster)
-        pairs = partition.one_way([target], servers) if direction == "out" else partition.one_way(servers, [target])
-        return partition.cut(cluster, self.target, [target], pairs, {"direction": direction})
+        servers = network_partition.servers(cluster)
+        pairs = (
+            network_partition.one_way([target], servers) if direction == "out" else network_partition.one_way(servers, [target])
+        )
+        return network_partition.cut(cluster, self.target, [target], pairs, {"direction": direction})
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
         """Let packets through again."""
-        return partition.mend(cluster, receipt)
+        return network_partition.mend(cluster, receipt)

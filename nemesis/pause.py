@@ -8,9 +8,9 @@ from random import Random
 from typing import ClassVar
 
 from harness.api import HarnessError, Pausable, Receipt
-from nemesis import targets
-from nemesis.capabilities import PausableCluster
-from nemesis.steps import attempt, missed, undone, until, within_budget
+from nemesis.support import targets
+from nemesis.support.capabilities import PausableCluster
+from nemesis.support.steps import attempt, missed, undone, until, within_budget
 
 FROZEN = "T"
 SEEN_WITHIN_S = 2.0

@@ -7,9 +7,9 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.api import HarnessError, Powered, Receipt
-from nemesis import targets
-from nemesis.capabilities import PoweredCluster
 from nemesis.kill import Kill
+from nemesis.support import targets
+from nemesis.support.capabilities import PoweredCluster
 
 
 @dataclass(frozen=True, kw_only=True)

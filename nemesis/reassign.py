@@ -8,8 +8,8 @@ from random import Random
 from typing import ClassVar
 
 from harness.api import Cluster, HarnessError, Placement, Receipt
-from nemesis import placing
-from nemesis.steps import undone, until
+from nemesis.support import placement
+from nemesis.support.steps import undone, until
 
 FEWEST = 2  # replicas that a partition keeps
 
@@ -30,7 +30,7 @@ class Reassign:
     back_within_s: float = 30.0  # how long healing waits for the way back
 
     def __post_init__(self) -> None:
-        placing.check(self.target, self.count)
+        placement.check(self.target, self.count)
         if self.moved_within_s < 0 or self.back_within_s < 0:
             raise ValueError(
                 f"moved_within_s = {self.moved_within_s}, back_within_s = {self.back_within_s}: must not be negative"
@@ -39,11 +39,11 @@ class Reassign:
     def inject(self, cluster: Cluster, rng: Random) -> Receipt:
         """Move now, and wait until the new replicas are in sync."""
         try:
-            partitions, layers = placing.find(self.target, cluster, rng, self.count), placing.moved(cluster)
+            partitions, layers = placement.find(self.target, cluster, rng, self.count), placement.moved(cluster)
             with layers.quiet:
-                before, there = placing.placed(cluster, partitions), cluster.admin().in_service()
+                before, there = placement.placed(cluster, partitions), cluster.admin().in_service()
                 wanted = {name: order for name, place in before.items() if (order := _elsewhere(place, there, rng))}
-                receipt = Receipt(role=self.target, evidence={"before": placing.told(before)})
+                receipt = Receipt(role=self.target, evidence={"before": placement.told(before)})
                 if not wanted:
                     text = f"nothing can move: each has a replica on all of {', '.join(there)}, and none is to spare"
                     return replace(receipt, effective=False, note=text)
@@ -54,13 +54,13 @@ class Reassign:
         except HarnessError as error:
             return Receipt(role=self.target, effective=False, note=str(error))
         with undone(lambda: layers.drop(number)):
-            during = until(lambda: placing.look(cluster, wanted), lambda seen: _done(seen, wanted), self.moved_within_s)
+            during = until(lambda: placement.look(cluster, wanted), lambda seen: _done(seen, wanted), self.moved_within_s)
         late = [name for name in wanted if not _done(during, {name: wanted[name]})]
         begun = [name for name in wanted if name in during and set(during[name].replicas) != set(before[name].replicas)]
         return replace(
             receipt,
             targets=tuple(sorted({node for name in wanted for node in {*wanted[name]} ^ {*before[name].replicas}})),
-            evidence={"number": number, **receipt.evidence, "wanted": wanted, "during": placing.told(during)},
+            evidence={"number": number, **receipt.evidence, "wanted": wanted, "during": placement.told(during)},
             effective=len(begun) == len(wanted),
             note="; ".join(f"{name} had not moved after {self.moved_within_s:g} s" for name in late),
         )
@@ -72,18 +72,18 @@ class Reassign:
         before = {name: receipt.evidence["before"][name] for name in receipt.evidence["wanted"]}
 
         def orders() -> dict[str, tuple[str, ...]]:
-            return placing.replicas(placing.without(cluster, before))
+            return placement.replicas(placement.without(cluster, before))
 
-        with placing.moved(cluster).lifted(receipt.evidence.get("number")):
-            problems = placing.ordered(cluster, orders)
-            after = until(lambda: placing.look(cluster, before), lambda seen: _done(seen, orders()), self.back_within_s)
+        with placement.moved(cluster).lifted(receipt.evidence.get("number")):
+            problems = placement.ordered(cluster, orders)
+            after = until(lambda: placement.look(cluster, before), lambda seen: _done(seen, orders()), self.back_within_s)
             late = [name for name, order in orders().items() if not _done(after, {name: order})]
             problems += [f"{name} was not back after {self.back_within_s:g} s" for name in late]
             if not problems:
-                after, problems = placing.arranged(cluster, orders)
-        problems += placing.shared(cluster, before)
+                after, problems = placement.arranged(cluster, orders)
+        problems += placement.shared(cluster, before)
         note = "; ".join(filter(None, [receipt.note, *problems]))
-        return replace(receipt, healing={"after": placing.told(after)}, note=note)
+        return replace(receipt, healing={"after": placement.told(after)}, note=note)
 
 
 def _elsewhere(place: Placement, brokers: tuple[str, ...], rng: Random) -> tuple[str, ...]:

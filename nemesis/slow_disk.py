@@ -7,9 +7,9 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.api import HarnessError, HeldBack, Receipt, Throttleable
-from nemesis import targets
-from nemesis.capabilities import ThrottleableCluster
-from nemesis.steps import missed, undone, until
+from nemesis.support import targets
+from nemesis.support.capabilities import ThrottleableCluster
+from nemesis.support.steps import missed, undone, until
 
 Waits = dict[str, float | None]
 Held = dict[str, HeldBack]

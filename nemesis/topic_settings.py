@@ -9,9 +9,9 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.api import Cluster, ClusterError, HarnessError, Receipt
-from nemesis import placing
-from nemesis.layers import LayersOf
-from nemesis.steps import undone, until
+from nemesis.support import placement
+from nemesis.support.layers import LayersOf
+from nemesis.support.steps import undone, until
 
 SEEN_WITHIN_S = 5.0
 LEAST_IN_SYNC = "min.insync.replicas"
@@ -137,7 +137,7 @@ def _without(cluster: Cluster, before: Mapping[str, Mapping[str, str | None]]) -
 def _holders(cluster: Cluster, topics: Sequence[str]) -> tuple[str, ...]:
     """The brokers that hold a replica of these topics."""
     partitions = [name for name in cluster.topics if name.rpartition("-")[0] in topics]
-    return tuple(sorted({node for place in placing.look(cluster, partitions).values() for node in place.replicas if node}))
+    return tuple(sorted({node for place in placement.look(cluster, partitions).values() for node in place.replicas if node}))
 
 
 def _set(cluster: Cluster, settings: Mapping[str, Mapping[str, str | None]]) -> list[str]:

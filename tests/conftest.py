@@ -21,7 +21,7 @@ TOGETHER = {  # folder or file -> what runs one after the other
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark session for all tests of a process."""
-    from checkers.session import start_session
+    from checkers.spark.session import start_session
 
     session = start_session("local[2]")
     yield session

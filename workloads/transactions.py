@@ -12,9 +12,9 @@ from random import Random
 from typing import Any
 
 from harness.api import CallError, Client, Isolation, Operation, Outcome, Planned, Role, TopicSpec
-from workloads import outcomes
-from workloads.polling import note, polled, read, reader_operations
-from workloads.sending import send
+from workloads.support import outcomes
+from workloads.support.polling import note, polled, read, reader_operations
+from workloads.support.sending import send
 
 POLL_S = 0.02  # inside a transaction: a glance, so that transactions stay short
 CALL_S = 10.0  # one call of commit, abort or flush

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from checkers.anomaly import Check, Suspects
+from checkers.api import Check, Suspects
 from checkers.graph import explain
-from checkers.graph.brief import Brief, brief_for
+from checkers.graph.edge_filter import Brief, brief_for
 from checkers.graph.edges import gather
 from checkers.graph.layers import LAYERS, Layer
 from checkers.graph.search import Cycles, demanded, find_cycles
-from checkers.story import Finding, Story
-from checkers.world import World
+from checkers.run_view import World
+from checkers.verdict.findings import Finding, Story
 
 _SAID = {
     "G1c-wr": "Operations that read each other's records in a circle, through read_committed readers.",

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.anomaly import Gathered, Ints
-from checkers.graph.brief import Brief
+from checkers.api import Gathered, Ints
+from checkers.graph.edge_filter import Brief
 from checkers.graph.layers import DIRTY_WR, RW, WR, WW
 from checkers.graph.spans import FOREVER
-from checkers.log import ABORTED, COMMITTED, NONE, PartitionLog, slices
+from checkers.partition.log import ABORTED, COMMITTED, NONE, PartitionLog, slices
 
 FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"
 ENDS = (0, 1, 2)  # the places of an edge's operations and kind among its columns

@@ -10,10 +10,10 @@ import pandas as pd
 
 from checkers.graph.cycles import Edge
 from checkers.graph.layers import DIRTY_WR, PROCESS, REALTIME, RW, WR, WW
-from checkers.log import NONE
-from checkers.lookup import records_of
-from checkers.story import Finding, Story
-from checkers.world import World
+from checkers.partition.log import NONE
+from checkers.run_view import World
+from checkers.spark.lookup import records_of
+from checkers.verdict.findings import Finding, Story
 
 KINDS = {WW: "ww", WR: "wr", DIRTY_WR: "wr", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
 Records = Mapping[tuple[int, str, int, str], int]  # (operation, partition, offset, role) -> v

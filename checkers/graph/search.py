@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.anomaly import Ints
-from checkers.contracts import FORBIDDEN, clause
-from checkers.graph.brief import Brief, brief_for
+from checkers.api import Ints
 from checkers.graph.cycles import Edge, Found, Moment, search
+from checkers.graph.edge_filter import Brief, brief_for
+from checkers.graph.edge_store import Arrays, Job, KeptEdges, Message, Shared, edges_of
 from checkers.graph.edges import ENDS, FIRSTS, decode
 from checkers.graph.explain import Records, records_behind
 from checkers.graph.layers import (
@@ -37,11 +37,11 @@ from checkers.graph.layers import (
     WW,
     Layer,
 )
-from checkers.graph.passes import Arrays, Job, KeptEdges, Message, Shared, edges_of
 from checkers.graph.spans import FOREVER, Spans, ends, merge, merge_all, points, rank, reading_points
-from checkers.log import NONE
-from checkers.overview import Overview
-from checkers.world import World
+from checkers.partition.log import NONE
+from checkers.run_view import World
+from checkers.spark.overview import Overview
+from checkers.verdict.rules import FORBIDDEN, clause
 
 LARGEST = {READS: 20_000, WRITES: 20_000, ANTI: 3_000, ANTI_TIME: 3_000}  # operations of a span that is searched whole
 SAMPLE = 30  # spans of a permitted family looked at first

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from checkers.anomaly import Bools, Ints
-from checkers.log import NONE
-from checkers.overview import Overview
+from checkers.api import Bools, Ints
+from checkers.partition.log import NONE
+from checkers.spark.overview import Overview
 
 FOREVER = np.iinfo(np.int64).max
 

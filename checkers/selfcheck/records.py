@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.log import COMMITTED, NONE
+from checkers.partition.log import COMMITTED, NONE
 from checkers.selfcheck.rows import Rows
 
 

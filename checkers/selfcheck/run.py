@@ -15,14 +15,14 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from checkers.anomaly import Check, installed_checks
-from checkers.contracts import INAPPLICABLE, clause, full_contract
-from checkers.judge import judge
-from checkers.lawful import write_lawful
-from checkers.selfcheck.apart import before, small_lawful
+from checkers.api import Check, installed_checks
+from checkers.lawful_history import write_lawful
+from checkers.selfcheck.prefix_history import before, small_lawful
 from checkers.selfcheck.records import Planted
 from checkers.selfcheck.rows import Rows, read_rows, write_rows
 from checkers.selfcheck.table import DAMAGES, WITHOUT, Damage
+from checkers.verdict.judge import judge
+from checkers.verdict.rules import INAPPLICABLE, clause, full_contract
 
 GENERATED = 400  # transactions of the history that is made when none is given
 UNJUDGED = ("not exercised", "unknown")

@@ -24,8 +24,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from checkers.log import NONE
-from checkers.selfcheck.apart import before, free_process, free_topic
+from checkers.partition.log import NONE
+from checkers.selfcheck.prefix_history import before, free_process, free_topic
 from checkers.selfcheck.records import Planted
 from checkers.selfcheck.rows import Rows, rows_of
 from harness.api import record_id

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from checkers.contracts import ALLOWED, CLAUSES
-from checkers.selfcheck import cycles, reading, records, transactions
+from checkers.selfcheck import cycles, reads, records, transactions
 from checkers.selfcheck.records import Planted
 from checkers.selfcheck.rows import Rows
 from checkers.selfcheck.schedules import Schedule, schedules
+from checkers.verdict.rules import ALLOWED, CLAUSES
 
 Plant = Callable[[Rows, Random], "Planted | None"]
 COMMITTED_TXN = "needs a committed transaction, all of it read back at read_committed"
@@ -113,24 +113,24 @@ DAMAGES = (
         "misplace", records.misplace, ("wrong-partition",), SKIPS, "needs a committed record and two partitions that were read"
     ),
     Damage("stall", records.stall, ("lso-stall",), (), "needs a look at last stable offsets (a `settle` operation)"),
-    Damage("skip", reading.skip_between, ("poll-skip",), ("stale-read",), "needs two polls of one partition by one reader"),
+    Damage("skip", reads.skip_between, ("poll-skip",), ("stale-read",), "needs two polls of one partition by one reader"),
     Damage(
-        "skip inside", reading.skip_inside, ("int-poll-skip",), ("stale-read",), "needs a poll of three records of one partition"
+        "skip inside", reads.skip_inside, ("int-poll-skip",), ("stale-read",), "needs a poll of three records of one partition"
     ),
-    Damage("step back", reading.step_back, ("nonmonotonic-poll",), (), "needs two polls of one partition by one reader"),
+    Damage("step back", reads.step_back, ("nonmonotonic-poll",), (), "needs two polls of one partition by one reader"),
     Damage(
-        "repeat inside", reading.repeat_inside, ("int-nonmonotonic-poll",), (), "needs a poll of three records of one partition"
+        "repeat inside", reads.repeat_inside, ("int-nonmonotonic-poll",), (), "needs a poll of three records of one partition"
     ),
     Damage(
         "forget",
-        reading.forget,
+        reads.forget,
         ("stale-read",),
         (*SKIPS, "lost-write", "torn-transaction"),
         "needs a read_committed final read, and a reader before it",
     ),
     Damage(
         "invert",
-        reading.invert,
+        reads.invert,
         ("real-time-inversion",),
         (),
         "needs neighbours of two producers, one acknowledged before the other was sent, read after both were decided",

@@ -6,7 +6,7 @@ from random import Random
 
 import pandas as pd
 
-from checkers.log import ABORTED, NONE
+from checkers.partition.log import ABORTED, NONE
 from checkers.selfcheck.records import Planted, pick
 from checkers.selfcheck.rows import Rows
 

@@ -11,7 +11,7 @@ One JSON object per line, each answered by one; what fails is answered by {"erro
     {"do": "send", "train": T, "to": {LINK: A, ...}, "packets": N, "size": BYTES}
     {"do": "heard", "train": T, "beyond": N} -> {"heard": [[LINK, number, milliseconds, A, port], ...]}    but for the first N
     {"do": "slow", "number": N, "address": A, "how": {...}} -> {}      {"do": "unslow", "number": N, "address": A}
-        -> {"counted": [seen, dropped]}: `clusters.slows.Slower`, which is started when it is first needed
+        -> {"counted": [seen, dropped]}: `clusters.fault_tools.delays.Slower`, which is started when it is first needed
     {"do": "lacks"} -> {"lacks": {capability: why it cannot be had here}}
     {"do": "renew"} -> {}: nothing but the lease
 """
@@ -25,10 +25,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from clusters.probes import Ports
+from clusters.fault_tools.probes import Ports
 
 if TYPE_CHECKING:
-    from clusters.slows import Slower
+    from clusters.fault_tools.delays import Slower
 
 PORT = 9099
 LEASE_S = 60.0
@@ -45,9 +45,9 @@ class Agent:
     def serve(self) -> None:
         """Until standard input ends, or the lease does."""
         self._tell({"ready": True})
-        from clusters import packets  # takes half a second, and nobody has to wait for it
+        from clusters.fault_tools import packet_rules  # takes half a second, and nobody has to wait for it
 
-        packets.open_chain()
+        packet_rules.open_chain()
         pending, expires = b"", time.monotonic() + self._lease_s
         while True:
             waited: list[Any] = [0, *self._ports.sockets]
@@ -66,19 +66,19 @@ class Agent:
                     self._tell(self._answer(json.loads(line)))
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        from clusters import packets
-        from clusters.slows import Slower, lacks
+        from clusters.fault_tools import packet_rules
+        from clusters.fault_tools.delays import Slower, lacks
 
         try:
             match request["do"]:
                 case "renew":
                     pass
                 case "drop":
-                    return {"handle": packets.add_rule(request["address"], request["share"])}
+                    return {"handle": packet_rules.add_rule(request["address"], request["share"])}
                 case "undrop":
-                    packets.delete_rule(request["handle"])
+                    packet_rules.delete_rule(request["handle"])
                 case "counters":
-                    return {"counters": packets.counters()}
+                    return {"counters": packet_rules.counters()}
                 case "send":
                     to = {link: (address, PORT) for link, address in request["to"].items()}
                     self._ports.send(request["train"], to, request["packets"], request["size"])

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from clusters.docker.container import ran
-from clusters.faketime import HOW, NAME
+from clusters.fault_tools.faketime import HOW, NAME
 
 LIBRARY = f"/usr/$LIB/{NAME}"  # the linker of the image's C library puts in what its system calls lib
 REMEDY = "add the package libfaketime to your image, or build ours anew (fencepost cluster image)"

@@ -13,15 +13,15 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from docker.types import Mount
 
-from clusters import jvm, plan, storage
-from clusters.clocks import Clocks
-from clusters.docker import clocks, host
+from clusters.docker import clocks, host_python
 from clusters.docker.container import Container, LogFile, Outlet, WorkerProcess, ran
 from clusters.docker.disks import INSIDE, Volumes
 from clusters.docker.images import Image
 from clusters.docker.network import Network
-from clusters.docker.place import Place, mount
-from clusters.surroundings import Surroundings
+from clusters.docker.run_scope import Place, mount
+from clusters.fault_tools.clocks import Clocks
+from clusters.fault_tools.environment import Surroundings
+from clusters.kafka import broker_config, node_plan, storage
 from harness.api import ClusterError, Skewable, TopicSpec
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class DockerCluster(Surroundings):
                 steps.callback(self._bring_storage_out, self._volumes)
 
     def _format(self, arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-        argv = jvm.command("java", LIBRARIES, "kafka.tools.StorageTool", arguments, heap_mb=128)
+        argv = broker_config.command("java", LIBRARIES, "kafka.tools.StorageTool", arguments, heap_mb=128)
         first = next(iter(self._planned))
         mounts = [mount(self._data / first, str(self.home(first))), mount(self._config(first), read_only=True)]
         settings = {**self._settings_of("format", mounts), "network_mode": "none"}
@@ -142,10 +142,10 @@ class DockerCluster(Surroundings):
         if client not in self._place.network:
             self._place.network.add(client, self._place.labelled(client))
         outlet = Outlet(stderr)
-        mounts = host.mounts(writable=[self._run_dir])
-        settings = {**self._joined(client, mounts), "environment": host.environment(env), "working_dir": "/"}
+        mounts = host_python.mounts(writable=[self._run_dir])
+        settings = {**self._joined(client, mounts), "environment": host_python.environment(env), "working_dir": "/"}
         container = Container(
-            self._place.client, self._name(client), host.ensure_image(self._place.client), list(argv), outlet, settings
+            self._place.client, self._name(client), host_python.ensure_image(self._place.client), list(argv), outlet, settings
         )
         self._containers[client] = container
         return WorkerProcess(container, outlet.reading)
@@ -159,7 +159,9 @@ class DockerCluster(Surroundings):
 
     def _launch(self, node: str) -> Container:
         image = self._images[self.version(node)]
-        argv = jvm.command("java", LIBRARIES, "kafka.Kafka", [str(self._config(node))], self._options.heap_mb, image.flags)
+        argv = broker_config.command(
+            "java", LIBRARIES, "kafka.Kafka", [str(self._config(node))], self._options.heap_mb, image.flags
+        )
         data = self._volumes.mount(node) if self._volumes else mount(self._data / node)
         mounts = [data, mount(self._config(node).parent, read_only=True)]
         clock = self._clocks.environment(node) if self._clocks else {}
@@ -176,7 +178,7 @@ class DockerCluster(Surroundings):
         return {**self._settings_of(node, mounts), "network_mode": helper, "pid_mode": helper}
 
     def _settings_of(self, node: str, mounts: list[Mount]) -> dict[str, Any]:
-        return {"labels": self._place.labelled(node), "mounts": mounts, "user": host.user(), "pids_limit": _PIDS}
+        return {"labels": self._place.labelled(node), "mounts": mounts, "user": host_python.user(), "pids_limit": _PIDS}
 
     def _name(self, node: str) -> str:
         """A name for a node's next container."""
@@ -223,17 +225,17 @@ class DockerCluster(Surroundings):
         self.await_answers()
 
 
-def _nodes(options: Docker, place: Place, volumes: Volumes | None, data: Path) -> list[jvm.Node]:
+def _nodes(options: Docker, place: Place, volumes: Volumes | None, data: Path) -> list[broker_config.Node]:
     """The nodes, each at the address of its helper, which holds its disk."""
 
-    def add(node: jvm.Node) -> str:
+    def add(node: broker_config.Node) -> str:
         mounts = volumes.add(node.name, data / node.name) if volumes else []
         return place.network.add(node.name, place.labelled(node.name), mounts, options.disk_mb)
 
-    nodes = plan.nodes(options.brokers, options.controllers, plan.private)
+    nodes = node_plan.nodes(options.brokers, options.controllers, node_plan.private)
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         return [_moved(node, address) for node, address in zip(nodes, pool.map(add, nodes), strict=True)]
 
 
-def _moved(node: jvm.Node, address: str) -> jvm.Node:
+def _moved(node: broker_config.Node, address: str) -> broker_config.Node:
     return replace(node, listeners={name: (address, port) for name, (_, port) in node.listeners.items()})

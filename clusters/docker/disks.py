@@ -10,15 +10,16 @@ from pathlib import Path
 
 from docker.types import Mount
 
-from clusters import disks, storage
-from clusters.docker import host
-from clusters.docker.place import Place, mount
+from clusters.docker import host_python
+from clusters.docker.run_scope import Place, mount
+from clusters.fault_tools import disks
+from clusters.kafka import storage
 
 INSIDE = Path("/var/lib/fencepost")
 
 
 class Volumes:
-    """Nodes' disks (`clusters.disks.Disks`), each of `size_mb`. Raises ClusterError when a helper is gone."""
+    """Nodes' disks (`clusters.fault_tools.disks.Disks`), each of `size_mb`. Raises ClusterError when a helper is gone."""
 
     def __init__(self, place: Place, size_mb: int) -> None:
         self._place, self.size_mb = place, size_mb
@@ -26,7 +27,7 @@ class Volumes:
     def add(self, node: str, here: Path) -> list[Mount]:
         """Make a node's disk. What its helper mounts: the disk, and the directory on this machine that things pass through."""
         here.mkdir(parents=True)
-        uid, _, gid = host.user().partition(":")
+        uid, _, gid = host_python.user().partition(":")
         options = {"type": "tmpfs", "device": "tmpfs", "o": f"size={self.size_mb}m,mode=0755,uid={uid},gid={gid}"}
         labels = self._place.labelled(node)
         self._place.client.volumes.create(self._name(node), driver="local", driver_opts=options, labels=labels)

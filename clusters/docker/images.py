@@ -22,7 +22,7 @@ from typing import Any
 from docker.errors import DockerException, ImageNotFound
 
 from clusters.docker import engine
-from clusters.kafka import Distribution, fetch
+from clusters.kafka.distribution import Distribution, fetch
 from harness.api import ClusterError
 
 OFFICIAL, OURS, BASE = "apache/kafka", "fencepost/kafka", "fencepost/base:bookworm"

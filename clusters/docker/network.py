@@ -19,12 +19,12 @@ from typing import Any, TypeVar, cast
 
 from docker.types import Mount
 
-from clusters.docker import errand, host
+from clusters.docker import helper_call, host_python
 from clusters.docker.agent import LEASE_S
 from clusters.docker.container import Container
-from clusters.probes import Train
-from clusters.slows import Slows
-from clusters.trains import ride
+from clusters.fault_tools.delays import Slows
+from clusters.fault_tools.probes import Train
+from clusters.fault_tools.remote_probes import ride
 from harness.api import ClusterError, Pair, Took
 
 T = TypeVar("T")
@@ -42,8 +42,8 @@ class Helper:
         self._pending = b""
         self._said: deque[str] = deque(maxlen=5)
         self._asking = threading.Lock()
-        argv = [host.python(), "-m", "clusters.docker.agent"]
-        self.container = Container(client, name, host.IMAGE, argv, self, settings)
+        argv = [host_python.python(), "-m", "clusters.docker.agent"]
+        self.container = Container(client, name, host_python.IMAGE, argv, self, settings)
         self.address = self.container.addresses[0]
 
     def hear(self, stream: int, data: bytes) -> None:
@@ -99,8 +99,8 @@ class Network(Slows):
             "hostname": node,
             "network": self._name,
             "labels": {**self._labels, **more_labels},
-            "mounts": [*host.mounts(), *more_mounts],
-            "environment": host.environment(),
+            "mounts": [*host_python.mounts(), *more_mounts],
+            "environment": host_python.environment(),
             "working_dir": "/",
             "cap_add": ["NET_ADMIN"],
             "mem_limit": f"{128 + more_mb}m",
@@ -126,8 +126,8 @@ class Network(Slows):
 
     def errand(self, node: str, work: Callable[..., T], *directories: Path) -> T:
         """What a function of ours returns (something that is a literal), called in the node's helper, as our own user."""
-        argv = [host.python(), "-m", "clusters.docker.errand", errand.name(work), *map(str, directories)]
-        return cast(T, literal_eval(self._helper(node).container.beside(argv, host.user())))
+        argv = [host_python.python(), "-m", "clusters.docker.helper_call", helper_call.name(work), *map(str, directories)]
+        return cast(T, literal_eval(self._helper(node).container.beside(argv, host_python.user())))
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
         """Whether a datagram sent now arrives, for all pairs at once; if not, after 0.25 s and what slow links take."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters.options import MOST_MB, SurroundedOptions
+from clusters.kafka.options import MOST_MB, SurroundedOptions
 from harness.api import ClusterError, TopicSpec
 
 if TYPE_CHECKING:
     from clusters.docker.cluster import DockerCluster
     from clusters.docker.images import Image
-    from clusters.docker.place import Place
+    from clusters.docker.run_scope import Place
 
 
 class InDocker(ABC):
@@ -35,13 +35,13 @@ class InDocker(ABC):
 
         Makes sure that the images are there first. Raises ClusterError with the remedy.
         """
-        from clusters.docker import engine, host
+        from clusters.docker import engine, host_python
 
         if reason := engine.trouble():
             raise ClusterError(f"no cluster in Docker here: {reason}")
         with engine.opened() as client:
             self.found_images(client)
-            host.ensure_image(client)
+            host_python.ensure_image(client)
         return [sys.executable, "-m", "clusters.docker.init", "--", *argv]
 
     @contextmanager
@@ -50,13 +50,13 @@ class InDocker(ABC):
 
         Raises ClusterError, with the end of the log, when a node dies or is not ready within 90 s.
         """
-        from clusters.docker import engine, host
-        from clusters.docker.place import Place
+        from clusters.docker import engine, host_python
+        from clusters.docker.run_scope import Place
 
         with ExitStack() as steps:
             client = steps.enter_context(engine.opened())
             images = self.found_images(client)
-            host.ensure_image(client)
+            host_python.ensure_image(client)
             steps.callback(shutil.rmtree, run_dir / "data", ignore_errors=True)
             place = Place(client, run_dir)
             steps.callback(place.remove)

@@ -16,7 +16,7 @@ from harness.secrets import mistakes
 if TYPE_CHECKING:
     from clusters.external.cluster import ExternalCluster
 
-GRACE_S = 25.0  # for removing topics when the harness is gone; less than it waits itself (harness.run.LIFELINE_S)
+GRACE_S = 25.0  # for removing topics when the harness is gone; less than it waits itself (harness.runs.runner.LIFELINE_S)
 LEFT_BEHIND = "left.json"
 _ADDRESS = re.compile(r"[^\s,:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")

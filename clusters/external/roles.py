@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clusters.external.view import View, led, split
-from clusters.roles import GROUP_LOG, TRANSACTION_LOG, coordinator_partition
+from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, coordinator_partition
 from harness.api import ClusterError
 
 

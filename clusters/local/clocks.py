@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from clusters.clocks import Clocks
-from clusters.faketime import REMEDY, SHM, library
+from clusters.fault_tools.clocks import Clocks
+from clusters.fault_tools.faketime import REMEDY, SHM, library
 from clusters.local import disks
 from harness.api import ClusterError
 

@@ -12,12 +12,12 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters import plan, storage
-from clusters.kafka import Distribution
+from clusters.kafka import node_plan, storage
+from clusters.kafka.distribution import Distribution
+from clusters.local.environment import LocalSurroundings
 from clusters.local.init import NETWORK
 from clusters.local.network import Network
 from clusters.local.processes import Process, Processes
-from clusters.local.surroundings import LocalSurroundings
 from harness.api import TopicSpec
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class LocalCluster(LocalSurroundings):
         self._network = Network() if os.environ.get(NETWORK) == "namespaces" and not options.loopback else None
         self._processes = Processes()
         self._starting = threading.Lock()
-        listen = plan.private if self._network else plan.loopback
-        nodes = plan.nodes(options.brokers, options.controllers, listen)
+        listen = node_plan.private if self._network else node_plan.loopback
+        nodes = node_plan.nodes(options.brokers, options.controllers, listen)
         super().__init__(nodes, run_dir, options)
 
     # ---- up and down
@@ -64,7 +64,7 @@ class LocalCluster(LocalSurroundings):
 
     def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
         if self._network and client not in self._network:
-            self._network.add(client, plan.client_address(len(self._clients) + 1))
+            self._network.add(client, node_plan.client_address(len(self._clients) + 1))
         if client not in self._clients:
             self._clients.append(client)
         with self._at(client):

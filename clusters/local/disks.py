@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from clusters import disks
+from clusters.fault_tools import disks
 from harness.api import ClusterError
 
 _MNT_DETACH = 2
@@ -16,7 +16,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Mounted:
-    """Nodes' data directories (`clusters.disks.Disks`), each of `size_mb`. Raises ClusterError where none can be mounted."""
+    """Nodes' data directories (`clusters.fault_tools.disks.Disks`), each of `size_mb`.
+
+    Raises ClusterError where none can be mounted.
+    """
 
     def __init__(self, directories: Iterable[Path], size_mb: int) -> None:
         self._of = {directory.name: directory for directory in directories}

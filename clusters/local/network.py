@@ -18,11 +18,11 @@ from typing import TypeVar
 
 from pyroute2 import IPRoute
 
-from clusters import packets
+from clusters.fault_tools import packet_rules
+from clusters.fault_tools.delays import Slower, Slows, lacks
+from clusters.fault_tools.probes import LOOK_S, Train
+from clusters.kafka.node_plan import HUB
 from clusters.local import disks
-from clusters.plan import HUB
-from clusters.probes import LOOK_S, Train
-from clusters.slows import Slower, Slows, lacks
 from harness.api import ClusterError, Fillable, Pair, Took
 
 _PREFIX = 16
@@ -166,7 +166,7 @@ class Network(Slows):
 
     def _add_rule(self, source: str, destination: str, share: float = 1.0) -> int:
         address = self._address(source)
-        return self.run(destination, lambda: packets.add_rule(address, share))
+        return self.run(destination, lambda: packet_rules.add_rule(address, share))
 
     def _slow_at(self, source: str, destination: str, number: int, **how: float) -> None:
         with self.inside(destination):
@@ -179,10 +179,10 @@ class Network(Slows):
             return self._slowers[destination].unslow(number, self._address(source))
 
     def _delete_rule(self, keeper: str, handle: int) -> None:
-        self.run(keeper, lambda: packets.delete_rule(handle))
+        self.run(keeper, lambda: packet_rules.delete_rule(handle))
 
     def _counters(self, keeper: str) -> dict[int, tuple[int, int]]:
-        return self.run(keeper, packets.counters)
+        return self.run(keeper, packet_rules.counters)
 
 
 def _port(node: str) -> str:
@@ -197,7 +197,7 @@ def _configure(address: str) -> None:
         links.link("set", index=links.link_lookup(ifname="lo")[0], state="up")
         links.addr("add", index=index, address=address, prefixlen=_PREFIX)
         links.link("set", index=index, state="up")
-    packets.open_chain()
+    packet_rules.open_chain()
 
 
 def _trial() -> None:

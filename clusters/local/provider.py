@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters import faketime
-from clusters.kafka import fetch
-from clusters.links import NEED_A_NETWORK
-from clusters.local import archive, sandbox
-from clusters.options import FAST_DISK, SurroundedOptions
-from clusters.slow_disks import throttles
+from clusters.fault_tools import faketime
+from clusters.fault_tools.disk_throttle import throttles
+from clusters.fault_tools.links import NEED_A_NETWORK
+from clusters.kafka.distribution import fetch
+from clusters.kafka.options import FAST_DISK, SurroundedOptions
+from clusters.local import class_archive, sandbox
 from harness.api import Fillable, Partitionable, Skewable, Throttleable, TopicSpec
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Local(SurroundedOptions):
         Makes sure that Kafka and its class archive are there first: inside, nothing can be fetched. Raises ClusterError.
         """
         for version in self.all_versions():
-            archive.ensure(fetch(version))
+            class_archive.ensure(fetch(version))
         return sandbox.command(argv, loopback=self.loopback)
 
     def missing(self) -> dict[type, str]:

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from clusters import wire
-from clusters.admin import KafkaAdmin
 from clusters.docker.cluster import DockerCluster
 from clusters.docker.container import Container, LogFile
 from clusters.docker.images import Image
-from clusters.docker.place import Place, mount
-from clusters.plan import fitted
+from clusters.docker.run_scope import Place, mount
+from clusters.kafka import protocol
+from clusters.kafka.admin import KafkaAdmin
+from clusters.kafka.node_plan import fitted
+from clusters.kafka.roles import WireRoles, ask_all
 from clusters.redpanda.settings import CONFIG, DATA, bootstrap_file, command, topic_settings
-from clusters.roles import WireRoles, ask_all
 from harness.api import ClusterError, TopicSpec
 
 if TYPE_CHECKING:
@@ -29,20 +29,20 @@ class RedpandaRoles(WireRoles):
 
     def controller(self) -> str:
         """Whom most brokers call the controller."""
-        views = ask_all(lambda address: wire.metadata(address, _ASK_S), self.brokers)
+        views = ask_all(lambda address: protocol.metadata(address, _ASK_S), self.brokers)
         claims = Counter(view.controller for view in views.values() if view.controller in self.names)
         if not claims:
             raise ClusterError(f"nobody names a controller: {len(views)} of {len(self.brokers)} brokers answered")
         return self.names[claims.most_common(1)[0][0]]
 
     def transaction_coordinator(self, transactional_id: str) -> str:
-        return self._named(wire.TRANSACTION, transactional_id)
+        return self._named(protocol.TRANSACTION, transactional_id)
 
     def group_coordinator(self, group: str) -> str:
-        return self._named(wire.GROUP, group)
+        return self._named(protocol.GROUP, group)
 
     def _named(self, kind: int, key: str) -> str:
-        claims = ask_all(lambda address: wire.find_coordinator(address, kind, key, _ASK_S), self.brokers)
+        claims = ask_all(lambda address: protocol.find_coordinator(address, kind, key, _ASK_S), self.brokers)
         known = Counter(node for node in claims.values() if node in self.names)
         if not known:
             raise ClusterError(f"nobody names a coordinator for {key}: {len(claims)} of {len(self.brokers)} brokers answered")
@@ -81,8 +81,8 @@ class RedpandaCluster(DockerCluster):
         """Asking for a coordinator makes the broker create what it keeps its state in; what was refused, else empty."""
         asked = self._planned[self.brokers[0]].front
         try:
-            for kind in (wire.TRANSACTION, wire.GROUP):
-                wire.find_coordinator(asked, kind, "fencepost")
+            for kind in (protocol.TRANSACTION, protocol.GROUP):
+                protocol.find_coordinator(asked, kind, "fencepost")
         except OSError as error:
             return str(error)
         return ""

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusters.docker.provider import InDocker
-from clusters.options import ONLY_LOCAL
+from clusters.kafka.options import ONLY_LOCAL
 from clusters.redpanda.settings import properties
 from harness.api import CampaignError, Fillable, Powered, Skewable, Throttleable, Upgradable, Wipeable
 
 if TYPE_CHECKING:
     from clusters.docker.images import Image
-    from clusters.docker.place import Place
+    from clusters.docker.run_scope import Place
     from clusters.redpanda.cluster import RedpandaCluster
 
 LEAST_MB, MOST_MB = 512, 1 << 17

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clusters.jvm import BROKER, CLIENT, Node
+from clusters.kafka.broker_config import BROKER, CLIENT, Node
 
 CONFIG, DATA = "/etc/redpanda", "/var/lib/redpanda/data"
 

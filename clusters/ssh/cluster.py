@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clusters import jvm, plan, storage
-from clusters.kafka import Distribution
+from clusters.kafka import broker_config, node_plan, storage
+from clusters.kafka.distribution import Distribution
 from clusters.local.processes import Processes
 from clusters.ssh import install
+from clusters.ssh.environment import HostSurroundings
 from clusters.ssh.install import everywhere
 from clusters.ssh.remote.watcher import CONFIG, DATA
-from clusters.ssh.surroundings import HostSurroundings
-from clusters.ssh.watch import Watch
+from clusters.ssh.watcher_client import Watch
 from harness.api import ClusterError, TopicSpec
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class SshCluster(HostSurroundings):
     def door(self, node: str) -> tuple[str, int]:
         """The brokers' listener: the harness has the address of the clients, and is not to be cut off together with them."""
         listeners = self._planned[node].listeners
-        return listeners.get(jvm.BROKER) or listeners[jvm.CONTROLLER]
+        return listeners.get(broker_config.BROKER) or listeners[broker_config.CONTROLLER]
 
     # ---- processes
 
@@ -148,7 +148,7 @@ class SshCluster(HostSurroundings):
             host, distribution = self._hosts[node], self._distributions[self.version(node)]
             arguments = [f"{self._watches[node].run}/{CONFIG}"]
             classpath = install.classpath(host, distribution)
-            argv = jvm.command(self._options.java, classpath, "kafka.Kafka", arguments, self._options.heap_mb)
+            argv = broker_config.command(self._options.java, classpath, "kafka.Kafka", arguments, self._options.heap_mb)
             self._watches[node].ask("start", argv=argv)
 
     def kill(self, node: str) -> None:
@@ -205,10 +205,12 @@ class SshCluster(HostSurroundings):
         self.await_answers()
 
 
-def _nodes(options: Ssh, addresses: Mapping[str, str]) -> list[jvm.Node]:
+def _nodes(options: Ssh, addresses: Mapping[str, str]) -> list[broker_config.Node]:
     """The nodes, each at the address of its host, on the ports from `port` on."""
-    ports = {name: options.port + i for i, name in enumerate((jvm.CLIENT, jvm.BROKER, jvm.CONTROLLER))}
-    planned = plan.nodes(options.brokers, options.controllers, lambda _kind, _number: ("", ports))
+    ports = {
+        name: options.port + i for i, name in enumerate((broker_config.CLIENT, broker_config.BROKER, broker_config.CONTROLLER))
+    }
+    planned = node_plan.nodes(options.brokers, options.controllers, lambda _kind, _number: ("", ports))
     return [
         replace(node, listeners={name: (addresses[node.name], port) for name, (_, port) in node.listeners.items()})
         for node in planned

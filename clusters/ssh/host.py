@@ -31,7 +31,16 @@ _CONNECT_S, _QUIET_S, _ALIVE_EVERY_S = 6.0, 120.0, 5
 _SOURCES = Path(__file__).parent
 _ROOM = _SOURCES.parents[1]
 # what is done on hosts as it is done here
-_SHARED = ("directory", "disks", "faketime", "holder", "power", "probes", "queues", "slow_links")
+_SHARED = (
+    "kafka/node_directory",
+    "fault_tools/delay_process",
+    "fault_tools/delay_program",
+    "fault_tools/disks",
+    "fault_tools/faketime",
+    "fault_tools/packet_queue",
+    "fault_tools/power_loss",
+    "fault_tools/probes",
+)
 
 # Runs before anything of ours is there: takes the program from standard input unless it is there, and tells where it lies.
 _CARRY = """
@@ -281,4 +290,5 @@ def package() -> tuple[str, bytes]:
 
 def _carried() -> Iterable[Path]:
     shared = [_SOURCES.parent / f"{name}.py" for name in _SHARED]
-    return [_SOURCES.parent / "__init__.py", *shared, _SOURCES / "__init__.py", *sorted((_SOURCES / "remote").glob("*.py"))]
+    packages = {path.parent / "__init__.py" for path in shared} | {_SOURCES.parent / "__init__.py", _SOURCES / "__init__.py"}
+    return [*sorted(packages), *shared, *sorted((_SOURCES / "remote").glob("*.py"))]

@@ -13,8 +13,8 @@ from typing import IO, Any, TypeVar, cast
 
 import structlog
 
-from clusters.java import OLDEST
-from clusters.kafka import Distribution
+from clusters.kafka.distribution import Distribution
+from clusters.kafka.java import OLDEST
 from clusters.ssh.host import Host, lasting
 from clusters.ssh.remote import files
 from harness.api import ClusterError

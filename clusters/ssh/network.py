@@ -13,14 +13,14 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from clusters import trains
-from clusters.probes import Train
-from clusters.slows import Slows
+from clusters.fault_tools import remote_probes
+from clusters.fault_tools.delays import Slows
+from clusters.fault_tools.probes import Train
+from clusters.fault_tools.undo import one_by_one
 from clusters.ssh.install import everywhere
 from clusters.ssh.probes import CLIENTS, Probes
 from clusters.ssh.remote.rules import COUNT, DROP
-from clusters.ssh.watch import Watch
-from clusters.undoing import one_by_one
+from clusters.ssh.watcher_client import Watch
 from harness.api import ClusterError, Pair, Took
 
 A = TypeVar("A")
@@ -54,7 +54,7 @@ class Network(Slows):
         nodes = list(self._watches)
         pairs = [(a, b) for a in nodes for b in nodes if a != b]
         pairs += [pair for node in nodes for pair in ((CLIENTS, node), (node, CLIENTS))]
-        if shut := trains.closed(pairs, self.probe):
+        if shut := remote_probes.closed(pairs, self.probe):
             return (
                 f"datagrams do not arrive, or not under their sender's address: {shut}; the hosts and this machine must reach "
                 f"each other without address translation, at UDP ports {self._port + 3} and {self._port + 4} too"

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from clusters import trains
-from clusters.probes import PROBE_S, Heard, Ports, Train
+from clusters.fault_tools import remote_probes
+from clusters.fault_tools.probes import PROBE_S, Heard, Ports, Train
 from clusters.ssh.install import everywhere
 from clusters.ssh.remote import watcher
-from clusters.ssh.watch import Watch
+from clusters.ssh.watcher_client import Watch
 from harness.api import Pair, Took
 
 CLIENTS = "clients"  # stands for all of them in a pair
@@ -38,7 +38,7 @@ class Probes:
             return took_ms
 
         train = Train([(CLIENTS, node)], packets=2)
-        trains.ride(train, PROBE_S, self._sender(train), self._hearer(train), took)
+        remote_probes.ride(train, PROBE_S, self._sender(train), self._hearer(train), took)
 
     def probe(self, pairs: Iterable[Pair], within_s: float) -> dict[Pair, bool]:
         """Whether a datagram sent now arrives, for all pairs at once; when one does not, after `within_s`."""
@@ -70,9 +70,9 @@ class Probes:
                 return None  # masqueraded: no rule would hit it
             return max(0.0, took_ms - ahead_ms.get(destination, 0.0) + ahead_ms.get(source, 0.0))
 
-        return trains.ride(train, within_s, self._sender(train), self._hearer(train), took)
+        return remote_probes.ride(train, within_s, self._sender(train), self._hearer(train), took)
 
-    def _sender(self, train: Train) -> trains.Send:
+    def _sender(self, train: Train) -> remote_probes.Send:
         what = {"train": train.name, "packets": train.packets, "size": train.size}
 
         def send(source: str, to: Mapping[int, str]) -> None:
@@ -93,7 +93,7 @@ class Probes:
         with self._listening:
             self._ours.send(train.name, reached, train.packets, train.size)
 
-    def _hearer(self, train: Train) -> trains.Hear:
+    def _hearer(self, train: Train) -> remote_probes.Hear:
         def hear(destination: str, beyond: int) -> Sequence[Any]:
             if destination == CLIENTS:
                 with self._listening:

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters.kafka import fetch
-from clusters.links import NEED_A_NETWORK
+from clusters.fault_tools.links import NEED_A_NETWORK
+from clusters.kafka.distribution import fetch
+from clusters.kafka.options import SurroundedOptions
 from clusters.local import sandbox
-from clusters.options import SurroundedOptions
 from harness.api import ClusterError, Fillable, TopicSpec
 
 if TYPE_CHECKING:

@@ -50,9 +50,9 @@ from harness.api.values import (
 from harness.api.workloads import CallError, Client, ClientSettings, Operation, Planned, Polled, Role, Workload
 
 if TYPE_CHECKING:
-    from checkers.anomaly import Check, Suspects, partition_check, run_check
-    from checkers.log import PartitionLog
-    from checkers.world import World
+    from checkers.api import Check, Suspects, partition_check, run_check
+    from checkers.partition.log import PartitionLog
+    from checkers.run_view import World
 
 __all__ = [
     "HISTORY_VERSION",
@@ -126,12 +126,12 @@ __all__ = [
 # returns `Suspects`, decorated with `partition_check` or `run_check`. They bring numpy and Spark along, which nobody needs who
 # only performs a test; so they live with the checks, and come from there when they are asked for.
 _OF_CHECKS = {
-    "Check": "checkers.anomaly",
-    "Suspects": "checkers.anomaly",
-    "partition_check": "checkers.anomaly",
-    "run_check": "checkers.anomaly",
-    "PartitionLog": "checkers.log",
-    "World": "checkers.world",
+    "Check": "checkers.api",
+    "Suspects": "checkers.api",
+    "partition_check": "checkers.api",
+    "run_check": "checkers.api",
+    "PartitionLog": "checkers.partition.log",
+    "World": "checkers.run_view",
 }
 
 

@@ -64,7 +64,7 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Test:
-    """Everything that decides one run, except the seed's draws. Made by `harness.campaign`."""
+    """Everything that decides one run, except the seed's draws. Made by `harness.campaign.campaign`."""
 
     __test__: ClassVar[bool] = False  # not a pytest class
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from harness.api import Cluster, Fault, Killable, Pausable, Receipt
-from harness.conformance import picture, receipts
-from harness.conformance.bounded import Answer
+from harness.conformance import receipt_checks, snapshot
+from harness.conformance.deadline import Answer
 from harness.conformance.doubles import Breaking, Steadfast
-from harness.conformance.ground import IN_TIME, RETURN_RECEIPT, Bounds, Ground, Stuck, nothing, usable
-from harness.conformance.picture import Picture, take
-from harness.conformance.receipts import Wrong
-from harness.conformance.told import STORIES, Told, ended, unplayed, whom
-from harness.fault_contract import lacks
+from harness.conformance.fixture import IN_TIME, RETURN_RECEIPT, Bounds, Ground, Stuck, nothing, usable
+from harness.conformance.receipt_checks import Wrong
+from harness.conformance.results import STORIES, Told, ended, unplayed, whom
+from harness.conformance.snapshot import Picture, take
+from harness.plugins.fault_validation import lacks
 
 ON_CLUSTER = tuple(STORIES)[2:-1]
 
@@ -97,7 +97,7 @@ class Kit:
         return Told("inject", True, f"{whom(answer.value)} in {answer.took_s:.1f} s")
 
     def _received(self, receipt: Receipt) -> Told:
-        wrong = receipts.malformed(receipt, self._on.fault, (*picture.servers(self._cluster), *self._cluster.clients))
+        wrong = receipt_checks.malformed(receipt, self._on.fault, (*snapshot.servers(self._cluster), *self._cluster.clients))
         return ended("receipt", wrong, f"effective {str(receipt.effective).lower()}, evidence {', '.join(receipt.evidence)}")
 
     def _healed(self, receipt: Receipt) -> Iterator[Told]:
@@ -105,7 +105,7 @@ class Kit:
         answer = self._on.heal(receipt)
         wrong = self._on.wrong_heal(answer)
         if not wrong:
-            wrong = [*receipts.unhealed(answer.value), *self._on.left(self._on.bounds.whole_s), *self._on.idle()]
+            wrong = [*receipt_checks.unhealed(answer.value), *self._on.left(self._on.bounds.whole_s), *self._on.idle()]
         yield ended("heal", wrong, f"whole, and the workload goes on, {time.monotonic() - began:.1f} s after heal was called")
         usable(answer, "heal")
         if wrong:
@@ -115,7 +115,7 @@ class Kit:
         again = self._on.heal(healed)
         wrong = self._on.wrong_heal(again)
         if not wrong:
-            seen = picture.changes(before, take(self._cluster), but=(picture.ANSWERS,))
+            seen = snapshot.changes(before, take(self._cluster), but=(snapshot.ANSWERS,))
             wrong = [(f"healing again changed: {text}", "undo only what is still hurt") for text in seen]
         yield ended("heal twice", wrong or self._on.left(self._on.bounds.whole_s), "nothing changed")
         self._on.restore("heal twice", again)
@@ -131,7 +131,7 @@ class Kit:
         node, pair = self._hurt_others(answer.value)
         healed = self._on.heal(answer.value)
         wrong = self._on.wrong_heal(healed)
-        if node and not wrong and self._on.state(node) != picture.FROZEN:
+        if node and not wrong and self._on.state(node) != snapshot.FROZEN:
             wrong.append((f"{node}, which another fault had frozen, woke up", "heal only nodes in the receipt's targets"))
         if pair and not wrong and self._on.talks(pair):
             wrong.append((f"{pair[0]}>{pair[1]}, which another fault had cut, is open", "undrop only the receipt's pairs"))
@@ -148,14 +148,14 @@ class Kit:
         """
         cluster: Any = self._cluster
         free = [node for node in self._cluster.brokers if node not in receipt.targets]
-        open_now = [pair for pair, arrived in take(cluster, picture.NETWORK).of(picture.NETWORK).items() if arrived]
+        open_now = [pair for pair, arrived in take(cluster, snapshot.NETWORK).of(snapshot.NETWORK).items() if arrived]
         apart = [(pair.split(">")[0], pair.split(">")[1]) for pair in open_now]
         servers = {*cluster.brokers, *cluster.controllers}
         pair = next((pair for pair in reversed(apart) if pair not in receipt.pairs and servers.issuperset(pair)), None)
-        node = next((node for node in reversed(free) if picture.can(cluster, Pausable) and self._on.state(node) == "awake"), "")
+        node = next((node for node in reversed(free) if snapshot.can(cluster, Pausable) and self._on.state(node) == "awake"), "")
         if node:
             cluster.pause(node)
-            self._on.wait(lambda: self._on.state(node) == picture.FROZEN, self._on.bounds.heal_s)
+            self._on.wait(lambda: self._on.state(node) == snapshot.FROZEN, self._on.bounds.heal_s)
         if pair:
             cluster.drop([pair])
         return node, pair
@@ -185,11 +185,11 @@ class Kit:
     def _when(self, story: str, capability: type, hurt: str, undo: str, first: Receipt) -> Told:
         """The node that the same seed chose before is dead or frozen when the fault comes."""
         cluster: Any = self._cluster
-        if not picture.can(cluster, capability):
+        if not snapshot.can(cluster, capability):
             return Told(story, None, f"unavailable here, because {cluster.unavailable(capability) or capability.__name__}")
         node = next((node for node in first.targets if node in cluster.brokers), cluster.brokers[0])
         getattr(cluster, hurt)(node)
-        self._on.wait(lambda: picture.down(take(cluster, picture.PROCESS, picture.STATE), node), self._on.bounds.heal_s)
+        self._on.wait(lambda: snapshot.down(take(cluster, snapshot.PROCESS, snapshot.STATE), node), self._on.bounds.heal_s)
         before = take(cluster)
         answer = self._on.strike(self._steadfast)
         wrong, seen = _on_the_hurt(answer, before, take(cluster))
@@ -198,7 +198,7 @@ class Kit:
         healed = self._on.heal(receipt)
         wrong += self._on.wrong_heal(healed)
         usable(healed, story)
-        if take(cluster, picture.PROCESS).of(picture.PROCESS).get(node) is not None or undo == "start":
+        if take(cluster, snapshot.PROCESS).of(snapshot.PROCESS).get(node) is not None or undo == "start":
             getattr(cluster, undo)(node)
         wrong += self._on.left(self._on.bounds.whole_s)
         self._on.restore(story)
@@ -230,10 +230,10 @@ class Kit:
 
 
 def _effect(receipt: Receipt, before: Picture, during: Picture) -> Told:
-    wrong = receipts.dishonest(receipt, before, during)
+    wrong = receipt_checks.dishonest(receipt, before, during)
     if not wrong and not receipt.effective:
         return Told("effect", None, f"it says itself that nothing was hurt: {receipt.note}")
-    seen = picture.changes(before, during)
+    seen = snapshot.changes(before, during)
     shown = "; ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
     return ended("effect", wrong, shown or "by its own evidence, which differs before and during")
 
@@ -248,7 +248,7 @@ def _on_the_hurt(answer: Answer, before: Picture, during: Picture) -> tuple[list
     if not isinstance(answer.value, Receipt):
         return [(f"inject returned {type(answer.value).__name__}", RETURN_RECEIPT)], ""
     receipt: Receipt = answer.value
-    wrong = receipts.dishonest(receipt, before, during)
+    wrong = receipt_checks.dishonest(receipt, before, during)
     if receipt.effective is False and not receipt.note:
         wrong.append(("effective is False, and note is empty", "say in note why nothing was hurt"))
     return wrong, f"effective {str(receipt.effective).lower()}{': ' if receipt.note else ''}{receipt.note}"

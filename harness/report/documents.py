@@ -18,7 +18,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from harness.api import HarnessError
-from harness.store import left_behind
+from harness.runs.store import left_behind
 
 Doc = Mapping[str, Any]
 Ints = npt.NDArray[np.int64]

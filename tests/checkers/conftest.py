@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories import History, write_history
 from pyspark.sql import SparkSession
+from support.histories import History, write_history
 
-from checkers.judge import judge
-from checkers.lawful import CONTRACT
+from checkers.lawful_history import CONTRACT
+from checkers.verdict.judge import judge
 
 
 @pytest.fixture

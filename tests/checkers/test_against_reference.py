@@ -7,11 +7,11 @@ import json
 from random import Random
 
 import pytest
-from histories import History, write_history
-from reference import NAMES, anomalies
+from support.histories import History, write_history
+from support.reference import NAMES, anomalies, by_records
 
-from checkers.judge import judge
-from checkers.lawful import CONTRACT
+from checkers.lawful_history import CONTRACT
+from checkers.verdict.judge import judge
 from harness.api import record_id
 
 HISTORIES_PER_FILE = 60
@@ -70,29 +70,13 @@ def finals(rng, h, sent, partitions, base):
         h.add(process, "final-read", isolation=isolation, final=True, role="final", detail=detail)
 
 
-def by_records(document):
-    """Spark's findings in the reference's words."""
-    found = {name: set() for name in NAMES}
-    for one in document:
-        name, records = one["anomaly"], one["records"]
-        if name in ("phantom", "wrong-partition", "inconsistent-offset"):
-            found[name] |= {(record["partition"], record["offset"]) for record in records}
-        elif name == "order-inversion":
-            found[name].add(max(record["v"] for record in records))
-        elif name == "lost-write":
-            found[name] |= {record["v"] for record in records if record["role"] == "missing"}
-        elif name in found:
-            found[name] |= {record["v"] for record in records}
-    return found
-
-
 @pytest.mark.parametrize(("seed", "near"), [(0, True), (1, False), (2, True), (3, False), (4, True)])
 def test_spark_agrees_with_the_slow_reference(spark, tmp_path, monkeypatch, seed, near):
     """Scanned here as short histories are, or by Spark as long ones are."""
     import pyarrow.parquet as pq
 
     if not near:
-        monkeypatch.setattr("checkers.judge.NEAR", 0)
+        monkeypatch.setattr("checkers.verdict.judge.NEAR", 0)
     rng = Random(seed)
     ops = [op for number in range(HISTORIES_PER_FILE) for op in troubled(rng, number)]
     ops.sort(key=lambda op: op["time"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from histories import answer, violated
+from support.histories import answer, violated
 
-from checkers.judge import judge
-from harness.foreign import adopt
+from checkers.verdict.judge import judge
+from harness.interop.adopt import adopt
 
 CASES = (Path(__file__).parent / "data" / "jepsen_cases.txt").read_text().split("== ")[1:]
 

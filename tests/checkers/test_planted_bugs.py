@@ -2,10 +2,10 @@
 
 import pyarrow.parquet as pq
 import pytest
-from histories import violated, write_history
+from support.histories import violated, write_history
 
-from checkers.judge import judge
-from checkers.lawful import write_lawful
+from checkers.lawful_history import write_lawful
+from checkers.verdict.judge import judge
 from harness.api import record_id
 
 

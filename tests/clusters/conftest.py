@@ -15,14 +15,14 @@ import time
 from pathlib import Path
 
 import pytest
-from hosts import SSHD, keygen
+from support.ssh_hosts import SSHD, keygen
 
-from clusters import faketime
 from clusters.docker import engine, images
 from clusters.docker.provider import Docker
-from clusters.java import java
-from clusters.kafka import fetch
-from clusters.local import archive
+from clusters.fault_tools import faketime
+from clusters.kafka.distribution import fetch
+from clusters.kafka.java import java
+from clusters.local import class_archive
 from clusters.ssh.remote import files
 from harness.api import TopicSpec
 
@@ -74,7 +74,7 @@ def start_daemon(place):
 def kafka_image(docker_daemon, tmp_path_factory):
     """The name of images with Kafka 4.3.0 and 3.9.1, built on a base that holds this machine's Java and nothing else.
 
-    That of 4.3.0 has an archive of its classes too, so that brokers start sooner (`clusters.local.archive`).
+    That of 4.3.0 has an archive of its classes too, so that brokers start sooner (`clusters.local.class_archive`).
     """
     with engine.opened() as client:
         base = a_base_with_java(client)
@@ -140,7 +140,7 @@ def a_base_with_java(client):
 
 
 class Hosts:
-    """Three hosts that let us in (`hosts.py`). `options`: of a cluster on them; `own`: their directories as we see them."""
+    """Three hosts that let us in (`ssh_hosts.py`). `options`: of a cluster on them; `own`: their directories as we see them."""
 
     LEASE_S = 6
 
@@ -148,7 +148,14 @@ class Hosts:
         keygen(place / "key")
         (place / "authorized_keys").write_text((place / "key.pub").read_text())
         root = [] if os.getuid() == 0 else ["sudo", "-n"]
-        argv = [*root, sys.executable, str(Path(__file__).with_name("hosts.py")), str(place), getpass.getuser(), "3"]
+        argv = [
+            *root,
+            sys.executable,
+            str(Path(__file__).parents[1] / "support" / "ssh_hosts.py"),
+            str(place),
+            getpass.getuser(),
+            "3",
+        ]
         self._program = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         told = json.loads(self._program.stdout.readline())
         self.place, self.addresses = place, told["hosts"]
@@ -175,7 +182,7 @@ class Hosts:
                 link = files.place(own / "jars", name, checksum)
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(kafka.directory / name)
-        classes = f"-XX:SharedArchiveFile={kafka.classes()}" if archive.ensure(kafka) else ""
+        classes = f"-XX:SharedArchiveFile={kafka.classes()}" if class_archive.ensure(kafka) else ""
         program = self.place / "java"
         program.write_text(f'#!/bin/sh\nexec "{java()[0]}" {classes} "$@"\n')
         program.chmod(0o755)

@@ -8,13 +8,13 @@ import sys
 import time
 
 import pytest
-from playing import OUTSIDE, play
+from support.scenes import OUTSIDE, play
 
-from clusters import faketime
 from clusters.docker import leftovers
+from clusters.fault_tools import faketime
 from clusters.local import Local
 from harness.api import Partitionable
-from harness.leftovers import processes
+from harness.runs.leftovers import processes
 
 pytestmark = pytest.mark.cluster
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from harness import cli
+from harness.cli import main
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def here(
 
     def call(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as left:
-            cli.main([*arguments, "--results", str(tmp_path / "results")])
+            main.main([*arguments, "--results", str(tmp_path / "results")])
         said = capsys.readouterr()
         return left.value.code, said.out, said.err
 

@@ -9,10 +9,10 @@ import json
 from pathlib import Path
 
 import pytest
-from command import answers, fencepost
+from support.command import answers, fencepost
 
-from checkers.anomaly import installed_checks
-from checkers.lawful import write_lawful
+from checkers.api import installed_checks
+from checkers.lawful_history import write_lawful
 from checkers.selfcheck.table import WITHOUT
 
 CLEAN = (Path(__file__).parent / "data" / "clean.edn").read_text()

@@ -9,10 +9,10 @@ import subprocess
 import sys
 
 import pytest
-from command import FENCEPOST
+from support.command import FENCEPOST
 
-from harness import leftovers
-from harness.conformance.told import STORIES
+from harness.conformance.results import STORIES
+from harness.runs import leftovers
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command import ALONE, SLOWLY, SMALL, answers, fencepost, finish, only_run, processes_of, start, until, verdict
+from support.command import ALONE, SLOWLY, SMALL, answers, fencepost, finish, only_run, processes_of, start, until, verdict
 
 pytestmark = pytest.mark.cluster
 

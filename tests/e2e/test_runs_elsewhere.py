@@ -10,9 +10,9 @@ import shutil
 from random import Random
 
 import pytest
-from command import fencepost, only_run, verdict
+from support.command import fencepost, only_run, verdict
 
-from checkers.lawful import write_lawful
+from checkers.lawful_history import write_lawful
 from checkers.selfcheck.rows import read_rows, write_rows
 from checkers.selfcheck.transactions import tear
 

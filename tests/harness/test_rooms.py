@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers import anomaly
+from checkers import api as checkers_api
 from harness import api
 
 ROOT = Path(__file__).parents[2]
@@ -55,8 +55,8 @@ def test_the_vocabulary_imports_nothing_of_ours():
 
 
 def test_the_words_of_a_check_come_from_the_vocabulary_too():
-    assert api.partition_check is anomaly.partition_check
-    assert api.Suspects is anomaly.Suspects
+    assert api.partition_check is checkers_api.partition_check
+    assert api.Suspects is checkers_api.Suspects
     assert {name for name in api._OF_CHECKS if getattr(api, name) is None} == set()
     with pytest.raises(AttributeError, match="no attribute 'Suspect'"):
         _ = api.Suspect

@@ -5,17 +5,17 @@ from random import Random
 import pytest
 
 from harness.api import ClusterError
-from nemesis import placing
 from nemesis.move_coordinator import MoveCoordinator
 from nemesis.move_group_coordinator import MoveGroupCoordinator
 from nemesis.move_leaders import MoveLeaders
 from nemesis.reassign import Reassign
+from nemesis.support import placement
 from nemesis.testing import FakeCluster
 
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch):
-    monkeypatch.setattr(placing, "LED_WITHIN_S", 0)
+    monkeypatch.setattr(placement, "LED_WITHIN_S", 0)
 
 
 def test_a_leader_moves_to_another_replica_and_back():

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.api import ClusterError
-from nemesis import partition
 from nemesis.bridge import Bridge
 from nemesis.cut_client import CutClient
 from nemesis.cut_clients import CutClients
 from nemesis.halves import Halves
 from nemesis.isolate import Isolate
 from nemesis.one_way import OneWay
+from nemesis.support import network_partition
 from nemesis.testing import FakeCluster
 
 EVERY_KIND = [Isolate(), Halves(), Bridge(), OneWay(), CutClients(), CutClient()]
@@ -29,7 +29,7 @@ def test_every_partition_shows_open_closed_open_and_counts_what_it_dropped(fault
     receipt = fault.inject(cluster, Random(3))
     assert (receipt.effective, receipt.note) == (True, "")
     assert cluster.closed() == set(receipt.pairs)
-    names = [partition.text(pair) for pair in receipt.pairs]
+    names = [network_partition.text(pair) for pair in receipt.pairs]
     assert receipt.evidence["before"] == dict.fromkeys(names, True)
     assert receipt.evidence["during"] == dict.fromkeys(names, False)
     cluster.send(*receipt.pairs[0])
@@ -61,7 +61,7 @@ def test_healing_twice_does_no_harm(fault):
 def test_healing_a_receipt_without_pairs_does_nothing(fault):
     """That is what the host hands over when inject raised."""
     cluster = FakeCluster()
-    fault.heal(cluster, partition.Receipt())
+    fault.heal(cluster, network_partition.Receipt())
     assert cluster.calls == []
 
 
@@ -186,14 +186,14 @@ def test_a_client_is_no_server_to_cut_off(cls):
 @given(st.integers(min_value=0, max_value=9), st.integers())
 def test_a_split_gives_every_node_one_side(size, seed):
     nodes = [f"n{number}" for number in range(size)]
-    some, others = partition.split(nodes, Random(seed))
+    some, others = network_partition.split(nodes, Random(seed))
     assert sorted(some + others) == nodes
     assert len(others) - len(some) == size % 2
 
 
 @given(st.sets(st.sampled_from("abcdef")), st.sets(st.sampled_from("abcdef")))
 def test_both_ways_is_symmetric_and_never_with_itself(some, others):
-    pairs = partition.both_ways(sorted(some), sorted(others))
+    pairs = network_partition.both_ways(sorted(some), sorted(others))
     assert len(set(pairs)) == len(pairs)
     assert {(b, a) for a, b in pairs} == set(pairs)
     assert all(a != b for a, b in pairs)

@@ -5,9 +5,10 @@ from itertools import product
 import pytest
 
 from harness.api import Injection
-from harness.faults import Nemesis
-from harness.performer import make_fault
-from nemesis import placing, topic_settings
+from harness.perform.fault_runner import Nemesis
+from harness.perform.performer import make_fault
+from nemesis import topic_settings
+from nemesis.support import placement
 from nemesis.testing import FakeClock, FakeCluster
 
 QUICK = {"disk-full": {"notice_s": 0}, "strand": {"alone_s": 0}, "roll": {"gone_within_s": 0, "within_s": 0}}
@@ -18,7 +19,7 @@ MOVES = ("reassign", "move-leaders", "move-coordinator")
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch):
-    monkeypatch.setattr(placing, "LED_WITHIN_S", 0)
+    monkeypatch.setattr(placement, "LED_WITHIN_S", 0)
     monkeypatch.setattr(topic_settings, "SEEN_WITHIN_S", 0)
 
 

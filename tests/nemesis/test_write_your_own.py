@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from harness import campaign
 from harness.api import ClusterError, FaultChoice, Receipt
-from harness.conformance.ground import Bounds
+from harness.campaign import campaign
+from harness.conformance.fixture import Bounds
 from harness.conformance.stories import Kit
-from harness.fault_contract import breaches
-from harness.faults import Nemesis
-from harness.plugins import build, load
-from harness.schedule import draw
+from harness.perform.fault_runner import Nemesis
+from harness.planning.schedule import draw
+from harness.plugins.fault_validation import breaches
+from harness.plugins.registry import build, load
 from nemesis.testing import FakeClock, FakeCluster
 
 ROOT = Path(__file__).parents[2]

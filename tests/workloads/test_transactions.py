@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from harness.api import Operation, Outcome, Planned, Polled
-from workloads.records import encode
+from workloads.support.record_format import encode
 from workloads.testing import FakeClient, error
 from workloads.transactions import Transactions
 

@@ -16,8 +16,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from clusters.slow_links import Program
-from clusters.ssh.remote import files, serving
+from clusters.fault_tools.delay_program import Program
+from clusters.ssh.remote import files, service
 
 
 def main(argv: list[str]) -> int:
@@ -56,15 +56,15 @@ def pack(run: str) -> None:
 
 
 def serve(run: str) -> None:
-    print(json.dumps(serving.launch(Path(run), json.loads(sys.stdin.buffer.read()))))  # noqa: T201
+    print(json.dumps(service.launch(Path(run), json.loads(sys.stdin.buffer.read()))))  # noqa: T201
 
 
 def hold(run: str) -> None:
-    Program(json.loads(Path(run, serving.SETTINGS).read_text())["port"]).serve()
+    Program(json.loads(Path(run, service.SETTINGS).read_text())["port"]).serve()
 
 
 def bridge(run: str) -> None:
-    serving.bridge(Path(run))
+    service.bridge(Path(run))
 
 
 commands: dict[str, Callable[[str], None]] = {

@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 from typing import IO
 
-from clusters.disks import BALLAST
+from clusters.fault_tools.disks import BALLAST
 
 _SKIPPED = ("index", ".lock", BALLAST)  # ends of names: indexes can be rebuilt
 

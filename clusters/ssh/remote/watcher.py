@@ -21,12 +21,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusters import directory, disks, faketime, power
-from clusters.probes import Ports
+from clusters.fault_tools import disks, faketime, power_loss
+from clusters.fault_tools.probes import Ports
+from clusters.kafka import node_directory
 from clusters.ssh.remote import mounts, rules
+from clusters.ssh.remote.delays import Slowness
 from clusters.ssh.remote.programs import ProgramError
 from clusters.ssh.remote.rules import DROP, Rule, Rules
-from clusters.ssh.remote.slowness import Slowness
 
 SOCKET, LOG, CONFIG, DATA = "socket", "server.log", "server.properties", "data"
 CLOCK, SKEWED = "clock", "skewed"  # how far the broker's clock is ahead; process ids of those whose clock was ours to set
@@ -36,7 +37,7 @@ _LOOK_S = 0.2
 _TAKE_S = 2.0  # for an answer to be taken; a connection that hangs must not keep the lease from ending
 _MOST = 1 << 18  # bytes of the log per answer
 WORKS: dict[str, Callable[[Path], Any]] = {
-    one.__name__: one for one in (directory.wipe, power.lose_unsynced, disks.free, disks.fill, disks.clear)
+    one.__name__: one for one in (node_directory.wipe, power_loss.lose_unsynced, disks.free, disks.fill, disks.clear)
 }
 
 Answer = dict[str, Any]

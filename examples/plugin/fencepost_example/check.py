@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.log import NONE
-from checkers.suspects import reads_with_writers
+from checkers.partition.log import NONE
+from checkers.partition.rows import reads_with_writers
 from harness.api import PartitionLog, Suspects, partition_check
 
 

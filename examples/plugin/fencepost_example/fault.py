@@ -7,8 +7,8 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.api import Pausable, Receipt
-from nemesis.steps import attempt, undone, until
-from nemesis.targets import ONE_BROKER, check, find
+from nemesis.support.steps import attempt, undone, until
+from nemesis.support.targets import ONE_BROKER, check, find
 
 FROZEN = "T"
 

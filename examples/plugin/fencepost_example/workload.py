@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 from harness.api import CallError, Client, Operation, Outcome, Planned, Role, TopicSpec
-from workloads import outcomes
-from workloads.polling import note, read, reader_operations
-from workloads.sending import send
+from workloads.support import outcomes
+from workloads.support.polling import note, read, reader_operations
+from workloads.support.sending import send
 
 
 @dataclass(frozen=True, kw_only=True)

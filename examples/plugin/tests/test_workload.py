@@ -6,7 +6,7 @@ import pytest
 from fencepost_example.workload import Trickle
 
 from harness.api import Outcome
-from harness.plugin_contract import breaches, flaws
+from harness.plugins.validation import breaches, flaws
 from workloads.testing import FakeClient, error, perform, planned
 
 

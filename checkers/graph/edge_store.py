@@ -1,0 +1,152 @@
+"""The few things the search asks of whatever holds the edges: Spark's executors, or plain lists where there are few."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import RDD
+
+from checkers.graph.edges import EDGES
+from checkers.spark.gathering import Kept, Stays
+from checkers.spark.source import from_message, message, to_message
+
+Message = tuple[str, bytes]  # of a partition
+Job = Callable[[Iterable[Message]], Iterator[pa.RecordBatch]]
+Reduce = Callable[[pa.Table], pa.Table]
+Arrays = Mapping[str, Any]
+
+
+class Shared(Protocol):
+    """Arrays that every process has that looks through edges."""
+
+    @property
+    def value(self) -> Arrays: ...
+
+
+class KeptEdges(Protocol):
+    """What the partitions gave; edges come as (partition, message). A context: at its end what was shared is freed."""
+
+    partitions: list[str]
+    leaves: list[tuple[str, bytes]]
+
+    def __enter__(self) -> KeptEdges: ...
+    def __exit__(self, *_: object) -> None: ...
+    def share(self, arrays: Arrays) -> Shared: ...
+    def each(self, job: Job, schema: pa.Schema) -> pa.Table:
+        """A job over all edges."""
+
+    def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema) -> pa.Table:
+        """A job over all edges, and a second one over its rows, those of one `bucket` together."""
+
+
+def edges_of(kept: Kept) -> KeptEdges:
+    """Wherever they are. Raises RuntimeError when a partition's edges could not be made."""
+    if kept.error:
+        raise RuntimeError(kept.error)
+    if kept.near:
+        messages = [(one.partition, one.message) for one in kept.came if one.name == EDGES]
+        return DriverEdges(kept.partitions, messages, kept.leaves)
+    if kept.there is None:
+        raise RuntimeError("the partitions kept no edges; the graph checks were not asked together with the partition checks")
+    return SparkEdges(kept.partitions, kept.there, kept.leaves)
+
+
+@dataclass(frozen=True)
+class _Here:
+    """Arrays of this process."""
+
+    value: Arrays
+
+
+class DriverEdges:
+    """A short history's edges, in this process: each Spark job would take longer than to look through all of them."""
+
+    def __init__(self, partitions: list[str], messages: Sequence[Message], leaves: list[tuple[str, bytes]]) -> None:
+        self.partitions, self.leaves = partitions, leaves
+        self._edges = messages
+
+    def __enter__(self) -> DriverEdges:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def share(self, arrays: Arrays) -> Shared:
+        return _Here(arrays)
+
+    def each(self, job: Job, schema: pa.Schema) -> pa.Table:
+        return pa.Table.from_batches(job(self._edges), schema)
+
+    def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema) -> pa.Table:
+        rows = self.each(job, schema)
+        return pa.concat_tables([result.empty_table(), *(reduce(group) for _, group in _by_bucket(rows))])
+
+
+class SparkEdges:
+    """Edges that stayed on Spark's executors."""
+
+    def __init__(self, partitions: list[str], kept: RDD[Stays], leaves: list[tuple[str, bytes]]) -> None:
+        self.partitions, self.leaves = partitions, leaves
+        self._edges = kept.filter(lambda one: one.name == EDGES).map(lambda one: (one.partition, one.message))
+        self._shared: list[_Mapped] = []
+
+    def __enter__(self) -> SparkEdges:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._shared:
+            shutil.rmtree(one.folder, ignore_errors=True)
+
+    def share(self, arrays: Arrays) -> Shared:
+        """In one machine's memory once, whoever looks at it; on a cluster a copy for each Python worker (Spark's broadcast)."""
+        context = self._edges.context
+        if not context.master.startswith("local"):
+            return context.broadcast(dict(arrays))  # type: ignore[no-any-return]
+        self._shared.append(_Mapped(arrays))
+        return self._shared[-1]
+
+    def each(self, job: Job, schema: pa.Schema) -> pa.Table:
+        return _collected(self._edges.mapPartitions(lambda edges: map(message, job(edges))), schema)
+
+    def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema) -> pa.Table:
+        def parts(edges: Iterable[Message]) -> Iterator[tuple[int, bytes]]:
+            return ((bucket, message(group)) for batch in job(edges) for bucket, group in _by_bucket(batch))
+
+        def reduced(groups: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+            rows = pa.concat_tables([schema.empty_table(), *(from_message(group) for _, group in groups)])
+            return (to_message(reduce(group)) for _, group in _by_bucket(rows))
+
+        shuffled = self._edges.mapPartitions(parts).partitionBy(self._edges.getNumPartitions(), lambda bucket: bucket)
+        return _collected(shuffled.mapPartitions(reduced), result)
+
+
+def _collected(messages: RDD[bytes], schema: pa.Schema) -> pa.Table:
+    return pa.concat_tables([schema.empty_table(), *map(from_message, messages.collect())])
+
+
+def _by_bucket(rows: Any) -> Iterator[tuple[int, Any]]:
+    """The rows of each `bucket`, of a table or a batch."""
+    for bucket in pc.unique(rows["bucket"]).to_pylist():
+        yield bucket, rows.filter(pc.equal(rows["bucket"], bucket))
+
+
+class _Mapped:
+    """Arrays in files that every process of this machine maps."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="fencepost-shared-"))
+        self._names = list(arrays)
+        for name, values in arrays.items():
+            np.save(self.folder / f"{name}.npy", values)
+
+    @property
+    def value(self) -> Arrays:
+        return {name: np.load(self.folder / f"{name}.npy", mmap_mode="r") for name in self._names}

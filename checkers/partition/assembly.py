@@ -1,0 +1,112 @@
+"""Packed parts back to one topic-partition's log: sends by identity, reads by offset, and which read returned which send."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from checkers.api import Ints
+from checkers.partition.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings, position_type, slices
+from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED, Part, unpack
+
+SPARSE = 4  # offsets for every send, beyond which no table of them is made
+
+
+def unpack_log(
+    partition: str, parts: Sequence[Part], final: FinalRead, settings: Settings, resets: Resets | None = None
+) -> PartitionLog:
+    """Packed parts back to one partition's sorted arrays."""
+    sent, read = unpack(parts, SENDS), unpack(parts, READS)
+    pa.default_memory_pool().release_unused()
+    return sorted_log(partition, sent, read, final, settings, resets or Resets())
+
+
+def build_log(
+    partition: str, columns: dict[str, Any], sent: Any, final: FinalRead, settings: Settings, resets: Resets
+) -> PartitionLog:
+    """A log from mixed micro-operations; `sent` says which of them are sends."""
+    out, back = ({name: columns[name][which] for name in COLUMNS_OF[side]} for side, which in ((SENDS, sent), (READS, ~sent)))
+    return sorted_log(partition, out, back, final, settings, resets)
+
+
+def sorted_log(
+    partition: str, sent: dict[str, Any], read: dict[str, Any], final: FinalRead, settings: Settings, resets: Resets
+) -> PartitionLog:
+    """Sort sends by identity and reads by offset, and look up the send of each read. Empties both, to save memory."""
+    _sort(sent, _order(sent["v"]))
+    flags = sent.pop("flags")
+    sends = Sends(
+        **{name: sent.pop(name) for name in ("op", "v", "began", "ended", "decided", "over")},
+        offset=np.maximum(sent.pop("offset"), NONE),  # librdkafka marks unknown offsets with other negative numbers
+        status=flags & 3,
+        txn=(flags & TXN) > 0,
+        finished=(flags & FINISHED) > 0,
+    )
+    arrival = _order(read["offset"])
+    _sort(read, arrival)
+    flags = read.pop("flags")
+    committed, last = (flags & UNCOMMITTED) == 0, (flags & FINAL) > 0
+    reads = Reads(
+        **{name: read[name] for name in ("op", "process", "v", "offset", "ended")},
+        committed=committed,
+        judged=committed | ~last if settings.all_readers else committed,
+        final=last,
+        send=_found(sends, read["v"], read["offset"]),
+        status=flags & 3,
+        arrival=arrival,
+    )
+    return PartitionLog(partition, sends, reads, final, settings, resets)
+
+
+def _sort(columns: dict[str, Any], order: Any) -> None:
+    for name in list(columns):
+        columns[name] = columns[name][order]
+
+
+def _order(values: Ints) -> Any:
+    """The positions of values in rising order, equal ones as they come."""
+    return np.argsort(values, kind="stable").astype(position_type(len(values)))
+
+
+def _found(sends: Sends, v: Ints, offset: Ints) -> Any:
+    """The send of each read, NONE for none: the one that was acknowledged where the read found it, or else by a search.
+
+    Nearly every record lies where its acknowledgement says, and to look there costs a sixth of a search.
+    """
+    found = np.full(len(v), NONE, dtype=position_type(len(sends)))
+    if not len(sends):
+        return found
+    low, there = _by_offset(sends)
+    for part in slices(len(v)):
+        at = there[np.clip(offset[part], low, low + len(there) - 1) - low]
+        elsewhere = np.flatnonzero(sends.v[at] != v[part])
+        at[elsewhere] = _searched(sends.v, v[part][elsewhere])
+        found[part] = at
+    return found
+
+
+def _by_offset(sends: Sends) -> tuple[int, Any]:
+    """An offset, and from it on which send was acknowledged at each (any, where none was); of equal identities only the first.
+
+    Where acknowledgements are few and far between, that is only one.
+    """
+    first = np.ones(len(sends), dtype=np.bool_)
+    first[1:] = sends.v[1:] != sends.v[:-1]
+    known = np.flatnonzero(first & (sends.offset != NONE))
+    offset = sends.offset[known]
+    low = int(offset.min(initial=np.iinfo(np.int64).max))
+    size = int(offset.max(initial=NONE)) - low + 1
+    if not 0 < size <= SPARSE * len(sends):
+        return 0, np.zeros(1, dtype=position_type(len(sends)))
+    there = np.zeros(size, dtype=position_type(len(sends)))
+    there[offset - low] = known
+    return low, there
+
+
+def _searched(sorted_values: Ints, wanted: Ints) -> Any:
+    """Positions of values in a sorted array, NONE where they are not in it."""
+    at = np.minimum(np.searchsorted(sorted_values, wanted), len(sorted_values) - 1)
+    return np.where(sorted_values[at] == wanted, at, NONE)

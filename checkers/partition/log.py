@@ -1,0 +1,236 @@
+"""One Kafka partition as numpy arrays: what was sent to it, what was read from it, and in which order it lies.
+
+Everything that several checks need is computed once, on first use, and shared. Missing numbers are -1 (`NONE`).
+Offsets are sparse (markers and aborted records occupy offsets), so nothing here compares distances of offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from checkers.api import Bools, Ints
+
+NONE = -1
+COMMITTED, ABORTED, INFO = 0, 1, 2  # what is known of the operation that sent a record
+SLICE = 1 << 21  # rows worked on at once, where all of them together would need several times their own memory
+_INDEX_BITS = 40  # of an operation's history index, beside its process
+Made = TypeVar("Made")
+
+
+def position_type(count: int) -> Any:
+    """The type of positions among so many: 32 bits where that is enough."""
+    return np.int32 if count < np.iinfo(np.int32).max else np.int64
+
+
+def slices(count: int) -> Iterator[slice]:
+    """So many positions, `SLICE` at a time."""
+    return (slice(start, min(start + SLICE, count)) for start in range(0, count, SLICE))
+
+
+@dataclass(frozen=True)
+class FinalRead:
+    """How the final reads of one partition ended.
+
+    committed, uncommitted: processes whose final read at that isolation level was complete (position >= end).
+    reach: how far the complete read_committed reads went (the lowest `end` among them, an offset).
+    stalled: the last stable offset was below the high watermark, so that read_committed could not see everything.
+    readers: of each complete read_committed final read its process, its `final-read` operation (history index), and when that
+        process began its first operation (ns).
+    """
+
+    committed: tuple[int, ...] = ()
+    uncommitted: tuple[int, ...] = ()
+    reach: int = 0
+    stalled: bool = False
+    readers: tuple[tuple[int, int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Resets:
+    """When consumers were told anew what to read (`assign`, `subscribe`), so that nobody knows where they went on.
+
+    process, op: who and when (history index). kept: partition -> positions in both arrays of those that left it as it was.
+    """
+
+    process: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    op: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    kept: Mapping[str, list[int]] = field(default_factory=dict)
+
+    def between(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
+        """Whether each process was told anew about a partition between two operations (history indices; NONE: ever before)."""
+        if not len(self.op):
+            return np.zeros(len(process), dtype=np.bool_)
+        left = np.delete(self.process << _INDEX_BITS | self.op, self.kept.get(partition, []))
+        left.sort()
+        bounds = [np.searchsorted(left, (process << _INDEX_BITS) + np.maximum(op, 0)) for op in (first, last)]
+        return np.asarray(bounds[0] < bounds[1])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the contract says about how a log is to be read; a check never looks at the contract itself.
+
+    all_readers: every non-final reader is judged as read_committed, whatever it is.
+    pipelined_order: the producer promises the order of sends in flight together (idempotence, KIP-98).
+    from_start: every process begins to read at the start of the log.
+    rewinds: after an operation that did not end ok, the client goes back to the first record that it polled in it.
+    """
+
+    all_readers: bool = False
+    pipelined_order: bool = True
+    from_start: bool = True
+    rewinds: bool = False
+
+
+@dataclass(frozen=True)
+class Sends:
+    """Records sent to the partition, sorted by `v` (so by process, operation and sequence).
+
+    op: history index; offset: where it was acknowledged; began, ended: call and acknowledgement (ns); decided: first call of
+    commit (ns); over: when the operation ended ok (ns); status: COMMITTED, ABORTED or INFO; txn: sent in a transaction; finished:
+    the operation has a completion.
+    """
+
+    op: Any  # 32 bits where that is enough, here and below
+    v: Ints
+    offset: Ints
+    began: Ints
+    ended: Ints
+    decided: Ints
+    over: Ints
+    status: NDArray[np.int8]
+    txn: Bools
+    finished: Bools
+
+    def __len__(self) -> int:
+        return len(self.v)
+
+
+@dataclass(frozen=True)
+class Reads:
+    """Records returned by polls, sorted by offset.
+
+    send: position in `Sends` of the record, NONE when it was not sent to this partition. committed: the reader is
+    read_committed. judged: the contract judges it as read_committed. final: a reader of the final phase. status: what became of
+    the operation that polled. arrival: a number that grows from record to record of one operation, as they were returned.
+    """
+
+    op: Any
+    process: NDArray[np.int32]
+    v: Ints
+    offset: Ints
+    ended: Ints
+    committed: Bools
+    judged: Bools
+    final: Bools
+    send: Any
+    status: NDArray[np.int8]
+    arrival: Any
+
+    def __len__(self) -> int:
+        return len(self.v)
+
+
+@dataclass(frozen=True)
+class PartitionLog:
+    """All that the history knows of one partition (`topic-number`)."""
+
+    partition: str
+    sends: Sends
+    reads: Reads
+    final: FinalRead
+    settings: Settings
+    resets: Resets = field(default_factory=Resets)
+
+    def shared(self, make: Callable[[PartitionLog], Made]) -> Made:
+        """What a function makes of this log: made when the first check asks for it, and kept for the others."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]  # type: ignore[no-any-return]
+
+    @cached_property
+    def _made(self) -> dict[Any, Any]:
+        return {}
+
+    @cached_property
+    def acked(self) -> Bools:
+        """Sends with an acknowledgement."""
+        return np.asarray(self.sends.ended != NONE)
+
+    def seen_by(self, which: Bools) -> Bools:
+        """Sends that were returned by at least one of these reads."""
+        seen = np.zeros(len(self.sends), dtype=np.bool_)
+        positions = self.reads.send[which]
+        seen[positions[positions >= 0]] = True
+        return seen
+
+    @cached_property
+    def seen(self) -> Bools:
+        """Sends returned to anybody."""
+        return self.seen_by(np.ones(len(self.reads), dtype=np.bool_))
+
+    @cached_property
+    def seen_committed(self) -> Bools:
+        """Sends returned to a reader that really was read_committed: evidence that their transaction committed."""
+        return self.seen_by(self.reads.committed)
+
+    @cached_property
+    def seen_final(self) -> Bools:
+        """Sends returned by a complete read_committed final read."""
+        return self.seen_by(self.reads.committed & self._by(self.final.committed))
+
+    @cached_property
+    def seen_witness(self) -> Bools:
+        """Sends returned by a complete read_uncommitted final read: what the log holds, aborted records included."""
+        return self.seen_by(~self.reads.committed & self._by(self.final.uncommitted))
+
+    def _by(self, processes: tuple[int, ...]) -> Bools:
+        return np.asarray(self.reads.final & np.isin(self.reads.process, processes), dtype=np.bool_)
+
+    def span(self, which: Bools) -> tuple[Ints, Ints]:
+        """Lowest and highest offset at which each send was returned by these reads (NONE: by none)."""
+        low, high = (np.full(len(self.sends), NONE, dtype=np.int64) for _ in range(2))
+        which = which & (self.reads.send >= 0)
+        position, offset = self.reads.send[which], self.reads.offset[which]
+        high[position] = offset  # reads are sorted by offset, and the last assignment stays
+        low[position[::-1]] = offset[::-1]
+        return low, high
+
+    @cached_property
+    def places_read(self) -> tuple[Ints, Ints]:
+        """Lowest and highest offset at which each send was returned to anybody."""
+        return self.span(np.ones(len(self.reads), dtype=np.bool_))
+
+    @cached_property
+    def place(self) -> Ints:
+        """Where each send lies: the lowest offset that an acknowledgement or a reader gave for it (NONE: unknown)."""
+        read, _ = self.places_read
+        both = np.where(read == NONE, self.sends.offset, read)
+        return np.where((self.sends.offset != NONE) & (self.sends.offset < both), self.sends.offset, both)
+
+    @cached_property
+    def strangers(self) -> Bools:
+        """Reads of a record that nobody sent to this partition."""
+        return np.asarray(self.reads.send < 0)
+
+    @cached_property
+    def covered(self) -> Bools:
+        """Sends that a complete read_committed final read had to return if they are committed.
+
+        In a stalled partition only what lies below the offset that the read reached: the rest is hidden, another finding.
+        """
+        everything = np.full(len(self.sends), bool(self.final.committed))
+        if self.final.stalled:
+            everything &= (self.place != NONE) & (self.place < self.final.reach)
+        return everything
+
+    @cached_property
+    def promised(self) -> Bools:
+        """Sends that are promises in any case: all of a committed transaction, acknowledged ones outside transactions."""
+        return np.asarray(np.where(self.sends.txn, self.sends.status == COMMITTED, self.acked), dtype=np.bool_)

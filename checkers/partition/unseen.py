@@ -1,0 +1,57 @@
+"""How far the readers of the main phase were behind: what was committed and not yet returned to any of them, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from checkers.api import Ints
+from checkers.partition.log import NONE, PartitionLog
+from checkers.spark.overview import Overview
+
+POINTS = 200
+NEVER = np.iinfo(np.int64).max
+
+
+def moments(view: Overview) -> Ints:
+    """At most POINTS evenly spaced times of the main phase (CLOCK_MONOTONIC ns), the first and the last operation's included."""
+    if not (view.main & view.writer).any():
+        return np.empty(0, dtype=np.int64)
+    first, last = int(view.time[view.main].min()), int(max(view.end[view.main].max(), view.time[view.main].max()))
+    return np.unique(first + (last - first) * np.arange(POINTS, dtype=np.int64) // (POINTS - 1))
+
+
+def unseen_at(log: PartitionLog, times: Ints) -> Ints:
+    """How many promised records of one partition were unseen at each of these sorted times.
+
+    A record is unseen from its acknowledgement, in a transaction from the first call of commit if that came later, until a
+    reader of the main phase, at whatever isolation level, got it for the first time.
+    """
+    if not len(times):
+        return np.empty(0, dtype=np.int64)
+    sends = log.sends
+    counted = log.promised & log.acked
+    known = np.maximum(sends.ended, sends.decided)[counted]
+    read = np.maximum(_first_read(log)[counted], known)
+    return np.asarray(_until(known, times) - _until(read, times), dtype=np.int64)
+
+
+def _first_read(log: PartitionLog) -> Ints:
+    """When each send was first returned to a reader of the main phase (NEVER: to none)."""
+    reads = log.reads
+    which = ~reads.final & (reads.send >= 0) & (reads.ended != NONE)
+    first = np.full(len(log.sends), NEVER, dtype=np.int64)
+    np.minimum.at(first, reads.send[which], reads.ended[which])
+    return first
+
+
+def _until(happened: Ints, times: Ints) -> Ints:
+    """How many had happened by each time."""
+    bins = np.bincount(np.searchsorted(times, happened), minlength=len(times) + 1)
+    return np.asarray(np.cumsum(bins)[: len(times)], dtype=np.int64)
+
+
+def total_unseen(times: Ints, unseen: Sequence[Ints]) -> list[list[int]]:
+    """`[[time_ns, count], ...]` over all partitions; unseen: of each partition what `unseen_at` says."""
+    return [list(one) for one in zip(times.tolist(), sum(unseen, np.zeros(len(times), dtype=np.int64)).tolist(), strict=True)]

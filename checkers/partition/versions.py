@@ -1,0 +1,50 @@
+"""The version order of a partition: which records are visible, and where each of them surely lies.
+
+Offsets are sparse (markers and aborted records occupy some), so distances are counted in known records, never in offsets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checkers.anomalies.records import final_witness
+from checkers.api import Bools
+from checkers.partition.log import ABORTED, NONE, PartitionLog
+
+
+def fixed(log: PartitionLog) -> Bools:
+    """Sends that lie at one place, whoever tells it. What lies at two has no place in an order (`duplicate` has it)."""
+    low, high = log.places_read
+    told = log.sends.offset
+    agreed = (low == NONE) | (told == NONE) | (low == told)
+    return np.asarray((log.place != NONE) & (low == high) & agreed, dtype=np.bool_)
+
+
+def lost(log: PartitionLog) -> Bools:
+    """Promised sends that the final read did not return; they are `lost-write`'s."""
+    judged, found, _ = final_witness(log)
+    return np.asarray(log.promised & judged & ~found)
+
+
+def aborted(log: PartitionLog) -> Bools:
+    """Sends of transactions that surely failed."""
+    return np.asarray(log.sends.txn & (log.sends.status == ABORTED))
+
+
+def visible(log: PartitionLog) -> Bools:
+    """Sends whose place in the version order is known: promised or read, not aborted, not lost, at one place."""
+    known = log.promised | log.seen
+    return np.asarray(known & log.shared(fixed) & ~log.shared(lost) & ~log.shared(aborted))
+
+
+def due(log: PartitionLog, committed: bool) -> Bools:
+    """Sends that no reader at an isolation level may pass over: others got them, so they are in the log for ever.
+
+    For read_committed: what a read_committed reader got, or, in a partition whose final read says nothing, a promise that
+    anybody got. For read_uncommitted: what anybody got. Lost and aborted records are other findings.
+    """
+    sure = log.shared(fixed) & ~log.shared(lost)
+    if not committed:
+        return np.asarray(sure & log.seen)
+    promised = log.promised & log.seen & (not log.final.committed)
+    return np.asarray(sure & ~log.shared(aborted) & (log.seen_committed | promised))

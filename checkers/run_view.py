@@ -1,0 +1,141 @@
+"""The whole run, for what no single partition can decide: second steps, run checks and sentences.
+
+Lookups go back to the history for the few operations in question only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from checkers.api import Bools, Ints
+from checkers.partition.log import NONE
+from checkers.spark.gathering import Kept
+from checkers.spark.lookup import records_of
+from checkers.spark.overview import Overview
+from checkers.spark.source import UNREADABLE, Source
+from harness.api import MAX_OP
+
+_OP_SHIFT, _PROCESS_SHIFT = 12, 39
+
+
+class World:
+    """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
+
+    strangers: identities that were read in partitions to which they were not sent; known once the partition checks ran.
+    kept: what run checks gathered of each partition, likewise.
+    originals: identity -> the value it stands for, of records in question in a history from elsewhere; known once all checks ran.
+    """
+
+    def __init__(self, history: Source, spark: SparkSession, overview: Overview, contract: Mapping[str, str]) -> None:
+        self.history, self.spark, self.overview, self.contract = history, spark, overview, contract
+        self.strangers: Ints = np.empty(0, dtype=np.int64)
+        self.kept = Kept()
+        self.originals: dict[int, str] = {}
+        self._strange: dict[tuple[int, str, int], str] = {}
+
+    # ---- Spark tables, for checks that need joins over everything ----
+    @cached_property
+    def ops(self) -> DataFrame:
+        """The history, a row per operation (docs/history.md)."""
+        return self.history.table(self.spark)
+
+    @cached_property
+    def sends(self) -> DataFrame:
+        """index, process, op, f, type, v, partition, offset, began, ended: a row per sent record. Cached."""
+        return self._mops(0).cache()
+
+    @cached_property
+    def reads(self) -> DataFrame:
+        """index, process, op, isolation, final, v, partition, offset, ended: a row per returned record. Cached."""
+        return self._mops(1).cache()
+
+    def _mops(self, kind: int) -> DataFrame:
+        whole = ("index", "process", "op", "f", "type", "isolation", "final", "time", "end", "decided")
+        return self.ops.select(*whole, F.explode("mops").alias("mop")).where(F.col("mop.kind") == kind).select(*whole, "mop.*")
+
+    # ---- operations ----
+    def status(self, ops: Ints) -> Any:
+        """COMMITTED, ABORTED or INFO of operations by history index."""
+        return self.overview.status[self.overview.at(ops)]
+
+    def transactional(self, ops: Ints) -> Any:
+        return self.overview.txn[self.overview.at(ops)]
+
+    def finished(self, ops: Ints) -> Any:
+        """Whether operations have a completion."""
+        return self.overview.end[self.overview.at(ops)] != NONE
+
+    def sends_of(self, ops: Any) -> pd.DataFrame:
+        """Records sent by some operations: op, partition, v, offset, began, ended (NONE for unknown)."""
+        sent = records_of(self.history, ops)
+        return sent.filter(pc.equal(sent["kind"], 0)).drop_columns(["kind"]).to_pandas()
+
+    def covered(self, partitions: pd.Series, offsets: Ints) -> Bools:
+        """Whether a complete read_committed final read had to return what lies there (`PartitionLog.covered`)."""
+        finals = self.overview.final_reads
+        answer = np.zeros(len(partitions), dtype=np.bool_)
+        for partition in partitions.unique():
+            final = finals.get(partition)
+            if final is not None and final.committed:
+                below = (offsets != NONE) & (offsets < final.reach)
+                answer |= (partitions == partition).to_numpy() & (below if final.stalled else True)
+        return answer
+
+    # ---- records ----
+    @cached_property
+    def homes(self) -> dict[int, tuple[str, int]]:
+        """Where each stranger that this run sent was really sent: identity -> (partition, operation)."""
+        wanted = self.strangers[self.strangers >= 0]
+        return {int(v): (partition, int(op)) for v, partition, op in self._senders(wanted)}
+
+    @cached_property
+    def misplaced(self) -> set[int]:
+        """Records that were sent in this run, and read in a partition to which they were not sent."""
+        return set(self.homes)
+
+    def _senders(self, identities: Ints) -> Any:
+        identities = np.unique(identities)
+        view = self.overview
+        keys = (view.process.astype(np.int64) << (_PROCESS_SHIFT - _OP_SHIFT)) | (view.op & MAX_OP)
+        ops = view.index[np.isin(keys, identities >> _OP_SHIFT) & (view.txn | view.send)]
+        if not len(ops):
+            return []
+        sends = self.sends_of(ops)
+        sends = sends[sends["v"].isin(identities)]
+        return zip(sends["v"], sends["partition"], sends["op"], strict=True)
+
+    def remember(self, rows: Iterable[pd.DataFrame]) -> None:
+        """Look up what the records of all suspicious rows are called where the history comes from, and why some are unreadable.
+
+        What cannot be read takes away the names and nothing else.
+        """
+        found = pd.concat([part[["op", "v"]] for part in rows]).astype("int64")
+        with suppress(*UNREADABLE):
+            self.originals = self.history.values(found["v"].unique())
+        with suppress(*UNREADABLE):
+            odd = found.loc[found["v"] < 0, "op"].unique()
+            for batch in self.history.of(odd, ("index", "strange")) if len(odd) else ():
+                self._strange |= _words(batch)
+
+    def strange(self, op: int, partition: str, offset: int) -> str:
+        """What the history says of an unreadable record, in words; empty when nothing."""
+        return self._strange.get((op, partition, offset), "")
+
+
+def _words(batch: pa.RecordBatch) -> dict[tuple[int, str, int], str]:
+    """Why records are unreadable: (operation, partition, offset) -> words."""
+    return {
+        (row["index"], odd["partition"], odd["offset"]): f"{odd['why']} (it begins with {odd['raw']!r})"
+        for row in batch.to_pylist()
+        for odd in row["strange"] or ()
+    }

@@ -1,0 +1,106 @@
+"""Damages to what one reader saw, and when. As in `records`: a clean history in, a damaged one out, or None."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pandas as pd
+
+from checkers.partition.log import NONE
+from checkers.selfcheck.records import Planted, exchange, none_early, pick
+from checkers.selfcheck.rows import Rows
+
+
+def _sequence(rows: Rows) -> pd.DataFrame:
+    """Committed records as the non-final read_committed readers got them, in the order of (process, partition, time).
+
+    before, after: whether the same reader read this partition before and after. opens, closes: first, last in its poll.
+    """
+    reads = rows.reads
+    mine = reads[reads["committed"] & ~reads["final"] & reads["fine"]]
+    mine = mine.sort_values(["process", "partition", "op", "at"], kind="stable")
+    keys = mine[["process", "partition"]].ne(mine[["process", "partition"]].shift()).any(axis=1)
+    opens = keys | mine["op"].ne(mine["op"].shift())
+    ends = keys.shift(-1, fill_value=True)
+    good = mine["v"].isin(rows.witnessed["v"]) & ~mine.duplicated(["process", "partition", "v"], keep=False)
+    return mine.assign(before=~keys, after=~ends, opens=opens, closes=opens.shift(-1, fill_value=True), good=good)
+
+
+def _seen(row: pd.Series, what: str) -> tuple[str, frozenset[int]]:
+    return f"process {row['process']} {what} {row['partition']}@{row['offset']}", frozenset([int(row["v"])])
+
+
+def skip_between(rows: Rows, rng: Random) -> Planted | None:
+    """A reader's poll begins one committed record too late."""
+    reads = _sequence(rows)
+    fit = reads[reads["good"] & reads["before"] & reads["opens"] & ~reads["closes"]]
+    if not len(fit):
+        return None
+    gone = pick(fit, rng)
+    return Planted(rows.without([gone.name]), *_seen(gone, "skips, between two polls,"))
+
+
+def skip_inside(rows: Rows, rng: Random) -> Planted | None:
+    """A committed record is missing in the middle of a poll."""
+    reads = _sequence(rows)
+    fit = reads[reads["good"] & ~reads["opens"] & ~reads["closes"]]
+    if not len(fit):
+        return None
+    gone = pick(fit, rng)
+    return Planted(rows.without([gone.name]), *_seen(gone, "skips, inside a poll,"))
+
+
+def step_back(rows: Rows, rng: Random) -> Planted | None:
+    """A reader's poll begins with the record that ended its poll before."""
+    reads = _sequence(rows)
+    back = reads.shift(1)
+    where = np.flatnonzero(reads["opens"] & reads["before"] & back["good"].eq(True))
+    if not len(where):
+        return None
+    chosen = int(where[rng.randrange(len(where))])
+    one, next_one = reads.iloc[chosen - 1], reads.iloc[chosen]
+    again = pd.DataFrame([{**one, "op": next_one["op"], "at": next_one["at"] - 0.5, "ended": next_one["ended"]}])
+    return Planted(rows.with_reads(again), *_seen(one, "gets a second time, in its next poll,"))
+
+
+def repeat_inside(rows: Rows, rng: Random) -> Planted | None:
+    """A poll returns one record twice in a row."""
+    reads = _sequence(rows)
+    fit = reads[reads["good"] & ~reads["opens"] & ~reads["closes"]]
+    if not len(fit):
+        return None
+    one = pick(fit, rng)
+    again = pd.DataFrame([{**one, "at": one["at"] + 0.5}])
+    return Planted(rows.with_reads(again), *_seen(one, "gets twice in one poll"))
+
+
+def forget(rows: Rows, rng: Random) -> Planted | None:
+    """A final reader does not return a record that another reader had long before, though it returns later ones."""
+    reads = rows.reads
+    earlier = reads.loc[reads["committed"] & ~reads["final"], "v"]
+    fit = reads[reads["final"] & reads["committed"] & reads["v"].isin(rows.witnessed["v"]) & reads["v"].isin(earlier)]
+    if not len(fit):
+        return None
+    gone = pick(fit, rng)
+    records = rows.sends.loc[rows.sends["op"].isin(rows.sends.loc[rows.sends["v"] == gone["v"], "op"]), "v"]
+    what, _ = _seen(gone, "does not return, though others had it before,")
+    return Planted(rows.without([gone.name]), what, frozenset(records))
+
+
+def invert(rows: Rows, rng: Random) -> Planted | None:
+    """Two records of two producers change places; the first was acknowledged before the second was sent."""
+    sent = rows.witnessed.sort_values(["partition", "place"], kind="stable").reset_index(drop=True)
+    after = sent.shift(-1)
+    pair = (sent["partition"] == after["partition"]) & (sent["process"] != after["process"])
+    pair &= (sent["ended"] != NONE) & (sent["ended"] < after["began"])
+    pairs = np.flatnonzero(pair & none_early(rows, sent)).tolist()
+    neighbours = ((sent.iloc[at], sent.iloc[at + 1]) for at in rng.sample(pairs, len(pairs)))
+    return next((exchange(rows, *two) for two in neighbours if not _passes_its_own(rows, *two)), None)
+
+
+def _passes_its_own(rows: Rows, one: pd.Series, two: pd.Series) -> bool:
+    """Whether one of the producers has another record between the two, which its own would overtake."""
+    sends = rows.sends
+    between = (sends["partition"] == one["partition"]) & sends["offset"].between(one["place"], two["place"], inclusive="neither")
+    return bool((between & sends["process"].isin([one["process"], two["process"]])).any())

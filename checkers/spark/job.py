@@ -1,0 +1,222 @@
+"""The one Spark job that all partition checks share.
+
+    history.parquet -> scan -> one shuffle by topic-partition -> PartitionLog -> every check -> only suspicious rows leave
+
+What `checkers.spark.scan` sends through the shuffle are few large messages, and so is what leaves: no row passes through the JVM,
+which only moves bytes. A short history is scanned by the driver, and needs no shuffle.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark import RDD
+from pyspark.sql import SparkSession
+
+from checkers.api import COLUMNS, NUMBERS, Check, Ints, Suspects
+from checkers.partition.assembly import unpack_log
+from checkers.partition.log import FinalRead, PartitionLog, Resets, Settings
+from checkers.partition.unseen import total_unseen, unseen_at
+from checkers.spark.gathering import Function, Kept, Stays, gathered
+from checkers.spark.large_partitions import turn
+from checkers.spark.scan import Named, Part, scan, scan_here
+from checkers.spark.source import Source, from_message, message
+
+BYTES_PER_TASK = 1 << 20  # packed, of a short history; a worker's start costs as much as to judge so many
+MOST_HERE = 64 << 20  # packed, of all partitions: tasks carry them, and Spark sends none of more than 128 MiB
+BUCKETS, BUCKETS_PER_CORE = 16, 4  # at least; partitions are shared out among them
+Judge = Callable[[str, Sequence[Part]], Iterator["Told | Stays"]]
+
+
+@dataclass
+class Answer:
+    """What came back for one check: rows of all partitions, how much was compared, what was lacking, what broke."""
+
+    rows: pd.DataFrame
+    compared: int = 0
+    lacking: str = ""
+    error: str = ""
+    more: int = 0  # findings beyond those in `rows`
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Micro-operations over all partitions."""
+
+    sent: int = 0
+    read: int = 0
+    final_read: int = 0
+    partitions: int = 0
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one check says of one partition: `Suspects`, its rows as an Arrow message; or an error."""
+
+    compared: int = 0
+    lacking: str = ""
+    more: int = 0
+    error: str = ""
+    rows: bytes = b""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What leaves the worker that judged a partition.
+
+    said: by check. strangers: identities that nobody sent to it. unseen: records at each of the moments. leaves, broken: what was
+    gathered of it for run checks, and what failed there.
+    """
+
+    partition: str
+    said: dict[str, Said]
+    counts: Counts
+    strangers: Ints
+    unseen: Ints
+    leaves: list[tuple[str, bytes]] = field(default_factory=list)
+    broken: str = ""
+
+
+def run_partition_checks(
+    spark: SparkSession,
+    history: Source,
+    checks: Sequence[Check[PartitionLog]],
+    finals: Mapping[str, FinalRead],
+    settings: Settings,
+    resets: Resets | None = None,
+    moments: Ints | None = None,
+    kept: Kept | None = None,
+) -> tuple[dict[str, Answer], Counts, Any, list[list[int]]]:
+    """Run every partition check over every partition in one job.
+
+    Returns answers by check, counts, strangers' identities, and what was unseen at each of the moments
+    (`checkers.partition.unseen`).
+    """
+    bare = [replace(check, resolve=None, explain=None) for check in checks]  # what the workers need
+    moments = np.empty(0, dtype=np.int64) if moments is None else moments
+    kept = kept or Kept()
+    judge = _judge(bare, dict(finals), settings, resets or Resets(), moments, kept.functions)
+    found = kept.split(_judged(spark, history, judge, kept.near)).collect()
+    told = sorted((one for one in found if isinstance(one, Told)), key=lambda one: one.partition)
+    kept.came = [one for one in found if isinstance(one, Stays)]
+    kept.leaves = [left for one in told for left in one.leaves]
+    kept.partitions = [one.partition for one in told]
+    kept.error = next((one.broken for one in told if one.broken), "")
+    strangers = np.concatenate([np.empty(0, dtype=np.int64), *(one.strangers for one in told)])
+    counts = Counts(*map(sum, zip(*(astuple(one.counts) for one in told), strict=True)))
+    return (
+        {check.name: _answer(check.name, told) for check in checks},
+        counts,
+        strangers,
+        total_unseen(moments, [t.unseen for t in told]),
+    )
+
+
+def _judged(spark: SparkSession, history: Source, judge: Judge, near: bool) -> RDD[Any]:
+    """What the judge says of every partition."""
+    groups = scan_here(history) if near else {}
+    sizes = {name: sum(len(part.shared) + len(part.own) for part in parts) for name, parts in groups.items()}
+    if near and sum(sizes.values()) <= MOST_HERE:
+        return _judged_near(spark, groups, sum(sizes.values()), judge)
+    buckets = max(BUCKETS, BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism)
+    return scan(spark, history).partitionBy(buckets, _bucket).mapPartitions(partial(_judged_bucket, judge))
+
+
+def _judged_near(spark: SparkSession, groups: Mapping[str, Sequence[Part]], size: int, judge: Judge) -> RDD[Any]:
+    """A short history's partitions were packed here and go to the workers as they are.
+
+    The shuffle would take longer than everything else together.
+    """
+    context = spark.sparkContext
+    tasks = max(1, min(len(groups), context.defaultParallelism, 1 + size // BYTES_PER_TASK))
+    return context.parallelize(list(groups.items()), tasks).flatMap(lambda group: judge(*group))
+
+
+def _bucket(partition: str) -> int:
+    """By name; neighbouring partitions of one topic never share one, as long as there are enough."""
+    topic, _, number = partition.rpartition("-")
+    return zlib.crc32(topic.encode()) + (int(number) if number.isdecimal() else zlib.crc32(number.encode()))
+
+
+def _judged_bucket(judge: Judge, parts: Iterable[Named]) -> Iterator[Told | Stays]:
+    """What the judge says of the partitions of one bucket, one after the other."""
+    groups: dict[str, list[Part]] = {}
+    for name, part in parts:
+        groups.setdefault(name, []).append(part)
+    for name in sorted(groups):
+        yield from judge(name, groups.pop(name))
+
+
+def _answer(name: str, told: Sequence[Told]) -> Answer:
+    said = [(one.partition, one.said[name]) for one in told]
+    rows = pd.concat([_rows(partition, one.rows) for partition, one in said if one.rows] or [_no_rows()], ignore_index=True)
+    lacking = "; ".join(sorted({one.lacking for _, one in said} - {""}))
+    error = next((one.error for _, one in said if one.error), "")
+    return Answer(rows, sum(one.compared for _, one in said), lacking, error, sum(one.more for _, one in said))
+
+
+def _rows(partition: str, packed: bytes) -> pd.DataFrame:
+    table = from_message(packed)
+    role = table["role"].combine_chunks()
+    names = np.array(role.dictionary.to_pylist(), dtype=object)
+    columns = {name: table[name].to_numpy() for name in NUMBERS}
+    return pd.DataFrame({"partition": partition, **columns, "role": names[np.asarray(role.indices)]})
+
+
+def _no_rows() -> pd.DataFrame:
+    return pd.DataFrame({name: np.empty(0, dtype=np.int64 if name in NUMBERS else object) for name in COLUMNS})
+
+
+# --------------------------------------------------------------------------------------------------
+# After the shuffle
+# --------------------------------------------------------------------------------------------------
+def _judge(
+    checks: Sequence[Check[PartitionLog]],
+    finals: Mapping[str, FinalRead],
+    settings: Settings,
+    resets: Resets,
+    moments: Ints,
+    gathers: Sequence[Function],
+) -> Judge:
+    """The function that judges one partition's packed parts with every check."""
+
+    def judge_partition(partition: str, parts: Sequence[Part]) -> Iterator[Told | Stays]:
+        with turn(sum(len(part.shared) + len(part.own) for part in parts)):
+            log = unpack_log(partition, parts, finals.get(partition, FinalRead()), settings, resets)
+            said = {check.name: _asked(check, log) for check in checks}
+            messages, broken = gathered(gathers, log)
+            strangers = np.unique(log.reads.v[log.strangers])
+            yield Told(partition, said, _counted(log), strangers, unseen_at(log, moments), messages.leaves, broken)
+            yield from (Stays(partition, name, message) for name, message in messages.stays)
+
+    return judge_partition
+
+
+def _asked(check: Check[PartitionLog], log: PartitionLog) -> Said:
+    """One check's answer about one partition. Whatever it raises is its own trouble."""
+    try:
+        suspects = check(log)
+        return Said(suspects.compared, suspects.lacking, suspects.more, rows=_packed_rows(suspects))
+    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
+        return Said(error=f"{type(error).__name__}: {error}")
+
+
+def _packed_rows(suspects: Suspects) -> bytes:
+    """The rows as a message; a single value stands for a whole column."""
+    if not suspects.count:
+        return b""
+    columns = {name: np.broadcast_to(suspects.rows[name], suspects.count) for name in (*NUMBERS, "role")}
+    numbers = {name: pa.array(columns[name], pa.int64()) for name in NUMBERS}
+    return message(pa.RecordBatch.from_pydict({**numbers, "role": pa.array(columns["role"], pa.string()).dictionary_encode()}))
+
+
+def _counted(log: PartitionLog) -> Counts:
+    final = int(log.reads.final.sum())
+    return Counts(len(log.sends), len(log.reads) - final, final, 1)

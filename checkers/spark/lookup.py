@@ -1,0 +1,38 @@
+"""Looking up a few operations in a history, wherever it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.partition.log import NONE
+from checkers.spark.source import Source
+
+MOPS = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("op", "kind", "v", "offset", "began", "ended")),
+        ("partition", pa.string()),
+    ]
+)
+
+
+def records_of(history: Source, ops: Iterable[int]) -> pa.Table:
+    """Micro-operations of some operations (by history index) as `MOPS`; NONE where a number is unknown."""
+    batches = history.of(np.fromiter(ops, dtype=np.int64), ("index", "mops"))
+    return pa.Table.from_batches(list(_flat(batches)), schema=MOPS)
+
+
+def _flat(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for some in batches:
+        lists = some.column("mops")
+        mops = dict(zip((field.name for field in lists.type.value_type), lists.flatten().flatten(), strict=True))
+        columns = {**mops, "op": some.column("index").take(pc.list_parent_indices(lists))}
+        yield pa.RecordBatch.from_arrays([_filled(columns[field.name], field.type) for field in MOPS], schema=MOPS)
+
+
+def _filled(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    column = pc.cast(column, kind)
+    return column if pa.types.is_string(kind) else pc.fill_null(column, NONE)

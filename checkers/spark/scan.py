@@ -1,0 +1,163 @@
+"""The first stage of the check: from a history to a few packed parts for each topic-partition.
+
+Where the history lies, and who reads it, is `checkers.spark.source`'s; here its batches of operations are packed. A part has
+what one batch says of one side of one partition: what the records of an operation share once for all of them, the rest for each
+record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import RDD
+from pyspark.sql import SparkSession
+
+from checkers.api import Bools
+from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
+from checkers.spark.source import Source, message
+
+TXN, FINISHED, FINAL, UNCOMMITTED = 4, 8, 16, 32  # bits of `flags`, above two bits of status
+SENDS, READS = 0, 1
+COUNT = "count"  # of records that share what follows
+SHARED = {SENDS: ("op", "flags", "decided", "over"), READS: ("op", "process", "flags", "ended")}
+OWN = {SENDS: ("v", "offset", "began", "ended"), READS: ("v", "offset")}
+COLUMNS_OF = {side: (*SHARED[side], *OWN[side]) for side in (SENDS, READS)}
+TYPES = {"flags": np.int8, "process": np.int32}  # the others: 64 bits
+TEXTS = ("f", "type", "intent", "isolation")
+COLUMNS = ("index", "process", *TEXTS, "final", "end", "decided", "mops")
+
+
+class Part(NamedTuple):
+    """Records that one batch sent to a partition, or read from it, as Arrow messages: `SHARED` with `COUNT`, and `OWN`."""
+
+    side: int
+    shared: bytes
+    own: bytes
+
+
+Named = tuple[str, Part]  # with the topic-partition's name
+
+
+def scan(spark: SparkSession, history: Source) -> RDD[Named]:
+    """The parts of a history, with the topic-partition of each."""
+    return history.spread(spark, COLUMNS, pack)
+
+
+def scan_here(history: Source) -> dict[str, list[Part]]:
+    """The same in this process, for a short history: the parts of each topic-partition."""
+    parts: dict[str, list[Part]] = {}
+    for name, part in pack(history.whole(COLUMNS, TEXTS)[1]):
+        parts.setdefault(name, []).append(part)
+    return dict(sorted(parts.items()))
+
+
+def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[Named]:
+    """Parts of batches of operations (`COLUMNS`), in order."""
+    for batch in batches:
+        kept = batch.filter(pc.greater(pc.fill_null(pc.list_value_length(batch.column("mops")), 0), 0))
+        if len(kept):
+            yield from _packed(kept)
+
+
+def _packed(batch: pa.RecordBatch) -> Iterator[Named]:
+    lists = batch.column("mops")
+    fields = [field.name for field in lists.type.value_type]
+    mops = dict(zip(fields, lists.flatten().flatten(), strict=True))
+    owner = np.asarray(pc.list_parent_indices(lists))
+    operations, records = _operations(batch), {name: _numbers(mops[name]) for name in ("v", "offset", "began", "ended")}
+    names, order, bounds = _by_partition(mops["partition"], _numbers(mops["kind"]) != 0)
+    for code, (start, stop) in enumerate(pairwise(bounds.tolist())):
+        if stop > start:
+            yield names[code // 2], _part(code % 2, order[start:stop], owner, operations, records)
+
+
+def _operations(batch: pa.RecordBatch) -> dict[str, Any]:
+    """What is known of each operation as numbers; `flags` instead of texts."""
+    end = _numbers(batch.column("end"))
+    found = {"op": _numbers(batch.column("index")), "process": _numbers(batch.column("process"))}
+    over = np.where(_has(batch.column("type"), "ok"), end, NONE)
+    return {**found, "decided": _numbers(batch.column("decided")), "over": over, "flags": _flags(batch)}
+
+
+def _flags(batch: pa.RecordBatch) -> Any:
+    """What is text becomes bits."""
+    txn, ok = _has(batch.column("f"), "txn"), _has(batch.column("type"), "ok")
+    failed = _has(batch.column("type"), "fail") | (ok & txn & _has(batch.column("intent"), "abort"))
+    status = np.where(failed, ABORTED, np.where(ok, COMMITTED, INFO))
+    finished, final = np.asarray(batch.column("end").is_valid()), np.asarray(pc.fill_null(batch.column("final"), False))
+    uncommitted = _has(batch.column("isolation"), "read_uncommitted")
+    return (status + txn * TXN + finished * FINISHED + final * FINAL + uncommitted * UNCOMMITTED).astype(np.int8)
+
+
+def _has(texts: pa.Array, word: str) -> Bools:
+    """Where some texts, dictionary-encoded or not, are a word."""
+    coded = _coded(texts)
+    return np.asarray(pc.fill_null(pc.equal(coded.indices, coded.dictionary.index(word)), False))
+
+
+def _coded(texts: pa.Array) -> pa.DictionaryArray:
+    return texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
+
+
+def _numbers(column: pa.Array) -> Any:
+    """A column as an array, NONE where nothing is known."""
+    return np.asarray(pc.fill_null(column, NONE) if column.null_count else column)
+
+
+def _by_partition(partitions: pa.Array, read: Bools) -> tuple[list[str], Any, Any]:
+    """Names of partitions, the records in order of partition and side, and where each side of each partition begins."""
+    coded = _coded(partitions)
+    names = [name or "" for name in coded.dictionary.to_pylist()]
+    codes = np.asarray(pc.fill_null(coded.indices, len(names))) * 2 + read
+    codes = codes.astype(np.uint16) if len(names) < 1 << 15 else codes  # numpy sorts these without comparing
+    counts = np.bincount(codes, minlength=2 * len(names) + 2)
+    return [*names, ""], np.argsort(codes, kind="stable"), np.r_[0, np.cumsum(counts)]
+
+
+def _part(side: int, which: Any, owner: Any, operations: dict[str, Any], records: dict[str, Any]) -> Part:
+    """Some records, of the operations that `owner` tells for each. Reads of one poll also share when it ended."""
+    mine, own = owner[which], {name: records[name][which] for name in {*OWN[side], "ended"}}
+    new = np.ones(len(which), dtype=np.bool_)
+    new[1:] = mine[1:] != mine[:-1]
+    if side == READS:
+        new[1:] |= own["ended"][1:] != own["ended"][:-1]
+    first = np.flatnonzero(new)
+    shared = {name: own[name][first] if name in own else operations[name][mine[first]] for name in SHARED[side]}
+    shared = {COUNT: np.diff(first, append=len(which)).astype(np.int32), **shared}
+    return Part(side, _message(shared), _message({name: own[name] for name in OWN[side]}))
+
+
+def _message(columns: dict[str, Any]) -> bytes:
+    return message(pa.RecordBatch.from_pydict(columns))
+
+
+# --------------------------------------------------------------------------------------------------
+# Unpacking
+# --------------------------------------------------------------------------------------------------
+def unpack(parts: Sequence[Part], side: int) -> dict[str, Any]:
+    """One side of a partition as columns, one column after the other, so that nothing is there twice."""
+    mine = [part for part in parts if part.side == side]
+    if not mine:
+        return {name: np.empty(0, dtype=TYPES.get(name, np.int64)) for name in COLUMNS_OF[side]}
+    counts = [_column(part.shared, 0) for part in mine]
+    columns: dict[str, Any] = {}
+    for name in COLUMNS_OF[side]:
+        if name in OWN[side]:
+            columns[name] = np.concatenate([_column(part.own, OWN[side].index(name)) for part in mine])
+        else:
+            at = 1 + SHARED[side].index(name)
+            columns[name] = np.concatenate([_column(part.shared, at) for part in mine]).astype(TYPES.get(name, np.int64))
+            if name == "op" and columns[name].max(initial=0) < np.iinfo(np.int32).max:
+                columns[name] = columns[name].astype(np.int32)
+            columns[name] = np.repeat(columns[name], np.concatenate(counts))
+    return columns
+
+
+def _column(packed: bytes, number: int) -> Any:
+    options = pa.ipc.IpcReadOptions(included_fields=[number], use_threads=False)
+    return pa.ipc.open_stream(packed, options=options).read_all().column(0).to_numpy()

@@ -1,0 +1,132 @@
+"""The Spark session: local by default, quiet, and tuned for many small checks and a few large ones."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from checkers.spark.class_archive import archive_options
+from harness.api import HarnessError
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    "spark.sql.files.maxPartitionBytes": "16m",
+    "spark.sql.files.openCostInBytes": "1m",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.shuffle.compress": "false",  # what we send is compressed
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
+}
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+ALONE = {  # executors on this machine only
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": "checkers.spark.daemon",
+}
+_LOG4J = """
+status = error
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+
+
+def start_session(master: str = "local[*]", memory: str = "768m", conf: Mapping[str, str] | None = None) -> SparkSession:
+    """A session for checking (or the one there is). `memory` is the driver's heap; only the first call in a process sets it.
+
+    conf: Spark's settings, laid over ours. Raises HarnessError when the JVM does not start (`conf` may name packages).
+    Adaptive execution is off: the plan is one shuffle of a few large rows, and planning it twice costs more than it brings.
+    The JVM only moves packed rows about, so a small heap, the serial collector and the quick compiler suit it best.
+    """
+    alone = master.startswith("local")
+    os.environ["PYSPARK_PYTHON"] = _interpreter(alone)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if alone:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    scratch = Path(tempfile.mkdtemp(prefix="fencepost-spark-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    quiet = scratch / "log4j2.properties"
+    quiet.write_text(_LOG4J)
+    own = {**ALONE, "spark.local.dir": str(scratch)} if alone else {}
+    java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} {JAVA} {archive_options()}"
+    given = {**SETTINGS, **own, "spark.driver.memory": memory, **(conf or {})}
+    given[JAVA_OPTIONS] = f"{java} {given.get(JAVA_OPTIONS, '')}".strip()
+    settings = SparkConf().setMaster(_patient(master)).setAppName("fencepost").setAll(list(given.items()))
+    context = SparkContext._active_spark_context or SparkContext(
+        conf=settings, gateway=_launched(settings, scratch / "driver.log")
+    )
+    context.setLogLevel("ERROR")
+    return cast(SparkSession, _Session(context, settings))
+
+
+class _Session:
+    """A SparkSession that makes its SQL part, which costs a second, for the first who needs it: files need RDDs alone."""
+
+    def __init__(self, context: SparkContext, settings: SparkConf) -> None:
+        self.sparkContext, self._settings = context, settings
+
+    @cached_property
+    def _whole(self) -> SparkSession:
+        return SparkSession.builder.config(conf=self._settings).getOrCreate()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._whole, name)
+
+    def stop(self) -> None:
+        (self._whole if "_whole" in vars(self) else self.sparkContext).stop()
+
+
+def _interpreter(alone: bool) -> str:
+    """The workers' Python: this one; on a cluster the one that PYSPARK_PYTHON names there, if it is set."""
+    return sys.executable if alone else os.environ.get("PYSPARK_PYTHON") or sys.executable
+
+
+def _patient(master: str) -> str:
+    """In local mode Spark gives up at the first task that fails, even if the kernel only took a worker once: try again."""
+    return re.sub(r"^local(?:\[([^,\]]+)\])?$", lambda found: f"local[{found[1] or 1},2]", master)
+
+
+def _launched(settings: SparkConf, log: Path) -> Any:
+    """The JVM. What it says on standard error (incubator modules, packages it fetches) is news only when it does not start."""
+    try:
+        with open(log, "ab") as file:
+            return launch_gateway(settings, {"stdout": file, "stderr": file})
+    except Exception as error:
+        said = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+        why = [line for line in said if line.startswith("Exception in thread") or "not found" in line] or said or [str(error)]
+        raise HarnessError(f"Spark's JVM did not start: {why[-1][:500]}") from error
+
+
+def warm(spark: SparkSession) -> None:
+    """Judge a tiny built-in history, so that JIT, code generation and Python workers are hot when the real one arrives."""
+    from checkers.lawful_history import write_lawful
+    from checkers.verdict.judge import judge
+
+    with tempfile.TemporaryDirectory(prefix="fencepost-warm-") as folder:
+        write_lawful(Path(folder), transactions=200)
+        judge(Path(folder), spark=spark)

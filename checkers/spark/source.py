@@ -1,0 +1,265 @@
+"""Where a history lies, and the one door to its columns.
+
+A file of this machine is read by pyarrow in each process that needs it, straight into Arrow: its nested micro-operations never
+become rows of the JVM, which costs several times more than all that follows. What lies elsewhere (`hdfs://`, `s3a://`, ...) only
+Spark reads, on its executors; what the driver needs of it comes as compressed Arrow messages.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
+from pyspark import RDD
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from checkers.api import Ints
+
+Job = Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]
+MOPS_PER_BATCH = 250_000
+TASKS_PER_CORE = 4
+ROWS = 8_192  # looked through at once
+CODED = ["f", "type", "intent", "isolation", "mops.list.element.partition"]  # texts that repeat
+VALUES_FILE = "values.parquet"
+UNREADABLE = (OSError, pa.ArrowException, PySparkException, Py4JJavaError)  # what a source's methods raise
+_BROUGHT = "rows long, message binary"
+
+
+class Source(Protocol):
+    """A history (docs/history.md). Its methods raise `UNREADABLE`; as text it is its address."""
+
+    def table(self, spark: SparkSession) -> DataFrame:
+        """A row per operation."""
+
+    def spread(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
+        """What a job makes of some columns, on Spark's executors, a few hundred thousand micro-operations at a time."""
+
+    def whole(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
+        """How many operations there are, and some of their columns, `texts` dictionary-encoded; in any order."""
+
+    def where(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
+        """Some columns of the operations for which a condition (on the same columns) holds."""
+
+    def of(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns (`index` among them) of a few operations by history index."""
+
+    def values(self, identities: Ints) -> dict[int, str]:
+        """What a few records are called where the history comes from: of `values.parquet` beside it, which ours lack."""
+
+
+def source_of(run_dir: Path, plan: Mapping[str, Any], spark: Callable[[], SparkSession]) -> Source:
+    """The history of a run: where its plan says that it lies, or else in its directory. Only the former asks for a session."""
+    elsewhere = plan.get("history")
+    return SparkSource(str(elsewhere), spark()) if elsewhere else LocalSource(run_dir / "history.parquet")
+
+
+def last_cause(error: Exception) -> str:
+    """Why something did not work: the last cause that the JVM tells, or else the first line of the text."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith("Caused by:")]
+    return (causes or lines or [""])[-1 if causes else 0].removeprefix("Caused by: ")[:300]
+
+
+# --------------------------------------------------------------------------------------------------
+# A file of this machine
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class LocalSource:
+    """A history in a file that this machine has (on a cluster: every machine, under the same path)."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def table(self, spark: SparkSession) -> DataFrame:
+        return spark.read.parquet(str(self.path))
+
+    def spread(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
+        path, context = os.path.abspath(self.path), spark.sparkContext
+        tasks = _tasks(pq.ParquetFile(path).metadata, TASKS_PER_CORE * context.defaultParallelism)
+        return context.parallelize(tasks, len(tasks)).flatMap(_reader(path, columns, job))
+
+    def whole(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
+        return pq.read_metadata(self.path).num_rows, self._batches(columns, texts)
+
+    def _batches(self, columns: Sequence[str], texts: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        with pq.ParquetFile(self.path, read_dictionary=list(texts)) as file:
+            for group in range(file.metadata.num_row_groups):
+                yield from file.read_row_group(group, columns=list(columns)).to_batches()
+
+    def where(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
+        return ds.dataset(self.path).to_table(columns=list(columns), filter=condition)
+
+    def of(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        wanted = np.unique(ops)
+        with pq.ParquetFile(self.path) as file:
+            groups = [g for g in range(file.metadata.num_row_groups) if _may_hold(file.metadata.row_group(g), wanted)]
+            for batch in file.iter_batches(ROWS, row_groups=groups, columns=list(columns)) if groups else ():
+                yield batch.filter(pc.is_in(batch.column("index"), pa.array(wanted)))
+
+    def values(self, identities: Ints) -> dict[int, str]:
+        path = self.path.with_name(VALUES_FILE)
+        if not path.exists():
+            return {}
+        return _named(ds.dataset(path).to_table(columns=["v", "value"], filter=ds.field("v").isin(pa.array(identities))))
+
+
+def _tasks(metadata: pq.FileMetaData, most: int) -> list[list[int]]:
+    """Row groups shared out among at most so many tasks, the largest first to whoever has least; one empty task for no rows."""
+    sizes = [(_values(metadata, group), group) for group in range(metadata.num_row_groups)]
+    tasks: list[list[int]] = [[] for _ in range(max(1, min(most, len(sizes))))]
+    loads = [0] * len(tasks)
+    for size, group in sorted(sizes, reverse=True):
+        least = loads.index(min(loads))
+        tasks[least].append(group)
+        loads[least] += size + 1
+    return tasks
+
+
+def _values(metadata: pq.FileMetaData, group: int) -> int:
+    """How many micro-operations a row group holds, or a little more."""
+    columns = metadata.row_group(group)
+    sizes = [columns.column(number).num_values for number in range(columns.num_columns)]
+    return max(sizes, default=0)
+
+
+def _reader(path: str, columns: Sequence[str], job: Job) -> Callable[[Sequence[int]], Iterator[Any]]:
+    def read(groups: Sequence[int]) -> Iterator[Any]:
+        for group in groups:
+            yield from job(_read_group(path, group, columns))
+
+    return read
+
+
+def _read_group(path: str, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """One row group's operations, texts dictionary-encoded, in batches of about `MOPS_PER_BATCH` micro-operations."""
+    with pq.ParquetFile(path, read_dictionary=CODED) as file:
+        rows = file.metadata.row_group(group).num_rows
+        size = max(1, int(MOPS_PER_BATCH * rows / max(1, _values(file.metadata, group))))
+        yield from file.iter_batches(size, row_groups=[group], columns=list(columns), use_threads=False)
+
+
+def _may_hold(group: pq.RowGroupMetaData, wanted: Ints) -> bool:
+    """Whether the statistics of a row group allow that one of these sorted indices is in it."""
+    columns = (group.column(number) for number in range(group.num_columns))
+    known = next((column.statistics for column in columns if column.path_in_schema == "index"), None)
+    if known is None or not known.has_min_max:
+        return True
+    return bool(np.searchsorted(wanted, known.min, "left") < np.searchsorted(wanted, known.max, "right"))
+
+
+def _named(table: pa.Table) -> dict[int, str]:
+    return dict(zip(table["v"].to_pylist(), table["value"].to_pylist(), strict=True))
+
+
+# --------------------------------------------------------------------------------------------------
+# Anywhere else
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class SparkSource:
+    """A history at a URL that Spark's reader understands: a Parquet file, or a directory of such files."""
+
+    url: str
+    spark: SparkSession
+
+    def __str__(self) -> str:
+        return self.url
+
+    @cached_property
+    def _table(self) -> DataFrame:
+        return self.spark.read.parquet(self.url)
+
+    def table(self, spark: SparkSession) -> DataFrame:
+        return self._table
+
+    def spread(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
+        def made(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return (pa.RecordBatch.from_pydict({"made": [pickle.dumps(one)]}) for one in job(batches))
+
+        return self._table.select(*columns).mapInArrow(made, "made binary").rdd.map(lambda row: pickle.loads(row[0]))
+
+    def whole(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
+        return _brought(self._table.select(*columns), texts=texts)
+
+    def where(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
+        chosen = self._table.select(*columns)
+        return whole_table(_brought(chosen, condition)[1], chosen)
+
+    def of(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        wanted = np.unique(ops)
+        if not len(wanted):
+            return iter(())
+        near = self._table.where(F.col("index").between(int(wanted[0]), int(wanted[-1])))  # lets the reader pass over row groups
+        return _brought(self._among(near, "index", wanted).select(*columns))[1]
+
+    def values(self, identities: Ints) -> dict[int, str]:
+        named = self.spark.read.parquet(f"{self.url.rpartition('/')[0]}/{VALUES_FILE}").select("v", "value")
+        found = self._among(named, "v", identities)
+        return _named(whole_table(_brought(found)[1], found))
+
+    def _among(self, table: DataFrame, column: str, wanted: Ints) -> DataFrame:
+        """The rows in which a number is one of those wanted."""
+        few = self.spark.createDataFrame(pa.table({column: pa.array(wanted, pa.int64())}))
+        return table.join(F.broadcast(few), column, "left_semi")
+
+
+def _brought(
+    table: DataFrame, condition: pc.Expression | None = None, texts: Sequence[str] = ()
+) -> tuple[int, Iterator[pa.RecordBatch]]:
+    """How many rows of a table meet a condition, and these rows."""
+    packed = table.mapInArrow(_packer(condition, tuple(texts)), _BROUGHT).toArrow()
+    messages = (message.as_buffer() for chunk in packed["message"].chunks for message in chunk)
+    return pc.sum(packed["rows"]).as_py() or 0, (batch for message in messages for batch in pa.ipc.open_stream(message))
+
+
+def _packer(condition: pc.Expression | None, texts: Sequence[str]) -> Job:
+    def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            kept = batch if condition is None else batch.filter(condition)
+            coded = {n: c.dictionary_encode() if n in texts else c for n, c in zip(kept.schema.names, kept.columns, strict=True)}
+            if len(kept):
+                yield pa.RecordBatch.from_pydict({"rows": [len(kept)], "message": [message(pa.RecordBatch.from_pydict(coded))]})
+
+    return pack
+
+
+def whole_table(batches: Iterable[pa.RecordBatch], like: DataFrame) -> pa.Table:
+    """Batches as one table; with the columns of `like` when there is none."""
+    kept = list(batches)
+    return pa.Table.from_batches(kept) if kept else to_arrow_schema(like.schema).empty_table()
+
+
+def message(rows: pa.RecordBatch) -> bytes:
+    """A batch as one compressed Arrow message."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))) as writer:
+        writer.write_batch(rows)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def to_message(table: pa.Table) -> bytes:
+    """A table as an Arrow message, as it is."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def from_message(stream: bytes) -> pa.Table:
+    """What `to_message` wrote."""
+    return pa.ipc.open_stream(stream).read_all()

@@ -1,0 +1,48 @@
+"""What a check of a plug-in must be (`checkers.api.Check`), looked at when it is loaded; nothing of it is run."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from checkers.api import Check
+
+SCOPES = {"partition": "log", "run": "world"}
+STEPS = {"resolve": "(rows, world)", "explain": "(finding, story)", "detail": "(finding, story)", "brief": "(world)"}
+
+
+def breaches(check: Any) -> list[str]:
+    """Every way in which `check` breaks the contract of a check, each with what to change; none when it is sound."""
+    if not isinstance(check, Check):
+        name = getattr(check, "__name__", None) or repr(check)
+        return [f'{name} is a {type(check).__name__}, not a check; put @partition_check("my-anomaly") over the function']
+    found = [] if check.name.strip() else ['the check has no name: @partition_check("my-anomaly")']
+    if check.scope not in SCOPES:
+        return [*found, f'{check.name}: scope = "{check.scope}"; it must be one of {", ".join(SCOPES)}']
+    argument = SCOPES[check.scope]
+    found += _callable(check.name, "the function", check.function, f"({argument})")
+    if not check.definition:
+        found.append(f"{check.name}: its function needs a docstring, which is the definition of the anomaly in every report")
+    if not check.needs.strip():
+        found.append(
+            f'{check.name}: needs must say what has to be there before anything can be compared: needs="no ... was read"'
+        )
+    for step, shape in STEPS.items():
+        if getattr(check, step) is not None:
+            found += _callable(check.name, step, getattr(check, step), shape)
+    if check.gather is not None and check.scope != "run":
+        found.append(f"{check.name}: gather belongs to run checks; a partition check sees its partition already")
+    return found
+
+
+def _callable(name: str, what: str, function: Any, shape: str) -> list[str]:
+    """Whether a function takes as many arguments as `shape` has."""
+    if not callable(function):
+        return [f"{name}: {what} must be a function {shape}, not {function!r}"]
+    try:
+        inspect.signature(function).bind(*shape.split(","))
+    except TypeError:
+        return [f"{name}: {what} must take {shape}, not {inspect.signature(function)}"]
+    except ValueError:  # no signature to be had
+        return []
+    return []

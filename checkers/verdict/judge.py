@@ -1,0 +1,282 @@
+"""From a run's directory to its verdict. Everything a check finds is written down; nothing a check breaks stops the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyspark
+from pyspark.sql import SparkSession
+
+from checkers.api import COLUMNS, NUMBERS, Check, Suspects, installed_checks, with_more
+from checkers.partition.log import NONE
+from checkers.partition.positions import positions
+from checkers.partition.unseen import moments
+from checkers.run_view import World
+from checkers.spark.gathering import NEAR, Kept, gathers
+from checkers.spark.job import Answer, Counts, run_partition_checks
+from checkers.spark.overview import Overview, read_overview
+from checkers.spark.session import start_session
+from checkers.spark.source import UNREADABLE, Source, SparkSource, last_cause, source_of
+from checkers.verdict.decision import Judged, decide, expectation_met, judge_property, weaknesses
+from checkers.verdict.findings import SLACK_NS, Finding, Story, group
+from checkers.verdict.progress import count_operations, progress
+from checkers.verdict.rules import clause, full_contract, settings
+from harness.api import VERDICT_SCHEMA, HistoryError
+
+SHOWN_PER_ANOMALY, SHOWN_PER_FINDING = 100, 200
+RECORD = pa.struct(
+    [("partition", pa.string()), ("offset", pa.int64()), ("v", pa.int64()), ("operation", pa.int64()), ("role", pa.string())]
+)
+ANOMALIES_SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("anomaly", pa.string()),
+        ("forbidden", pa.bool_()),
+        ("sentence", pa.string()),
+        ("operations", pa.list_(pa.int64())),
+        ("records", pa.list_(RECORD)),
+        ("time", pa.int64()),
+        ("faults", pa.list_(pa.int32())),
+        ("size", pa.int64()),
+    ]
+)
+
+
+def judge(
+    run_dir: Path,
+    spark: SparkSession | Callable[[], SparkSession] | None = None,
+    master: str = "local[2]",
+    contract: Mapping[str, str] | None = None,
+    checks: Sequence[Check[Any]] | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Judge a run's history; write `verdict.json` and `anomalies.parquet`, and return the verdict's document.
+
+    contract: laid over the plan's own. spark: a session to use, or what waits for one (and is asked late); else one is started at
+    `master`. checks: instead of the installed ones. more: checks beside those (import path -> check, or why there is none).
+    Raises HistoryError when there is no readable history.
+    """
+    begun = time.monotonic()
+    session = cache(spark if callable(spark) else lambda: spark or start_session(master))
+    plan = _plan(run_dir)
+    full = full_contract(plan.get("contract"), contract)
+    found, broken = (list(checks), []) if checks is not None else installed_checks()
+    found, broken = with_more(found, broken, more or {})
+    history = source_of(run_dir, plan, session)
+    view = _overview(history)
+    world = World(history, session(), view, full)
+    answers, counts, unseen = _ask(world, found)
+    receipts = _receipts(run_dir / "faults.parquet")
+    judged = [_judged(check, answers[check.name], world, receipts) for check in found]
+    judged += [judge_property(one.name, clause(one.name, full), 0, [], error=one.reason) for one in broken]
+    unread = _unread(plan, view) if full["final_read"] == "true" else []
+    tail = unseen[-1][1] if unseen and full["final_read"] != "true" else 0
+    document = _document(plan, view, counts, receipts, judged, unread, tail)
+    document["unseen"] = unseen
+    document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
+    document["checker"] = {"spark": pyspark.__version__, "master": world.spark.sparkContext.master}
+    _write(run_dir, document, judged)
+    return document
+
+
+# --------------------------------------------------------------------------------------------------
+# Reading
+# --------------------------------------------------------------------------------------------------
+def _plan(run_dir: Path) -> dict[str, Any]:
+    path = run_dir / "plan.json"
+    if not path.exists():
+        return {}
+    try:
+        plan = json.loads(path.read_text())
+    except ValueError as error:
+        raise HistoryError(f"{path}: not JSON ({error}); is the run's directory whole?") from error
+    return plan if isinstance(plan, dict) else {}
+
+
+def _overview(history: Source) -> Overview:
+    try:
+        view = read_overview(history)
+    except UNREADABLE as error:
+        raise HistoryError(f"{history}: cannot be read ({last_cause(error)}); merge the run's history first") from error
+    if isinstance(history, SparkSource) and not ((view.index[1:] > view.index[:-1]) & (view.time[1:] >= view.time[:-1])).all():
+        raise HistoryError(f"{history}: `index` does not number the operations in the order of their times (docs/history.md)")
+    return view
+
+
+def _receipts(path: Path) -> list[dict[str, Any]]:
+    """Receipts of faults; none when the file is missing."""
+    if not path.exists():
+        return []
+    return pq.read_table(path, columns=["id", "planned_ns", "injected_ns", "healed_ns", "effective"]).to_pylist()  # type: ignore[no-any-return]
+
+
+# --------------------------------------------------------------------------------------------------
+# Asking
+# --------------------------------------------------------------------------------------------------
+def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer], Counts, list[list[int]]]:
+    """Every check's answer, second steps done; how many micro-operations there were; what was unseen over time."""
+    local = [check for check in checks if check.scope == "partition"]
+    view = world.overview
+    world.kept = Kept(gathers(checks, world), near=len(view) <= NEAR)
+    try:
+        answers, counts, world.strangers, unseen = run_partition_checks(
+            world.spark,
+            world.history,
+            local,
+            view.final_reads,
+            settings(world.contract),
+            positions(view, world.history, world.contract),
+            moments(view),
+            world.kept,
+        )
+    except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: what it would have said is unknown
+        world.kept.error = _unfinished(error)  # or what nobody could gather would look like nothing to gather
+        answers, counts, unseen = {check.name: _lost(error) for check in local}, Counts(), []
+    for check in checks:
+        if check.scope == "partition":
+            answers[check.name] = _resolved(check, answers[check.name], world)
+        else:
+            answers[check.name] = _whole(check, world)
+    world.kept.forget()
+    world.remember(answer.rows for answer in answers.values())
+    return answers, counts, unseen
+
+
+def _lost(error: Exception) -> Answer:
+    """No answer, because the job did not finish."""
+    return Answer(pd.DataFrame(columns=list(COLUMNS)), error=_unfinished(error))
+
+
+def _unfinished(error: Exception) -> str:
+    """That the job did not finish, with its last cause in one line."""
+    return f"the Spark job did not finish ({type(error).__name__}: {last_cause(error)})"
+
+
+def _resolved(check: Check[Any], answer: Answer, world: World) -> Answer:
+    if check.resolve is None or answer.rows.empty:
+        return answer
+    try:
+        rows = check.resolve(answer.rows, world)
+    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
+        return Answer(answer.rows.iloc[:0], answer.compared, error=f"{type(error).__name__}: {error}")
+    answer.compared += int(rows.attrs.get("compared", 0))
+    answer.rows = rows
+    return answer
+
+
+def _whole(check: Check[Any], world: World) -> Answer:
+    try:
+        suspects: Suspects = check(world)
+        rows = pd.DataFrame(suspects.rows, columns=list(COLUMNS)).astype(dict.fromkeys(NUMBERS, "int64"))
+        return Answer(rows, suspects.compared, suspects.lacking, suspects.unknown)
+    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
+        return Answer(pd.DataFrame(columns=list(COLUMNS)), error=f"{type(error).__name__}: {error}")
+
+
+# --------------------------------------------------------------------------------------------------
+# Judging
+# --------------------------------------------------------------------------------------------------
+def _judged(check: Check[Any], answer: Answer, world: World, receipts: Sequence[Mapping[str, Any]]) -> Judged:
+    """A check's answer with its findings explained, the faults around each, and the clause that decides."""
+    decided = clause(check.name, world.contract)
+    findings = group(check, answer.rows, world.originals)
+    story = Story(world)
+    for finding in findings:
+        finding.forbidden = decided.judged == "forbidden"
+        finding.sentence = _sentence(check, finding, story)
+        finding.detail = check.detail(finding, story) if check.detail else {}
+        finding.faults = _faults_around(finding, world.overview, receipts)
+    lacking = answer.lacking or check.needs
+    said = answer.error or (f"{answer.more} more were found; only examples are kept" if answer.more else "")
+    return judge_property(check.name, decided, answer.compared, findings, error=said, lacking=lacking)
+
+
+def _sentence(check: Check[Any], finding: Finding, story: Story) -> str:
+    plain = f"{check.name}: {len(finding.rows)} records, first {finding.rows[0].place}."
+    if check.explain is None:
+        return plain
+    try:
+        return check.explain(finding, story)
+    except Exception as error:  # noqa: BLE001 - a finding without a good sentence is still a finding
+        return f"{plain} (It could not be explained: {type(error).__name__}: {error})"
+
+
+def _faults_around(finding: Finding, view: Overview, receipts: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Faults that were active while an operation of the finding ran, with a second before and after."""
+    at = view.at(np.array(finding.operations))
+    start = view.time[at] - SLACK_NS
+    stop = np.maximum(view.end[at], np.where(view.end[at] == NONE, finding.time, view.end[at])) + SLACK_NS
+    return [
+        int(receipt["id"])
+        for receipt in receipts
+        if receipt["injected_ns"]
+        and bool(((start <= (receipt["healed_ns"] or np.iinfo(np.int64).max)) & (stop >= receipt["injected_ns"])).any())
+    ]
+
+
+def _document(
+    plan: Mapping[str, Any],
+    view: Overview,
+    counts: Counts,
+    receipts: Sequence[Mapping[str, Any]],
+    judged: Sequence[Judged],
+    unread: Sequence[str],
+    tail: int,
+) -> dict[str, Any]:
+    verdict, reason = decide(judged, unread, tail)
+    expect = plan.get("expect") or ["valid"]
+    expect = [expect] if isinstance(expect, str) else list(expect)
+    for number, finding in enumerate(sorted((f for one in judged for f in one.findings), key=_forbidden_first), 1):
+        finding.id = number
+    shown = sorted((f for one in judged for f in one.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)
+    cut_off = int(((view.end == NONE) & (view.process >= 0)).sum())
+    return {
+        "schema": VERDICT_SCHEMA,
+        "verdict": verdict.value,
+        "reason": reason,
+        **{key: plan.get(key, "") for key in ("run", "campaign", "test")},
+        "expect": expect,
+        "expectation_met": expectation_met(expect, verdict, judged, plan.get("tolerate") or ()),
+        "weakened": weaknesses(receipts, cut_off, unread, tail),
+        "properties": [one.document() for one in judged if not one.allowed],
+        "allowed": [one.document() for one in judged if one.allowed],
+        "findings": [finding.document(SHOWN_PER_FINDING) for finding in shown],
+        "counts": count_operations(view, counts, receipts),
+        "progress": progress(view, receipts),
+    }
+
+
+def _forbidden_first(finding: Finding) -> tuple[bool, int]:
+    """The order in which findings are numbered: those that matter, then those that the contract permits; each by time."""
+    return not finding.forbidden, finding.time
+
+
+def _unread(plan: Mapping[str, Any], view: Overview) -> list[str]:
+    """Partitions of the plan's topics without a complete read_committed final read."""
+    topics = plan.get("topics") or {}
+    planned = [f"{topic}-{number}" for topic, spec in topics.items() for number in range(int(spec.get("partitions", 0)))]
+    finals = view.final_reads
+    return [partition for partition in planned if partition not in finals or not finals[partition].committed]
+
+
+# --------------------------------------------------------------------------------------------------
+# Writing
+# --------------------------------------------------------------------------------------------------
+def _write(run_dir: Path, document: Mapping[str, Any], judged: Sequence[Judged]) -> None:
+    rows = sorted((finding.document() for one in judged for finding in one.findings), key=lambda row: row["id"])
+    parquet, verdict = run_dir / "anomalies.parquet.part", run_dir / "verdict.json.part"
+    pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES_SCHEMA), parquet)
+    os.replace(parquet, run_dir / "anomalies.parquet")
+    verdict.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+    os.replace(verdict, run_dir / "verdict.json")

@@ -1,0 +1,60 @@
+"""How the run went on: gaps without success, and how soon success came back after the last fault was healed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from checkers.partition.log import ABORTED, COMMITTED, NONE
+from checkers.spark.job import Counts
+from checkers.spark.overview import Overview
+
+
+def count_operations(view: Overview, counts: Counts, receipts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The `counts` of a verdict."""
+    transactions = view.status[view.txn]
+    ok, failed = int(view.ok.sum()), int(view.failed.sum())
+    return {
+        "operations": len(view),
+        "ok": ok,
+        "fail": failed,
+        "info": len(view) - ok - failed,
+        "transactions": len(transactions),
+        "committed": int((transactions == COMMITTED).sum()),
+        "aborted": int((transactions == ABORTED).sum()),
+        "sent": counts.sent,
+        "read": counts.read,
+        "final_read": counts.final_read,
+        "partitions": counts.partitions,
+        "processes": len(np.unique(view.process[view.process >= 0])),
+        "faults": len(receipts),
+        "faults_without_effect": sum(receipt["effective"] is False for receipt in receipts),
+    }
+
+
+def progress(view: Overview, receipts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The `progress` of a verdict, in seconds. A gap lies between two successes, or before the first or after the last one.
+
+    `recovery_s` is null when nothing was healed or nothing succeeded after it.
+    """
+    begun = view.time[view.writer]
+    if not len(begun):
+        return {"longest_gap_s": 0.0, "recovery_s": None, "faults": []}
+    done = np.sort(view.end[view.writer & view.ok & (view.end != NONE)])
+    edges = np.r_[begun.min(), done, max(begun.max(), view.end[view.writer].max())]
+    gaps = np.diff(edges) / 1e9
+    faults = [{"id": int(receipt["id"]), "gap_s": _worst(edges, gaps, receipt)} for receipt in receipts]
+    healed = [receipt["healed_ns"] for receipt in receipts if receipt["healed_ns"]]
+    after = done[done > max(healed)] if healed else done[:0]
+    recovery = float(after[0] - max(healed)) / 1e9 if len(after) else None
+    return {"longest_gap_s": float(gaps.max()), "recovery_s": recovery, "faults": faults}
+
+
+def _worst(edges: Any, gaps: Any, receipt: Mapping[str, Any]) -> float:
+    """The longest gap that overlaps a fault."""
+    start = receipt["injected_ns"] or receipt["planned_ns"] or 0
+    stop = receipt["healed_ns"] or edges[-1]
+    overlapping = gaps[(edges[:-1] < stop) & (edges[1:] > start)]
+    return float(overlapping.max()) if len(overlapping) else 0.0

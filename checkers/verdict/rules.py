@@ -1,0 +1,233 @@
+"""What is forbidden under which settings: a table, with the reason of every row. No check looks at settings.
+
+The first row of an anomaly whose conditions all hold decides. A condition is `key: value`, `key: "!value"` for anything else, or
+`key: "has:value"` for a comma-separated list with that value in it.
+Keys are those of the plan's `contract` (docs/run-directory.md); `DEFAULTS` stand for absent ones (Kafka's own defaults).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from checkers.partition.log import Settings
+
+DEFAULTS = {
+    "acks": "all",
+    "idempotence": "true",
+    "transactional": "false",
+    "isolation": "read_uncommitted",
+    "consumption": "assigned",
+    "max_in_flight": "5",
+    "unclean_leader_election": "false",
+    "min_insync_replicas": "1",
+    "compaction": "false",
+    "retention": "none",
+    "readers": "own",
+    "final_read": "true",  # false: a history from elsewhere that has no such phase
+    "judge_uncommitted_readers": "false",
+    "first_poll": "beginning",
+    "aborted_polls": "kept",
+    "strict_realtime": "false",
+    "cycles": "",
+    "values": "unique",  # `per key`: the same value may be sent to several partitions
+    "left_out": "",  # `sends`, `polls`: lines of a history from elsewhere that could not be read may hold some
+}
+FORBIDDEN, ALLOWED, INAPPLICABLE = "forbidden", "allowed", "inapplicable"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One row: under `when`, the anomaly is forbidden, allowed, or cannot be judged; and why.
+
+    essential: every run under this clause must have exercised it, or the run's verdict is unknown.
+    """
+
+    judged: str
+    reason: str
+    when: Mapping[str, str] = field(default_factory=dict)
+    essential: bool = False
+
+
+_COMPACTED = Clause(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
+_RETAINED = Clause(INAPPLICABLE, "the topic deletes old records: an absent record proves nothing", {"retention": "!none"})
+_NO_TRANSACTIONS = Clause(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
+_UNCLEAN = Clause(
+    ALLOWED,
+    "unclean leader election may cut off records that were read already; consumers then go back or on (KIP-106, KIP-320)",
+    {"unclean_leader_election": "true"},
+)
+_KEPT = Clause(
+    FORBIDDEN,
+    "what one poll returns of a partition is in order and without a gap, and so is what a member of a group gets of a partition "
+    "that it keeps between two rebalances; what lies across a rebalance, or where none is recorded, is not judged (KIP-429)",
+    {"consumption": "subscribed"},
+)
+_IN_ORDER = "an assigned consumer returns every visible record of a partition once, in the order of offsets"
+_SENT_ORDER = "Jepsen's name for neighbours out of order; `order-inversion` judges the same among all sends of a producer"
+_DECIDED = {
+    "G1c-wr": "read_committed returns a record after its transaction was decided, so polls have an order (KIP-98; Adya)",
+    "G1c-wr-process": "as G1c-wr, in one order with what each process did after what",
+    "G1c-wr-realtime": "as G1c-wr, in one order with what had ended before what began",
+}
+_UNORDERED = "Kafka orders each partition alone: transactions may interleave differently in two of them (KIP-98)"
+_LAGGING = "a consumer may stand anywhere in each partition: Kafka promises no snapshot and no fresh read (KIP-98)"
+
+
+def _permitted(reason: str, *names: str) -> dict[str, tuple[Clause, ...]]:
+    """Cycles that Kafka permits, alone and with process and realtime edges; forbidden when the contract's `cycles` names them."""
+    asked = "the test's own contract forbids this class of cycles"
+    every = [name + suffix for name in names for suffix in ("", "-process", "-realtime")]
+    return {name: (Clause(FORBIDDEN, asked, {"cycles": f"has:{name}"}), Clause(ALLOWED, reason)) for name in every}
+
+
+_ATOMIC = "a transaction's records become visible together or not at all (KIP-98: atomicity)"
+_G1 = "read_committed returns only records of committed transactions (KIP-98; Adya's G1)"
+
+CLAUSES: dict[str, tuple[Clause, ...]] = {
+    "lost-write": (
+        _COMPACTED,
+        _RETAINED,
+        Clause(ALLOWED, "acks=0 acknowledges what no broker has seen", {"acks": "0"}),
+        Clause(ALLOWED, "acks=1 acknowledges before any follower has the record; a new leader may not have it", {"acks": "1"}),
+        Clause(
+            ALLOWED,
+            "unclean leader election may elect a replica that lacks acknowledged records (KIP-106)",
+            {"unclean_leader_election": "true"},
+        ),
+        Clause(
+            FORBIDDEN,
+            "acks=all waits for every in-sync replica; with min.insync.replicas=1 that may be the leader alone, but only an "
+            "in-sync replica may lead next, and the page cache survives kills, pauses and partitions (KIP-106, KIP-966)",
+            {"min_insync_replicas": "1"},
+            essential=True,
+        ),
+        Clause(
+            FORBIDDEN,
+            "acks=all: what is acknowledged is on every in-sync replica, and only those may lead (KIP-966)",
+            essential=True,
+        ),
+    ),
+    "duplicate": (
+        Clause(
+            FORBIDDEN,
+            "transactional producers append a retry only once (KIP-98)",
+            {"transactional": "true"},
+            True,
+        ),
+        Clause(FORBIDDEN, "idempotent producers append a retry only once (KIP-98, KIP-679)", {"idempotence": "true"}, True),
+        Clause(ALLOWED, "without idempotence a retry may be appended again: at least once is all that is promised"),
+    ),
+    "aborted-read": (
+        Clause(FORBIDDEN, "what surely failed outside transactions was never appended", {"transactional": "!true"}),
+        Clause(FORBIDDEN, _G1),
+    ),
+    "dirty-read": (
+        Clause(FORBIDDEN, "nobody gets a record before it is sent", {"transactional": "!true"}),
+        Clause(FORBIDDEN, _G1),
+    ),
+    "torn-transaction": (
+        _NO_TRANSACTIONS,
+        _COMPACTED,
+        _RETAINED,
+        Clause(FORBIDDEN, _ATOMIC, {"final_read": "false"}),
+        Clause(FORBIDDEN, _ATOMIC, essential=True),
+    ),
+    "inconsistent-offset": (Clause(FORBIDDEN, "an offset names one record for ever (the replication protocol; KIP-101)"),),
+    "phantom": (
+        Clause(
+            INAPPLICABLE,
+            "lines that are missing in the history, or could not be read, may have sent it",
+            {"left_out": "has:sends"},
+        ),
+        Clause(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),
+    ),
+    "wrong-partition": (
+        Clause(
+            INAPPLICABLE,
+            "values are unique per key only: a record of another partition is nobody's (`phantom`)",
+            {"values": "per key"},
+        ),
+        Clause(FORBIDDEN, "a record is stored in the partition to which it was sent"),
+    ),
+    "order-inversion": (
+        Clause(FORBIDDEN, "sequence numbers keep a producer's order in each partition (KIP-98)", {"transactional": "true"}),
+        Clause(FORBIDDEN, "sequence numbers keep a producer's order in each partition (KIP-98)", {"idempotence": "true"}),
+        Clause(FORBIDDEN, "max.in.flight=1: a send begins after the one before has ended", {"max_in_flight": "1"}),
+        Clause(ALLOWED, "without idempotence, retries of several requests in flight may overtake each other"),
+    ),
+    **dict.fromkeys(("poll-skip", "int-poll-skip"), (_COMPACTED, _RETAINED, _UNCLEAN, _KEPT, Clause(FORBIDDEN, _IN_ORDER))),
+    **dict.fromkeys(("nonmonotonic-poll", "int-nonmonotonic-poll"), (_UNCLEAN, _KEPT, Clause(FORBIDDEN, _IN_ORDER))),
+    "stale-read": (
+        _COMPACTED,
+        _RETAINED,
+        _UNCLEAN,
+        Clause(FORBIDDEN, "what a read_committed reader got is below the high watermark and decided for ever (KIP-98, KIP-101)"),
+    ),
+    "real-time-inversion": (
+        _UNCLEAN,
+        Clause(
+            FORBIDDEN,
+            "acks=all and one leader lineage: an acknowledged record lies before whatever is sent after it (KIP-101)",
+            {"strict_realtime": "true", "acks": "all"},
+        ),
+        Clause(ALLOWED, "Kafka promises no order between producers; it is reported because replication should keep it"),
+    ),
+    "nonmonotonic-send": (Clause(ALLOWED, _SENT_ORDER),),
+    "int-nonmonotonic-send": (Clause(ALLOWED, _SENT_ORDER),),
+    "int-send-skip": (Clause(ALLOWED, "transactions share partitions: others' records may lie between two of one's own"),),
+    **{
+        name: (
+            _NO_TRANSACTIONS,
+            Clause(ALLOWED, "read_uncommitted readers get records before they are decided", {"isolation": "!read_committed"}),
+            Clause(FORBIDDEN, reason),
+        )
+        for name, reason in _DECIDED.items()
+    },
+    **_permitted(_UNORDERED, "G0", "G1c"),
+    **_permitted(_LAGGING, "G-single", "G2"),
+    "lso-stall": (Clause(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),),
+}
+STRANGERS = (Clause(FORBIDDEN, "the check was added by a plug-in, and no clause allows what it looks for"),)
+
+
+def full_contract(*layers: Mapping[str, str] | None) -> dict[str, str]:
+    """Defaults, overlaid by each layer in turn; every value as lower-case text."""
+    contract = dict(DEFAULTS)
+    for layer in layers:
+        contract.update({key: str(value).lower() for key, value in (layer or {}).items()})
+    if contract["acks"] == "-1":
+        contract["acks"] = "all"
+    return contract
+
+
+def clause(anomaly: str, contract: Mapping[str, str]) -> Clause:
+    """The clause that decides about an anomaly under a full contract."""
+    return next(row for row in (*CLAUSES.get(anomaly, ()), *STRANGERS) if _holds(row, contract))
+
+
+def _holds(row: Clause, contract: Mapping[str, str]) -> bool:
+    return all(_is(contract.get(key, ""), value) for key, value in row.when.items())
+
+
+def _is(actual: str, wanted: str) -> bool:
+    if wanted.startswith("has:"):
+        return wanted[4:].lower() in (one.strip() for one in actual.split(","))
+    return actual != wanted[1:] if wanted.startswith("!") else actual == wanted
+
+
+def settings(contract: Mapping[str, str]) -> Settings:
+    """How logs are to be read under a full contract.
+
+    `readers = "all"` (or `judge_uncommitted_readers = "true"`) judges every non-final reader as read_committed. Final
+    read_uncommitted reads never are: they are the witness of what the log holds, aborted records included.
+    `first_poll = "anywhere"`: where a process begins to read is unknown. `aborted_polls = "rewound"`: after an operation that did
+    not end ok the client seeks back to what it first polled in it (as Jepsen's does).
+    """
+    ordered = "true" in (contract["idempotence"], contract["transactional"])
+    return Settings(
+        all_readers=contract["readers"] == "all" or contract["judge_uncommitted_readers"] == "true",
+        pipelined_order=ordered,
+        from_start=contract["first_poll"] == "beginning",
+        rewinds=contract["aborted_polls"] == "rewound",
+    )

@@ -1,0 +1,153 @@
+"""Starts a broker and holds back what it writes to its disk.
+
+`python -m clusters.fault_tools.disk_throttle.program PAGE DATA ARGV...`:
+
+PAGE is the file descriptor of its page, DATA the directory that lies on the disk. It is the broker's parent, and neither outlives
+the other: the broker dies with it (prctl(2), PR_SET_PDEATHSIG), and it ends in the way the broker ended.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import heapq
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from clusters.fault_tools.disk_throttle import shared_page, system_calls
+from clusters.fault_tools.disk_throttle.shared_page import Page
+from clusters.fault_tools.disk_throttle.system_calls import Call, Listener
+
+_LOOK_S = 0.05  # how often it looks whether the slowness ended meanwhile
+_PR_SET_PDEATHSIG = 1
+_CANNOT = 126
+
+
+class Disk:
+    """When operations may go on. All of a node's slownesses hold back, each what the one before let go."""
+
+    def __init__(self, told: Page) -> None:
+        self._slots = list(told.slots)
+        self._free_s: dict[int, float] = {}  # number -> when all that came before has been written
+        self._waiting: list[tuple[float, int, Call, int, float, list[int]]] = []
+        self._came = 0
+
+    def slow(self) -> bool:
+        """Whether anything is to be held back now."""
+        return any(slot.number for slot in self._slots)
+
+    def hold(self, call: Call, size: int, now_s: float) -> None:
+        """Let an operation of so many bytes wait, which comes now."""
+        due_s, numbers = now_s, []
+        for slot in self._slots:
+            if number := slot.number:
+                numbers.append(number)
+                if slot.bytes_s:
+                    due_s = self._free_s[number] = max(due_s, self._free_s.get(number, 0.0)) + size / slot.bytes_s
+                due_s += slot.delay_s
+        self._came += 1
+        heapq.heappush(self._waiting, (due_s, self._came, call, size, now_s, numbers))
+
+    def due(self, now_s: float) -> list[tuple[Call, int, float, list[int]]]:
+        """What may go on now: whose time has come, or all when nothing is slow any more. (call, bytes, when it came, held by)."""
+        gone = []
+        while self._waiting and (self._waiting[0][0] <= now_s or not self.slow()):
+            _, _, call, size, came_s, numbers = heapq.heappop(self._waiting)
+            gone.append((call, size, came_s, numbers))
+        return gone
+
+    def count(self, size: int, held_s: float, numbers: Sequence[int]) -> None:
+        """Note an operation that was held back, and went on."""
+        for slot in self._slots:
+            if slot.number in numbers:
+                slot.operations += 1
+                slot.bytes += size
+                slot.longest_s = max(slot.longest_s, held_s)
+
+    def wait_s(self, now_s: float) -> float:
+        """How long nothing will be due, at most."""
+        return min(_LOOK_S, max(0.0, self._waiting[0][0] - now_s)) if self._waiting else 1.0
+
+
+def serve(listener: Listener, disk: Disk, data: str) -> None:
+    """Answer for ever."""
+    writes = {number for name, number in system_calls.numbers().items() if name in system_calls.WRITES}
+    mapped = system_calls.numbers()["msync"]  # its argument is no file, but a JVM syncs no other memory than its files'
+    poll = select.poll()
+    poll.register(listener, select.POLLIN)
+    while True:
+        ready = poll.poll(disk.wait_s(time.monotonic()) * 1000)
+        call = listener.take() if ready else None
+        now_s = time.monotonic()
+        if call and disk.slow() and (call.number == mapped or system_calls.lies_in(data, call.thread, call.file)):
+            disk.hold(call, call.size if call.number in writes else 0, now_s)
+        elif call:
+            listener.let_go(call)
+        for held, size, came_s, numbers in disk.due(now_s):
+            if listener.let_go(held):
+                disk.count(size, time.monotonic() - came_s, numbers)
+
+
+class _Ended(Exception):
+    """The broker ended."""
+
+
+def main(argv: Sequence[str]) -> NoReturn:
+    """Be the broker's parent, until its end."""
+    descriptor, data, command = int(argv[0]), argv[1].rstrip("/") + "/", argv[2:]
+    os.set_inheritable(descriptor, False)
+    told, ours = shared_page.of(descriptor), os.getpid()
+    here, there = socket.socketpair()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        _become(command, there, ours)
+    there.close()
+    told.pid = child
+
+    def look(*_: Any) -> None:
+        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            raise _Ended
+
+    with suppress(_Ended):
+        signal.signal(signal.SIGCHLD, look)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        _, descriptors, _, _ = socket.recv_fds(here, 1, 1)
+        if descriptors:
+            serve(Listener(descriptors[0]), Disk(told), data)
+        while True:
+            signal.pause()
+    _end_like(os.waitpid(child, 0)[1])
+
+
+def _become(command: Sequence[str], there: socket.socket, parent: int) -> NoReturn:
+    """Become the broker, under the filter."""
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() == parent:
+            socket.send_fds(there, [b"."], [system_calls.install()])
+            os.execvp(command[0], list(command))
+    except OSError as error:
+        sys.stderr.write(f"{command[0]} cannot be started on a disk that can be slow: {error}\n")
+        sys.stderr.flush()
+    os._exit(_CANNOT)
+
+
+def _end_like(status: int) -> NoReturn:
+    """End as the broker ended: by the same signal, or with the same status."""
+    if os.WIFSIGNALED(status):
+        with suppress(OSError):  # SIGKILL cannot be set
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.WEXITSTATUS(status))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

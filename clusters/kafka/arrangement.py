@@ -1,0 +1,85 @@
+"""How a running cluster is arranged, and arranging it anew: who holds and who leads what, settings of topics, membership.
+
+Each request goes to one broker after the other until one takes it; which partition is where is asked of all (`roles.py`).
+What changes something goes only to brokers that answer: a frozen one would take it to heart when it thaws, long after its time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from clusters.kafka import protocol, protocol_admin
+from clusters.kafka.protocol import Address, Partition, WireError
+from clusters.kafka.roles import WireRoles
+from harness.api import ClusterError, Placement
+
+T = TypeVar("T")
+
+_ASK_S = 3.0
+
+
+class Arrangement:
+    """The part of `Admin` that looks at partitions, topics and brokers one by one, and changes them."""
+
+    def __init__(self, roles: WireRoles) -> None:
+        self._roles = roles
+
+    def placements(self, partitions: Iterable[str] | None = None) -> dict[str, Placement]:
+        known = self._roles.partitions()
+        return {name: self._placement(known[name]) for name in (known if partitions is None else partitions) if name in known}
+
+    def in_service(self) -> tuple[str, ...]:
+        return tuple(self._roles.names[i] for i in self._roles.in_service() if i in self._roles.names)
+
+    def reassign(self, replicas: Mapping[str, Sequence[str]]) -> None:
+        ids = {node: i for i, node in self._roles.names.items()}
+        wanted = {_place(name): [ids[node] for node in nodes] for name, nodes in replicas.items()}
+        self._ask_to_change("replicas were not reassigned", lambda address: protocol_admin.reassign(address, wanted, _ASK_S))
+
+    def elect(self, partitions: Iterable[str]) -> None:
+        places = [_place(name) for name in partitions]
+        self._ask_to_change("leaders were not elected", lambda address: protocol_admin.elect_preferred(address, places, _ASK_S))
+
+    def unregister(self, node: str) -> None:
+        (number,) = [i for i, name in self._roles.names.items() if name == node]
+        self._ask_to_change(f"{node} was not unregistered", lambda address: protocol_admin.unregister(address, number, _ASK_S))
+
+    def topic_settings(self, topic: str) -> dict[str, str]:
+        return self._ask(f"settings of {topic} not told", lambda address: protocol_admin.topic_settings(address, topic, _ASK_S))
+
+    def set_topic_settings(self, topic: str, settings: Mapping[str, str | None]) -> None:
+        self._ask_to_change(
+            f"settings of {topic} not changed",
+            lambda address: protocol_admin.set_topic_settings(address, topic, settings, _ASK_S),
+        )
+
+    def _ask_to_change(self, what: str, call: Callable[[Address], None]) -> None:
+        def if_it_answers(address: Address) -> None:
+            if not protocol.answers(address):
+                raise OSError("it does not answer")
+            call(address)
+
+        self._ask(what, if_it_answers)
+
+    def _ask(self, what: str, call: Callable[[Address], T]) -> T:
+        """The first answer. A refusal in so many words (`WireError`) counts as none, since a broker may have no controller."""
+        heard = []
+        for node, address in self._roles.brokers.items():
+            try:
+                return call(address)
+            except OSError as error:
+                heard.append(f"{node}: {error}" if isinstance(error, WireError) else f"{node} does not answer")
+        raise ClusterError(f"{what}: {'; '.join(dict.fromkeys(heard))}")
+
+    def _placement(self, partition: Partition) -> Placement:
+        replicas, in_sync = (tuple(self._name(i) for i in ids) for ids in (partition.replicas, partition.in_sync))
+        return Placement(leader=self._name(partition.leader), replicas=replicas, in_sync=in_sync)
+
+    def _name(self, number: int) -> str:
+        return self._roles.names.get(number, "")
+
+
+def _place(name: str) -> tuple[str, int]:
+    topic, _, number = name.rpartition("-")
+    return topic, int(number)

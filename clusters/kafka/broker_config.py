@@ -1,0 +1,86 @@
+"""One broker's or controller's configuration file and command line, wherever it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clusters.kafka.protocol import Address
+
+CLIENT, BROKER, CONTROLLER = "CLIENT", "BROKER", "CONTROLLER"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as planned: its name, Kafka id, KRaft roles, and the address of each listener it has."""
+
+    name: str
+    id: int
+    roles: tuple[str, ...]  # "broker", "controller"
+    listeners: Mapping[str, Address] = field(default_factory=dict)
+
+    @property
+    def front(self) -> Address:
+        """Where to ask whether it answers: clients' listener, or a pure controller's only one."""
+        return self.listeners.get(CLIENT) or self.listeners[CONTROLLER]
+
+
+def properties(node: Node, controllers: Iterable[Node], settings: Mapping[str, str], data: Path) -> dict[str, str]:
+    """The complete server.properties of `node` (KRaft, static quorum, plain text listeners)."""
+    listeners = {name: f"{name}://{host}:{port}" for name, (host, port) in node.listeners.items()}
+    voters = [f"{c.id}@{c.listeners[CONTROLLER][0]}:{c.listeners[CONTROLLER][1]}" for c in controllers]
+    own = {
+        "process.roles": ",".join(node.roles),
+        "node.id": str(node.id),
+        "controller.quorum.voters": ",".join(voters),
+        "controller.listener.names": CONTROLLER,
+        "listeners": ",".join(listeners.values()),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in (CLIENT, BROKER, CONTROLLER)),
+        "log.dirs": str(data),
+    }
+    if "broker" in node.roles:
+        own["advertised.listeners"] = ",".join(text for name, text in listeners.items() if name != CONTROLLER)
+        own["inter.broker.listener.name"] = BROKER
+    return {**settings, **own}
+
+
+def write_properties(path: Path, values: Mapping[str, str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{name}={value}\n" for name, value in sorted(values.items())))
+
+
+def command(
+    program: str, classpath: str, main: str, arguments: Iterable[str], heap_mb: int, flags: Iterable[str] = ()
+) -> list[str]:
+    """The command line of a Kafka program: small, quick to start, logging to stderr with UTC time and level.
+
+    program: the `java` to run.
+    """
+    return [
+        program,
+        *flags,
+        f"-Xmx{heap_mb}m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:-UsePerfData",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-Xshare:auto",
+        "-Djava.awt.headless=true",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+        "-Dorg.slf4j.simpleLogger.showDateTime=true",
+        "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSS'Z'",
+        "-Duser.timezone=UTC",  # wherever it runs: its dates are compared with ours
+        "-Dorg.slf4j.simpleLogger.levelInBrackets=true",
+        "-cp",
+        classpath,
+        main,
+        *arguments,
+    ]
+
+
+def telling_lines(output: str) -> str:
+    """What a person needs from a Java program that died: its last errors and exceptions, else its last lines."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "[ERROR]" in line or "Exception" in line or line.startswith(("Error", "Caused by"))]
+    return " | ".join((errors or lines)[-4:])

@@ -1,0 +1,259 @@
+"""What every running cluster of ours is, wherever its nodes live: Kafka made ready, watched, asked, healed.
+
+A provider says how a node is started, what became of it, and where its client listener is reached.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from clusters.kafka import broker_config, node_directory, node_plan, protocol, protocol_admin, storage
+from clusters.kafka.admin import KafkaAdmin
+from clusters.kafka.options import COMBINED, KafkaOptions
+from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
+from harness.api import ClusterError, TopicSpec
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+_READY_S = 90.0
+_HEAL_S = 60.0
+_STOPPED = "Terminating process due to signal SIGTERM"  # in a log: the beginning of a polite end
+_RELEASED = "asked us to exit controlled shutdown"  # and the controller's consent
+
+
+class KafkaCluster(ABC):
+    """`Cluster` without its processes and its network.
+
+    nodes: as planned, with the addresses of their listeners.
+    The run directory gets `logs/<node>/server.properties`, `logs/<node>/server.log` and, while the cluster lives, `data/<node>`.
+    """
+
+    def __init__(self, nodes: Sequence[broker_config.Node], run_dir: Path, options: KafkaOptions) -> None:
+        self._planned = {node.name: node for node in nodes}
+        self._run_dir, self._data = run_dir, run_dir / "data"
+        self.kafka_version = options.all_versions()[0]
+        self._versions = {node.name: options.version(node.name) for node in nodes}
+        self._known_versions = options.all_versions()
+        self.brokers = tuple(n.name for n in nodes if "broker" in n.roles)
+        self.controllers = tuple(n.name for n in nodes if "controller" in n.roles)
+        self._settings = options.effective_settings()
+        self._topics: tuple[str, ...] = ()
+        self._clients: list[str] = []
+        self._transactional_ids: tuple[str, ...] = ()
+        self._groups: tuple[str, ...] = ()
+        self._roles = WireRoles(
+            names={node.id: node.name for node in nodes},
+            brokers={name: self.door(name) for name in self.brokers},
+            controllers={name: self._planned[name].listeners[broker_config.CONTROLLER] for name in self.controllers},
+        )
+        self._admin = KafkaAdmin(self.bootstrap(), self._roles)
+
+    # ---- what a provider adds
+
+    @abstractmethod
+    def start(self, node: str) -> None: ...
+
+    @abstractmethod
+    def pid(self, node: str) -> int | None: ...
+
+    @abstractmethod
+    def status(self, node: str) -> int | None:
+        """The exit status of a node that ended, else None."""
+
+    # ---- versions
+
+    def version(self, node: str) -> str:
+        return self._versions[self._a_server(node)]
+
+    def use_version(self, node: str, version: str) -> None:
+        if version not in self._known_versions:
+            known = ", ".join(self._known_versions)
+            raise ClusterError(f'{node} cannot run Kafka {version}: here are {known}; name it in `upgrades = ["{version}"]`')
+        self._versions[self._a_server(node)] = version
+
+    def _a_server(self, node: str) -> str:
+        if node not in self._planned:
+            raise ClusterError(f"{node} is no broker or controller; there are {', '.join(self._planned)}")
+        return node
+
+    # ---- what a provider may do in its own way
+
+    def door(self, node: str) -> protocol.Address:
+        """Where the harness itself asks a node."""
+        return self._planned[node].front
+
+    def home(self, node: str) -> Path:
+        """Where the node finds its data."""
+        return self._data / node
+
+    def _at_home(self, node: str, work: Callable[[Path], T]) -> T:
+        """Do something (a function of a module) to a node's data, where that lies."""
+        return work(self._data / node)
+
+    def make_storage(self, tool: storage.Format, configs: Mapping[str, Path]) -> None:
+        """Make every node's data directory, as these configurations name it."""
+        storage.format_all(self.kafka_version, tool, list(self._planned.values()), configs, self._data)
+
+    # ---- storage
+
+    def wipe(self, node: str) -> None:
+        if self.pid(self._a_server(node)) is not None:
+            raise ClusterError(f"{node} lives; its data can be removed while it is down only")
+        if node in self.controllers:
+            raise ClusterError(f"{node} votes in the quorum; {COMBINED}")
+        try:
+            self._at_home(node, node_directory.wipe)
+        except OSError as e:
+            raise ClusterError(f"the data of {node} could not be removed: {e}") from e
+
+    # ---- up
+
+    def bring_up(self, topics: Mapping[str, TopicSpec], tool: storage.Format) -> None:
+        """Format, start, and wait until the topics and Kafka's own ones are led and in sync. Raises ClusterError."""
+        self.make_storage(tool, self._write_configs())
+        for name in self._planned:
+            self.start(name)
+        self._wait(_READY_S, "the brokers to join", self._absent)
+        self._make_topics({name: node_plan.fitted(spec, len(self.brokers)) for name, spec in topics.items()})
+
+    def collect_storage(self, run_dir: Path) -> None:
+        """Copy every node's log segments to `storage/<node>/` of `run_dir`."""
+        storage.collect(self._data, run_dir / "storage")
+
+    def _write_configs(self) -> dict[str, Path]:
+        voters = [self._planned[name] for name in self.controllers]
+        configs = {name: self._config(name) for name in self._planned}
+        for name, path in configs.items():
+            broker_config.write_properties(
+                path, broker_config.properties(self._planned[name], voters, self._settings, self.home(name))
+            )
+        return configs
+
+    def _log(self, node: str) -> Path:
+        return self._run_dir / "logs" / node / "server.log"
+
+    def _config(self, node: str) -> Path:
+        return self._run_dir / "logs" / node / "server.properties"
+
+    def _make_topics(self, topics: Mapping[str, TopicSpec]) -> None:
+        self._wait(_READY_S, "the cluster's settings and coordinators", self._unprepared)
+        self._admin.create_topics(topics)
+        self._admin.await_leaders({TRANSACTION_LOG: None, GROUP_LOG: None})
+        self._topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
+
+    def _absent(self) -> str:
+        """Which brokers are not in service in everybody's eyes; empty when all are."""
+        views = ask_all(lambda address: protocol.metadata(address, 1.0), self._roles.brokers)
+        silent = sorted(set(self.brokers) - set(views))
+        if silent:
+            return f"no answer from {', '.join(silent)}"
+        seen = set.intersection(*(set(view.brokers) for view in views.values()))
+        return ", ".join(name + " is not in service" for i, name in self._roles.names.items() if name in views and i not in seen)
+
+    def _unprepared(self) -> str:
+        """Set what must be set on the running cluster, and have Kafka make its internal topics; what was refused, else empty.
+
+        Clusters formatted by 4.1+ (eligible leader replicas, KIP-966) ignore a broker-level min.insync.replicas. Asking for a
+        coordinator makes the broker create the internal topic, with the broker's own settings.
+        """
+        name, asked = "min.insync.replicas", self.door(self.brokers[0])
+        try:
+            protocol_admin.set_cluster_setting(asked, name, self._settings[name])
+            for kind in (protocol.TRANSACTION, protocol.GROUP):
+                protocol.find_coordinator(asked, kind, "fencepost")
+        except OSError as e:
+            return str(e)
+        return ""
+
+    def _wait(self, limit_s: float, what: str, problem: Callable[[], str], once_more: Iterable[str] = ()) -> None:
+        """Ask until there is no problem. Raises ClusterError at the deadline, or at once when a started node died.
+
+        once_more: nodes that are started again if they die, the first time.
+        """
+        deadline, may_die = time.monotonic() + limit_s, set(once_more)
+        while last := problem():
+            for node in self._planned:
+                if self.pid(node) is None:
+                    text = f"{node} ended with status {self.status(node)} while waiting for {what}: {self._tail(node)}"
+                    if node not in may_die:
+                        raise ClusterError(text)
+                    log.warning("started once more", reason=text)
+                    may_die.discard(node)
+                    self.start(node)
+            if time.monotonic() > deadline:
+                raise ClusterError(f"waited {limit_s:.0f} s for {what}; last seen: {last}. Logs: {self._run_dir / 'logs'}")
+            time.sleep(0.05)
+
+    def _tail(self, node: str) -> str:
+        return broker_config.telling_lines(self._logged(node))
+
+    def _logged(self, node: str) -> str:
+        """All that a node has logged so far."""
+        return self._log(node).read_text(errors="replace")
+
+    def farewell(self, node: str) -> str:
+        last_end = self._logged(self._a_server(node)).rpartition(_STOPPED)[2]
+        return next((line for line in last_end.splitlines() if _RELEASED in line), "")
+
+    # ---- what there is
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return tuple(self._clients)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return self._topics
+
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        return self._transactional_ids
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return self._groups
+
+    def note_clients(self, *, transactional_ids: Iterable[str] = (), groups: Iterable[str] = ()) -> None:
+        """Tell which ids and groups the workload uses, for faults that aim at their coordinators; replaces what was told."""
+        self._transactional_ids, self._groups = tuple(transactional_ids), tuple(groups)
+
+    def bootstrap(self) -> str:
+        return ",".join("{}:{}".format(*self._planned[name].front) for name in self.brokers)
+
+    def connection(self) -> Mapping[str, str]:
+        return {}
+
+    def admin(self) -> KafkaAdmin:
+        return self._admin
+
+    def roles(self) -> WireRoles:
+        return self._roles
+
+    # ---- healing
+
+    def await_answers(self) -> None:
+        """Start what is dead and wait (60 s) until all nodes answer. Raises ClusterError.
+
+        A broker that was starting while links were cut may end by itself, even after they were mended; it gets another go.
+        """
+        for name in self._planned:
+            self.start(name)
+        self._wait(_HEAL_S, "all nodes to answer", self._silent, once_more=self._planned)
+
+    def answers(self, node: str) -> bool:
+        """Whether a broker answers a Kafka request right now (a client: whether it lives)."""
+        if self.pid(node) is None:
+            return False
+        return protocol.answers(self.door(node)) if node in self._planned else True
+
+    def _silent(self) -> str:
+        addresses = {name: self.door(name) for name in self._planned}
+        answering = ask_all(protocol.answers, addresses)
+        return ", ".join(f"{name} does not answer" for name, answers in answering.items() if not answers)

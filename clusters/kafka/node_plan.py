@@ -1,0 +1,64 @@
+"""Which nodes a cluster has, and where each listens: a pure plan, apart from asking the kernel for free ports."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from ipaddress import IPv4Address
+
+from clusters.kafka.broker_config import BROKER, CLIENT, CONTROLLER, Node
+from harness.api import TopicSpec
+
+_NETWORK = IPv4Address("10.73.0.0")
+HUB = str(_NETWORK + 1)
+_BROKERS, _CONTROLLERS, _CLIENTS = 1, 2, 3  # third byte of the address
+_FIRST_CONTROLLER = 101
+_PORTS = {CLIENT: 9092, BROKER: 9093, CONTROLLER: 9094}
+
+Listen = Callable[[int, int], tuple[str, Mapping[str, int]]]  # (kind, number) -> host, port of each listener
+
+
+def private(kind: int, number: int) -> tuple[str, Mapping[str, int]]:
+    """An address of its own in the sandbox's network, and the usual ports."""
+    return _address(kind, number), _PORTS
+
+
+def loopback(_kind: int, _number: int) -> tuple[str, Mapping[str, int]]:
+    """The loopback address, and ports nobody listens on."""
+    with ExitStack() as held:
+        sockets = {listener: held.enter_context(socket.socket()) for listener in _PORTS}
+        for s in sockets.values():
+            s.bind(("127.0.0.1", 0))
+        return "127.0.0.1", {listener: int(s.getsockname()[1]) for listener, s in sockets.items()}
+
+
+def nodes(brokers: int, controllers: int, listen: Listen) -> list[Node]:
+    """n1, n2, ... and, when separate controllers are wanted, k1, k2, ...; without them every broker is a controller too."""
+    roles = ("broker",) if controllers else ("broker", "controller")
+    planned = [_node(f"n{i}", i, roles, *listen(_BROKERS, i)) for i in range(1, brokers + 1)]
+    for i in range(controllers):
+        planned.append(_node(f"k{i + 1}", _FIRST_CONTROLLER + i, ("controller",), *listen(_CONTROLLERS, i + 1)))
+    return planned
+
+
+def client_address(number: int) -> str:
+    """The address of the client spawned as the `number`-th (1, 2, ...)."""
+    return _address(_CLIENTS, number)
+
+
+def fitted(spec: TopicSpec, brokers: int) -> TopicSpec:
+    """The topic as so few brokers can hold it: no more replicas, nor in-sync replicas asked for, than there are brokers."""
+    settings = dict(spec.settings)
+    if int(settings.get("min.insync.replicas", 0)) > brokers:
+        settings["min.insync.replicas"] = str(brokers)
+    return TopicSpec(partitions=spec.partitions, replication=min(spec.replication, brokers), settings=settings)
+
+
+def _node(name: str, number: int, roles: tuple[str, ...], host: str, ports: Mapping[str, int]) -> Node:
+    wanted = (CLIENT, BROKER, CONTROLLER) if len(roles) == 2 else (CLIENT, BROKER) if "broker" in roles else (CONTROLLER,)
+    return Node(name, number, roles, {listener: (host, ports[listener]) for listener in wanted})
+
+
+def _address(kind: int, number: int) -> str:
+    return str(_NETWORK + (kind << 8) + number)

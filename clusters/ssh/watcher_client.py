@@ -1,0 +1,139 @@
+"""Our end of one node's watcher: asked one thing at a time, over a connection that may drop and is then made again.
+
+A request whose connection dropped is sent again until it is answered: what was done already is answered and not done again, and
+requests of an older connection are refused (`remote/watcher.py`). So a dropped connection is never an answer. When nothing
+answers until the deadline, that is an error of ours, and nothing is said of the node.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import paramiko
+import structlog
+
+from clusters.ssh.host import Dropped, Host, unreachable
+from clusters.ssh.remote.service import GONE
+from harness.api import ClusterError
+
+log = structlog.get_logger()
+_ANSWER_S, _END_S = 10.0, 40.0
+_AGAIN_S = 0.2
+
+
+class Watch:
+    """Safe to use from several threads. `log` is where the node's own log is fetched to."""
+
+    def __init__(self, node: str, host: Host, run: str, lease_s: float, log: Path) -> None:
+        self.node, self.host, self.run = node, host, run
+        self.lease_s, self._log = lease_s, log
+        self.begun = False
+        self._asking, self._fetching = threading.Lock(), threading.Lock()
+        self._channel: paramiko.Channel | None = None
+        self._pending = b""
+        self._epoch, self._asked = 0, 0
+        self._over = threading.Event()
+        self._keeper = threading.Thread(target=self._keep, daemon=True, name=f"lease-{node}")
+        self.unable = ""  # why packets cannot be dropped there
+
+    def begin(self, settings: dict[str, Any]) -> None:
+        """Have a watcher served there, and renew its lease from now on. Raises ClusterError."""
+        asked = json.dumps({**settings, "lease_s": self.lease_s}).encode()
+        try:
+            said = self.host.ask("serve", self.run, feed=lambda stdin: stdin.write(asked))
+        except Dropped as error:
+            raise ClusterError(f"the connection to {self.host.address} ended while {self.node} began: {error}") from error
+        if "error" in said:
+            raise ClusterError(
+                f"{self.node} ({self.host.address}): {said['error']}. Does another run use these ports (`port` names others), or "
+                "has the host no such address (`addresses` names them)?"
+            )
+        self.unable = said["unable"]
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._log.touch()
+        self.begun = True
+        self._keeper.start()
+
+    def ask(self, do: str, **request: Any) -> dict[str, Any]:
+        """The watcher's answer. Raises ClusterError with what went wrong there, or when nothing answers for two leases' time."""
+        limit_s = 2 * self.lease_s
+        with self._asking:
+            deadline = time.monotonic() + limit_s
+            self._asked += 1
+            while True:
+                try:
+                    return self._checked(self._exchange({"do": do, "number_asked": self._asked, **request}))
+                except Dropped as error:
+                    self._channel = None
+                    self.host.drop()
+                    if time.monotonic() > deadline:
+                        raise ClusterError(unreachable(self.host, f"{do} {self.node}", limit_s, error)) from error
+                    log.warning("connection dropped", node=self.node, during=do, error=str(error) or type(error).__name__)
+                    time.sleep(_AGAIN_S)
+
+    def _checked(self, answer: dict[str, Any]) -> dict[str, Any]:
+        if "error" in answer:
+            raise ClusterError(f"{self.node} ({self.host.address}): {answer['error']}")
+        return answer
+
+    def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self._channel is None:
+            self._epoch += 1
+            self._pending = b""
+            self._channel = self.host.channel(self.host.program("bridge", self.run))
+            self._channel.settimeout(_ANSWER_S)
+        self._channel.sendall(json.dumps({**request, "epoch": self._epoch}).encode() + b"\n")
+        while b"\n" not in self._pending:
+            read = self._channel.recv(1 << 16)
+            if not read:
+                raise self._ended(self._channel)
+            self._pending += read
+        line, _, self._pending = self._pending.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _ended(self, channel: paramiko.Channel) -> Exception:
+        """What the end of a bridge means: nobody serves there any more, or only the connection is gone."""
+        if channel.recv_exit_status() == GONE:
+            return ClusterError(
+                f"the watcher of {self.node} ({self.host.address}) has ended, and the broker with it: nothing reached it "
+                f"for {self.lease_s:g} s (its lease), or somebody ended it"
+            )
+        return EOFError("the connection ended")
+
+    # ---- the lease, and the log that comes with it
+
+    def _keep(self) -> None:
+        """Renew until told to end; what goes wrong is told once, and again by whoever asks next."""
+        while not self._over.wait(self.lease_s / 6):
+            try:
+                self.fetch_log()
+            except (ClusterError, OSError) as error:
+                log.error("lease not renewed", node=self.node, error=str(error))
+                if self._over.wait(self.lease_s):
+                    return
+
+    def fetch_log(self) -> None:
+        """Get what the node has written to its log since."""
+        with self._fetching:
+            while read := base64.b64decode(self.ask("renew", log=self._log.stat().st_size)["log"]):
+                with self._log.open("ab") as file:
+                    file.write(read)
+
+    def end(self) -> None:
+        """Have everything there ended and removed. Raises ClusterError."""
+        self._over.set()
+        self._keeper.join()  # or its last renewal would find that all has ended
+        self.ask("end")
+        with self._asking:
+            channel, self._channel = self._channel, None
+            assert channel is not None
+            channel.settimeout(_END_S)
+            with channel, suppress(*Dropped):
+                channel.recv(1)  # it ends when all is removed

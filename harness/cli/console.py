@@ -1,0 +1,99 @@
+"""What the commands write with: consoles that take texts as they are, plain tables, JSON; and the options they share."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from harness.cli.display import Display
+    from harness.runs.sequence import Engine
+
+Results = Annotated[
+    Path | None,
+    typer.Option("--results", help="Where runs land. Default: $FENCEPOST_RESULTS, else ./results.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output; all else goes to standard error.")]
+Master = Annotated[str, typer.Option("--spark-master", help="The Spark that judges.")]
+Texts = list[str] | None
+Checkers = Annotated[
+    list[str] | None,
+    typer.Option("--checker", metavar="MODULE:NAME", help="A check of yours, asked beside the installed ones."),
+]
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spark-conf", metavar="KEY=VALUE", help="A setting of Spark, e.g. of its file systems. No secrets: they show."
+    ),
+]
+
+
+def pairs(name: str, help_text: str) -> Any:
+    """A repeatable option of the form KEY=VALUE."""
+    return typer.Option(name, metavar="KEY=VALUE", help=help_text)
+
+
+def out() -> Console:
+    """Standard output, for what a command is asked for."""
+    return _console(stderr=False)
+
+
+def err() -> Console:
+    """Standard error, for everything else when the output is JSON, and for mistakes."""
+    return _console(stderr=True)
+
+
+def say(text: str = "") -> None:
+    """A line on standard output, never folded."""
+    out().print(text, soft_wrap=True)
+
+
+def say_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(document, indent=1, default=str) + "\n")
+    sys.stdout.flush()
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Columns without lines between them."""
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(*head, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        made.add_row(*(Text(cell) for cell in row))
+    return made
+
+
+def display(to_stderr: bool) -> Display:
+    """What shows progress: live on a terminal, lines elsewhere."""
+    from harness.cli.display import LiveDisplay, PlainDisplay
+
+    where = err() if to_stderr else out()
+    return LiveDisplay(where) if where.is_terminal else PlainDisplay(where)
+
+
+def engine(
+    results: Path, master: str, on_event: Callable[[dict[str, Any]], None], spark_conf: Mapping[str, str] | None = None
+) -> Engine:
+    """What performs and judges."""
+    from harness.runs.runner import Runner
+
+    return Runner(results=results, master=master, on_event=on_event, spark_conf=spark_conf)
+
+
+def _console(stderr: bool) -> Console:
+    """What is no terminal is wide, so that logs are not folded."""
+    from rich.console import Console
+
+    wide = None if (sys.stderr if stderr else sys.stdout).isatty() else int(os.environ.get("COLUMNS") or 160)
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, width=wide)

@@ -1,0 +1,159 @@
+"""What this machine can do for fencepost, and what to do about what it cannot."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.api import HarnessError
+from harness.plugins import registry
+
+GIB = 1 << 30
+NEWEST_KAFKA = "4.3.0"
+_USERNS_SYSCTL = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. ok: True good; False no run is possible; None a run is possible, but with less."""
+
+    name: str
+    ok: bool | None
+    text: str
+    remedy: str = ""
+
+
+def examine(results: Path = Path()) -> list[Finding]:
+    """Look at everything a run needs. `results` is where runs would land."""
+    return [
+        python(sys.version_info[:3]),
+        java(),
+        unshare(shutil.which("unshare")),
+        namespaces(),
+        memory(_available_gib()),
+        cores(os.cpu_count() or 1),
+        disk(_free_gib(results)),
+        kafka_jars(),
+        chromium(shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")),
+        docker(),
+    ]
+
+
+def possible(findings: Sequence[Finding]) -> bool:
+    """Whether a run is possible at all."""
+    return all(finding.ok is not False for finding in findings)
+
+
+def python(version: tuple[int, ...]) -> Finding:
+    text = ".".join(map(str, version))
+    return Finding("python", version >= (3, 10), text, "" if version >= (3, 10) else "use Python 3.10 or newer")
+
+
+def java() -> Finding:
+    """Java 17 or newer, from JAVA_HOME or PATH; brokers and Spark need it."""
+    try:
+        path, version = registry.load("kafka", "clusters.kafka.java:java")()
+    except HarnessError as error:
+        return Finding(
+            "java",
+            False,
+            str(error),
+            "install OpenJDK 17 or newer (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME",
+        )
+    return Finding("java", True, f"{version} ({path})")
+
+
+def unshare(path: str | None) -> Finding:
+    remedy = "" if path else "install util-linux, for network faults"
+    return Finding("unshare", True if path else None, path or "not found", remedy)
+
+
+def namespaces() -> Finding:
+    """A real trial by the `local` cluster: which faults can be had here."""
+    try:
+        every_option = {"controllers": 1, "disk_mb": 64, "skewable": True, "slow_disks": True}  # that a fault needs
+        missing = registry.load("cluster", "local")(**every_option).missing()
+    except HarnessError as error:
+        return Finding("namespaces", False, str(error), "install fencepost completely")
+    return from_missing(missing, _USERNS_SYSCTL.read_text().strip() if _USERNS_SYSCTL.exists() else "0")
+
+
+def from_missing(missing: dict[type, str], apparmor: str) -> Finding:
+    """`missing` as `ClusterProvider.missing` gives it; `apparmor` is what the kernel's setting holds ("1": restricted)."""
+    if not missing:
+        return Finding("namespaces", True, "user, network, mount and pid namespaces work: every fault can be had")
+    reasons = "; ".join(f"{capability.__name__}: {reason}" for capability, reason in missing.items())
+    sysctl = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu 24.04 forbids namespaces to ordinary users)"
+    return Finding("namespaces", None, f"not every fault can be had: {reasons}", sysctl if apparmor == "1" else "see the reason")
+
+
+def memory(available_gib: float) -> Finding:
+    """Three brokers take 1.5 GiB, Spark 2 GiB, clients and harness the rest."""
+    ok = True if available_gib >= 5 else None if available_gib >= 3 else False
+    remedy = "" if ok else "free some memory, or run fewer brokers (--brokers 1)"
+    return Finding("memory", ok, f"{available_gib:.1f} GiB available; 5 are comfortable, 3 the least", remedy)
+
+
+def cores(count: int) -> Finding:
+    remedy = "" if count >= 2 else "expect brokers to miss their heartbeats: use longer timeouts"
+    return Finding("cores", True if count >= 2 else None, f"{count}; 2 or more are wanted", remedy)
+
+
+def disk(free_gib: float) -> Finding:
+    ok = True if free_gib >= 5 else None if free_gib >= 1 else False
+    return Finding(
+        "disk",
+        ok,
+        f"{free_gib:.1f} GiB free for results; 5 are comfortable, 1 the least",
+        "" if ok else "free some space, or use --results",
+    )
+
+
+def kafka_jars() -> Finding:
+    try:
+        versions = [found.version for found in registry.load("kafka", "installed")()]
+    except HarnessError as error:
+        return Finding("kafka", False, str(error), "install fencepost completely")
+    if versions:
+        return Finding("kafka", True, f"cached: {', '.join(versions)}")
+    return Finding(
+        "kafka", None, "no version cached; the first run fetches one (45 MB)", f"fencepost cluster fetch {NEWEST_KAFKA}"
+    )
+
+
+def chromium(path: str | None) -> Finding:
+    return Finding("chromium", True if path else None, path or "not found; only the report's own tests need it")
+
+
+def docker() -> Finding:
+    """Whether `--cluster docker` could be used; nothing else needs it."""
+    try:
+        trouble = registry.load("docker", "trouble")()
+    except HarnessError as error:
+        trouble = str(error)
+    return from_docker(trouble)
+
+
+def from_docker(trouble: str) -> Finding:
+    """`trouble`: why there can be no cluster in Docker; empty when there can."""
+    if trouble:
+        return Finding("docker", None, f"--cluster docker cannot be used: {trouble}")
+    return Finding("docker", True, "a daemon answers: --cluster docker can be used")
+
+
+def _available_gib() -> float:
+    """Memory that can be had without swapping."""
+    if platform.system() == "Linux":
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024 / GIB
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
+
+
+def _free_gib(directory: Path) -> float:
+    there = next(path for path in [directory.resolve(), *directory.resolve().parents] if path.exists())
+    return shutil.disk_usage(there).free / GIB

@@ -1,0 +1,33 @@
+"""A harness that is there to be killed: `python -m harness.conformance.harness_side RUN_DIR` holds the lifeline of the sandbox.
+
+It ends when its own standard input does, and then everything in the sandbox ends with it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from harness.planning.plan import cluster_of
+
+
+def main(argv: list[str]) -> int:
+    run_dir = Path(argv[0])
+    plan = json.loads((run_dir / "plan.json").read_bytes())
+    command = cluster_of(plan).sandbox([sys.executable, "-m", "harness.conformance.sandbox_side", str(run_dir)])
+    sandbox = subprocess.Popen(command, stdin=subprocess.PIPE)
+    threading.Thread(target=_until_nobody_listens, args=(sandbox,), daemon=True).start()
+    return sandbox.wait()
+
+
+def _until_nobody_listens(sandbox: subprocess.Popen[bytes]) -> None:
+    sys.stdin.read()
+    assert sandbox.stdin is not None
+    sandbox.stdin.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

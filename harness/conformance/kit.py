@@ -1,0 +1,216 @@
+"""The kit from options to answers: faults are looked at, a cluster is started, stories are played, and the harness is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.api import CampaignError, Choice, ClusterError, Fault, HarnessError, Test
+from harness.conformance.results import STORIES, Told, unplayed
+from harness.planning.plan import make_plan
+from harness.plugins import fault_validation, registry, validation
+from harness.runs import leftovers, store
+
+Event = Mapping[str, Any]
+LOG = Path("logs", "kit.log")  # where all logs are, so that secrets are taken out of it too
+GONE_S, END_S = 30.0, 30.0
+SMALL: dict[str, Any] = {"brokers": 3, "heap_mb": 256}  # where the provider has such options and nobody gave others
+WORKLOAD = Choice(kind="transactions", options={"writers": 1, "readers": 1, "uncommitted_readers": 0, "partitions": 3})
+PLAYED = tuple(STORIES)[2:]
+NONSENSE: dict[str, Any] = {"target": "nobody-of-this-name", "count": 0}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One fault's stories, in order. version: Kafka's, empty when no cluster was started."""
+
+    kind: str
+    told: list[Told] = field(default_factory=list)
+    version: str = ""
+
+
+class Check:
+    """Checks some faults on one cluster.
+
+    faults: kinds with options. hear: events as they come (`phase`, `told`). Raises CampaignError, with every mistake, when a
+    fault or the cluster cannot be used at all: nothing was started then.
+    """
+
+    def __init__(self, faults: Sequence[Choice], cluster: Choice, seed: int, hear: Callable[[Event], None]) -> None:
+        self._hear, self._seed = hear, seed
+        mistakes: list[str] = []
+        self._faults = {_name(one): (one, _made("nemesis", one, mistakes)) for one in faults}
+        self._provider = _made("cluster", cluster, mistakes)
+        if mistakes:
+            raise CampaignError(mistakes)
+        self._cluster = Choice(kind=cluster.kind, options={**_small(self._provider), **cluster.options})
+
+    def run(self) -> list[Checked]:
+        """Every fault's stories. Raises ClusterError when the cluster did not start."""
+        found = {one.kind: one for one in self.at_rest()}
+        lacking = self._provider.missing()
+        reasons = {name: fault_validation.unavailable([fault], lacking.get) for name, (_, fault) in self._faults.items()}
+        for name in (name for name, why in reasons.items() if why):
+            found[name].told.extend(unplayed(PLAYED, f"unavailable here, because {'; '.join(reasons[name].values())}"))
+        if playable := [name for name, why in reasons.items() if not why]:
+            with _directory(lambda: [found[name] for name in playable]) as run_dir:
+                version = self._play(playable, run_dir, found)
+            found.update({name: Checked(name, found[name].told, version) for name in playable})
+            if run_dir.exists():
+                self._hear({"event": "phase", "text": f"logs of the brokers and of the kit: {run_dir}"})
+        return list(found.values())
+
+    def at_rest(self) -> list[Checked]:
+        """The stories that need no cluster."""
+        return [Checked(name, _at_rest(choice, fault)) for name, (choice, fault) in self._faults.items()]
+
+    def _play(self, names: Sequence[str], run_dir: Path, found: Mapping[str, Checked]) -> str:
+        self._write_plan(names, run_dir)
+        version, held = "", []
+        with _harness(run_dir) as harness:
+            for event in _events(harness, run_dir):
+                if event["event"] == "told":
+                    found[event["kind"]].told.append(Told(**event["told"]))
+                elif event["event"] == "held":
+                    held.append(event["kind"])
+                elif event["event"] == "up":
+                    version = event["version"]
+                self._hear(event)
+                if event["event"] == "holding":
+                    break
+            died = self._die(harness, run_dir, held) if held else None
+        for name in names:
+            found[name].told.extend(missing(found[name].told, died if name in held else None))
+        return str(version)
+
+    def _write_plan(self, names: Sequence[str], run_dir: Path) -> None:
+        (run_dir / "logs").mkdir()
+        test = Test(name="nemesis-check", cluster=self._cluster, workload=WORKLOAD)
+        plan = make_plan(test, run=secrets.token_hex(3), seed=self._seed, command="fencepost nemesis check")
+        choices = [{"name": name, "kind": self._faults[name][0].kind, "options": self._faults[name][0].options} for name in names]
+        store.write_json(run_dir / "plan.json", {**plan, "conformance": {"faults": choices, "seed": self._seed}})
+
+    def _die(self, harness: subprocess.Popen[bytes], run_dir: Path, held: Sequence[str]) -> Told:
+        """Kill the harness while the faults are on, and look for what stays."""
+        self._hear({"event": "phase", "text": f"killing the harness while {', '.join(held)} is on"})
+        harness.kill()
+        harness.wait()
+        within_s = GONE_S + float(getattr(self._provider, "lease_s", 0.0))  # hosts that we only reach by wire have leases
+        began = time.monotonic()
+        while (left := remains(run_dir)) and time.monotonic() - began < within_s:
+            time.sleep(0.1)
+        if left:
+            change = "start nothing that outlives the sandbox; what is hurt outside it needs a lease that undoes it"
+            return Told(_DIED, False, f"{within_s:g} s after kill -9 there still is: {'; '.join(left)}", change)
+        return Told(_DIED, True, f"nothing left {time.monotonic() - began:.1f} s after kill -9, with {', '.join(held)} on")
+
+
+_DIED = tuple(STORIES)[-1]
+
+
+def missing(told: Sequence[Told], died: Told | None) -> list[Told]:
+    """What is still to be told of a fault when the kit has ended. died: what the harness left that was killed meanwhile."""
+    lost = [story for story in PLAYED[:-1] if story not in [one.story for one in told]]
+    last = died or Told(_DIED, None, "not played: the fault was not on when the harness could have been killed")
+    return [*unplayed(lost, "not played: a fault before this one left no cluster to play on"), last]
+
+
+def remains(run_dir: Path) -> list[str]:
+    """What a run has on this machine: processes that name its directory, and containers and networks with its label."""
+    mine = [one.command[:100] for one in leftovers.processes() if str(run_dir) in one.command and one.pid != os.getpid()]
+    return mine + [str(left) for left in leftovers.in_docker() if run_dir.name in str(left)]
+
+
+def _name(choice: Choice) -> str:
+    """A fault as it was asked for: `kill`, or `kill,target=leader`."""
+    return ",".join([choice.kind, *(f"{key}={value}" for key, value in choice.options.items())])
+
+
+def _made(group: str, choice: Choice, mistakes: list[str]) -> Any:
+    """A plug-in with its options; None, and every mistake, when it cannot be used."""
+    try:
+        cls = registry.load(group, choice.kind)
+        if broken := validation.breaches(group, cls):
+            raise CampaignError([f"{group} {choice.kind}: {text}" for text in broken])
+        return registry.build(cls, choice.options, f"{group} {choice.kind}")
+    except CampaignError as error:
+        mistakes += error.mistakes
+        return None
+
+
+def _small(provider: Any) -> dict[str, Any]:
+    known = {one.name for one in registry.option_fields(type(provider))}
+    return {name: value for name, value in SMALL.items() if name in known}
+
+
+def _at_rest(choice: Choice, fault: Fault) -> list[Told]:
+    needs = ", ".join(need.__name__ for need in fault.needs) or "nothing"
+    return [Told("contract", True, f"{type(fault).__name__} needs {needs}"), _options(choice, type(fault))]
+
+
+def _options(choice: Choice, cls: type) -> Told:
+    fields = {one.name for one in registry.option_fields(cls)}
+    tried = {key: value for key, value in NONSENSE.items() if key in fields}
+    taken = [f"{key} = {value!r}" for key, value in tried.items() if not registry.attempt(cls, {**choice.options, key: value})[1]]
+    if taken:
+        change = "raise ValueError in __post_init__ for what cannot be meant (nemesis.support.targets.check for roles)"
+        return Told("options", False, f"{', '.join(taken)} was taken", change)
+    refused = ", ".join(f"{key} = {value!r}" for key, value in tried.items())
+    return Told("options", True, f"{refused or 'an unknown option'} is refused")
+
+
+@contextmanager
+def _directory(checked: Callable[[], list[Checked]]) -> Iterator[Path]:
+    """Where the cluster's logs go; kept when a story failed or the cluster did not start."""
+    place = Path(tempfile.mkdtemp(prefix="fencepost-nemesis-"))
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place / "data", ignore_errors=True)
+        if all(one.ok is not False for found in checked() for one in found.told) and not isinstance(
+            sys.exc_info()[1], HarnessError
+        ):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def _harness(run_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A harness in a process of its own; it and all in its sandbox end with the block, by the end of its lifeline."""
+    argv = [sys.executable, "-m", "harness.conformance.harness_side", str(run_dir)]
+    with open(run_dir / LOG, "ab") as log:
+        harness = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+    assert harness.stdin is not None
+    try:
+        yield harness
+    finally:
+        with suppress(OSError):
+            harness.stdin.close()
+        try:
+            harness.wait(END_S)
+        except subprocess.TimeoutExpired:
+            harness.kill()
+            harness.wait()
+
+
+def _events(harness: subprocess.Popen[bytes], run_dir: Path) -> Iterator[dict[str, Any]]:
+    """What the kit tells. Raises ClusterError for what it says went wrong, HarnessError when it ends in disorder."""
+    assert harness.stdout is not None
+    for line in harness.stdout:
+        event = json.loads(line)
+        if event["event"] == "failed":
+            raise ClusterError(f"{event['text']} (logs: {run_dir})")
+        yield event
+    if code := harness.wait():
+        words = (run_dir / LOG).read_text(errors="replace").strip().splitlines()[-5:]
+        raise HarnessError(f"the kit ended early (exit {code}); last words in {run_dir / LOG}: {' / '.join(words) or 'none'}")

@@ -1,0 +1,97 @@
+"""What a receipt must be, and whether it tells the truth about what the kit saw itself. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from harness.api import Fault, Receipt
+from harness.conformance import snapshot
+from harness.conformance.snapshot import Picture
+
+Wrong = tuple[str, str]  # what is wrong, and what to change
+
+
+def malformed(receipt: Receipt, fault: Fault, nodes: Collection[str]) -> list[Wrong]:
+    """What is wrong with a receipt by itself: its form, and the nodes and the role that it names."""
+    targeted = hasattr(fault, "target")
+    return [*_shape(receipt, nodes, targeted), *_evidence("evidence", receipt.evidence), *_role(receipt, fault)]
+
+
+def _shape(receipt: Receipt, nodes: Collection[str], targeted: bool) -> Iterator[Wrong]:
+    """targeted: the fault aims at nodes; others (a topic's settings) may hurt none."""
+    if not isinstance(receipt.effective, bool):
+        yield f"effective is {receipt.effective!r}", "set effective to True or False by what the evidence shows"
+    strange = [str(node) for node in (*receipt.targets, *(end for pair in receipt.pairs for end in pair)) if node not in nodes]
+    if strange:
+        yield f"it names {', '.join(strange)}, and there are {', '.join(nodes)}", "targets and pairs hold names of nodes"
+    if targeted and receipt.effective and not receipt.targets:
+        yield "it names no targets", "put the nodes that were hurt into targets, or nobody knows what to heal"
+    if receipt.effective is False and not receipt.note:
+        yield "effective is False, and note is empty", "say in note why nothing was hurt"
+    if receipt.effective and not {"before", "during"} <= set(receipt.evidence):
+        yield f"evidence has {', '.join(map(str, receipt.evidence)) or 'nothing'}", 'evidence must have "before" and "during"'
+
+
+def _evidence(field: str, value: Any) -> Iterator[Wrong]:
+    """Whether a field is plain JSON, with texts for keys all the way down."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError) as error:
+        yield f"{field} is not plain JSON: {error}", f"use texts, numbers, true/false, lists and mappings in {field} only"
+        return
+    for key in _odd_keys(value):
+        yield f"{field} has the key {key!r}, which is no text", f"write keys of {field} as texts (a pair as n1>n2)"
+
+
+def _odd_keys(value: Any) -> Iterator[Any]:
+    """Keys that are no texts, all the way down."""
+    if isinstance(value, Mapping):
+        yield from (key for key in value if not isinstance(key, str))
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    for one in inner:
+        yield from _odd_keys(one)
+
+
+def _role(receipt: Receipt, fault: Fault) -> Iterator[Wrong]:
+    asked = getattr(fault, "target", None)
+    if isinstance(asked, str) and receipt.role != asked and not receipt.role.startswith(f"{asked}:"):
+        yield (
+            f'role is "{receipt.role}", and the option target was "{asked}"',
+            "set role to the target as it was asked for, or to which one it was (leader:t-0)",
+        )
+
+
+def unhealed(receipt: Receipt) -> list[Wrong]:
+    """What is wrong with the receipt that `heal` returned."""
+    wrong = list(_evidence("healing", receipt.healing))
+    if receipt.effective and not receipt.healing:
+        wrong.append(("healing is empty", 'return replace(receipt, healing={"after": ...}) with what was looked at again'))
+    return wrong
+
+
+def dishonest(receipt: Receipt, before: Picture, during: Picture) -> list[Wrong]:
+    """What the receipt says that was not so, by the kit's own eyes."""
+    seen = snapshot.changes(before, during, but=(snapshot.ANSWERS,))  # a busy broker may miss one question
+    if receipt.effective is False:
+        hurt = [text for text in seen if not text.startswith(("version", snapshot.ORDER))]  # who is preferred hurts nobody
+        text = f"it says that nothing was hurt, but: {'; '.join(hurt)}"
+        return [(text, "set effective to True, and targets to what was hurt")] if hurt else []
+    same = receipt.evidence.get("before") == receipt.evidence.get("during")
+    if receipt.effective and same and not snapshot.changes(before, during):
+        claim = "effective is True, but nobody saw anything change, and evidence is the same before and during"
+        return [(claim, "look whether it took hold, put what was seen into evidence, and set effective by that")]
+    silent = sorted(snapshot.nodes_hurt(before, during) - {*receipt.targets})
+    if silent:
+        return [(f"{', '.join(silent)} was hurt, and is not among its targets", "name every node that was hurt in targets")]
+    return _unnamed_cuts(receipt, before, during)
+
+
+def _unnamed_cuts(receipt: Receipt, before: Picture, during: Picture) -> list[Wrong]:
+    named = {f"{source}>{destination}" for source, destination in receipt.pairs}
+    closed = [pair for pair, arrived in before.of(snapshot.NETWORK).items() if arrived and not during.of(snapshot.NETWORK)[pair]]
+    hidden = [pair for pair in closed if pair not in named and not {*pair.split(">")} & {*receipt.targets}]
+    return (
+        [(f"{', '.join(hidden)} was cut, and is not among its pairs", "name every pair that was cut in pairs")] if hidden else []
+    )

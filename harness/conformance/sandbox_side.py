@@ -1,0 +1,98 @@
+"""The kit's side in the cluster's sandbox: `python -m harness.conformance.sandbox_side RUN_DIR`.
+
+The plan says which faults. Events go out as JSON lines on standard output: `phase`, `up`, `told` for every story, `held` for
+every fault that is on at the end, and `holding` when the harness may be killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from harness import secrets
+from harness.api import Cluster, HarnessError, TopicSpec
+from harness.conformance.stories import Kit
+from harness.perform import parent_watch
+from harness.perform.worker import name_of, roles_of
+from harness.perform.worker_pool import Crew
+from harness.planning.plan import cluster_of, workload_of
+from harness.plugins import registry
+
+Emit = Callable[..., None]
+RATE = 20.0  # operations a second of all writers, so that the machine has time for the fault
+
+
+def main(argv: list[str]) -> int:
+    run_dir = Path(argv[0])
+    plan = json.loads((run_dir / "plan.json").read_bytes())
+    out = os.dup(1)
+    os.dup2(2, 1)  # whatever a library prints goes to the log, not into our events
+
+    def emit(event: str, **fields: Any) -> None:
+        with suppress(BrokenPipeError):  # nobody is there to hear it
+            os.write(out, secrets.mask(json.dumps({"event": event, **fields})).encode() + b"\n")
+
+    parent_watch.obey()
+    secrets.guard()
+    try:
+        _on_a_cluster(plan, run_dir, emit)
+    except HarnessError as error:
+        emit("failed", text=str(error))
+        return 1
+    finally:
+        _sweep(run_dir, emit)
+    return 0
+
+
+def _sweep(run_dir: Path, emit: Emit) -> None:
+    """Brokers, clients and libraries write into logs without asking us, and a secret that was resolved may be among it."""
+    secrets.sweep(run_dir / "logs", lambda text: emit("phase", text=text))
+
+
+def _on_a_cluster(plan: Mapping[str, Any], run_dir: Path, emit: Emit) -> None:
+    workload = workload_of(plan)
+    topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
+    (run_dir / "history").mkdir(exist_ok=True)
+    emit("phase", text="starting the cluster")
+    with cluster_of(plan).up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
+        roles = workload.roles()
+        ids = [name_of(plan, slot) for slot, role in enumerate(roles) if role.transactional]
+        cluster.note_clients(transactional_ids=ids, groups=[])
+        emit("phase", text="starting clients, so that there is something to hurt")
+        crew = Crew(cluster, run_dir, len(roles_of(workload)), lambda text: emit("phase", text=text))
+        crew.start(range(len(roles)))
+        crew.go({"rate": RATE})
+        emit("up", version=cluster.kafka_version)
+        if _played(plan["conformance"], cluster, crew, emit):
+            _sweep(run_dir, emit)  # what kills us lets us sweep no more
+            emit("holding")
+            threading.Event().wait()
+
+
+def _played(wanted: Mapping[str, Any], cluster: Cluster, crew: Crew, emit: Emit) -> bool:
+    """Every fault's stories; then all of them are on at once. False when one left a cluster that cannot be used."""
+    kits: dict[str, Kit] = {}
+    for choice in wanted["faults"]:
+        fault = registry.build(registry.load("nemesis", choice["kind"]), choice["options"], choice["kind"])
+        kit = Kit(cluster, fault, wanted["seed"], tend=crew.tend, alive=lambda: crew.counts()["ok"])
+        for told in kit.play():
+            emit("told", kind=choice["name"], told=vars(told))
+        if kit.stuck:
+            return False
+        kits[choice["name"]] = kit
+    for name, kit in kits.items():
+        receipt = kit.hold()
+        if receipt is not None and receipt.effective:
+            emit("held", kind=name, targets=list(receipt.targets))
+    return True
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    os._exit(code)  # a fault that hangs keeps its thread

@@ -1,0 +1,273 @@
+"""The workers' histories merged into Parquet: the only reader of the lines that `harness.history.writer` writes.
+
+The format, version 1, is documented in docs/history.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.api import HISTORY_VERSION, HistoryError, Outcome
+from harness.history.writer import FAULTS_FILE
+
+MOP = pa.struct(
+    [
+        ("kind", pa.int8()),
+        ("partition", pa.string()),
+        ("v", pa.int64()),
+        ("offset", pa.int64()),
+        ("began", pa.int64()),
+        ("ended", pa.int64()),
+    ]
+)
+ERROR = pa.struct(
+    [
+        ("call", pa.string()),
+        ("name", pa.string()),
+        ("code", pa.int32()),
+        ("text", pa.string()),
+        ("fatal", pa.bool_()),
+        ("retriable", pa.bool_()),
+        ("abortable", pa.bool_()),
+        ("time", pa.int64()),
+    ]
+)
+STRANGE = pa.struct([("partition", pa.string()), ("offset", pa.int64()), ("why", pa.string()), ("raw", pa.string())])
+OPS_SCHEMA = pa.schema(
+    [
+        ("index", pa.int64()),
+        ("process", pa.int32()),
+        ("slot", pa.int32()),
+        ("op", pa.int64()),
+        ("node", pa.string()),
+        ("role", pa.string()),
+        ("isolation", pa.string()),
+        ("transactional_id", pa.string()),
+        ("final", pa.bool_()),
+        ("f", pa.string()),
+        ("type", pa.string()),
+        ("intent", pa.string()),
+        ("time", pa.int64()),
+        ("end", pa.int64()),
+        ("decided", pa.int64()),
+        ("mops", pa.list_(MOP)),
+        ("errors", pa.list_(ERROR)),
+        ("strange", pa.list_(STRANGE)),
+        ("detail", pa.string()),
+    ]
+)
+FAULTS_SCHEMA = pa.schema(
+    [
+        ("id", pa.int32()),
+        ("kind", pa.string()),
+        ("role", pa.string()),
+        ("targets", pa.list_(pa.string())),
+        ("pairs", pa.list_(pa.string())),
+        ("planned_ns", pa.int64()),
+        ("injected_ns", pa.int64()),
+        ("healed_ns", pa.int64()),
+        ("evidence", pa.string()),
+        ("healing", pa.string()),
+        ("reach", pa.struct([(name, pa.list_(pa.string())) for name in ("nodes", "before", "during", "after")])),
+        ("effective", pa.bool_()),
+        ("note", pa.string()),
+    ]
+)
+
+ROWS_PER_GROUP = 32_768  # one row group is one Spark task
+
+
+# --------------------------------------------------------------------------------------------------
+# Merging
+# --------------------------------------------------------------------------------------------------
+class Damage(msgspec.Struct):
+    """A line that could not be read: where, and why. The rest of the history is judged without it."""
+
+    file: str
+    line: int
+    why: str
+
+
+def merge(run_dir: Path) -> list[Damage]:
+    """Write `history.parquet` and `faults.parquet` from the workers' lines; returns what could not be read.
+
+    A run that was cut off before its first operation gives an empty history. Raises HistoryError for what is no run at all, and
+    for a run whose history lies on another file system.
+    """
+    here(run_dir)
+    folder = run_dir / "history"
+    files = sorted(path for path in folder.glob("*.jsonl") if path.name != FAULTS_FILE)
+    if not files and not (run_dir / "plan.json").exists():
+        raise HistoryError(f"{run_dir}: no history/*.jsonl in it; is this a run's directory?")
+    damage: list[Damage] = []
+    rows: list[dict[str, Any]] = []
+    for path in files:
+        rows.extend(_operations(path, damage))
+    rows.sort(key=lambda row: (row["time"], row["process"]))
+    for index, row in enumerate(rows):
+        row["index"] = index
+    _write(run_dir / "history.parquet", rows, OPS_SCHEMA)
+    _write(run_dir / "faults.parquet", _receipts(folder / FAULTS_FILE, damage), FAULTS_SCHEMA)
+    return damage
+
+
+def elsewhere(run_dir: Path) -> str:
+    """The address of a run's history on another file system; empty when it lies in the run's directory."""
+    plan = run_dir / "plan.json"
+    try:
+        return str(msgspec.json.decode(plan.read_bytes(), type=dict[str, Any]).get("history", ""))
+    except (FileNotFoundError, msgspec.DecodeError):
+        return ""
+
+
+def here(run_dir: Path) -> None:
+    """Raises HistoryError when a run's history lies on another file system, which only a check can reach."""
+    if url := elsewhere(run_dir):
+        raise HistoryError(f"{run_dir}: its history lies at {url}; copy that run's directory to this machine, and name the copy")
+
+
+def is_merged(run_dir: Path) -> bool:
+    """Whether `history.parquet` is there and not older than any worker's lines (or there are no lines at all)."""
+    merged = run_dir / "history.parquet"
+    lines = list((run_dir / "history").glob("*.jsonl"))
+    return merged.exists() and all(path.stat().st_mtime <= merged.stat().st_mtime for path in lines)
+
+
+def _lines(path: Path, damage: list[Damage]) -> Iterator[tuple[int, dict[str, Any]]]:
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
+    content = path.read_bytes().splitlines(keepends=True)
+    for number, raw in enumerate(content, 1):
+        if not raw.strip():
+            continue
+        try:
+            yield number, decode(raw)
+        except msgspec.DecodeError as error:
+            cut = number == len(content) and not raw.endswith(b"\n")
+            why = "cut off while it was written (the worker was killed)" if cut else f"not a JSON object: {error}"
+            damage.append(Damage(path.name, number, why))
+
+
+def _operations(path: Path, damage: list[Damage]) -> Iterator[dict[str, Any]]:
+    """The operations of one worker's file. Processes of one file come one after the other."""
+    header: dict[str, Any] = {}
+    process: dict[str, Any] = {}
+    opened: dict[tuple[int, int], dict[str, Any]] = {}
+    done: list[dict[str, Any]] = []
+    for number, line in _lines(path, damage):
+        try:
+            kind = line.get("type")
+            if line.get("format") == "fencepost-history":
+                if line["version"] != HISTORY_VERSION:
+                    raise HistoryError(f"{path}: history version {line['version']}; this fencepost reads {HISTORY_VERSION}")
+                header = line
+            elif kind == "process":
+                process = line
+            elif kind == "invoke":
+                opened[line["process"], line["op"]] = _row(header, process, line)
+            elif kind in ("ok", "fail", "info"):
+                row = opened.pop((line["process"], line["op"]))
+                done.append(_completed(row, line))
+            else:
+                raise ValueError(f"unknown type {kind!r}")
+        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+            damage.append(Damage(path.name, number, f"not understood ({type(error).__name__}: {error})"))
+    yield from done
+    yield from opened.values()  # invoked, and nobody knows what became of it
+
+
+def _row(header: dict[str, Any], process: dict[str, Any], line: dict[str, Any]) -> dict[str, Any]:
+    value = line.get("value")
+    return {
+        "process": line["process"],
+        "slot": header.get("slot", -1),
+        "op": line["op"],
+        "node": header.get("node"),
+        "role": header.get("role"),
+        "isolation": process.get("isolation"),
+        "transactional_id": process.get("transactional_id"),
+        "final": bool(process.get("final", False)),
+        "f": line["f"],
+        "type": Outcome.INFO.value,
+        "intent": line.get("intent"),
+        "time": line["time"],
+        "end": None,
+        "decided": None,
+        "mops": _mops(value) if isinstance(value, list) else [],
+        "errors": [],
+        "strange": [],
+        "detail": None,
+    }
+
+
+def _completed(row: dict[str, Any], line: dict[str, Any]) -> dict[str, Any]:
+    value = line.get("value")
+    row.update(type=line["type"], end=line["time"], decided=line.get("decided"), errors=line.get("errors") or [])
+    if isinstance(value, list):
+        row["mops"] = _mops(value)
+        row["strange"] = [odd for mop in value if mop[0] == "poll" and len(mop) > 3 for odd in mop[3]]
+    elif value is not None:
+        row["detail"] = msgspec.json.encode(value).decode()
+    return row
+
+
+def _mops(value: Iterable[list[Any]]) -> list[tuple[Any, ...]]:
+    """Micro-operations as rows of MOP; a poll gives a row per record."""
+    rows: list[tuple[Any, ...]] = []
+    for mop in value:
+        if mop[0] == "send":
+            _, partition, v, *done = mop
+            rows.append((0, partition, v, *(done or (None, None, None))))
+        elif mop[0] == "poll":
+            if len(mop) > 1:
+                ended = mop[2]
+                rows += [(1, partition, v, offset, None, ended) for partition, got in mop[1].items() for offset, v in got]
+        else:
+            raise ValueError(f"unknown micro-operation {mop[0]!r}")
+    return rows
+
+
+def _receipts(path: Path, damage: list[Damage]) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    last: dict[int, dict[str, Any]] = {}
+    for _, line in _lines(path, damage):
+        if "id" in line:
+            last[line["id"]] = {
+                **line,
+                "pairs": [f"{source}>{destination}" for source, destination in line.get("pairs", [])],
+                "evidence": msgspec.json.encode(line.get("evidence", {})).decode(),
+                "healing": msgspec.json.encode(line.get("healing", {})).decode(),
+                "reach": line.get("reach") or None,
+            }
+    return [last[id_] for id_ in sorted(last)]
+
+
+def _mops_column(per_row: list[list[tuple[Any, ...]]]) -> pa.Array:
+    """The nested column from flat ones: far quicker than a dictionary per record."""
+    flat = [mop for mops in per_row for mop in mops]
+    columns = zip(*flat, strict=True) if flat else [()] * len(MOP.fields)
+    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, MOP.fields, strict=True)]
+    offsets = [0]
+    for mops in per_row:
+        offsets.append(offsets[-1] + len(mops))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.StructArray.from_arrays(arrays, fields=list(MOP.fields)))
+
+
+def _write(path: Path, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
+    """Write atomically: a half-written Parquet file is never seen under its name."""
+    part = path.with_name(path.name + ".part")
+    columns = {}
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        if name == "mops":
+            columns[name] = _mops_column([row["mops"] for row in rows])
+        else:
+            columns[name] = pa.array([row.get(name) for row in rows], kind)
+    pq.write_table(pa.table(columns, schema=schema), part, compression="zstd", row_group_size=ROWS_PER_GROUP)
+    os.replace(part, path)

@@ -1,0 +1,52 @@
+"""The append-only record of what a worker does, written ahead (docs/history.md has the format).
+
+Kept apart from `harness.history.merge` so that a worker starts without loading Arrow.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.api import HISTORY_VERSION, Outcome
+
+FAULTS_FILE = "faults.jsonl"
+
+
+class HistoryWriter:
+    """Appends lines to one file; every line is handed to the kernel before the call returns."""
+
+    def __init__(self, path: Path, **header: Any) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._encode = msgspec.json.Encoder().encode
+        now = {"time": time.monotonic_ns(), "wall": time.time_ns()}
+        self.write({"format": "fencepost-history", "version": HISTORY_VERSION, **header, **now})
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Append one line. A write to the page cache survives the death of any process."""
+        os.write(self._fd, self._encode(line) + b"\n")
+
+    def process(self, process: int, **fields: Any) -> None:
+        """A new logical process begins: one producer and one consumer."""
+        self.write({"type": "process", "process": process, "time": time.monotonic_ns(), **fields})
+
+    def invoke(self, process: int, op: int, f: str, value: Any, intent: str | None = None) -> int:
+        """Say what is about to be done; returns the time written (monotonic ns)."""
+        now = time.monotonic_ns()
+        line = {"type": "invoke", "process": process, "op": op, "f": f, "time": now, "value": value}
+        self.write(line if intent is None else {**line, "intent": intent})
+        return now
+
+    def complete(self, outcome: Outcome, process: int, op: int, f: str, value: Any, **fields: Any) -> int:
+        """Say how it ended; returns the time written (monotonic ns)."""
+        now = time.monotonic_ns()
+        self.write({"type": outcome.value, "process": process, "op": op, "f": f, "time": now, "value": value, **fields})
+        return now
+
+    def close(self) -> None:
+        os.close(self._fd)

@@ -1,0 +1,147 @@
+"""Other people's histories, made ours: Jepsen's Kafka histories (EDN, JSON), and our own formats lying anywhere.
+
+    detect -> blocks -> lines -> drafts (in parallel) -> joining -> identities -> history.parquet
+
+docs/foreign-histories.md says what becomes of every key, value, operation and fault.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from harness.api import HistoryError
+from harness.history.merge import FAULTS_SCHEMA, Damage
+from harness.interop.blocks import BLOCK, blocks
+from harness.interop.detect import UNDERSTOOD, Format, detect, located
+from harness.interop.jepsen.drafts import Draft, draft
+from harness.interop.jepsen.joining import Joining
+from harness.interop.jepsen.receipts import receipts
+from harness.interop.jepsen.tables import Assembly
+from harness.interop.native import copy_parquet, merge_lines
+from harness.interop.parallel import cores, in_turn
+from harness.interop.plan import contract, foreign_plan
+from harness.runs.store import write_json
+
+__all__ = ["UNDERSTOOD", "Format", "adopt", "detect"]
+DAMAGE_FILE = "damage.json"
+MOST_DAMAGE = 1000
+
+
+def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None, block: int = BLOCK) -> list[Damage]:
+    """Write the history at `path` into the fresh results directory `run_dir`, ready to be judged, with a plan of what is known.
+
+    overrides: contract keys (docs/run-directory.md) laid over what is taken for granted. block: bytes that are parsed at a time.
+    Returns what could not be read and was left out (in `damage.json` too). Raises HistoryError: no such file, no format that is
+    understood, nothing in it.
+    """
+    path = located(path)
+    found, given = detect(path), dict(overrides or {})
+    if found.name == "fencepost-jsonl":
+        damage = merge_lines(path, run_dir)
+        functions, partitions = _contents(run_dir)
+        promised = contract(functions, given)
+    elif found.name == "fencepost-parquet":
+        damage = []
+        copy_parquet(path, run_dir)
+        functions, partitions = _contents(run_dir)
+        promised = contract(functions, given)
+    else:
+        damage, functions, partitions, promised = _adopt_jepsen(path, run_dir, found, given, block)
+    source = {"path": str(path), "format": found.name, "operations": dict(functions), "partitions": len(partitions)}
+    write_json(run_dir / "plan.json", foreign_plan(run_dir, source, promised, given, partitions))
+    write_json(run_dir / DAMAGE_FILE, [f"{item.file} line {item.line}: {item.why}" for item in damage])
+    return damage
+
+
+def _contents(run_dir: Path) -> tuple[Counter[str], list[str]]:
+    """How many operations of each f a merged history has, and the partitions in it."""
+    functions: Counter[str] = Counter()
+    partitions: set[str] = set()
+    for batch in ds.dataset(run_dir / "history.parquet").to_batches(columns=["f", "mops"]):
+        functions.update({row["values"]: row["counts"] for row in pc.value_counts(batch["f"]).to_pylist()})
+        partitions.update(pc.unique(batch["mops"].flatten().field("partition")).to_pylist())
+    return functions, sorted(partitions)
+
+
+# --------------------------------------------------------------------------------------------------
+# Jepsen's
+# --------------------------------------------------------------------------------------------------
+def _adopt_jepsen(
+    path: Path, run_dir: Path, found: Format, given: Mapping[str, str], block: int
+) -> tuple[list[Damage], Counter[str], list[str], dict[str, str]]:
+    with tempfile.TemporaryDirectory(prefix=".adopting-", dir=run_dir) as spill:
+        try:
+            drafts = list(_drafts(path, found, Path(spill), block))
+        except (OSError, EOFError) as error:
+            raise HistoryError(f"{path}: cannot be read: {error}") from error
+        joining = Joining(path.name)
+        joining.join(drafts)
+        counted = [part.functions for part in drafts] + [rows.functions for rows in joining.rows.values()]
+        functions = sum(counted, Counter[str]())
+        together = any(one.together for one in drafts) or any(rows.together for rows in joining.rows.values())
+        promised = contract(functions, {"values": "per key", **given}, together, _hidden(drafts, joining))
+        assembly = Assembly(drafts, joining, path.name, promised)
+        if not assembly.write(run_dir):
+            raise HistoryError(
+                f"{path}: {found.name}, but no Kafka operation in it{_what_else(drafts)}; understood are {UNDERSTOOD}"
+            )
+    faults = receipts(seen for one in drafts for seen in one.nemesis)
+    pq.write_table(pa.Table.from_pylist(faults, schema=FAULTS_SCHEMA), run_dir / "faults.parquet")
+    damage = [item for one in drafts for item in one.damage] + joining.damage + assembly.damage + _strangers(path, drafts)
+    return _shortened(sorted(damage, key=lambda item: item.line)), functions, assembly.partitions, promised
+
+
+def _drafts(path: Path, found: Format, spill: Path, size: int) -> Iterator[Draft]:
+    """The drafts of a file's blocks, in order; parsed by several processes when there is enough to parse."""
+    work = (
+        (block, found.language, path.name, spill / str(number)) for number, block in enumerate(blocks(path, found.array, size))
+    )
+    if cores() < 2 or path.stat().st_size < 2 * size:
+        yield from (draft(*one) for one in work)
+        return
+    with ProcessPoolExecutor(cores(), mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from in_turn(pool, draft, work)
+
+
+def _hidden(drafts: list[Draft], joining: Joining) -> set[str]:
+    """What the lines that are not there may hold: those that could not be read, and those before the history's first."""
+    hidden = set[str]().union(*(one.hides for one in drafts))
+    begins = next((one.indexes[0] for one in drafts if one.indexes is not None), 0)
+    return hidden | ({"sends"} if joining.orphans or begins > 0 else set())
+
+
+def _strangers(path: Path, drafts: list[Draft]) -> list[Damage]:
+    first: dict[str, int] = {}
+    for one in drafts:
+        for f, line in one.strangers.items():
+            first.setdefault(f, line)
+    return [
+        Damage(path.name, line, f"operations `{f}` are not of Kafka's workload; all are left out") for f, line in first.items()
+    ]
+
+
+def _what_else(drafts: list[Draft]) -> str:
+    others = sorted({f for one in drafts for f in one.strangers})
+    broken = sum(len(one.damage) for one in drafts)
+    words = [f"only {', '.join(others)}"] if others else []
+    words += (
+        [f"{broken} lines are not understood, the first: {next(d.why for one in drafts for d in one.damage)}"] if broken else []
+    )
+    return f" ({'; '.join(words)})" if words else ""
+
+
+def _shortened(damage: list[Damage]) -> list[Damage]:
+    if len(damage) <= MOST_DAMAGE:
+        return damage
+    rest = len(damage) - MOST_DAMAGE
+    return [*damage[:MOST_DAMAGE], Damage(damage[MOST_DAMAGE].file, damage[MOST_DAMAGE].line, f"and {rest} more from here on")]

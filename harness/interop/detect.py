@@ -1,0 +1,134 @@
+"""Which format a history is in, told by its content; names and extensions are never believed."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from harness.api import HistoryError
+from harness.history.merge import OPS_SCHEMA
+from harness.interop.blocks import elements, opened, unmarked
+from harness.interop.jepsen import edn
+
+UNDERSTOOD = (
+    "fencepost's JSON lines or Parquet (docs/history.md), or a Jepsen Kafka history as EDN or JSON, one operation per line or "
+    "one vector of all (docs/foreign-histories.md)"
+)
+NEEDED = ("process", "op", "f", "type", "time", "end", "mops")
+_LOOKED_AT = 64 << 10
+_TRIED = 50
+_UNSAID = re.compile(rb"\A(?:[ \t\r\n,]|;[^\n]*\n)+")  # white space and EDN's comments before anything is said
+
+
+@dataclass(frozen=True)
+class Format:
+    """name: `fencepost-jsonl`, `fencepost-parquet`, `jepsen-edn`, `jepsen-json`. array: one vector of all operations."""
+
+    name: str
+    array: bool = False
+
+    @property
+    def language(self) -> str:
+        return self.name.rpartition("-")[2]
+
+
+def located(path: Path) -> Path:
+    """The history in a directory of Jepsen's (`history.edn`, `history.json`); any other path as it is."""
+    return next((file for file in (path / "history.edn", path / "history.json") if path.is_dir() and file.is_file()), path)
+
+
+def detect(path: Path) -> Format:
+    """The format of a file, or of a directory of Parquet files, of JSON lines, or of Jepsen's.
+
+    Raises HistoryError: none that is understood.
+    """
+    path = located(path)
+    if not path.exists():
+        raise HistoryError(f"{path}: there is no such file")
+    if path.is_dir():
+        return _directory(path)
+    try:
+        with opened(path) as file:
+            start = unmarked(file).read(_LOOKED_AT)
+    except (OSError, EOFError) as error:
+        raise HistoryError(f"{path}: cannot be read: {error}") from error
+    if start[:4] == b"PAR1":
+        return _parquet(path)
+    start = _UNSAID.sub(b"", start)
+    if not start:
+        raise HistoryError(f"{path}: is empty; understood are {UNDERSTOOD}")
+    array = start[:1] in (b"[", b"(")
+    lines = [start[begin:end].replace(b"\n", b" ") for begin, end, _ in elements(start)] if array else start.split(b"\n")
+    found = _of_lines(lines)
+    if found is None:
+        raise HistoryError(f"{path}: is no history that fencepost understands: {UNDERSTOOD}; it begins with {start[:60]!r}")
+    return Format(found, array)
+
+
+def _directory(path: Path) -> Format:
+    if any(path.glob("*.parquet")):
+        return _parquet(path)
+    if any(path.glob("*.jsonl")) or any(path.glob("history/*.jsonl")):
+        return Format("fencepost-jsonl")
+    raise HistoryError(f"{path}: a directory without history.edn, *.parquet or *.jsonl; give the history's file: {UNDERSTOOD}")
+
+
+def _parquet(path: Path) -> Format:
+    one = path if path.is_file() else _history_files(path)[0]
+    try:
+        names = pq.read_schema(one).names
+    except (OSError, ValueError) as error:
+        raise HistoryError(f"{one}: looks like Parquet, but cannot be read: {error}") from error
+    lacking = [name for name in NEEDED if name not in names]
+    if lacking:
+        raise HistoryError(
+            f"{one}: Parquet without the columns {', '.join(lacking)}; docs/history.md has all of {OPS_SCHEMA.names}"
+        )
+    return Format("fencepost-parquet")
+
+
+def _history_files(path: Path) -> list[Path]:
+    """A directory's Parquet files; `history.parquet` alone when there is one."""
+    whole = path / "history.parquet"
+    return [whole] if whole.exists() else sorted(path.glob("*.parquet"))
+
+
+def _of_lines(lines: list[bytes]) -> str | None:
+    """By the first lines that are understood at all: broken ones may come first."""
+    for raw in lines[:_TRIED]:
+        line = raw.decode("utf-8", errors="replace").strip(" \t\r,")
+        name = (_of_line(line) or _of_beginning(line)) if line else None
+        if name:
+            return name
+    return None
+
+
+def _of_line(line: str) -> str | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return _of_edn(line)
+    if not isinstance(found, dict):
+        return None
+    if found.get("format") == "fencepost-history" or {"process", "op", "type"} <= found.keys():
+        return "fencepost-jsonl"
+    return "jepsen-json" if {"process", "type", "f"} <= found.keys() else None
+
+
+def _of_edn(line: str) -> str | None:
+    try:
+        found = edn.read(line)
+    except (ValueError, RecursionError):
+        return None
+    return "jepsen-edn" if isinstance(found, dict) and {"process", "type", "f"} <= found.keys() else None
+
+
+def _of_beginning(line: str) -> str | None:
+    """A line that is broken, or longer than what is looked at: its first keys tell."""
+    if line.startswith(("{:", "#jepsen.history.Op{:")):
+        return "jepsen-edn"
+    return "jepsen-json" if line.startswith("{") and any(f'"{key}"' in line[:200] for key in ("process", "type", "f")) else None

@@ -1,0 +1,271 @@
+"""A block of lines -> its operations, spilled as Arrow: a worker's work, with nothing shared.
+
+Invocations and completions are joined here. What crosses the border of a block (`Draft.early`, `Draft.opened`) is joined by
+`joining`. Records keep their key and value as written; `identities` gives them their numbers later.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from harness.history.merge import Damage
+from harness.interop.blocks import Block
+from harness.interop.jepsen.columnar import INVOKE, Operations, Plain, plain
+from harness.interop.jepsen.identities import Ints
+from harness.interop.jepsen.lines import EdnLines, Event, JsonLines, Reader
+from harness.interop.jepsen.rows import Rows, in_order, write
+
+KNOWN = frozenset(("txn", "send", "poll", "assign", "subscribe", "crash"))
+IGNORED = frozenset(("debug-topic-partitions",))
+NOT_UNDERSTOOD = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+_F = rb"""(?::f |"f": ?")"""
+_ONLY = re.compile(_F + rb":?(send|poll)[\s,\"}]")
+_NEITHER = re.compile(_F + rb":?(?:assign|subscribe|crash|debug-topic-partitions)[\s,\"}]|nemesis")
+
+
+class Seen(NamedTuple):
+    """An event, its value understood: where it stands in the history (from 0) and in the file (from 1)."""
+
+    at: int
+    line: int
+    event: Event
+    value: Any
+
+
+@dataclass
+class Draft:
+    """What is left of a block: where its operations were spilled, and what the other blocks must know of it.
+
+    early: completions whose invocation came before the block. opened: invocations without completion in it, by process.
+    touched: processes that did anything. strangers: operations of no known f, and the first line of each. indexes: the first
+    and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise. together: as in `Rows`. hides: what
+    lines that could not be read may hold, `sends` or `polls`.
+    """
+
+    spill: Path
+    damage: list[Damage] = field(default_factory=list)
+    early: list[Seen] = field(default_factory=list)
+    opened: dict[int, Seen] = field(default_factory=dict)
+    touched: set[int] = field(default_factory=set)
+    nemesis: list[Seen] = field(default_factory=list)
+    senders: set[int] = field(default_factory=set)
+    functions: Counter[str] = field(default_factory=Counter)
+    strangers: dict[str, int] = field(default_factory=dict)
+    indexes: tuple[int, int] | None = None
+    together: bool = False
+    hides: set[str] = field(default_factory=set)
+
+    @property
+    def ops(self) -> Path:
+        return self.spill.with_suffix(".ops")
+
+    @property
+    def mops(self) -> Path:
+        return self.spill.with_suffix(".mops")
+
+
+def draft(block: Block, language: str, file: str, spill: Path) -> Draft:
+    """Parse a block (lines of `edn` or `json`) of the file named `file`; spill to `spill`.ops and `spill`.mops."""
+    lines = block.text.split(b"\n")
+    reader, known = (EdnLines(), plain(block.text, lines)) if language == "edn" else (JsonLines(), None)
+    if known:
+        reader.event(lines[int(np.argmax(known.rows == 0))])  # so that it knows their shape
+    drafting = _Drafting(reader, block, file, Draft(spill), known)
+    with _no_collector():
+        read = {at: _read(reader, lines[at]) for at in np.flatnonzero(known.rows < 0).tolist()} if known else {}
+        for position in drafting.take_pairs(known, read) if known else range(len(lines)):
+            line = lines[position]
+            if not drafting.take_plain(position, line):
+                event = read.get(position) or _read(reader, line)
+                _take(drafting, position, line, event, block.last and position == len(lines) - 1)
+        return drafting.finished()
+
+
+def _read(reader: Reader, line: bytes) -> Event | Exception | None:
+    """What a line says, or why it is not understood; None when it says nothing."""
+    if not line or line.isspace() or line.startswith(b";"):  # an EDN comment
+        return None
+    try:
+        return reader.event(line.strip())
+    except NOT_UNDERSTOOD as error:
+        return error
+
+
+def _take(drafting: _Drafting, position: int, line: bytes, event: Event | Exception | None, last: bool) -> None:
+    if event is not None:
+        try:
+            drafting.take(position, event, line.strip())
+        except NOT_UNDERSTOOD as error:
+            drafting.hidden(line)
+            drafting.damaged(position, f"{'cut off in the middle' if last else 'not understood'} ({error})")
+
+
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Millions of small values without a cycle among them: looking for cycles would take a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+class _Drafting:
+    """The loop's state: rows done, pairs of plain lines, and per process the invocation that is open (None: a plain line)."""
+
+    def __init__(self, reader: Reader, block: Block, file: str, draft: Draft, known: Plain | None) -> None:
+        self._reader, self._block, self._file, self._draft, self._known = reader, block, file, draft, known
+        self._rows = Rows()
+        self._pairs: list[tuple[int, int]] = []
+        self._open: dict[int, tuple[int, Event | None, bytes]] = {}
+        self._indexes: list[tuple[int, int]] = []  # position of an invocation, and its index
+        self._process, self._index = (known.number(name) if known else np.empty(0) for name in ("process", "index"))
+        self._together = np.empty((2, 0), dtype=np.int64)  # the pairs that were taken at once
+
+    def damaged(self, position: int, why: str) -> None:
+        self._draft.damage.append(Damage(self._file, self._block.line(position), why))
+
+    def hidden(self, line: bytes) -> None:
+        """A line that cannot be read may have sent or polled anything, unless what is left of it names what it was."""
+        if not _NEITHER.search(line):
+            said = _ONLY.search(line)
+            self._draft.hides |= {b"send": {"sends"}, b"poll": {"polls"}}.get(said[1] if said else b"", {"sends", "polls"})
+
+    def take_pairs(self, known: Plain, read: Mapping[int, Event | Exception | None]) -> list[int]:
+        """Take in at once what is an invocation and next its completion, both plain. Returns the lines that are left.
+
+        Only right behind another such pair of the process, for then nothing of it is open. read: the lines that are not plain.
+        """
+        lines, processes = np.flatnonzero(known.rows >= 0), set(np.unique(self._process).tolist())
+        others = [(at, event.process) for at, event in read.items() if isinstance(event, Event) and event.process in processes]
+        at, process = np.hstack([[lines, self._process], np.array(others, dtype=np.int64).reshape(-1, 2).T])
+        order = np.lexsort((at, process))
+        type_ = np.append(known.type, np.full(len(others), -1))[order]
+        same = np.diff(process[order]) == 0
+        pair = same & (type_[:-1] == INVOKE) & (type_[1:] > INVOKE)
+        begun = 2 + np.flatnonzero(pair[2:] & pair[:-2] & same[1:-1])
+        self._together = np.stack([at[order][begun], at[order][begun + 1]])
+        left = np.ones(len(known.rows), dtype=np.bool_)
+        left[self._together] = False
+        return np.flatnonzero(left).tolist()  # type: ignore[no-any-return]
+
+    def take_plain(self, position: int, line: bytes) -> bool:
+        """Take in a plain line without reading it: an invocation, or the completion of one. False: it has to be read."""
+        row = self._known.rows[position] if self._known else -1
+        if self._known is None or row < 0:
+            return False
+        process = int(self._process[row])
+        if self._known.type[row] == INVOKE:
+            self._invoked(process, position, None, line, int(self._index[row]))
+            return True
+        begun = self._open.get(process)
+        if begun is None or begun[1] is not None:
+            return False
+        self._pairs.append((begun[0], position))
+        del self._open[process]
+        return True
+
+    def take(self, position: int, event: Event | Exception, line: bytes) -> None:
+        """Take in what one line says. A completion that raises leaves its operation open: nobody knows how it ended."""
+        if isinstance(event, Exception):
+            raise event
+        if event.process.__class__ is not int:
+            self._draft.nemesis.append(self._seen(position, event, line))
+        elif event.f in KNOWN:
+            self._client(int(event.process), position, event, line)
+        elif event.f not in IGNORED:
+            self._draft.strangers.setdefault(event.f, self._block.line(position))
+
+    def _client(self, process: int, position: int, event: Event, line: bytes) -> None:
+        if event.type == "invoke":
+            self._invoked(process, position, event, line, event.index)
+        elif event.type not in ("ok", "fail", "info"):
+            raise ValueError(f"unknown type {event.type!r}")
+        elif process in self._open:
+            self._completed(position, event, line)
+            del self._open[process]
+        elif process in self._draft.touched:
+            raise ValueError(f"process {process} completes an operation that it did not invoke")
+        else:
+            self._draft.early.append(self._seen(position, event, line))
+        self._draft.touched.add(process)
+
+    def _invoked(self, process: int, position: int, event: Event | None, line: bytes, index: int) -> None:
+        self._unfinished(self._open.pop(process, None))
+        self._open[process] = (position, event, line)
+        self._indexes.append((position, index))
+        self._draft.touched.add(process)
+
+    def _completed(self, position: int, event: Event, line: bytes) -> None:
+        begun, read, planned = self._open[int(event.process)]
+        invoked = read or self._reader.event(planned)
+        value = self._reader.value(event, line)
+        if value is None:
+            value = self._reader.value(invoked, planned)
+        self._rows.add(self._block.first + begun, invoked, event, value, self._block.first + position)
+
+    def _unfinished(self, opened: tuple[int, Event | None, bytes] | None) -> None:
+        """An invocation that never got a completion. Trouble with it belongs to its own line."""
+        if opened is None:
+            return
+        position, read, line = opened
+        try:
+            invoked = read or self._reader.event(line)
+            self._rows.add(self._block.first + position, invoked, None, self._reader.value(invoked, line))
+        except NOT_UNDERSTOOD as error:
+            self.damaged(position, f"not understood ({error})")
+
+    def _seen(self, position: int, event: Event, line: bytes) -> Seen:
+        value, event.value = self._reader.value(event, line), None
+        return Seen(self._block.first + position, self._block.line(position), event, value)
+
+    def finished(self) -> Draft:
+        """The draft, its rows spilled."""
+        draft = self._draft
+        for process, (position, event, line) in self._open.items():
+            try:
+                draft.opened[process] = self._seen(position, event or self._reader.event(line), line)
+            except NOT_UNDERSTOOD as error:
+                self.damaged(position, f"not understood ({error})")
+        numbers = self._numbers()
+        if len(numbers):
+            rising = numbers[0] >= 0 and (numbers[1:] > numbers[:-1]).all()
+            draft.indexes = (int(numbers[0]), int(numbers[-1])) if rising else (-1, -1)
+        for table, path in zip(self._tables(), (draft.ops, draft.mops), strict=True):
+            write(table, path)
+        return draft
+
+    def _numbers(self) -> Ints:
+        """The indexes of all invocations, in the order of their lines."""
+        at, number = np.array(self._indexes, dtype=np.int64).reshape(-1, 2).T
+        if self._known:
+            at = np.append(at, self._together[0])
+            number = np.append(number, self._index[self._known.rows[self._together[0]]])
+        return np.asarray(number[np.argsort(at)])
+
+    def _tables(self) -> tuple[pa.Table, pa.Table]:
+        """Operations and their micro-operations, those of plain lines among the others; what they say goes into the draft."""
+        draft, rows = self._draft, self._rows
+        draft.senders, draft.functions, draft.together = rows.senders, rows.functions, rows.together
+        begun, ended = np.hstack([self._together, np.array(self._pairs, dtype=np.int64).reshape(-1, 2).T])
+        if self._known is None or not len(begun):
+            return rows.tables()
+        where = self._known.rows
+        operations = Operations(self._known, where[begun], where[ended], self._block.first + begun)
+        draft.senders |= operations.senders
+        draft.functions += operations.functions
+        draft.together |= operations.together
+        ops, mops = (pa.concat_tables(both) for both in zip(rows.tables(), operations.tables(), strict=True))
+        return in_order(ops, mops.unify_dictionaries())

@@ -1,0 +1,48 @@
+"""Operations that cross the border of a block: the few that one worker saw begin and another saw end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.history.merge import Damage
+from harness.interop.jepsen.drafts import NOT_UNDERSTOOD, Draft, Seen
+from harness.interop.jepsen.rows import Rows
+
+
+class Joining:
+    """Goes through the drafts in order. rows: by the number of the draft into whose block an operation's invocation belongs."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._open: dict[int, tuple[int, Seen]] = {}
+        self.rows: dict[int, Rows] = {}
+        self.orphans = 0  # completions without invocation
+        self.damage: list[Damage] = []
+
+    def join(self, drafts: Sequence[Draft]) -> None:
+        for number, draft in enumerate(drafts):
+            for completion in draft.early:
+                self._early(number, completion)
+            for process in draft.touched & self._open.keys():
+                self._close(*self._open.pop(process), None)
+            self._open.update({process: (number, seen) for process, seen in draft.opened.items()})
+        for number, seen in self._open.values():
+            self._close(number, seen, None)
+
+    def _early(self, number: int, completion: Seen) -> None:
+        process = int(completion.event.process)
+        if process in self._open:
+            self._close(*self._open.pop(process), completion)
+            return
+        self.orphans += 1
+        why = "its invocation is missing; it is judged as if it began when it ended"
+        self.damage.append(Damage(self._file, completion.line, why))
+        self._close(number, completion, completion)
+
+    def _close(self, number: int, invoked: Seen, completed: Seen | None) -> None:
+        value = invoked.value if completed is None or completed.value is None else completed.value
+        try:
+            rows, ended = self.rows.setdefault(number, Rows()), completed or invoked
+            rows.add(invoked.at, invoked.event, completed and completed.event, value, ended.at)
+        except NOT_UNDERSTOOD as error:
+            self.damage.append(Damage(self._file, (completed or invoked).line, f"not understood ({error})"))

@@ -1,0 +1,78 @@
+"""What a Jepsen nemesis said it did, as receipts. Nothing measured whether it took hold, so `effective` is null."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from harness.interop.jepsen.drafts import Seen
+
+_UNDOES = {"resume": ("pause",), "start": ("kill",), "stop": ("start",), "reset": ("bump", "strobe")}
+
+
+def receipts(seen: Iterable[Seen]) -> list[dict[str, Any]]:
+    """Rows of `faults.parquet` from the nemesis' lines, in the order of their beginnings.
+
+    `start-x` is healed by `stop-x`, `kill` by `start`, `pause` by `resume`, `start` by `stop`, `bump-` and `strobe-` by `reset-`;
+    any other operation is over when its second line comes.
+    """
+    rows: list[dict[str, Any]] = []
+    begun: dict[str, Seen] = {}
+    for one in seen:
+        f = one.event.f
+        if f not in begun:
+            begun[f] = one
+            continue
+        asked = begun.pop(f)
+        healed = [row for row in rows if not row["healed_ns"] and row["note"] in _healed_by(f)]
+        for row in healed:
+            row.update(healed_ns=_time(one), healing=_said(asked, one))
+        if not healed:
+            rows.append(_receipt(len(rows), asked, one))
+    rows += [_receipt(len(rows) + number, one, one) for number, one in enumerate(begun.values())]
+    for row in rows:
+        if not row["healed_ns"] and not _heals_later(row["note"]):
+            row["healed_ns"] = row["injected_ns"]
+    return rows
+
+
+def _healed_by(f: str) -> tuple[str, ...]:
+    """The operations that `f` undoes, by their whole names."""
+    role, slash, word = f.rpartition("/")
+    verb, dash, what = word.partition("-")
+    if verb == "start" and dash:
+        return ()
+    return tuple(f"{role}{slash}{undone}{dash}{what}" for undone in _UNDOES.get(verb, ()))
+
+
+def _heals_later(f: str) -> bool:
+    verb = f.rpartition("/")[2].partition("-")[0]
+    return any(verb in undone for undone in _UNDOES.values())
+
+
+def _receipt(number: int, asked: Seen, done: Seen) -> dict[str, Any]:
+    role, _, word = asked.event.f.rpartition("/")
+    return {
+        "id": number,
+        "kind": word.removeprefix("start-") or word,
+        "role": role,
+        "targets": [],
+        "pairs": [],
+        "planned_ns": _time(asked),
+        "injected_ns": _time(done),
+        "healed_ns": 0,
+        "evidence": _said(asked, done),
+        "healing": "{}",
+        "effective": None,
+        "note": asked.event.f,
+    }
+
+
+def _time(seen: Seen) -> int:
+    return seen.event.time if seen.event.time >= 0 else seen.at
+
+
+def _said(asked: Seen, done: Seen) -> str:
+    return msgspec.json.encode({"asked": asked.value, "answered": done.value}).decode()

@@ -1,0 +1,201 @@
+"""Operations as they are parsed: plain lists that become two Arrow tables, with keys and values still as they were written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from harness.api import MAX_SEQ, Outcome
+from harness.interop.jepsen.lines import Event
+
+OPS = pa.schema(
+    [
+        ("at", pa.int64()),  # the place of its line in the history, from 0
+        ("number", pa.int64()),  # Jepsen's own index, -1 when it gave none
+        ("process", pa.int64()),
+        ("f", pa.string()),
+        ("type", pa.string()),
+        ("time", pa.int64()),
+        ("end", pa.int64()),  # null: no completion
+        ("count", pa.int64()),  # how many micro-operations
+        ("detail", pa.string()),
+        ("error", pa.string()),
+    ]
+)
+MOPS = pa.schema(
+    [
+        ("kind", pa.int8()),
+        ("key", pa.dictionary(pa.int32(), pa.string())),
+        ("number", pa.int64()),  # the value, when it is a whole number
+        ("text", pa.string()),  # the value, when it is anything else
+        ("offset", pa.int64()),
+        ("acked", pa.bool_()),
+    ]
+)
+_WHOLE = range(-(1 << 63), 1 << 63)
+Mop = tuple[int, Any, Any, Any, bool]  # kind, key, value, offset, acknowledged
+
+
+class Rows:
+    """Grows by whole operations: one that cannot be understood leaves nothing behind.
+
+    senders: processes that sent anything. functions: how many operations of each f. together: some `send` has several records
+    that nothing says to be separate.
+    """
+
+    def __init__(self) -> None:
+        self._ops: list[tuple[Any, ...]] = []
+        self._mops: list[Mop] = []
+        self.senders: set[int] = set()
+        self.functions: Counter[str] = Counter()
+        self.together = False
+
+    def add(self, at: int, invoked: Event, completed: Event | None, value: Any, ended_at: int = -1) -> None:
+        """An operation with the value that counts; without times, places stand for them.
+
+        Raises ValueError, or what Python raises for a value of the wrong shape.
+        """
+        f, start = invoked.f, len(self._mops)
+        type_ = Outcome.INFO.value if completed is None else completed.type
+        detail = None
+        if f in ("assign", "subscribe"):
+            detail = _assignment(value, invoked.seek)
+        elif f != "crash":
+            try:
+                polls = self._add_mops(value, type_ == "ok", int(invoked.process))
+            except Exception:
+                del self._mops[start:]
+                raise
+            if completed is not None and (polls or completed.rebalances):
+                detail = _consumed(polls, completed)
+        time = invoked.time if invoked.time >= 0 else at
+        end = None if completed is None else completed.time if completed.time >= 0 else max(time, ended_at)
+        error = (completed.error or None) if completed is not None else None
+        count = len(self._mops) - start
+        self.together |= f == "send" and count > 1 and invoked.transactional is not False
+        self._ops.append((at, invoked.index, invoked.process, f, type_, time, end, count, detail, error))
+        self.functions[f] += 1
+
+    def _add_mops(self, value: Any, ok: bool, process: int) -> list[Any]:
+        """Take in an operation's micro-operations; what its polls returned (None: nobody knows)."""
+        mops, sent = self._mops, 0
+        polls: list[Any] = []
+        for mop in value:
+            name = mop[0]
+            if name in (":send", ":poll"):  # JSON that keeps the colon of keywords
+                name = name[1:]
+            if name == "send":
+                result = mop[2]
+                if result.__class__ is list:
+                    offset, v = result
+                    mops.append((0, mop[1], v, offset, True))
+                else:
+                    mops.append((0, mop[1], result, None, ok))
+                sent += 1
+            elif name != "poll":
+                raise ValueError(f"unknown micro-operation {name!r}")
+            else:
+                polls.append(mop[1] if len(mop) > 1 else None)
+                for key, records in _polled(polls[-1] or ()):
+                    mops += [(1, key, v, offset, False) for offset, v in records]
+        if sent > MAX_SEQ:
+            raise ValueError(f"{sent} sends in one operation; at most {MAX_SEQ}")
+        if sent:
+            self.senders.add(process)
+        return polls
+
+    def tables(self) -> tuple[pa.Table, pa.Table]:
+        """Operations in the order of their invocations, and their micro-operations in the same order."""
+        columns = list(zip(*self._ops, strict=True)) or [()] * len(OPS)
+        ops = pa.table([pa.array(column, kind) for column, kind in zip(columns, OPS.types, strict=True)], schema=OPS)
+        return in_order(ops, _mops_table(self._mops))
+
+
+def _polled(got: Any) -> Iterable[tuple[Any, Any]]:
+    """Keys and their records: of a map, of a flat list `[key, records, ...]`, or of pairs `[[key, records], ...]`."""
+    if got.__class__ is dict:
+        return got.items()
+    if all(pair.__class__ is list and len(pair) == 2 and pair[1].__class__ is list for pair in got):
+        return got  # type: ignore[no-any-return]
+    return zip(got[::2], got[1::2], strict=True)
+
+
+def in_order(ops: pa.Table, mops: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Both tables in the order of the operations' places. The micro-operations of one operation stay together, as they were."""
+    at, count = ops["at"].to_numpy(), ops["count"].to_numpy()
+    if bool((at[1:] > at[:-1]).all()):
+        return ops, mops
+    order = np.argsort(at, kind="stable")
+    starts, lengths = (np.cumsum(count) - count)[order], count[order]
+    shift = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    return ops.take(pa.array(order)), mops.take(pa.array(shift + np.arange(len(shift))))
+
+
+def write(table: pa.Table, path: Path) -> None:
+    """Spill a table, to be mapped into memory again by `mapped`."""
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+
+
+def mapped(path: Path) -> pa.Table:
+    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def _mops_table(mops: list[Mop]) -> pa.Table:
+    kinds, keys, values, offsets, acked = zip(*mops, strict=True) if mops else ((),) * 5
+    numbers, texts = _numbers_and_texts(values)
+    known, _ = _numbers_and_texts(offsets)
+    arrays = [pa.array(kinds, pa.int8()), _keys(keys), numbers, texts, known, pa.array(acked, pa.bool_())]
+    return pa.table(arrays, schema=MOPS)
+
+
+def _keys(keys: Sequence[Any]) -> pa.DictionaryArray:
+    codes: dict[Any, int] = {}
+    try:
+        indices = [codes.setdefault(key, len(codes)) for key in keys]
+        names = [written(key) for key in codes]
+    except TypeError:  # a key that is itself a vector or a map
+        return pa.array([written(key) for key in keys], pa.string()).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(names, pa.string()))
+
+
+def _numbers_and_texts(values: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
+    """Whole numbers, and the text of whatever is none (a missing value is neither)."""
+    try:
+        return pa.array(values, pa.int64()), pa.nulls(len(values), pa.string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        whole = [value if value.__class__ is int and value in _WHOLE else None for value in values]
+        texts = [
+            None if number is not None or value is None else written(value) for number, value in zip(whole, values, strict=True)
+        ]
+        return pa.array(whole, pa.int64()), pa.array(texts, pa.string())
+
+
+def written(value: Any) -> str:
+    """A key or value as text: texts and numbers as they are, anything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _consumed(polls: list[Any], completed: Event) -> str | None:
+    """What is worth knowing of an operation's polls: rebalances among them, keys in several, results that are not told."""
+    detail: dict[str, Any] = {}
+    if completed.rebalances:
+        detail["rebalances"] = [[word, [written(key) for key in keys]] for word, keys in completed.rebalances]
+    if len(polls) > 1:
+        counts = Counter(written(key) for got in polls if got for key, records in _polled(got) if records)
+        parted = [key for key, count in counts.items() if count > 1]
+        detail |= {"parted": parted} if parted else {}
+    if completed.type != "fail" and None in polls:
+        detail["unheard"] = True
+    return msgspec.json.encode(detail).decode() if detail else None
+
+
+def _assignment(value: Any, seek: bool) -> str:
+    detail: dict[str, Any] = {"partitions": [written(key) for key in value or ()]}
+    return msgspec.json.encode({**detail, "seek_to_beginning": True} if seek else detail).decode()

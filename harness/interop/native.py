@@ -1,0 +1,78 @@
+"""Our own formats, lying anywhere: JSON lines are merged as a run's are; Parquet is copied, batch by batch, into our columns."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from harness.api import HistoryError
+from harness.history import merge
+from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA, Damage
+from harness.interop.blocks import opened
+from harness.interop.jepsen.tables import VALUES_FILE
+
+
+def merge_lines(path: Path, run_dir: Path) -> list[Damage]:
+    """Copy the JSON lines of a file or a directory to `run_dir`/history, and merge them."""
+    folder = run_dir / "history"
+    folder.mkdir(exist_ok=True)
+    files = [path] if path.is_file() else sorted([*path.glob("*.jsonl"), *path.glob("history/*.jsonl")])
+    for file in files:
+        name = file.name.removesuffix(".gz")
+        with opened(file) as source, open(folder / (name if name.endswith(".jsonl") else f"{name}.jsonl"), "wb") as copy:
+            shutil.copyfileobj(source, copy)
+    return merge.merge(run_dir)
+
+
+def copy_parquet(path: Path, run_dir: Path) -> None:
+    """Write `history.parquet` with all of our columns (absent ones null, rows numbered anew in the order of their times), and
+    `faults.parquet` and `values.parquet` when they lie beside it. Raises HistoryError when a column cannot be read as what it
+    should be."""
+    whole = path / "history.parquet"
+    source = ds.dataset(whole if whole.exists() else path, format="parquet", exclude_invalid_files=path.is_dir())
+    order = None if _sorted(source) else pc.sort_indices(source.to_table(columns=["time"])["time"])
+    part, first = run_dir / "history.parquet.part", 0
+    with pq.ParquetWriter(part, OPS_SCHEMA, compression="zstd") as writer:
+        batches = (
+            [source.to_table().take(order)]
+            if order is not None
+            else map(pa.Table.from_batches, ([b] for b in source.to_batches()))
+        )
+        for batch in batches:
+            writer.write_table(_ours(batch, first, path))
+            first += len(batch)
+    part.replace(run_dir / "history.parquet")
+    folder = path if path.is_dir() else path.parent
+    values, beside = folder / VALUES_FILE, folder / "faults.parquet"
+    if values.exists():
+        shutil.copyfile(values, run_dir / VALUES_FILE)
+    if beside.exists() and pq.read_schema(beside).names == FAULTS_SCHEMA.names:
+        shutil.copyfile(beside, run_dir / "faults.parquet")
+    else:
+        pq.write_table(FAULTS_SCHEMA.empty_table(), run_dir / "faults.parquet")
+
+
+def _sorted(source: ds.Dataset) -> bool:
+    time = source.to_table(columns=["time"])["time"].to_numpy()
+    return bool((time[1:] >= time[:-1]).all())
+
+
+def _ours(table: pa.Table, first: int, path: Path) -> pa.Table:
+    columns = {name: table[name] for name in table.column_names}
+    columns["index"] = pa.array(np.arange(first, first + len(table)))
+    columns.setdefault("slot", table["process"])
+    columns.setdefault("final", pa.repeat(pa.scalar(False), len(table)))
+    columns.setdefault("isolation", pa.repeat(pa.scalar("read_committed"), len(table)))
+    arrays = []
+    for field in OPS_SCHEMA:
+        try:
+            arrays.append(columns[field.name].cast(field.type) if field.name in columns else pa.nulls(len(table), field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise HistoryError(f"{path}: column {field.name} is not {field.type}: {error}; see docs/history.md") from error
+    return pa.table(arrays, schema=OPS_SCHEMA)

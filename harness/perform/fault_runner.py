@@ -1,0 +1,330 @@
+"""The host of the faults: strikes as the schedule says, writes a receipt for everything, and leaves nothing hurt behind.
+
+A lane is a generator that says until when it wants to wait, so time lives at the rim only: threads that really wait here,
+and `nemesis.testing.FakeClock.play` in tests.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import groupby
+from random import Random
+from typing import Any
+
+import structlog
+
+from harness.api import Budget, CampaignError, Cluster, Fault, HarnessError, Injection, Receipt
+from harness.perform.budget import Ledger
+from harness.perform.reachability import PATIENT_LOOKS, Reach, look, still_closed, told
+from harness.plugins.fault_validation import breaches, lacks
+
+log = structlog.get_logger()
+
+Wait = Callable[[threading.Event, int], bool]
+Condition = Callable[[], Sequence[str]]
+NO_WORD = Budget()
+WHEN_WITHIN_S = 10.0  # how long a strike waits for its condition
+LOOK_EVERY_S = 0.02
+
+
+def wait_until(stopped: threading.Event, until_ns: int) -> bool:
+    """Wait for a time of CLOCK_MONOTONIC, or until `stopped` is set; returns whether it is."""
+    while (left_ns := until_ns - time.monotonic_ns()) > 0:
+        if stopped.wait(left_ns / 1e9):
+            return True
+    return stopped.is_set()
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A fault that was injected and not yet healed."""
+
+    injection: Injection
+    fault: Fault
+    receipt: Receipt
+
+
+class Nemesis:
+    """Runs a schedule against a cluster, every lane in a thread of its own.
+
+    A lane that is late, because a heal waited for a broker, still makes the planned pause before its next fault.
+
+    cluster: its methods are called from several threads when there are several lanes.
+    make_fault: an injection -> its fault; called for all of them at once, before anything starts.
+    write: takes each receipt as a dict of plain JSON (docs/history.md): at injection, and again at healing. Called by one
+    thread at a time.
+    clock, wait: CLOCK_MONOTONIC and waiting for it; others in tests.
+    budget: how many servers the faults together may hurt at a time; what would be too much is refused.
+    conditions: what an injection's `when` waits for: name -> who fulfils it right now (nobody: it does not hold).
+
+    Raises CampaignError with every breach of the contract by a fault's class, and what `make_fault` raises.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        schedule: Sequence[Injection],
+        make_fault: Callable[[Injection], Fault],
+        write: Callable[[dict[str, Any]], None],
+        clock: Callable[[], int] = time.monotonic_ns,
+        wait: Wait = wait_until,
+        budget: Budget = NO_WORD,
+        conditions: Mapping[str, Condition] | None = None,
+    ) -> None:
+        self._cluster, self._write, self._clock, self._wait = cluster, write, clock, wait
+        self._ledger, self._conditions = Ledger(cluster, budget), dict(conditions or {})
+        self._schedule = list(schedule)
+        self._faults = {injection.id: make_fault(injection) for injection in self._schedule}
+        self._require_sound()
+        self._held: dict[int, _Held] = {}
+        self._begun: set[int] = set()
+        self._told: set[int] = set()  # those with a receipt
+        self._problems: list[str] = []
+        self._threads: dict[str, threading.Thread] = {}
+        self._stopped = threading.Event()
+        self._holding, self._writing = threading.Lock(), threading.Lock()
+        self._t0_ns = 0
+
+    def unavailable(self) -> dict[int, str]:
+        """Injection -> why it cannot be done to this cluster. Each still gets its receipt, without effect, at its time."""
+        reasons = {id_: "; ".join(lacks(fault, self._cluster).values()) for id_, fault in self._faults.items()}
+        return {id_: reason for id_, reason in reasons.items() if reason}
+
+    def start(self, t0_ns: int) -> None:
+        """Begin; `at_s` of the schedule counts from `t0_ns` (CLOCK_MONOTONIC)."""
+        for lane, timeline in self.timelines(t0_ns).items():
+            thread = threading.Thread(target=self._run, args=(lane, timeline), name=f"nemesis-{lane}", daemon=True)
+            self._threads[lane] = thread
+            thread.start()
+
+    def timelines(self, t0_ns: int) -> dict[str, Iterator[int]]:
+        """Lane -> a generator that does the lane's work and yields the times (nanoseconds) it wants to be resumed at.
+
+        This is what `start` runs in threads. Tests play it in one thread under a fake clock.
+        """
+        self._t0_ns = t0_ns
+        reasons = self.unavailable()
+        lanes: dict[str, list[Injection]] = defaultdict(list)
+        for injection in sorted(self._schedule, key=lambda injection: injection.at_s):
+            lanes[injection.lane].append(injection)
+        return {lane: self._timeline(injections, reasons) for lane, injections in lanes.items()}
+
+    def stop(self, within_s: float = 60.0) -> list[str]:
+        """Inject nothing more, heal what is hurt, and return what went wrong in the host itself (nothing, usually).
+
+        A lane that is still busy after `within_s` seconds is given up, and named: what it injects can hurt nothing from then on,
+        and has a receipt without effect that says so.
+        """
+        self._stopped.set()
+        deadline = time.monotonic() + within_s
+        for lane, thread in self._threads.items():
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                self._ledger.over = True
+                self._problem(f"lane {lane} did not end within {within_s:g} s of stopping; a fault hangs in inject or heal")
+                self._give_up(lane, within_s)
+        for id_ in list(self._held):
+            self._heal(id_)
+        if late := self.not_reached():
+            log.info("faults not reached", ids=late)
+        return list(self._problems)
+
+    def _give_up(self, lane: str, within_s: float) -> None:
+        """Receipts for what the lane has begun and not told of; what comes later replaces them."""
+        for injection in self._schedule:
+            if injection.lane == lane and injection.id in self._begun - self._told:
+                note = f"given up: still injecting {within_s:g} s after the faults' end; it may have hurt something until then"
+                self._record(replace(self._blank(injection, note), injected_ns=self._clock()))
+
+    def not_reached(self) -> list[int]:
+        """Injections whose time has come but whose lane was still busy: a heal that waits for a broker makes its lane late.
+
+        They have no receipt, for nothing was tried.
+        """
+        if not self._t0_ns:
+            return []
+        now_ns = self._clock()
+        return [one.id for one in self._schedule if one.id not in self._begun and self._planned_ns(one) <= now_ns]
+
+    def active(self) -> list[str]:
+        """What is hurt right now, for people: `pause n2 (leader:t-1)`."""
+        with self._holding:
+            held = sorted(self._held.items())
+        return [in_words(one.receipt) for _, one in held if one.receipt.effective is not False]
+
+    def _run(self, lane: str, timeline: Iterator[int]) -> None:
+        mine = [injection.id for injection in self._schedule if injection.lane == lane]
+        try:
+            for wake_ns in timeline:
+                if self._wait(self._stopped, wake_ns):
+                    break
+            for id_ in mine:
+                self._heal(id_)
+        except Exception as error:  # the lane ends; `stop` heals what it held, and reports this
+            log.exception("nemesis lane broke", lane=lane)
+            self._problem(f"lane {lane} broke: {type(error).__name__}: {error}")
+
+    def _timeline(self, injections: Sequence[Injection], reasons: Mapping[int, str]) -> Iterator[int]:
+        planned_end_ns = free_ns = self._t0_ns
+        for _, together in groupby(injections, key=lambda injection: injection.at_s):
+            group = list(together)
+            pause_ns = self._planned_ns(group[0]) - planned_end_ns
+            yield max(self._planned_ns(group[0]), free_ns + pause_ns)
+            self._begun |= {injection.id for injection in group}
+            ends_ns: dict[int, int] = {}
+            for injection in group:
+                if injection.id in reasons:
+                    self._record(self._blank(injection, f"unavailable here, because {reasons[injection.id]}"))
+                    continue
+                yield from self._strike(injection)
+                ends_ns[injection.id] = self._clock() + _ns(injection.lasts_s)
+            for id_, end_ns in sorted(ends_ns.items(), key=lambda one: one[1]):
+                if id_ in self._held:
+                    yield end_ns
+                    self._heal(id_)
+            if ends_ns:
+                planned_end_ns = max(self._planned_ns(injection) + _ns(injection.lasts_s) for injection in group)
+                free_ns = self._clock()
+
+    def _strike(self, injection: Injection) -> Iterator[int]:
+        """Inject, if need be when a condition comes true; if it does not, there is a receipt without effect."""
+        before = look(self._cluster, self._ledger.cut())  # takes its time, so not between a condition and the blow
+        if not injection.when:
+            self._inject(injection, before)
+            return
+        began_ns = self._clock()
+        while not (by := list(self._conditions[injection.when]())):
+            if self._clock() - began_ns >= _ns(WHEN_WITHIN_S):
+                self._record(self._blank(injection, f"not injected: no {injection.when} within {WHEN_WITHIN_S:g} s"))
+                return
+            yield self._clock() + _ns(LOOK_EVERY_S)
+        waited_s = round((self._clock() - began_ns) / 1e9, 3)
+        self._inject(injection, before, {"when": {"condition": injection.when, "by": by, "waited_s": waited_s}})
+
+    def _inject(self, injection: Injection, before: Reach | None, more: Mapping[str, Any] | None = None) -> None:
+        """Strike. When the fault raises, it may have hurt something all the same, so it is asked to heal at once."""
+        view: Any = self._ledger.view(injection.id, injection.kind, strikes=True)
+        fault, blank = self._faults[injection.id], self._blank(injection, "")
+        done, problem = _asked("inject", lambda: fault.inject(view, Random(injection.seed)))
+        receipt = replace(done or blank, id=injection.id, kind=injection.kind, planned_ns=blank.planned_ns)
+        receipt = replace(receipt, evidence={**receipt.evidence, **more}) if more else receipt
+        if problem:
+            receipt = replace(receipt, effective=False, note=problem)
+        receipt = replace(receipt, injected_ns=receipt.injected_ns or self._clock())
+        if problem and self._ledger.only_refused(injection.id):
+            self._record(replace(receipt, healed_ns=receipt.injected_ns))
+            return
+        with self._holding:
+            self._held[injection.id] = _Held(injection, fault, receipt)
+        self._record(receipt)
+        if problem:
+            self._heal(injection.id)
+        else:
+            self._note_reach(injection.id, told(before, look(self._cluster, self._ledger.cut())))
+
+    def _note_reach(self, id_: int, reach: Mapping[str, Any]) -> None:
+        """For the receipt that is written when the fault is healed."""
+        with self._holding:
+            held = self._held.get(id_)
+            if held is not None:
+                self._held[id_] = replace(held, receipt=replace(held.receipt, reach=reach))
+
+    def _heal(self, id_: int) -> None:
+        """Heal once. Pairs that another active fault cuts too stay cut until that one heals."""
+        with self._holding:
+            held = self._held.pop(id_, None)
+        if held is None:
+            return
+        was, cut = held.receipt, self._ledger.cut(besides=id_)
+        view: Any = self._ledger.view(id_, was.kind)
+        asked = replace(was, pairs=tuple(pair for pair in was.pairs if pair not in cut))
+        done, problem = _asked("heal", lambda: held.fault.heal(view, asked))
+        self._ledger.release(id_)
+        healed = _merged(was, done or was)
+        healed = replace(healed, healed_ns=healed.healed_ns or self._clock())
+        after = look(self._cluster, self._ledger.cut(), PATIENT_LOOKS)
+        if after is not None:
+            healed = replace(healed, reach={**was.reach, "after": after.plain()})
+        notes = [healed.note, problem, "pairs cut by another fault as well stay cut" if len(asked.pairs) < len(was.pairs) else ""]
+        note = "; ".join(filter(None, [*notes, still_closed(after, self._ledger.cut())]))
+        self._record(replace(healed, note=note))
+
+    def _require_sound(self) -> None:
+        classes = {type(self._faults[injection.id]): injection.kind for injection in self._schedule}
+        wrong = [f"{kind}: {breach}" for cls, kind in classes.items() for breach in breaches(cls)]
+        waited_for = {injection.when for injection in self._schedule if injection.when}
+        wrong += [f'when = "{when}": nobody can tell here' for when in sorted(waited_for - self._conditions.keys())]
+        if wrong:
+            raise CampaignError(wrong)
+
+    def _blank(self, injection: Injection, note: str) -> Receipt:
+        role, planned_ns = str(injection.options.get("target", "")), self._planned_ns(injection)
+        return Receipt(id=injection.id, kind=injection.kind, role=role, planned_ns=planned_ns, effective=False, note=note)
+
+    def _planned_ns(self, injection: Injection) -> int:
+        return self._t0_ns + _ns(injection.at_s)
+
+    def _record(self, receipt: Receipt) -> None:
+        line = {field.name: plain(getattr(receipt, field.name)) for field in fields(receipt)}
+        log.info(
+            "fault healed" if receipt.healed_ns else "fault",
+            **{key: line[key] for key in ("id", "kind", "role", "targets", "effective", "healed_ns", "note")},
+        )
+        self._told.add(receipt.id)
+        try:
+            with self._writing:
+                self._write(line)
+        except (OSError, ValueError) as error:  # ValueError: the run is over, and its file closed
+            self._problem(f"the receipt of fault {receipt.id} could not be written: {error}")
+
+    def _problem(self, text: str) -> None:
+        self._problems.append(text)
+
+
+def in_words(receipt: Receipt) -> str:
+    """A fault in a few words: `pause n2 (leader:t-1)`."""
+    words = [receipt.kind, ",".join(receipt.targets), f"({receipt.role})" if receipt.role else ""]
+    return " ".join(filter(None, words))
+
+
+def plain(value: Any) -> Any:
+    """`value` as plain JSON, whatever a plug-in put into its evidence; a pair used as a key becomes `source>destination`."""
+    if isinstance(value, Mapping):
+        return {">".join(map(str, key)) if isinstance(key, tuple) else str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(one) for one in value]
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+
+
+def _asked(what: str, call: Callable[[], Any]) -> tuple[Receipt | None, str]:
+    """What a plug-in answered, or what went wrong; a plug-in may raise anything, and the run goes on."""
+    try:
+        answer = call()
+    except HarnessError as error:
+        return None, f"{what} failed: {error}"
+    except Exception as error:
+        log.exception("fault raised", call=what)
+        return None, f"{what} failed: {type(error).__name__}: {error}"
+    if isinstance(answer, Receipt):
+        return answer, ""
+    return None, f"{what} returned {type(answer).__name__}, not a Receipt"
+
+
+def _merged(was: Receipt, healed: Receipt) -> Receipt:
+    """Healing adds to a receipt; what was known of the injection stays."""
+    return replace(
+        was,
+        evidence=healed.evidence or was.evidence,
+        healing=healed.healing,
+        effective=was.effective if healed.effective is None else healed.effective,
+        note=healed.note or was.note,
+        healed_ns=healed.healed_ns,
+    )
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)

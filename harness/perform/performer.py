@@ -1,0 +1,257 @@
+"""Performs one test inside its cluster's sandbox: `python -m harness.perform.performer RUN_DIR`.
+
+Everything it needs is in the run directory's plan.json, everything it leaves is in the run directory. Events go out as JSON
+lines on standard output; `{"stop": true}` on standard input ends the workload early, and the end of standard input everything:
+then the harness is gone, and what is left to do is to take the cluster down. Judging happens elsewhere, later.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from harness import secrets
+from harness.api import Budget, Cluster, ClusterError, HarnessError, Injection, Isolation, Outcome, TopicSpec, Workload
+from harness.history.writer import FAULTS_FILE, HistoryWriter
+from harness.perform import fault_runner, parent_watch
+from harness.perform.open_transactions import in_transaction
+from harness.perform.worker import name_of, partitions_of, roles_of
+from harness.perform.worker_pool import Crew
+from harness.planning.plan import complete
+from harness.plugins import registry
+from harness.runs import store
+
+Event = Callable[..., None]
+PROGRESS_EVERY_S = 0.5
+RECOVERY_S = 10.0  # how long the workload may go on after the last fault until it succeeds again
+STOP_MARGIN_S = 10.0
+REPLICAS_S = 60.0  # for every replica to be in sync again
+ABORT_MARGIN_S = 10.0  # beyond the transaction timeout: the coordinator looks for expired transactions once a second
+FINAL_READ_S = 120.0
+UNKNOWN_END = 2**62  # of a partition that would not say: no reader can reach it, so its final read is never called complete
+TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
+
+
+class Performance:
+    """One test on a running cluster: the act with faults, then the act of healing and reading back."""
+
+    def __init__(
+        self, plan: Mapping[str, Any], run_dir: Path, cluster: Cluster, workload: Workload, emit: Event, stop: threading.Event
+    ) -> None:
+        self._plan, self._run_dir, self._cluster = plan, run_dir, cluster
+        self._emit, self._stop = emit, stop
+        self._log = structlog.get_logger(run=plan["run"])
+        self._roles = workload.roles()
+        self._slots = len(roles_of(workload))
+        self._producer = plan["client"]["producer"]
+        self._partitions = partitions_of(plan)
+
+    def run(self) -> None:
+        """Both acts. A stop asked for meanwhile shortens the first; the second always happens."""
+        crew = Crew(self._cluster, self._run_dir, self._slots, lambda text: self._emit("note", text=text))
+        self._emit("phase", phase="workload", text=f"{len(self._roles)} processes open their clients")
+        crew.start(range(len(self._roles)))
+        with open(self._run_dir / "history" / FAULTS_FILE, "ab", buffering=0) as receipts:  # a fault may end late
+            self._first_act(crew, receipts)
+            self._emit("phase", phase="heal", text="healing everything")
+            self._cluster.heal()
+            self._second_act(crew)
+
+    # -- faults on -------------------------------------------------------------------------------
+    def _first_act(self, crew: Crew, receipts: Any) -> None:
+        started = time.monotonic()
+        writers = max(1, sum(role.name == "writer" for role in self._roles))
+        crew.go({"rate": self._plan["rate"] / writers})
+        nemesis = fault_runner.Nemesis(
+            self._cluster,
+            [Injection(**injection) for injection in self._plan["schedule"]],
+            make_fault,
+            lambda line: self._receipt(receipts, line),
+            budget=Budget(**self._plan.get("budget", {})),
+            conditions={"transaction-open": lambda: in_transaction(self._run_dir / "history")},
+        )
+        nemesis.start(time.monotonic_ns())
+        self._emit("phase", phase="workload", text=f"workload and faults for {self._plan['time_s']:g} s")
+        try:
+            while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():
+                self._watch(crew, nemesis, started)
+            self._emit("phase", phase="heal", text="no more faults")
+        finally:  # when this breaks off too, a fault must not outlive us
+            for problem in nemesis.stop():
+                self._emit("note", text=problem)
+        healed = time.monotonic()
+        before = crew.counts()["ok"]
+        while crew.counts()["ok"] < before + writers and time.monotonic() - healed < RECOVERY_S:
+            self._watch(crew, nemesis, started)
+        timeout_s = self._transaction_timeout_s()
+        crew.stop(2 * timeout_s + STOP_MARGIN_S)
+        self._watch(crew, nemesis, started)
+
+    def _watch(self, crew: Crew, nemesis: fault_runner.Nemesis, started: float) -> None:
+        crew.tend()
+        elapsed = time.monotonic() - started
+        self._emit("progress", elapsed_s=elapsed, time_s=self._plan["time_s"], faults=nemesis.active(), **crew.counts())
+        time.sleep(PROGRESS_EVERY_S)
+
+    def _receipt(self, file: Any, line: dict[str, Any]) -> None:
+        file.write(secrets.mask(json.dumps(line)).encode() + b"\n")
+        text = " ".join(filter(None, [line["kind"], ", ".join(line["targets"]), "healed" if line["healed_ns"] else "strikes"]))
+        self._log.info(
+            "fault", id=line["id"], kind=line["kind"], targets=line["targets"], effective=line["effective"], note=line["note"]
+        )
+        self._emit("fault", text=text + (f" - without effect: {line['note']}" if line["effective"] is False else ""))
+
+    # -- healed ----------------------------------------------------------------------------------
+    def _second_act(self, crew: Crew) -> None:
+        writer = HistoryWriter(
+            self._run_dir / "history" / "harness.jsonl",
+            run=self._plan["run"],
+            slot=-1,
+            node="harness",
+            role="harness",
+            pid=os.getpid(),
+        )
+        self._emit("phase", phase="settle", text="waiting for replicas, then for the last stable offsets")
+        self._replicas_in_sync()
+        stable, high = self._settled(writer)
+        self._emit("phase", phase="final-read", text=f"reading {len(self._partitions)} partitions back")
+        starts = {**dict.fromkeys(self._partitions, -1), **self._cluster.admin().log_start_offsets(self._partitions)}
+        common = {"partitions": self._partitions, "starts": starts, "bound_s": FINAL_READ_S}
+        committed, uncommitted = self._slots - 2, self._slots - 1
+        orders = {str(committed): {**common, "ends": stable}, str(uncommitted): {**common, "ends": high}}
+        for worker in crew.launch((committed, uncommitted), orders):
+            if not worker.done.wait(FINAL_READ_S + STOP_MARGIN_S) or worker.final != Outcome.OK.value:
+                self._emit("note", text=f"final reader {worker.slot} did not reach every end: the final read is incomplete")
+        writer.close()
+
+    def _replicas_in_sync(self) -> None:
+        deadline = time.monotonic() + REPLICAS_S
+        while behind := self._cluster.admin().lagging(self._plan["topics"]):
+            if time.monotonic() > deadline:
+                self._emit("note", text=f"replicas still missing after {REPLICAS_S:.0f} s: {behind}")
+                return
+            time.sleep(0.2)
+
+    def _settled(self, writer: HistoryWriter) -> tuple[dict[str, int], dict[str, int]]:
+        """Wait until every last stable offset has reached its high watermark; past the bound, record what has not (lso-stall)."""
+        bound = self._transaction_timeout_s() + ABORT_MARGIN_S
+        began = time.monotonic()
+        writer.process(-1, isolation=None, final=False, transactional_id=None, client="admin")
+        writer.invoke(-1, 0, "settle", {})
+        while True:
+            admin = self._cluster.admin()
+            stable = admin.end_offsets(self._partitions, Isolation.COMMITTED)
+            high = admin.end_offsets(self._partitions, Isolation.UNCOMMITTED)
+            waited = time.monotonic() - began
+            equal = stable == high and len(high) == len(self._partitions)
+            if equal or waited > bound:
+                break
+            time.sleep(0.1)
+        offsets = {p: [stable.get(p, -1), high.get(p, -1)] for p in self._partitions}
+        value = {"partitions": offsets, "bound_s": bound, "waited_s": round(waited, 3)}
+        writer.complete(Outcome.OK if equal else Outcome.INFO, -1, 0, "settle", value, errors=[])
+        if not equal:
+            self._emit("note", text=f"last stable offset below the high watermark after {bound:.0f} s: {offsets}")
+        unknown = dict.fromkeys(self._partitions, UNKNOWN_END)
+        return {**unknown, **stable}, {**unknown, **high}
+
+    def _transaction_timeout_s(self) -> float:
+        return float(self._producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
+
+
+def make_fault(injection: Injection) -> Any:
+    """The fault that a plan's injection names, with its options."""
+    return registry.build(registry.load("fencepost.nemesis", injection.kind), injection.options, f"schedule[{injection.id}]")
+
+
+def main(argv: list[str]) -> int:
+    run_dir = Path(argv[0])
+    plan = json.loads((run_dir / "plan.json").read_bytes())
+    out = os.dup(1)
+    os.dup2(2, 1)
+    lock = threading.Lock()
+
+    def emit(event: str, **fields: Any) -> None:
+        with lock, suppress(BrokenPipeError):  # nobody is there to hear it
+            os.write(out, secrets.mask(json.dumps({"event": event, **fields})).encode() + b"\n")
+
+    stop = threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    parent_watch.obey(lambda command: stop.set() if "stop" in command else None)
+    secrets.guard()
+    _log_to(run_dir / "logs" / "harness.log")
+    (run_dir / "history").mkdir(exist_ok=True)
+    try:
+        for settings in (plan["client"]["producer"], plan["client"]["consumer"]):
+            secrets.resolve(settings)  # what the clients write into our logs is ours to hide
+        provider = registry.build(
+            registry.load("fencepost.cluster", plan["cluster"]["kind"]), plan["cluster"]["options"], "cluster"
+        )
+        workload = registry.build(
+            registry.load("fencepost.workload", plan["workload"]["kind"]), plan["workload"]["options"], "workload"
+        )
+        topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
+        emit("phase", phase="cluster", text="starting the cluster")
+        with provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
+            plan = _completed(plan, run_dir, cluster, emit)
+            ids = [name_of(plan, slot) for slot, role in enumerate(workload.roles()) if role.transactional]
+            cluster.note_clients(transactional_ids=ids, groups=[])
+            Performance(plan, run_dir, cluster, workload, emit, stop).run()
+    except HarnessError as error:
+        emit("failed", kind="ClusterError" if isinstance(error, ClusterError) else type(error).__name__, text=str(error))
+        return 1
+    finally:
+        secrets.sweep(run_dir / "logs", lambda text: emit("note", text=text))
+    emit("performed")
+    return 0
+
+
+def _completed(plan: dict[str, Any], run_dir: Path, cluster: Cluster, emit: Event) -> dict[str, Any]:
+    """The plan with what only a cluster that is not ours can say: which settings its topics have, and what they promise."""
+    asked = getattr(cluster, "effective_settings", None)
+    if asked is None:
+        return plan
+    try:
+        plan = complete(plan, asked())
+    except ClusterError as error:
+        emit("note", text=f"judged by Kafka's defaults where the plan says nothing: {error}")
+        return plan
+    store.write_json(run_dir / "plan.json", plan)
+    if plan["contract"]["min_insync_replicas"] == "1":
+        text = (
+            "min.insync.replicas is 1 here: acks=all may mean one replica, and its loss a lost record; [test.topic] can ask for 2"
+        )
+        emit("note", text=text)
+    return plan
+
+
+def _log_to(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info,  # the mask below is for tracebacks too
+            structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
+            lambda _logger, _method, line: secrets.mask(str(line)),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(file=path.open("a", buffering=1)),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

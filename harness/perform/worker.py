@@ -1,0 +1,311 @@
+"""One worker: the loop that takes operations from a generator and makes them happen, recording each ahead.
+
+Run as `python -m harness.perform.worker RUN_DIR SLOT PROCESS INCARNATION`, one operating-system process per slot. Commands come
+as JSON lines on standard input (`{"go": {...}}`, `{"stop": true}`), reports go out as JSON lines on standard output. When
+standard input ends, the harness is gone and the worker leaves at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+import msgspec
+
+from harness import secrets
+from harness.api import CallError, Client, ClientSettings, Isolation, Operation, Outcome, Planned, Role
+from harness.history.writer import HistoryWriter
+from harness.plugins import registry
+
+OPEN_S = 15.0
+REPORT_EVERY_S = 0.5
+# Longer than any operation's own bounds together; a call that is still out then hangs.
+WATCHDOG_S = 120.0
+EXIT_HUNG = 3
+
+
+class Tell(Protocol):
+    """How a worker reports to the harness: one JSON-able object at a time."""
+
+    def __call__(self, message: dict[str, Any]) -> None: ...
+
+
+@dataclass
+class Control:
+    """What the harness has asked of this worker so far."""
+
+    go: threading.Event = field(default_factory=threading.Event)
+    stop: threading.Event = field(default_factory=threading.Event)
+    orders: dict[str, Any] = field(default_factory=dict)
+
+    def listen(self) -> None:
+        """Read commands until standard input ends; then nobody is left to work for."""
+        for line in sys.stdin:
+            command = json.loads(line)
+            if "go" in command:
+                self.orders = command["go"]
+                self.go.set()
+            if "stop" in command:
+                self.stop.set()
+        os._exit(0)
+
+
+@dataclass
+class Slot:
+    """Where this worker stands: its place, its process number, and how to get the next one."""
+
+    index: int
+    slots: int
+    process: int
+
+    def renew(self) -> int:
+        """The next process number of this slot (Jepsen's rule: the old one plus the number of slots)."""
+        self.process += self.slots
+        return self.process
+
+
+class Interpreter:
+    """Performs a workload's operations one by one, as one process after the other."""
+
+    def __init__(
+        self, plan: Mapping[str, Any], workload: Any, role: Role, slot: Slot, writer: HistoryWriter, control: Control, tell: Tell
+    ) -> None:
+        self._plan, self._workload, self._role, self._slot = plan, workload, role, slot
+        self._writer, self._control, self._tell = writer, control, tell
+        self._client_class = registry.load("fencepost.client", plan["client"]["kind"])
+        self._counts = dict.fromkeys(Outcome, 0)
+        self._last_report = 0.0
+        self._op: Operation | None = None
+        self._op_since = 0.0
+        self._completing = threading.Lock()
+
+    # -- clients ---------------------------------------------------------------------------------
+    def open(self) -> Client:
+        """A client for the slot's present process; tried again until it opens or the run ends (no operation depends on it)."""
+        while True:
+            client: Client = self._client_class(self._settings())
+            try:
+                client.open(OPEN_S)
+            except CallError as error:
+                client.close()
+                self._tell({"note": secrets.mask(f"process {self._slot.process} cannot open its client yet: {error}")})
+                if self._control.stop.wait(0.2):
+                    raise
+            else:
+                self._announce()
+                return client
+
+    def _settings(self) -> ClientSettings:
+        plan, role = self._plan, self._role
+        writes = role.name == "writer"
+        connection = plan.get("connection", {})
+        producer = secrets.resolve({**connection, **plan["client"]["producer"]}) if writes else None
+        consumer = secrets.resolve({**connection, **plan["client"]["consumer"]})
+        partitions = tuple(self._control.orders.get("partitions") or partitions_of(plan))
+        return ClientSettings(
+            name=name_of(plan, self._slot.index),
+            bootstrap=plan["bootstrap"],
+            partitions=partitions,
+            transactional_id=self._transactional_id(),
+            producer=producer,
+            consumer={**consumer, "isolation.level": role.isolation.value},
+        )
+
+    def _transactional_id(self) -> str | None:
+        return name_of(self._plan, self._slot.index) if self._role.transactional else None
+
+    def _announce(self) -> None:
+        kind = self._plan["client"]["kind"]
+        self._writer.process(
+            self._slot.process,
+            isolation=self._role.isolation.value,
+            final=self._role.name == "final",
+            transactional_id=self._transactional_id(),
+            client=f"{kind} {self._client_class.version}",
+        )
+        self._tell({"process": self._slot.process})
+
+    # -- the loop --------------------------------------------------------------------------------
+    def run(self) -> None:
+        """Open, wait for the start, then one operation after the other until told to stop."""
+        client = self.open()
+        self._tell({"ready": True})
+        self._control.go.wait()
+        threading.Thread(target=self._watch, daemon=True).start()
+        rng = Random(f"{self._plan['seed']}/worker/{self._slot.index}/{self._slot.process}")
+        pace = Pace(float(self._control.orders.get("rate", 0.0)), Random(f"{self._plan['seed']}/pace/{self._slot.process}"))
+        number = 0
+        for planned in self._workload.operations(self._role, partitions_of(self._plan), rng):
+            if pace.wait(self._control.stop) or self._control.stop.is_set():
+                break
+            renew = self._perform(Operation.of(self._slot.process, number, planned), client)
+            number += 1
+            if renew:
+                client.close()
+                self._slot.renew()
+                number = 0
+                try:
+                    client = self.open()
+                except CallError:
+                    break  # told to stop meanwhile
+        client.close()
+        self._report(force=True)
+
+    def _perform(self, op: Operation, client: Client) -> bool:
+        """One operation, written ahead; whether the process ends with it."""
+        planned = op.planned
+        with self._completing:
+            self._op, self._op_since = op, time.monotonic()
+        self._writer.invoke(op.process, op.number, planned.f, op.value, planned.intent)
+        try:
+            outcome = self._workload.perform(op, client, self._plan["run"])
+        except Exception as error:  # noqa: BLE001 - a client or plug-in may raise anything; the operation is then info
+            sys.stderr.write(secrets.mask(traceback.format_exc()))  # the worker's own log
+            op.errors.append(_unexpected(error))
+            op.renew = True
+            outcome = Outcome.INFO
+        with self._completing:
+            self._complete(op, outcome)
+            self._op = None
+        self._report()
+        return op.renew
+
+    def _complete(self, op: Operation, outcome: Outcome) -> None:
+        fields = {} if op.decided is None else {"decided": op.decided}
+        errors = secrets.masked(op.errors) if op.errors else op.errors
+        self._writer.complete(outcome, op.process, op.number, op.planned.f, op.value, errors=errors, **fields)
+        self._counts[outcome] += 1
+
+    def _watch(self) -> None:
+        """End the worker when one operation is out for too long: the call hangs, and its outcome is unknown."""
+        while True:
+            time.sleep(1.0)
+            with self._completing:
+                op, since = self._op, self._op_since
+                if op is None or time.monotonic() - since < WATCHDOG_S:
+                    continue
+                op.errors.append({"call": "watchdog", "name": "HUNG", "code": 0, "text": f"no answer for {WATCHDOG_S:.0f} s"})
+                self._complete(op, Outcome.INFO)
+                self._tell({"note": f"process {op.process}: operation {op.number} hung; the worker is replaced"})
+                os._exit(EXIT_HUNG)
+
+    def _report(self, *, force: bool = False) -> None:
+        now = time.monotonic()
+        if force or now - self._last_report > REPORT_EVERY_S:
+            self._last_report = now
+            self._tell({"counts": {outcome.value: count for outcome, count in self._counts.items()}})
+
+
+class FinalRead:
+    """Reads every partition once, from the log's start to the end it is told, at one isolation level."""
+
+    def __init__(self, interpreter: Interpreter, workload: Any, writer: HistoryWriter, control: Control, process: int) -> None:
+        self._interpreter, self._workload, self._writer = interpreter, workload, writer
+        self._control, self._process = control, process
+
+    def run(self, tell: Tell, run: str) -> None:
+        """Orders: `ends` and `starts` per partition, `bound_s`."""
+        self._control.go.wait()
+        client = self._interpreter.open()
+        orders = self._control.orders
+        starts, ends = orders["starts"], orders["ends"]
+        deadline = time.monotonic() + orders["bound_s"]
+        number = 0
+        while not _covers(client.ends(), ends) and time.monotonic() < deadline and not self._control.stop.is_set():
+            op = Operation.of(self._process, number, Planned(f="poll", mops=(("poll",),)))
+            self._writer.invoke(op.process, op.number, "poll", op.value)
+            outcome = self._workload.perform(op, client, run)
+            self._writer.complete(outcome, op.process, op.number, "poll", op.value, errors=secrets.masked(op.errors))
+            number += 1
+        reached = client.ends()
+        value = {partition: [starts[partition], end, reached.get(partition, -1)] for partition, end in ends.items()}
+        self._writer.invoke(self._process, number, "final-read", {})
+        done = Outcome.OK if _covers(reached, ends) else Outcome.INFO
+        self._writer.complete(done, self._process, number, "final-read", value, errors=[])
+        client.close()
+        tell({"final": done.value})
+
+
+@dataclass
+class Pace:
+    """Spaces operations to `rate` per second on average (Poisson arrivals); 0 means no pause at all."""
+
+    rate: float
+    rng: Random
+
+    def wait(self, stop: threading.Event) -> bool:
+        """Pause before the next operation; True when told to stop meanwhile."""
+        return stop.wait(self.rng.expovariate(self.rate)) if self.rate > 0 else False
+
+
+def name_of(plan: Mapping[str, Any], slot: int) -> str:
+    """The name and transactional id of a slot's clients: kept when a process is replaced, so that the new one fences the old."""
+    return f"{plan['prefix']}{slot}"
+
+
+def partitions_of(plan: Mapping[str, Any]) -> list[str]:
+    """Every partition of the plan's topics, as `topic-number`."""
+    return [f"{topic}-{n}" for topic, spec in plan["topics"].items() for n in range(spec["partitions"])]
+
+
+def _covers(reached: Mapping[str, int], ends: Mapping[str, int]) -> bool:
+    return all(reached.get(partition, -1) >= end for partition, end in ends.items())
+
+
+def _unexpected(error: Exception) -> dict[str, Any]:
+    return {"call": "perform", "name": type(error).__name__, "code": 0, "text": str(error), "time": time.monotonic_ns()}
+
+
+def main(argv: list[str]) -> None:
+    run_dir, index, process, incarnation = Path(argv[0]), int(argv[1]), int(argv[2]), int(argv[3])
+    plan = json.loads((run_dir / "plan.json").read_bytes())
+    plan["bootstrap"] = os.environ["FENCEPOST_BOOTSTRAP"]
+    plan["connection"] = json.loads(os.environ["FENCEPOST_CONNECTION"])
+    secrets.guard()
+    out = os.dup(1)
+    os.dup2(2, 1)  # whatever a library prints goes to the log, not into our reports
+    lock = threading.Lock()
+
+    def tell(message: dict[str, Any]) -> None:
+        with lock:
+            os.write(out, msgspec.json.encode(message) + b"\n")
+
+    workload = registry.load("fencepost.workload", plan["workload"]["kind"])(**plan["workload"]["options"])
+    roles = roles_of(workload)
+    node = os.environ["FENCEPOST_NODE"]
+    writer = HistoryWriter(
+        run_dir / "history" / f"{node}-{incarnation}.jsonl",
+        run=plan["run"],
+        slot=index,
+        node=node,
+        role=roles[index].name,
+        pid=os.getpid(),
+    )
+    control = Control()
+    threading.Thread(target=control.listen, daemon=True).start()
+    interpreter = Interpreter(plan, workload, roles[index], Slot(index, len(roles), process), writer, control, tell)
+    if roles[index].name == "final":
+        FinalRead(interpreter, workload, writer, control, process).run(tell, plan["run"])
+    else:
+        interpreter.run()
+    tell({"done": True})
+    os._exit(0)  # librdkafka's threads may be waiting for a broker that is gone; nothing of ours is left to do
+
+
+def roles_of(workload: Any) -> tuple[Role, ...]:
+    """The workload's roles, and after them the two readers of the final phase."""
+    final = (Role(name="final"), Role(name="final", isolation=Isolation.UNCOMMITTED))
+    return (*workload.roles(), *final)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

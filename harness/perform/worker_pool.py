@@ -1,0 +1,144 @@
+"""The workers of a run: started, listened to, replaced when they die, and stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from harness.api import Cluster, ClusterError, Spawned
+
+COUNTED = ("ok", "fail", "info")
+
+
+class Worker:
+    """One slot's operating-system process, and what it has reported. A replacement is a new Worker of the same slot."""
+
+    def __init__(self, slot: int, process: int, incarnation: int, popen: Spawned) -> None:
+        self.slot, self.process, self.incarnation, self.popen = slot, process, incarnation, popen
+        self.counts = dict.fromkeys(COUNTED, 0)
+        self.ready = threading.Event()
+        self.done = threading.Event()
+        self.final: str | None = None
+
+    def send(self, command: Mapping[str, Any]) -> None:
+        """Give a command; a worker that is gone already is the crew's to notice, not ours."""
+        stdin = self.popen.stdin
+        assert stdin is not None
+        try:
+            stdin.write(json.dumps(command).encode() + b"\n")
+            stdin.flush()
+        except BrokenPipeError:
+            return
+
+    def hear(self, message: Mapping[str, Any], note: Callable[[str], None]) -> None:
+        """Take in one report."""
+        self.counts.update(message.get("counts", {}))
+        self.process = message.get("process", self.process)
+        self.final = message.get("final", self.final)
+        if "ready" in message:
+            self.ready.set()
+        if "done" in message:
+            self.done.set()
+        if "note" in message:
+            note(message["note"])
+
+
+class Crew:
+    """Keeps one worker alive per slot."""
+
+    def __init__(self, cluster: Cluster, run_dir: Path, slots: int, note: Callable[[str], None]) -> None:
+        self._cluster, self._run_dir, self._slots, self._note = cluster, run_dir, slots, note
+        self._workers: dict[int, Worker] = {}
+        self._past = dict.fromkeys(COUNTED, 0)
+        self._go: Mapping[str, Any] | None = None
+        self.replaced = 0
+
+    def start(self, slots: Sequence[int], timeout_s: float = 90.0) -> None:
+        """Start these slots' workers and wait until every client is open. Raises ClusterError with what is missing."""
+        for slot in slots:
+            self._workers[slot] = self._spawn(slot, slot, 0)
+        deadline = time.monotonic() + timeout_s
+        for worker in self._workers.values():
+            while not worker.ready.wait(0.1):
+                if worker.popen.poll() is not None:
+                    self._failed(worker, f"ended at its start (exit {worker.popen.returncode})")
+                if time.monotonic() > deadline:
+                    self._failed(worker, f"could not open its client within {timeout_s:.0f} s")
+
+    def launch(self, slots: Sequence[int], orders: Mapping[str, Any]) -> list[Worker]:
+        """Start workers that get their orders at once (the final readers); the caller waits for their `done`."""
+        workers = [self._spawn(slot, slot, 0) for slot in slots]
+        for worker in workers:
+            worker.send({"go": orders[str(worker.slot)]})
+        return workers
+
+    def go(self, orders: Mapping[str, Any]) -> None:
+        """Let them all begin."""
+        self._go = orders
+        for worker in self._workers.values():
+            worker.send({"go": orders})
+
+    def tend(self) -> None:
+        """Replace what has died. Its open operation stays unknown; the new one gets a new process number."""
+        for slot, worker in list(self._workers.items()):
+            if worker.popen.poll() is None or worker.done.is_set():
+                continue
+            for name, count in worker.counts.items():
+                self._past[name] += count
+            self.replaced += 1
+            self._note(f"worker {slot} is gone (exit {worker.popen.returncode}); replaced")
+            fresh = self._spawn(slot, worker.process + self._slots, worker.incarnation + 1)
+            self._workers[slot] = fresh
+            if self._go is not None:
+                fresh.send({"go": self._go})
+
+    def counts(self) -> dict[str, int]:
+        """Operations completed so far, by outcome."""
+        return {name: self._past[name] + sum(worker.counts[name] for worker in self._workers.values()) for name in COUNTED}
+
+    def stop(self, timeout_s: float) -> None:
+        """Ask every worker to end after its present operation; kill what has not by then (its operation stays unknown)."""
+        for worker in self._workers.values():
+            worker.send({"stop": True})
+        deadline = time.monotonic() + timeout_s
+        for worker in self._workers.values():
+            try:
+                worker.popen.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self._note(f"worker {worker.slot} did not end within {timeout_s:.0f} s and is killed; its operation is unknown")
+                worker.popen.kill()
+                worker.popen.wait()
+
+    def _spawn(self, slot: int, process: int, incarnation: int) -> Worker:
+        node = f"c{slot}"
+        logs = self._run_dir / "logs" / node
+        logs.mkdir(parents=True, exist_ok=True)
+        argv = [sys.executable, "-m", "harness.perform.worker", str(self._run_dir), str(slot), str(process), str(incarnation)]
+        env = {
+            **os.environ,
+            "FENCEPOST_BOOTSTRAP": self._cluster.bootstrap(),
+            "FENCEPOST_CONNECTION": json.dumps(dict(self._cluster.connection())),
+            "FENCEPOST_NODE": node,
+        }
+        with open(logs / "stderr.log", "ab") as stderr:
+            popen = self._cluster.spawn(node, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env)
+        worker = Worker(slot, process, incarnation, popen)
+        assert popen.stdout is not None
+        threading.Thread(target=self._listen, args=(worker, popen.stdout), daemon=True).start()
+        return worker
+
+    def _listen(self, worker: Worker, stdout: IO[bytes]) -> None:
+        for line in stdout:
+            worker.hear(json.loads(line), self._note)
+
+    def _failed(self, worker: Worker, what: str) -> NoReturn:
+        log = self._run_dir / "logs" / f"c{worker.slot}" / "stderr.log"
+        lines = log.read_text(errors="replace").strip().splitlines()[-3:]
+        raise ClusterError(f"worker {worker.slot} {what}: {' / '.join(lines) or 'it said nothing'} ({log})")

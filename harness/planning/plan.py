@@ -1,0 +1,150 @@
+"""The plan of a run: everything that is decided before anything starts (docs/run-directory.md has the keys)."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from importlib.metadata import version
+from typing import Any
+
+from harness import secrets
+from harness.api import PLAN_SCHEMA, CampaignError, Test, TopicSpec
+from harness.planning import contract, schedule
+from harness.plugins import registry
+from harness.plugins.fault_validation import foreseen
+
+
+def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any]:
+    """Everything that is decided before the start (docs/run-directory.md has the keys)."""
+    provider = _instance("cluster", test.cluster.kind, test.cluster.options)
+    workload = _instance("workload", test.workload.kind, test.workload.options)
+    client = registry.load("fencepost.client", test.client)
+    description = provider.describe()
+    wanted = getattr(provider, "prefix", "")
+    prefix = f"{wanted or 'fp-'}{run}-"  # of what runs on one cluster must not share
+    brokers = getattr(provider, "brokers", 3)
+    topics = {
+        (prefix + name if wanted else name): _topic(spec, test, brokers, description) for name, spec in workload.topics().items()
+    }
+    faults = [_instance("nemesis", choice.kind, choice.options) for choice in test.nemesis]
+    producer = {**workload.producer_settings(), **test.producer}
+    promised = contract.derive(workload.roles(), producer, _weakest(topics), description.get("broker_settings", {}))
+    return {
+        "schema": PLAN_SCHEMA,
+        "run": run,
+        "prefix": prefix,
+        "campaign": test.campaign,
+        "test": test.name,
+        "seed": seed,
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "command": command,
+        "fencepost": version("fencepost"),
+        "expect": list(test.expect),
+        "tolerate": list(test.tolerate),
+        "checkers": list(test.checkers),
+        "time_s": test.time_s,
+        "rate": test.rate,
+        "cluster": {"kind": test.cluster.kind, "options": dict(test.cluster.options), "description": description},
+        "workload": {"kind": test.workload.kind, "options": dataclasses.asdict(workload)},
+        "client": {
+            "kind": test.client,
+            "version": client.version,
+            "producer": producer,
+            "consumer": dict(test.consumer),
+        },
+        "topics": topics,
+        "contract": {**promised, **test.contract},
+        "overridden": dict(test.contract),
+        "schedule": [dataclasses.asdict(injection) for injection in schedule.draw(test.nemesis, test.time_s, seed, test.lanes)],
+        "budget": dataclasses.asdict(test.budget),
+        "unavailable": {name: why for fault in faults for name, why in foreseen(fault, provider).items()},
+        "machine": machine(),
+    }
+
+
+def look_up_secrets(tests: Iterable[Test]) -> None:
+    """Look up the secrets of all these tests, so that none is missed later, and this process can hide them too.
+
+    Raises CampaignError with every one that is not there.
+    """
+    missing = []
+    for test in tests:
+        provider = _instance("cluster", test.cluster.kind, test.cluster.options)
+        connection = provider.connection() if hasattr(provider, "connection") else {}
+        for where, settings in (("cluster", connection), ("client.producer", test.producer), ("client.consumer", test.consumer)):
+            try:
+                secrets.resolve(settings)
+            except CampaignError as error:
+                missing += [f"{test.name}: {where}: {text}" for text in error.mistakes]
+    if missing:
+        raise CampaignError(list(dict.fromkeys(missing)))
+
+
+def hopeless(test: Test) -> list[str]:
+    """Faults of a test that its cluster cannot suffer, as far as is known before the start, each with the reason."""
+    provider = _instance("cluster", test.cluster.kind, test.cluster.options)
+    found = {}
+    for choice in test.nemesis:
+        lacking = foreseen(_instance("nemesis", choice.kind, choice.options), provider)
+        found[choice.kind] = "; ".join(dict.fromkeys(lacking.values()))
+    return [f"the fault {kind} will have no effect: {why}" for kind, why in found.items() if why]
+
+
+def complete(plan: Mapping[str, Any], settings: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """The plan with the settings of its topics that a cluster really gave them, and with the contract they make.
+
+    settings: topic -> every setting in effect; kept are those that somebody chose, and those that promise something.
+    """
+    topics = {
+        name: {**spec, "settings": {k: v for k, v in settings[name].items() if k in spec["settings"] or k in contract.OF_TOPICS}}
+        for name, spec in plan["topics"].items()
+    }
+    beneath = plan["cluster"]["description"].get("broker_settings", {})
+    promised = contract.derive(workload_of(plan).roles(), plan["client"]["producer"], _weakest(topics), beneath)
+    return {**plan, "topics": topics, "contract": {**promised, **plan["overridden"]}}
+
+
+def _weakest(topics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    weakest: dict[str, Any] = {}
+    for spec in topics.values():
+        weakest.update(spec["settings"])
+    return weakest
+
+
+def _topic(spec: TopicSpec, test: Test, brokers: int, description: Mapping[str, Any]) -> dict[str, Any]:
+    """A topic as it will be created: replication as far as there are brokers, and enough of them in sync.
+
+    A cluster that is not ours may say both itself (`replication`, `topic_settings`): its own settings are what is tested.
+    """
+    replication = description.get("replication") or min(spec.replication, brokers)
+    honest = description.get("topic_settings") or {"min.insync.replicas": "2" if replication > 2 else "1"}
+    settings = {**honest, **spec.settings, **{key: str(value) for key, value in test.topic.items()}}
+    return {"partitions": spec.partitions, "replication": replication, "settings": settings}
+
+
+def machine() -> dict[str, Any]:
+    """What the run was performed on, as far as it may matter to its figures."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpus": os.cpu_count(),
+        "memory_gib": round(memory / 2**30),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def cluster_of(plan: Mapping[str, Any]) -> Any:
+    """The plan's cluster provider. Raises CampaignError when it cannot be made here."""
+    return _instance("cluster", plan["cluster"]["kind"], plan["cluster"]["options"])
+
+
+def workload_of(plan: Mapping[str, Any]) -> Any:
+    """The plan's workload. Raises CampaignError when it cannot be made here."""
+    return _instance("workload", plan["workload"]["kind"], plan["workload"]["options"])
+
+
+def _instance(group: str, kind: str, options: Mapping[str, Any]) -> Any:
+    return registry.build(registry.load(f"fencepost.{group}", kind), options, group)

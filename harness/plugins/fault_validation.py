@@ -1,0 +1,100 @@
+"""What a fault's class must be (`harness.api.Fault`), and what a cluster must offer for it: checked before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, get_type_hints
+
+from harness.api import Cluster, ClusterProvider, Fault, Receipt
+
+SIGNATURES = {"inject": "(self, cluster, rng)", "heal": "(self, cluster, receipt)"}
+
+
+def breaches(cls: Any) -> list[str]:
+    """Every way in which `cls` breaks the contract of a fault, in words; none when it is sound."""
+    if not isinstance(cls, type):
+        return [f"{cls!r} is not a class; a fault is a frozen dataclass"]
+    found = [] if _is_frozen(cls) else [f"{cls.__name__} must be a frozen dataclass: its fields are the options"]
+    found += _wrong_needs(cls)
+    for method in SIGNATURES:
+        found += _wrong_method(cls, method)
+    return found
+
+
+def lacks(fault: Fault, cluster: Cluster) -> dict[str, str]:
+    """Capabilities that `fault` needs and `cluster` has not: name -> reason."""
+    missing = unavailable([fault], cluster.unavailable)
+    for capability in fault.needs:
+        if capability.__name__ not in missing and not isinstance(cluster, capability):
+            missing[capability.__name__] = f"{type(cluster).__name__} is not {capability.__name__}"
+    if (reason := getattr(cluster, "only_clients", "")) and not aims_at_clients(fault):
+        missing = {capability.__name__: reason for capability in fault.needs} | missing
+    return missing
+
+
+def foreseen(fault: Fault, provider: ClusterProvider) -> dict[str, str]:
+    """Capabilities that `fault` will lack on the provider's cluster, as far as is known before it starts: name -> reason."""
+    missing = unavailable([fault], provider.missing().get)
+    only = getattr(provider, "only_clients", "")
+    return {name: reason for name, reason in missing.items() if not (aims_at_clients(fault) and reason == only)}
+
+
+def aims_at_clients(fault: Fault) -> bool:
+    """Whether its target is a client, whichever (`nemesis.support.targets`)."""
+    return str(getattr(fault, "target", "")).partition(":")[0] == "client"
+
+
+def unavailable(faults: Iterable[Fault], why: Callable[[type], str | None]) -> dict[str, str]:
+    """Capabilities that some fault needs and that cannot be had: name -> reason, as in the plan.
+
+    why: a capability -> the reason it is missing, or None; `cluster.unavailable`, or `provider.missing().get` before the start.
+    """
+    needed = {capability for fault in faults for capability in fault.needs}
+    reasons = {capability.__name__: why(capability) for capability in sorted(needed, key=lambda one: one.__name__)}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def _is_frozen(cls: type) -> bool:
+    return dataclasses.is_dataclass(cls) and bool(getattr(cls, "__dataclass_params__").frozen)  # noqa: B009
+
+
+def _wrong_needs(cls: type) -> list[str]:
+    needs = getattr(cls, "needs", None)
+    if not isinstance(needs, tuple) or not all(isinstance(one, type) for one in needs):
+        return [f"{cls.__name__}.needs must be a tuple of capabilities: `needs: ClassVar[tuple[type, ...]] = (Killable,)`"]
+    return [f"{cls.__name__}.needs: {one.__name__} must be @runtime_checkable" for one in needs if not _can_be_asked(one)]
+
+
+def _can_be_asked(capability: type) -> bool:
+    try:
+        isinstance(None, capability)
+    except TypeError:
+        return False
+    return True
+
+
+def _wrong_method(cls: type, name: str) -> list[str]:
+    method = inspect.getattr_static(cls, name, None)
+    if not inspect.isfunction(method):
+        return [f"{cls.__name__}.{name}{SIGNATURES[name]} is missing"]
+    try:
+        inspect.signature(method).bind(None, None, None)
+    except TypeError:
+        return [f"{cls.__name__}.{name} must take {SIGNATURES[name]}, not {inspect.signature(method)}"]
+    returns = _returned_type(method)
+    return [] if returns in (None, Receipt) else [f"{cls.__name__}.{name} must return a Receipt, not {returns!r}"]
+
+
+def _returned_type(method: Callable[..., Any]) -> Any:
+    """The annotated return type; None when there is no annotation that can be looked up."""
+    annotation = method.__annotations__.get("return")
+    if annotation is None and "return" in method.__annotations__:
+        return "None"
+    if isinstance(annotation, str):
+        try:
+            return get_type_hints(method).get("return")
+        except NameError:  # a name that only type checkers import
+            return None
+    return annotation

@@ -1,0 +1,124 @@
+"""`fencepost new`: a plug-in that works at once, with its test, written from the example package (examples/plugin)."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import keyword
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.api import CampaignError
+
+_HERE = Path(__file__).parents[1]
+PLACES = (_HERE / "example_plugin", _HERE.parent / "examples" / "plugin")  # as installed; in a working copy
+
+
+@dataclass(frozen=True)
+class Template:
+    """A module of the example package, and how what it defines is called in code, in files, and in campaigns."""
+
+    module: str
+    camel: str
+    snake: str
+    kebab: str
+    advice: tuple[str, ...]  # `{path}` is the new plug-in's import path
+
+    def text(self, file: str, name: str) -> str:
+        """A file of the example package, as that of a plug-in called `name` (in snake case)."""
+        source = next(place / file for place in PLACES if (place / file).is_file()).read_text()
+        words = {f"fencepost_example.{self.module}": name, self.camel: camel(name), self.kebab: kebab(name), self.snake: name}
+        pattern = "|".join(re.escape(word) for word in sorted(filter(None, words), key=len, reverse=True))
+        return re.sub(pattern, lambda found: words[found[0]], source)
+
+    def defines(self, name: str) -> str:
+        """What a plug-in called `name` (in snake case) is in code: a class, or a check's function."""
+        return name if self.module == "check" else camel(name)
+
+    def taken(self) -> set[str]:
+        """Names that the module and its test import or use: what is called like one of them would stand in its place."""
+        files = (f"fencepost_example/{self.module}.py", f"tests/test_{self.module}.py")
+        return set().union(*(_names(ast.parse(self.text(file, self.snake))) for file in files)) - {self.camel, self.snake}
+
+
+TEMPLATES = {
+    "nemesis": Template(
+        "fault", "Hiccup", "hiccup", "hiccup", ("fencepost nemesis check {path}", "fencepost run --nemesis {path} --time 30")
+    ),
+    "workload": Template("workload", "Trickle", "trickle", "trickle", ("fencepost run --workload {path} --time 30",)),
+    "checker": Template(
+        "check",
+        "ReadBeforeSent",
+        "read_before_sent",
+        "read-before-sent",
+        ("fencepost run --checker {path} --time 30", "fencepost check latest --checker {path}"),
+    ),
+    "cluster": Template("cluster", "Frugal", "frugal", "frugal", ("fencepost run --cluster {path} --time 30",)),
+}
+
+
+def new(kind: str, name: str, directory: Path) -> tuple[list[Path], list[str]]:
+    """Write `NAME.py` and `test_NAME.py`; returns them, and the commands to try next.
+
+    Raises CampaignError: a name that cannot be a module's or a class's, or files that are there already. Nothing is written then.
+    """
+    template, snake = TEMPLATES[kind], snake_case(name)
+    files = {
+        directory / f"{snake}.py": template.text(f"fencepost_example/{template.module}.py", snake),
+        directory / f"test_{snake}.py": template.text(f"tests/test_{template.module}.py", snake),
+    }
+    if mistakes := _mistakes(template, name, directory, files):
+        raise CampaignError(mistakes)
+    for path, text in files.items():
+        path.write_text(text, encoding="utf-8")
+    called = f"{snake}:{template.defines(snake)}"
+    tested = f"{sys.executable} -m pytest {[*files][1]}"
+    return list(files), [tested, *(line.format(path=called) for line in template.advice)]
+
+
+def snake_case(name: str) -> str:
+    """`SlowDisk`, `slow-disk` and `slow_disk` are all `slow_disk`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).replace("-", "_").lower()
+
+
+def camel(snake: str) -> str:
+    return "".join(word.capitalize() for word in snake.split("_"))
+
+
+def kebab(snake: str) -> str:
+    return snake.replace("_", "-")
+
+
+def _names(tree: ast.AST) -> set[str]:
+    """Every name that is imported, defined, or looked up."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name.partition(".")[0])
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+    return found
+
+
+def _mistakes(template: Template, name: str, directory: Path, files: dict[Path, str]) -> list[str]:
+    snake = snake_case(name)
+    defined = template.defines(snake)
+    if not directory.is_dir():
+        return [f"--dir {directory}: there is no such directory"]
+    if not (snake.isidentifier() and defined.isidentifier()) or keyword.iskeyword(snake):
+        return [f'"{name}" cannot be a module of Python; use letters, digits and _, like slow_disk']
+    if keyword.iskeyword(defined):
+        return [f'"{name}" would define {defined}, which is a word of Python; use another name, like my_{snake}']
+    if defined in template.taken():
+        return [f'"{name}" would define {defined}, a name that what is written here uses itself; use another, like my_{snake}']
+    if there := [path for path in files if path.exists()]:
+        return [f"{path} is there already, and is left alone; use another name" for path in there]
+    if snake in sys.stdlib_module_names or snake in sys.modules or importlib.util.find_spec(snake) is not None:
+        return [f'"{snake}" is the name of a module that is installed, and yours would not be found; use another name']
+    return []

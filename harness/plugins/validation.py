@@ -1,0 +1,186 @@
+"""What each kind of plug-in must be, checked when it is loaded: every breach is a sentence that says what to change.
+
+`breaches` looks at a class (or, for checkers, at the check itself) and runs nothing of it. `flaws` looks at an instance with its
+options: a workload is asked for its topics, its roles and its first operations, which are pure by contract.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from random import Random
+from typing import Any
+
+from harness.api import Client, ClusterProvider, Planned, Role, TopicSpec, Workload
+from harness.plugins import fault_validation, registry
+
+PROTOCOLS: dict[str, type] = {"workload": Workload, "cluster": ClusterProvider, "client": Client}
+CONFIGURED = ("workload", "cluster")  # frozen dataclasses, whose fields are the options
+ROLES = ("writer", "reader")
+LOOKED_AT = 25  # operations of each role
+
+
+def breaches(group: str, plug_in: Any) -> list[str]:
+    """Every way in which what was loaded breaks its kind's contract; none when it is sound, or of a kind that has no contract."""
+    if group == "nemesis":
+        return fault_validation.breaches(plug_in)
+    if group == "checker":
+        found: list[str] = registry.load("judge", "checkers.validation:breaches")(plug_in)
+        return found
+    return _of_class(group, plug_in) if group in PROTOCOLS else []
+
+
+def guess(plug_in: Any) -> str:
+    """The kind that a plug-in given by its import path looks like; empty when it looks like none."""
+    if not isinstance(plug_in, type):
+        return "checker" if all(hasattr(plug_in, name) for name in ("scope", "function")) else ""
+    marks = {"nemesis": ("inject", "heal"), "workload": ("operations", "perform"), "cluster": ("up", "sandbox")}
+    marks["client"] = ("poll", "send")
+    return next((group for group, names in marks.items() if any(hasattr(plug_in, name) for name in names)), "")
+
+
+def flaws(group: str, instance: Any) -> list[str]:
+    """What is wrong with a plug-in made with these options, a sentence each. Whatever the plug-in raises is one as well."""
+    return _of_workload(instance) if group == "workload" else []
+
+
+# --------------------------------------------------------------------------------------------------
+# Classes
+# --------------------------------------------------------------------------------------------------
+def _of_class(group: str, cls: Any) -> list[str]:
+    if not isinstance(cls, type):
+        return [
+            f"{getattr(cls, '__name__', repr(cls))} is not a class; a {group} is one (harness.api.{PROTOCOLS[group].__name__})"
+        ]
+    found = []
+    if group in CONFIGURED and not _is_frozen(cls):
+        found.append(f"{cls.__name__} must be decorated with @dataclass(frozen=True, kw_only=True): its fields are the options")
+    if group == "client" and not isinstance(getattr(cls, "version", None), str):
+        found.append(f"{cls.__name__}.version must be a text that names the library and its release: `version: ClassVar[str]`")
+    names = [name for name, one in vars(PROTOCOLS[group]).items() if inspect.isfunction(one) and not name.startswith("_")]
+    lost = [name for name in names if not callable(getattr(cls, name, None))]
+    if lost:
+        found.append(
+            f"{cls.__name__} is no {group}: it lacks {', '.join(lost)} (see {PROTOCOLS[group].__name__} in harness/api/)"
+        )
+    return found + [text for name in names if name not in lost for text in _wrong_parameters(cls, name, PROTOCOLS[group])]
+
+
+def _is_frozen(cls: type) -> bool:
+    return dataclasses.is_dataclass(cls) and bool(getattr(cls, "__dataclass_params__").frozen)  # noqa: B009
+
+
+def _wrong_parameters(cls: type, name: str, protocol: type) -> list[str]:
+    """A method that cannot be called with the arguments that the protocol's own takes."""
+    wanted = inspect.signature(getattr(protocol, name))
+    method = inspect.getattr_static(cls, name)
+    try:
+        given = inspect.signature(getattr(cls, name))
+    except (TypeError, ValueError):  # written in C: nothing is known of it
+        return []
+    count = len(wanted.parameters) - isinstance(method, staticmethod | classmethod)
+    try:
+        given.bind(*[None] * count)
+    except TypeError:
+        shape = ", ".join(wanted.parameters)
+        return [f"{cls.__name__}.{name} must take ({shape}), not {given}"]
+    return []
+
+
+# --------------------------------------------------------------------------------------------------
+# Workloads
+# --------------------------------------------------------------------------------------------------
+def _of_workload(workload: Any) -> list[str]:
+    name = type(workload).__name__
+    topics = _asked(f"{name}.topics()", workload.topics)
+    roles = _asked(f"{name}.roles()", workload.roles)
+    settings = _asked(f"{name}.producer_settings()", workload.producer_settings)
+    found = [one for one in (topics, roles, settings) if isinstance(one, _Raised)]
+    wrong = [one.text for one in found]
+    if not found:
+        wrong = [*_wrong_topics(name, topics), *_wrong_roles(name, roles), *_wrong_settings(name, settings)]
+    if wrong:
+        return wrong
+    partitions = [f"{topic}-{number}" for topic, spec in topics.items() for number in range(spec.partitions)]
+    return [text for role in dict.fromkeys(roles) for text in _wrong_operations(workload, role, partitions)]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Raised:
+    text: str
+
+
+def _asked(what: str, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001 - a stranger's code may raise anything; it is a flaw of it
+        return _Raised(f"{what} raised {type(error).__name__}: {error}; it must answer without a cluster")
+
+
+def _wrong_topics(name: str, topics: Any) -> Iterator[str]:
+    if not isinstance(topics, Mapping) or not topics or not all(isinstance(spec, TopicSpec) for spec in topics.values()):
+        yield f'{name}.topics() must return at least one topic, {{"t": TopicSpec(partitions=4)}}, not {topics!r}'
+        return
+    yield from (f"{name}.topics(): {topic} needs at least one partition" for topic, spec in topics.items() if spec.partitions < 1)
+
+
+def _wrong_roles(name: str, roles: Any) -> Iterator[str]:
+    if not isinstance(roles, tuple) or not all(isinstance(role, Role) for role in roles):
+        yield f'{name}.roles() must return a tuple of Role, one per slot: (Role(name="writer"), ...), not {roles!r}'
+        return
+    odd = {role.name for role in roles} - {*ROLES}
+    yield from (f'{name}.roles(): "{one}" is no role; there are {", ".join(ROLES)} (final readers are added)' for one in odd)
+    if not any(role.name == "writer" for role in roles):
+        yield f"{name}.roles(): at least one role must be a writer"
+
+
+def _wrong_settings(name: str, settings: Any) -> Iterator[str]:
+    if not isinstance(settings, Mapping):
+        yield f'{name}.producer_settings() must return a mapping of client settings, {{"acks": "all"}}, not {settings!r}'
+
+
+def _wrong_operations(workload: Any, role: Role, partitions: Sequence[str]) -> list[str]:
+    """The first operations of a role: planned, endless, and the same again from the same seed."""
+    where = f"{type(workload).__name__}.operations (role {role.name})"
+    first = _asked(where, lambda: _drawn(workload, role, partitions))
+    if isinstance(first, _Raised):
+        return [first.text]
+    if isinstance(first, str):
+        return [f"{where} {first}"]
+    wrong = list(dict.fromkeys(text for one in first for text in _wrong_planned(one, role, partitions)))
+    if len(first) < LOOKED_AT:
+        wrong.append(f"must never end, but ended after {len(first)}: put the yield into `while True`")
+    if not wrong and _drawn(workload, role, partitions) != first:
+        wrong.append("must do the same again from the same seed: draw every choice from `rng`, and from nothing else")
+    return [f"{where} {text}" for text in wrong]
+
+
+def _drawn(workload: Any, role: Role, partitions: Sequence[str]) -> list[Any] | str:
+    """The first operations; a sentence when what was returned cannot be gone through."""
+    operations = workload.operations(role, list(partitions), Random(7))
+    if not isinstance(operations, Iterator):
+        return f"must be a generator (yield one Planned after the other), but returned {type(operations).__name__}"
+    return list(islice(operations, LOOKED_AT))
+
+
+def _wrong_planned(planned: Any, role: Role, partitions: Sequence[str]) -> Iterator[str]:
+    if not isinstance(planned, Planned):
+        yield f"must yield Planned(f=..., mops=...), not {planned!r}"
+        return
+    if planned.f not in ("txn", "send", "poll"):
+        yield f'plans f = "{planned.f}"; the history knows "txn", "send" and "poll" (docs/history.md)'
+    for mop in planned.mops:
+        if tuple(mop) != ("poll",) and not (len(mop) == 2 and mop[0] == "send" and mop[1] in partitions):
+            yield f'plans {mop!r}; a micro-operation is ("poll",) or ("send", one of the partitions it was given)'
+    yield from _wrong_transaction(planned, role)
+
+
+def _wrong_transaction(planned: Planned, role: Role) -> Iterator[str]:
+    if planned.f == "txn" and planned.intent not in ("commit", "abort"):
+        yield f'plans a transaction with intent = {planned.intent!r}; it must be "commit" or "abort"'
+    if planned.f == "txn" and not role.transactional:
+        yield "plans transactions; say so in its role: Role(name=..., transactional=True)"
+    if planned.f != "poll" and role.name != "writer":
+        yield f'plans f = "{planned.f}" for a reader, which has no producer; readers only poll'

@@ -1,0 +1,255 @@
+"""One test from plan to report: prepare, perform (in the cluster's sandbox), judge (outside it), report.
+
+What a run directory holds, and what is written when: docs/run-directory.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from harness.api import CampaignError, ClusterError, HarnessError, HistoryError, Interrupted, Test
+from harness.history import merge
+from harness.planning.plan import hopeless, look_up_secrets, make_plan
+from harness.plugins import registry
+from harness.runs import store
+from harness.secrets import sweep
+
+OnEvent = Callable[[dict[str, Any]], None]
+_ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
+DAMAGE_FILE = "damage.json"
+LIFELINE_S = 30.0  # for a sandbox to end and to remove what it has elsewhere (containers)
+
+
+class Runner:
+    """Performs tests one after the other, and keeps one Spark session for judging them all."""
+
+    def __init__(
+        self, *, results: Path, master: str = "local[*]", on_event: OnEvent, spark_conf: Mapping[str, str] | None = None
+    ) -> None:
+        self._results, self._master, self._on_event, self._spark_conf = results, master, on_event, dict(spark_conf or {})
+        self._spark: Any = None
+        self._spark_error: Exception | None = None
+        self._spark_thread: threading.Thread | None = None
+        self._performer: subprocess.Popen[bytes] | None = None
+        self._run_dir = results
+        self._stopping = False
+
+    # -- Spark -----------------------------------------------------------------------------------
+    def start_spark(self, *, warm: bool = True) -> None:
+        """Start the session in the background, so that the verdict does not wait for it; `warm` it where there is time."""
+        if self._spark_thread is None:
+            self._spark_thread = threading.Thread(target=self._start_spark, args=(warm,), daemon=True)
+            self._spark_thread.start()
+
+    def _start_spark(self, warm: bool) -> None:
+        try:
+            spark = registry.load("fencepost.judge", "session")(self._master, conf=self._spark_conf)
+            if warm:
+                registry.load("fencepost.judge", "warm")(spark)
+            self._spark = spark
+        except Exception as error:  # noqa: BLE001 - raised again where the session is needed
+            self._spark_error = error
+
+    def _session(self) -> Any:
+        self.start_spark()
+        assert self._spark_thread is not None
+        self._spark_thread.join()
+        if self._spark is None:
+            raise HarnessError(
+                f"Spark did not start on {self._master}: {self._spark_error}; `fencepost doctor` says what is missing"
+            )
+        return self._spark
+
+    # -- prepare ---------------------------------------------------------------------------------
+    def prepare(self, test: Test, *, seed: int, command: str) -> Path:
+        """Decide everything and write it down: a new run directory with its plan.json. Nothing is started."""
+        look_up_secrets([test])
+        run = "".join(secrets.choice(_ALPHABET) for _ in range(6))
+        plan = make_plan(test, run=run, seed=seed, command=command)
+        for text in hopeless(test):
+            self._on_event({"event": "note", "text": text})
+        run_dir = store.new_run_dir(self._results, test.campaign or test.name, run)
+        store.write_json(run_dir / "plan.json", plan)
+        return run_dir
+
+    # -- perform ---------------------------------------------------------------------------------
+    def perform(self, run_dir: Path) -> None:
+        """Perform the plan in its cluster's sandbox. Raises ClusterError, HarnessError, or Interrupted when killed."""
+        plan = json.loads((run_dir / "plan.json").read_bytes())
+        provider = registry.build(
+            registry.load("fencepost.cluster", plan["cluster"]["kind"]), plan["cluster"]["options"], "cluster"
+        )
+        argv = provider.sandbox([sys.executable, "-m", "harness.perform.performer", str(run_dir.resolve())])
+        (run_dir / "logs").mkdir(exist_ok=True)
+        ended: dict[str, Any] = {}
+        with open(run_dir / "logs" / "performer.log", "ab") as log:
+            # a session of its own: Ctrl-C reaches the harness alone, and the harness decides what it means
+            performer = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=_environment(run_dir), start_new_session=True
+            )
+        self._performer, self._run_dir = performer, run_dir
+        if self._stopping:
+            self._tell_stop()
+        assert performer.stdout is not None
+        for line in performer.stdout:
+            event = json.loads(line)
+            if event["event"] in ("performed", "failed"):
+                ended = event
+            else:
+                self._on_event(event)
+        performer.wait()
+        self._performer = None
+        if not ended:
+            sweep(run_dir / "logs", lambda text: self._on_event({"event": "note", "text": text}))
+        if not ended and hasattr(provider, "prefix"):
+            store.leave_behind(
+                run_dir, [f"{', '.join(plan['topics'])}: performing ended before it could remove them (kafka-topics.sh --delete)"]
+            )
+        for text in store.left_behind(run_dir):
+            self._on_event({"event": "note", "text": f"left behind: {text}"})
+        if ended.get("event") == "failed":
+            broken = ClusterError if ended["kind"] == "ClusterError" else HarnessError
+            raise broken(ended["text"])
+        if not ended:
+            raise self._cut_off(run_dir, performer.returncode)
+
+    def _cut_off(self, run_dir: Path, code: int) -> HarnessError:
+        words = (run_dir / "logs" / "performer.log").read_text(errors="replace").strip().splitlines()[-5:]
+        text = f"performing the test ended early (exit {code}); last words in {run_dir}/logs/performer.log: {' / '.join(words)}"
+        return Interrupted(text) if self._stopping else HarnessError(text)
+
+    def request_stop(self) -> None:
+        """Ctrl-C once: end the workload now, heal, read back, and return from `perform`."""
+        self._stopping = True
+        self._tell_stop()
+
+    def _tell_stop(self) -> None:
+        if self._performer is not None and self._performer.stdin is not None:
+            try:
+                self._performer.stdin.write(b'{"stop": true}\n')
+                self._performer.stdin.flush()
+            except BrokenPipeError:
+                return  # it has ended by itself
+
+    def kill(self) -> None:
+        """Ctrl-C twice: end the sandbox at once, by the end of its lifeline; whoever supervises it takes everything along."""
+        self._stopping = True
+        if self._performer is not None:
+            _cut_lifeline(self._performer)
+            # for the case that it had to be killed
+            shutil.rmtree(self._run_dir / "data", ignore_errors=True)
+
+    # -- fetch -----------------------------------------------------------------------------------
+    def fetch(self, url: str, contract: Mapping[str, str]) -> Path:
+        """A new run directory for the run or the history at `url`, whose history stays there.
+
+        contract: what a history without plan is taken to promise. Raises CampaignError (nothing is there) and HistoryError.
+        """
+        run_dir = store.new_run_dir(self._results, "adopted", secrets.token_hex(3))
+        self._phase("fetch", f"{url}: what is needed of it goes to {run_dir}")
+        from harness.history import remote
+
+        try:
+            remote.adopt(self._session(), url, run_dir, contract)
+        except BaseException:
+            shutil.rmtree(run_dir)
+            raise
+        return run_dir
+
+    # -- judge -----------------------------------------------------------------------------------
+    def judge(self, run_dir: Path, contract: Mapping[str, str] | None = None, checkers: Sequence[str] = ()) -> dict[str, Any]:
+        """Merge, check and report; also for a run that was cut off, and for one judged before. Returns the verdict document.
+
+        checkers: import paths of checks to ask beside the installed ones and the plan's. Raises CampaignError for a bad one.
+        """
+        from harness.report import render  # here, and not above: until Spark has started, nothing else is to do
+
+        strange = {path: registry.load("checker", path) for path in checkers}
+        merge_s = self._merge(run_dir)
+        self._phase("check", "checking")
+        judge = registry.load("fencepost.judge", "judge")
+        more = {**_planned_checks(run_dir), **strange}
+        verdict: dict[str, Any] = judge(run_dir, spark=self._session, contract=contract, more=more)
+        verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
+        verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run_dir)]
+        store.write_json(run_dir / "verdict.json", verdict)
+        self._phase("report", "writing the report")
+        self._bring(run_dir, verdict)
+        render(run_dir)
+        return verdict
+
+    def _bring(self, run_dir: Path, verdict: Mapping[str, Any]) -> None:
+        """What the report shows of a history that lies elsewhere; without it there is a report, and it says what it lacks."""
+        if url := merge.elsewhere(run_dir):
+            from harness.history import remote
+
+            try:
+                remote.bring(self._session(), url, run_dir, verdict)
+            except HistoryError as error:
+                self._on_event({"event": "note", "text": f"the report lacks its timeline: {error}"})
+
+    def _merge(self, run_dir: Path) -> float:
+        began = time.monotonic()
+        if not merge.elsewhere(run_dir) and not merge.is_merged(run_dir):
+            self._phase("merge", "merging the workers' histories")
+            damage = [f"{item.file} line {item.line}: {item.why}" for item in merge.merge(run_dir)]
+            store.write_json(run_dir / DAMAGE_FILE, damage)
+        return time.monotonic() - began
+
+    def _phase(self, phase: str, text: str) -> None:
+        self._on_event({"event": "phase", "phase": phase, "text": text})
+
+    def close(self) -> None:
+        """End what is left: a performer, and Spark."""
+        if self._performer is not None:
+            self.kill()
+        if self._spark is not None:
+            self._spark.stop()
+            self._spark = None
+
+
+def _planned_checks(run_dir: Path) -> dict[str, Any]:
+    """The checks that the plan asks for beside the installed ones: import path -> check, or in words why there is none now."""
+    found: dict[str, Any] = {}
+    for path in (store.read_json(run_dir / "plan.json") or {}).get("checkers", []):
+        try:
+            found[path] = registry.load("checker", path)
+        except CampaignError as error:
+            found[path] = str(error)
+    return found
+
+
+def _environment(run_dir: Path) -> dict[str, str]:
+    """That of a performer: a sandbox that loses its harness shall remove the brokers' data too."""
+    return {**os.environ, "FENCEPOST_SCRATCH": str(run_dir.resolve() / "data")}
+
+
+def _cut_lifeline(performer: subprocess.Popen[bytes]) -> None:
+    """Close a sandbox's standard input, and kill its first process only if it takes longer than it may."""
+    assert performer.stdin is not None
+    with suppress(OSError):  # it may have ended meanwhile
+        performer.stdin.close()
+    try:
+        performer.wait(LIFELINE_S)
+    except subprocess.TimeoutExpired:
+        performer.kill()
+        performer.wait()
+
+
+def _left_out(run_dir: Path) -> list[str]:
+    """What of the history could not be read, in a sentence; nothing when all could."""
+    path = run_dir / DAMAGE_FILE
+    damage: list[str] = json.loads(path.read_bytes()) if path.exists() else []
+    shown = "; ".join(damage[:3]) + ("; ..." if len(damage) > 3 else "")
+    return [f"{len(damage)} lines of the history could not be read and were left out: {shown}"] if damage else []

@@ -1,0 +1,188 @@
+"""One run after another: perform, judge, go on; and what Ctrl-C means. Prints nothing.
+
+Ctrl-C once ends the workload, heals, collects and judges what there is; twice leaves at once with exit code 130.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+from harness.api import Exit, HarnessError, Interrupted, Test, Verdict
+from harness.campaign.campaign import Planned
+
+Event = dict[str, Any]
+LEFT_BY_CTRL_C = 130
+
+
+class Engine(Protocol):
+    """What performs and judges: `harness.runs.runner.Runner`."""
+
+    def start_spark(self, *, warm: bool = True) -> None: ...
+    def prepare(self, test: Test, *, seed: int, command: str) -> Path: ...
+    def perform(self, run_dir: Path) -> None: ...
+    def fetch(self, url: str, contract: Mapping[str, str]) -> Path: ...
+    def judge(self, run_dir: Path, contract: Mapping[str, str] | None = None, checkers: Sequence[str] = ()) -> dict[str, Any]: ...
+    def request_stop(self) -> None: ...
+    def kill(self) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What became of one planned run: a verdict document, or the reason why there is none."""
+
+    planned: Planned
+    run_dir: Path | None = None
+    verdict: Mapping[str, Any] = field(default_factory=dict)
+    error: str = ""
+    took_s: float = 0.0
+
+    @property
+    def met(self) -> bool:
+        return bool(self.verdict.get("expectation_met"))
+
+    @property
+    def violated(self) -> list[str]:
+        """Names of the anomalies that were found against the contract."""
+        return [found["name"] for found in self.verdict.get("properties", []) if found["verdict"] == "violated"]
+
+    @property
+    def hit(self) -> list[str]:
+        """Names of the expected anomalies that were found, forbidden or not."""
+        listed = [*self.verdict.get("properties", []), *self.verdict.get("allowed", [])]
+        found = {entry["name"] for entry in listed if entry["verdict"] == "violated"}
+        return [name for name in self.planned.test.expect if name in found]
+
+
+class Conductor:
+    """Performs planned runs with an engine, one after another."""
+
+    def __init__(
+        self, engine: Engine, say: Callable[[Event], None], leave: Callable[[], None], clock: Callable[[], float] = time.monotonic
+    ):
+        """`say` gets events (as the engine's); `leave` tidies the screen before the second Ctrl-C ends the process."""
+        self._engine, self._say, self._leave, self._clock = engine, say, leave, clock
+        self._spark_started = False
+        self._presses = 0
+        self.stopping = False
+
+    def hear(self, event: Event) -> None:
+        """Takes the engine's events. Spark starts beside the workload, not beside the cluster's own start."""
+        if event.get("event") == "phase" and event.get("phase") == "workload":
+            self.start_spark()
+        self._say(event)
+
+    def start_spark(self) -> None:
+        if not self._spark_started:
+            self._spark_started = True
+            self._engine.start_spark()
+
+    def run_all(self, plan: Sequence[Planned], each: Callable[[Result], None] = lambda _: None) -> list[Result]:
+        """Every run of the plan; after Ctrl-C none that had not begun. `each` hears every result at once."""
+        results = []
+        with self._ctrl_c():
+            for number, planned in enumerate(plan, start=1):
+                if self.stopping:
+                    break
+                self._say({"event": "begin", "number": number, "of": len(plan), "test": planned.test, "seed": planned.seed})
+                results.append(self._run(planned))
+                each(results[-1])
+        return results
+
+    def _run(self, planned: Planned) -> Result:
+        began, run_dir, verdict, error = self._clock(), None, {}, ""
+        try:
+            run_dir = self._engine.prepare(planned.test, seed=planned.seed, command=planned.command)
+            self._perform(run_dir)
+            self.start_spark()
+            verdict = self._engine.judge(run_dir)
+        except HarnessError as broken:
+            error = f"{type(broken).__name__}: {broken}"
+        except Exception as bug:  # noqa: BLE001 - a bug of ours in one run must not cost the other runs of a night
+            error = f"{type(bug).__name__}: {bug}"
+            self._say({"event": "note", "text": traceback.format_exc()})
+        self._wait_if_leaving()
+        return Result(planned=planned, run_dir=run_dir, verdict=verdict, error=error, took_s=self._clock() - began)
+
+    def _perform(self, run_dir: Path) -> None:
+        try:
+            self._engine.perform(run_dir)
+        except Interrupted:
+            self.stopping = True
+        self._wait_if_leaving()
+
+    @contextmanager
+    def _ctrl_c(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self._pressed) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _pressed(self, number: int, frame: FrameType | None) -> None:
+        """A signal handler may not print (it may have interrupted a print), so threads do the work."""
+        self._presses += 2 if number == signal.SIGTERM else 1
+        if self._presses == 1:
+            self.stopping = True
+            threading.Thread(target=self._stop, daemon=True).start()
+        elif self._presses <= 3:
+            threading.Thread(target=self._die, daemon=True).start()
+        else:
+            os._exit(LEFT_BY_CTRL_C)
+
+    def _stop(self) -> None:
+        text = "stopping: heal, collect, and judge what there is (Ctrl-C again leaves at once)"
+        self._say({"event": "note", "text": text})
+        self._engine.request_stop()
+
+    def _die(self) -> None:
+        try:
+            self._engine.kill()
+            self._leave()
+        finally:
+            os._exit(LEFT_BY_CTRL_C)
+
+    def _wait_if_leaving(self) -> None:
+        """The second Ctrl-C ends the process from its own thread; say nothing more meanwhile."""
+        if self._presses >= 2:
+            threading.Event().wait()
+
+
+def by_test(results: Sequence[Result]) -> list[list[Result]]:
+    """The results of each test together, in the order of the tests."""
+    return [list(group) for _, group in groupby(results, key=lambda result: result.planned.test.name)]
+
+
+def expectation_met(runs: Sequence[Result]) -> bool:
+    """Whether all runs of one test together did what the test expects.
+
+    A test that expects `valid` must be valid every time. One that expects anomalies must show them at least once when it
+    is repeated (live bugs are matters of luck), and never an anomaly that it does not expect.
+    """
+    if any(run.error for run in runs):
+        return False
+    if runs[0].planned.test.expect == ("valid",):
+        return all(run.met for run in runs)
+    return any(run.met for run in runs) and not any(run.violated and not run.met for run in runs)
+
+
+def exit_code(results: Sequence[Result]) -> Exit:
+    """255: the harness broke; 1: against expectation; 2: some test could not be judged; 0: all as expected."""
+    if any(run.error for run in results):
+        return Exit.HARNESS_BROKE
+    unmet = [run for runs in by_test(results) if not expectation_met(runs) for run in runs if not run.met]
+    if any(run.verdict.get("verdict") != Verdict.UNKNOWN.value for run in unmet):
+        return Exit.INVALID
+    return Exit.UNKNOWN if unmet or not results else Exit.VALID

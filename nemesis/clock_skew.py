@@ -1,0 +1,95 @@
+"""Skew: a broker's wall clock jumps, as after a lost time server or a restored virtual machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar, Literal, get_args
+
+from harness.api import HarnessError, Receipt, Skewable
+from nemesis.support import targets
+from nemesis.support.capabilities import SkewableCluster
+from nemesis.support.steps import attempt, missed, undone
+
+Direction = Literal["ahead", "behind", "random"]
+EXACT_S = 1.0  # a clock that is read over the network is known to about this
+LEAST_S = 3.0  # so far off, a clock is wrong
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skew:
+    """Sets a broker's wall clock ahead or behind, at once; healing sets it right. Time that only goes forward (timeouts) goes on.
+
+    A clock that is wrong already, or that nobody can read, is another's and left alone. Evidence: how far the clock is ahead,
+    before, during and after, by the date that the broker itself gives a line of its log.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Skewable,)
+
+    target: str = "random"  # the role whose clock jumps
+    by_s: float = 60.0  # how far
+    direction: Direction = "random"  # ahead, behind, or one of them at random each time
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, targets.BROKERS)
+        if not LEAST_S <= self.by_s <= 10 * 365 * 86400:
+            raise ValueError(f"by_s = {self.by_s:g}: must be between 3 and ten years")
+        if self.direction not in get_args(Direction):
+            raise ValueError(f'direction = "{self.direction}": must be one of {", ".join(get_args(Direction))}')
+
+    def inject(self, cluster: SkewableCluster, rng: Random) -> Receipt:
+        """Set the clock of the broker that plays the role now."""
+        direction = rng.choice(["ahead", "behind"]) if self.direction == "random" else self.direction
+        by_s = self.by_s if direction == "ahead" else -self.by_s
+        try:
+            nodes = targets.find(self.target, cluster, rng)
+        except HarnessError as error:
+            return missed(self.target, error)
+        try:
+            before = _ahead(cluster, nodes)
+        except (HarnessError, OSError) as error:
+            return Receipt(role=self.target, effective=False, note=f"nobody could look: {error}")
+        right = _right(before)
+        problems = [f"{node} does not tell its time" for node in nodes if before[node] is None]
+        problems += [f"{node} is {before[node]:g} s ahead already" for node in _told(before) if node not in right]
+        receipt = Receipt(role=self.target, targets=nodes, evidence={"before": before, "by_s": by_s})
+        with undone(lambda: _set_right(cluster, right)):
+            problems += attempt(lambda node: cluster.skew(node, by_s), right)
+            try:
+                during = _ahead(cluster, nodes)
+            except (HarnessError, OSError) as error:  # the targets, so that healing sets them right
+                return replace(receipt, effective=False, note="; ".join([*problems, f"nobody could look: {error}"]))
+        silent = [node for node in right if during[node] is None]
+        missed_it = [node for node in right if (seen := during[node]) is not None and abs(seen - by_s) > EXACT_S]
+        problems += [f"{node} does not tell its time any more" for node in silent]
+        problems += [f"{node} is {during[node]:g} s ahead, not {by_s:g}" for node in missed_it]
+        evidence = {"before": before, "during": during, "by_s": by_s}
+        effective = bool(right) and not silent and not missed_it
+        return replace(receipt, evidence=evidence, effective=effective, note="; ".join(problems))
+
+    def heal(self, cluster: SkewableCluster, receipt: Receipt) -> Receipt:
+        """Set right those that were right before, and look."""
+        before: dict[str, float | None] = dict(receipt.evidence.get("before", {}))
+        nodes = _right(before)
+        problems = _set_right(cluster, nodes)
+        after = _ahead(cluster, nodes)
+        problems += [f"{node} is still {seen:g} s ahead" for node, seen in _told(after).items() if abs(seen) > EXACT_S]
+        return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))
+
+
+def _ahead(cluster: SkewableCluster, nodes: Iterable[str]) -> dict[str, float | None]:
+    return {node: cluster.clock_ahead(node) for node in nodes}
+
+
+def _told(ahead: Mapping[str, float | None]) -> dict[str, float]:
+    return {node: seen for node, seen in ahead.items() if seen is not None}
+
+
+def _right(ahead: Mapping[str, float | None]) -> list[str]:
+    """Whose clock was right, as far as it can be read."""
+    return [node for node, seen in _told(ahead).items() if abs(seen) <= LEAST_S - EXACT_S]
+
+
+def _set_right(cluster: SkewableCluster, nodes: Iterable[str]) -> list[str]:
+    return attempt(lambda node: cluster.skew(node, 0.0), nodes)

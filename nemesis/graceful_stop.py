@@ -1,0 +1,92 @@
+"""Stop: brokers end politely, as for maintenance: they hand their partitions over, tell the controller, and leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from harness.api import HarnessError, Killable, Receipt, Stoppable
+from nemesis.support import targets
+from nemesis.support.capabilities import StoppableCluster
+from nemesis.support.steps import attempt, missed, undone, until, within_budget
+
+POLITE = 143  # exit status of a JVM that SIGTERM ended in order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """SIGTERMs brokers and waits until they have ended; healing starts those again that this very fault stopped.
+
+    Evidence: process ids before, during (null: gone) and after; exit status (143: in order); the line of the log in which the
+    controller let the broker go; whether each answers again. One that has not ended by then is killed when it is healed.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Stoppable, Killable)
+
+    target: str = "random"  # the role that is stopped
+    count: int = 1  # how many, with the target random
+    gone_within_s: float = 15.0  # how long they may take to end
+    answer_within_s: float = 30.0  # how long healing waits for the started brokers to answer
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, targets.ONE_BROKER, self.count)
+        if self.gone_within_s < 0 or self.answer_within_s < 0:
+            raise ValueError(
+                f"gone_within_s = {self.gone_within_s}, answer_within_s = {self.answer_within_s}: must not be negative"
+            )
+
+    def inject(self, cluster: StoppableCluster, rng: Random) -> Receipt:
+        """Stop the brokers that play the role now."""
+        try:
+            nodes = targets.find(self.target, cluster, rng, self.count)
+        except HarnessError as error:
+            return missed(self.target, error)
+        before = _pids(cluster, nodes)
+        alive = [node for node in nodes if before[node] is not None]
+        with undone(lambda: revive(cluster, alive)):
+            tried, problems = within_budget(cluster.stop, alive)
+            during = until(lambda: _pids(cluster, nodes), lambda pids: not _left(tried, before, pids), self.gone_within_s)
+            left = _left(alive, before, during)
+            statuses = {node: cluster.status(node) for node in alive if node not in left}
+            farewells = {node: cluster.farewell(node) for node in statuses}
+        problems += [f"{node} was dead already" for node in nodes if node not in alive]
+        problems += [f"{node} had not ended after {self.gone_within_s:g} s" for node in left if node in tried]
+        problems += [f"{node} ended with status {status}" for node, status in statuses.items() if status != POLITE]
+        return Receipt(
+            role=self.target,
+            targets=tuple(node for node in nodes if node in tried or node not in alive),
+            evidence={"before": before, "during": during, "status": statuses, "farewell": farewells},
+            effective=bool(alive) and not left,
+            note="; ".join(problems),
+        )
+
+    def heal(self, cluster: StoppableCluster, receipt: Receipt) -> Receipt:
+        """Start what was stopped (and kill it before, if it has not ended yet), and wait until it answers."""
+        before: dict[str, int | None] = dict(receipt.evidence.get("before", {}))
+        ours = [node for node in receipt.targets if before.get(node) is not None]
+        stuck = [node for node in ours if cluster.pid(node) == before[node]]
+        problems = attempt(cluster.kill, stuck)
+        dead = [node for node in ours if cluster.pid(node) is None]
+        problems += attempt(cluster.start, dead)
+        answers = until(lambda: {n: cluster.answers(n) for n in ours}, lambda seen: all(seen.values()), self.answer_within_s)
+        problems += [f"{node} had to be killed" for node in stuck]
+        problems += [f"{node} did not answer within {self.answer_within_s:g} s of healing" for node in ours if not answers[node]]
+        healing = {"started": dead, "after": _pids(cluster, ours), "answers": answers}
+        return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+
+
+def revive(cluster: StoppableCluster, nodes: Iterable[str]) -> None:
+    """Have nodes run, whether they are dead or about to end: these are killed before."""
+    wanted = list(nodes)
+    attempt(cluster.kill, wanted)
+    attempt(cluster.start, wanted)
+
+
+def _pids(cluster: StoppableCluster, nodes: Iterable[str]) -> dict[str, int | None]:
+    return {node: cluster.pid(node) for node in nodes}
+
+
+def _left(alive: Iterable[str], before: dict[str, int | None], now: dict[str, int | None]) -> list[str]:
+    return [node for node in alive if now[node] == before[node]]

@@ -1,0 +1,75 @@
+"""Strand: a leader is left alone with its clients for a while, and then dies with what it alone holds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from harness.api import HarnessError, Killable, Partitionable, Receipt
+from nemesis.support import network_partition, targets
+from nemesis.support.capabilities import StrandableCluster
+from nemesis.support.steps import attempt, missed, undone, until
+
+GONE_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strand:
+    """Cuts a broker from the other brokers (clients, and controllers of their own nodes, still reach it), waits, and SIGKILLs it.
+
+    While it is alone, a leader that need not wait for its followers (acks=1, or min.insync.replicas=1 once the others have left
+    the in-sync replicas) acknowledges records that nobody else has. The cut ends with the kill; healing starts the broker again.
+    With combined controllers a broker that is cut off loses the controllers too, and is replaced as leader before it dies.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Partitionable, Killable)
+
+    target: str = "leader"  # the role that is left alone
+    alone_s: float = 8.0  # how long before it dies; the in-sync replicas shrink after replica.lag.time.max.ms
+    answer_within_s: float = 30.0  # how long healing waits for the started broker to answer
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, targets.BROKERS)
+        if self.alone_s < 0 or self.answer_within_s < 0:
+            raise ValueError(f"alone_s = {self.alone_s}, answer_within_s = {self.answer_within_s}: must not be negative")
+
+    def inject(self, cluster: StrandableCluster, rng: Random) -> Receipt:
+        """Cut, wait, kill, and let the others' network be whole again."""
+        try:
+            nodes = targets.find(self.target, cluster, rng)
+        except HarnessError as error:
+            return missed(self.target, error)
+        others = [node for node in cluster.brokers if node not in nodes]
+        cut = network_partition.cut(cluster, self.target, nodes, network_partition.both_ways(nodes, others))
+        alive: list[str] = []
+        with undone(lambda: attempt(cluster.undrop, [cut.pairs]) + attempt(cluster.start, alive)):
+            time.sleep(self.alone_s)
+            before = {node: cluster.pid(node) for node in nodes}
+            alive += [node for node in nodes if before[node] is not None]
+            problems = attempt(cluster.kill, alive)
+            during = until(lambda: {n: cluster.pid(n) for n in nodes}, lambda pids: not any(pids.values()), GONE_WITHIN_S)
+            mended = network_partition.mend(cluster, replace(cut, note=""))
+        evidence = {**cut.evidence, "dropped": mended.healing["dropped"], "pids": {"before": before, "during": during}}
+        problems += [f"{node} was dead already" for node in nodes if node not in alive]
+        problems += [f"{node} survived" for node, pid in during.items() if pid is not None]
+        note = "; ".join(filter(None, [cut.note, *problems]))
+        effective = bool(cut.effective) and bool(alive) and not any(during.values())
+        return replace(cut, evidence=evidence, effective=effective, note=note)
+
+    def heal(self, cluster: StrandableCluster, receipt: Receipt) -> Receipt:
+        """Start the broker again, unless another fault had killed it before, and wait until it answers."""
+        cluster.undrop(receipt.pairs)
+        before: dict[str, int | None] = receipt.evidence.get("pids", {}).get("before", {})
+        ours = [node for node in receipt.targets if before.get(node) is not None]
+        dead = [node for node in ours if cluster.pid(node) is None]
+        problems = attempt(cluster.start, dead)
+        answers = until(
+            lambda: {node: cluster.answers(node) for node in ours},
+            lambda seen: all(seen.values()),
+            self.answer_within_s,
+        )
+        problems += [f"{node} did not answer within {self.answer_within_s:g} s" for node, heard in answers.items() if not heard]
+        healing = {"started": dead, "after": {node: cluster.pid(node) for node in ours}, "answers": answers}
+        return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))

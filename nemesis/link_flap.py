@@ -1,0 +1,77 @@
+"""Flap: a broker's links go down and come up again and again, as with a loose cable or a router that reboots in circles."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from random import Random
+from typing import ClassVar
+
+from harness.api import HarnessError, Pair, Partitionable, Receipt
+from nemesis.support import network_partition, targets
+from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.network_partition import Reach
+from nemesis.support.steps import missed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flap:
+    """Cuts a broker's links, mends them, cuts them again, ... in both directions; the last cut lasts until it is healed.
+
+    Connections are half made, sessions expire while others begin, and elections are held while the last one is not over.
+    Evidence: every pair probed before and in every cut, and after every mend.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+
+    target: str = "random"  # the role whose links flap
+    links: Reach = "all"  # its links to: servers, clients, or all
+    times: int = 3  # how often they go down
+    down_s: float = 1.0  # how long each time
+    up_s: float = 0.5  # how long in between
+
+    def __post_init__(self) -> None:
+        targets.check(self.target, targets.BROKERS)
+        network_partition.check_reach(self.links)
+        if self.times < 1:
+            raise ValueError(f"times = {self.times}: links must go down at least once")
+        if self.down_s < 0 or self.up_s < 0:
+            raise ValueError(f"down_s = {self.down_s}, up_s = {self.up_s}: must not be negative")
+
+    def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
+        """Cut and mend the links of the broker that plays the role now; leave them cut."""
+        try:
+            nodes = targets.find(self.target, cluster, rng)
+        except HarnessError as error:
+            return missed(self.target, error)
+        pairs = network_partition.links(cluster, nodes, self.links)
+        downs: list[dict[str, bool]] = []
+        ups: list[dict[str, bool]] = []
+        try:
+            for _ in range(self.times - 1 if pairs else 0):
+                downs.append(self._down(cluster, pairs))
+                ups.append(self._up(cluster, pairs))
+        except (HarnessError, OSError) as error:  # the pairs, so that healing mends them
+            note = f"broke off after {len(downs)} cuts: {error}"
+            return Receipt(role=self.target, targets=nodes, pairs=pairs, effective=False, note=note)
+        receipt = network_partition.cut(cluster, self.target, nodes, pairs, {"downs": downs, "ups": ups})
+        stayed_open = sum(any(down.values()) for down in downs)
+        stayed_closed = sum(not any(up.values()) for up in ups)
+        problems = [f"{stayed_open} of {self.times} cuts left a link open"] if stayed_open else []
+        problems += [f"{stayed_closed} of {len(ups)} mends opened nothing"] if stayed_closed else []
+        effective = bool(receipt.effective) and not problems
+        return replace(receipt, effective=effective, note="; ".join(filter(None, [receipt.note, *problems])))
+
+    def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
+        """Mend the links for good."""
+        return network_partition.mend(cluster, receipt)
+
+    def _down(self, cluster: PartitionableCluster, pairs: tuple[Pair, ...]) -> dict[str, bool]:
+        cluster.drop(pairs)
+        time.sleep(self.down_s)
+        return network_partition.matrix(cluster.probe(pairs))
+
+    def _up(self, cluster: PartitionableCluster, pairs: tuple[Pair, ...]) -> dict[str, bool]:
+        cluster.undrop(pairs)
+        time.sleep(self.up_s)
+        return network_partition.matrix(cluster.probe(pairs))

@@ -1,0 +1,118 @@
+"""Roll: every broker is restarted, one after the other, as when a version or a setting is rolled out."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from typing import Any, ClassVar
+
+from harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable
+from nemesis.graceful_stop import revive
+from nemesis.support.capabilities import UpgradableCluster
+from nemesis.support.placement import behind
+from nemesis.support.steps import attempt, undone, until
+
+DEAD = "was dead already"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roll:
+    """Stops a broker politely, starts it again, waits until every replica is in sync, and goes on with the next.
+
+    All of it happens at the injection, which so takes as long as the brokers do; healing only starts what it left dead. With
+    `version` each broker comes back as that version of Kafka, and stays so. Evidence, for each node: process id and version
+    before and after, exit status, and how long until it answered and all were in sync.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Stoppable, Killable)
+
+    version: str = ""  # the version they come back as (one of the cluster's `upgrades`); empty: the one they run
+    kill: bool = False  # SIGKILL instead of SIGTERM
+    controllers: bool = False  # separate controllers too, before the brokers
+    gone_within_s: float = 15.0  # how long each may take to end
+    within_s: float = 50.0  # for all of them; whose turn has not come by then is left as it is
+
+    def __post_init__(self) -> None:
+        if self.gone_within_s < 0 or self.within_s < 0:
+            raise ValueError(f"gone_within_s = {self.gone_within_s}, within_s = {self.within_s}: must not be negative")
+
+    def inject(self, cluster: UpgradableCluster, rng: Random) -> Receipt:
+        """Restart them all, in an order drawn by chance."""
+        began_ns, deadline = time.monotonic_ns(), time.monotonic() + self.within_s
+        nodes = self._order(cluster, rng)
+        receipt = Receipt(role="all", targets=tuple(nodes), injected_ns=began_ns)
+        if self.version and (reason := self._cannot_upgrade(cluster, nodes)):
+            return replace(receipt, targets=(), effective=False, note=reason)
+        before = {node: cluster.pid(node) for node in nodes}
+        rolled: dict[str, Any] = {}
+        problem = ""
+        for node in nodes:
+            problem = self._wait_until_in_sync(cluster, deadline)
+            if problem:
+                problem = f"{', '.join(n for n in nodes if n not in rolled)} not restarted: {problem}"
+                break
+            with undone(partial(revive, cluster, [node])):
+                rolled[node] = self._restart(cluster, node, deadline)
+        problem = problem or self._wait_until_in_sync(cluster, deadline)
+        problems = [f"{node}: {one['problem']}" for node, one in rolled.items() if one.get("problem")]
+        done = all(one["pid"] not in (None, before[node]) for node, one in rolled.items())
+        return replace(
+            receipt,
+            evidence={"before": before, "during": rolled},
+            effective=done and len(rolled) == len(nodes),
+            note="; ".join(filter(None, [problem, *problems])),
+        )
+
+    def heal(self, cluster: UpgradableCluster, receipt: Receipt) -> Receipt:
+        """Start what it left dead, or silent, and is dead now; whoever else died is another's."""
+        rolled: dict[str, Any] = receipt.evidence.get("during", {})
+        badly = [node for node, one in rolled.items() if one["pid"] is None or one.get("problem")]
+        nodes = [node for node in badly if rolled[node].get("problem") != DEAD and cluster.pid(node) is None]
+        problems = attempt(cluster.start, nodes)
+        after = {node: cluster.pid(node) for node in receipt.targets}
+        healing = {"started": nodes, "after": after}
+        return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+
+    def _order(self, cluster: UpgradableCluster, rng: Random) -> list[str]:
+        apart = [node for node in cluster.controllers if node not in cluster.brokers] if self.controllers else []
+        return [*apart, *rng.sample(list(cluster.brokers), len(cluster.brokers))]
+
+    def _cannot_upgrade(self, cluster: UpgradableCluster, nodes: list[str]) -> str:
+        """Why the version cannot be had, before anything is stopped; empty when it can."""
+        if reason := cluster.unavailable(Upgradable):
+            return f"unavailable here, because {reason}"
+        before = {node: cluster.version(node) for node in nodes}
+        try:
+            for node in nodes:
+                cluster.use_version(node, self.version)
+                cluster.use_version(node, before[node])
+        except ClusterError as error:
+            return str(error)
+        return ""
+
+    def _restart(self, cluster: UpgradableCluster, node: str, deadline: float) -> dict[str, Any]:
+        """Down, and up again. A node that does not end politely in time is killed, so that the roll leaves none undone."""
+        began = time.monotonic()
+        if cluster.pid(node) is None:
+            return {"pid": None, "problem": DEAD}
+        version = cluster.version(node) if self.version else ""
+        if problems := attempt(cluster.kill if self.kill else cluster.stop, [node]):
+            return {"pid": cluster.pid(node), "problem": "; ".join(problems)}
+        if until(lambda: cluster.pid(node), lambda pid: pid is None, self.gone_within_s) is not None:
+            problems += [f"had not ended after {self.gone_within_s:g} s and was killed", *attempt(cluster.kill, [node])]
+        status = cluster.status(node)
+        if self.version:
+            cluster.use_version(node, self.version)
+        problems += attempt(cluster.start, [node])
+        left_s = max(0.0, deadline - time.monotonic())
+        if not until(lambda: cluster.answers(node), bool, left_s):
+            problems.append("does not answer")
+        found: dict[str, Any] = {"pid": cluster.pid(node), "status": status, "away_s": round(time.monotonic() - began, 3)}
+        versions = {"versions": [version, cluster.version(node)]} if self.version else {}
+        return {**found, **versions, **({"problem": "; ".join(problems)} if problems else {})}
+
+    def _wait_until_in_sync(self, cluster: UpgradableCluster, deadline: float) -> str:
+        """What still lags when the time is over; empty when nothing does."""
+        return until(lambda: behind(cluster), lambda lagging: not lagging, max(0.0, deadline - time.monotonic()))

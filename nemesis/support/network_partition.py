@@ -1,0 +1,122 @@
+"""What all network partitions share: grudges (who drops whom) as pure functions, and cutting and mending them.
+
+The words and the shapes (isolated node, halves, bridge) are Jepsen's `jepsen.nemesis`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any, Literal, get_args
+
+from harness.api import Cluster, HarnessError, Pair, Receipt
+from nemesis.support import targets
+from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.steps import attempt, missed, undone
+
+Sides = tuple[tuple[str, ...], tuple[str, ...]]
+Reach = Literal["servers", "clients", "all"]  # whom a node's links lead to
+
+
+def servers(cluster: Cluster) -> tuple[str, ...]:
+    """Brokers and controllers, each node once."""
+    return tuple(dict.fromkeys((*cluster.brokers, *cluster.controllers)))
+
+
+def one_way(sources: Iterable[str], destinations: Sequence[str]) -> tuple[Pair, ...]:
+    """Every packet from a source to a destination."""
+    return tuple((source, destination) for source in sources for destination in destinations if source != destination)
+
+
+def both_ways(some: Sequence[str], others: Sequence[str]) -> tuple[Pair, ...]:
+    """Every packet between `some` and `others`, in either direction; each pair once."""
+    return tuple(dict.fromkeys(one_way(some, others) + one_way(others, some)))
+
+
+def split(nodes: Sequence[str], rng: Random) -> Sides:
+    """Two random halves; the first is the smaller one when the number is odd."""
+    shuffled = rng.sample(list(nodes), len(nodes))
+    middle = len(shuffled) // 2
+    return tuple(sorted(shuffled[:middle])), tuple(sorted(shuffled[middle:]))
+
+
+def links(cluster: Cluster, nodes: Sequence[str], reach: Reach) -> tuple[Pair, ...]:
+    """The links of `nodes`, both ways, to the servers, to the clients that there are now, or to all."""
+    others = (servers(cluster) if reach != "clients" else ()) + (tuple(cluster.clients) if reach != "servers" else ())
+    clients = set(cluster.clients)
+    return tuple(pair for pair in both_ways(nodes, others) if not clients.issuperset(pair))  # clients do not talk to one another
+
+
+def aim(cluster: Cluster, target: str, reach: Reach, rng: Random) -> tuple[Receipt, tuple[Pair, ...]]:
+    """The links of the node that plays the role now, and the receipt so far; without links it says why nothing is done."""
+    try:
+        nodes = targets.find(target, cluster, rng)
+    except HarnessError as error:
+        return missed(target, error), ()
+    receipt, pairs = Receipt(role=target, targets=nodes), links(cluster, nodes, reach)
+    return receipt if pairs else replace(receipt, effective=False, note=f"{', '.join(nodes)} has no such links"), pairs
+
+
+def check_reach(reach: str) -> None:
+    """Raise ValueError when `reach` is none."""
+    if reach not in get_args(Reach):
+        raise ValueError(f'links = "{reach}": must be one of {", ".join(get_args(Reach))}')
+
+
+def cut(
+    cluster: PartitionableCluster,
+    role: str,
+    nodes: Sequence[str],
+    pairs: Sequence[Pair],
+    detail: Mapping[str, Any] | None = None,
+) -> Receipt:
+    """Drop `pairs`, with what could be probed before and during as evidence.
+
+    Effective when every pair that was open before is closed, and at least one was open.
+    role, nodes: the target as asked and as found; detail: more evidence (the sides of a split).
+    Raises what the cluster raises, with nothing left dropped.
+    """
+    receipt = Receipt(role=role, targets=tuple(nodes), pairs=tuple(pairs))
+    if not pairs:
+        return replace(receipt, effective=False, note="nothing to cut: there are no two nodes to keep apart")
+    before = cluster.probe(pairs)
+    with undone(lambda: cluster.undrop(pairs)):
+        cluster.drop(pairs)
+        during = cluster.probe(pairs)
+    were_open = [pair for pair in pairs if before.get(pair)]
+    leaks = [pair for pair in were_open if during.get(pair, True)]
+    problems = [] if were_open else ["no pair was open before"]
+    if leaks:
+        problems.append(f"still open: {', '.join(map(text, leaks))}")
+    return replace(
+        receipt,
+        evidence={**(detail or {}), "before": matrix(before), "during": matrix(during)},
+        effective=bool(were_open) and not leaks,
+        note="; ".join(problems),
+    )
+
+
+def mend(cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
+    """Let the receipt's pairs talk again, with the packets dropped meanwhile and what can be probed now as evidence."""
+    if not receipt.pairs:
+        return receipt
+    dropped = cluster.dropped_packets(receipt.pairs)
+    problems = attempt(cluster.undrop, [receipt.pairs])
+    after = cluster.probe(receipt.pairs)
+    before = receipt.evidence.get("before", {})
+    closed = [text(pair) for pair in receipt.pairs if before.get(text(pair)) and not after.get(pair)]
+    if closed:
+        problems.append(f"still closed after healing: {', '.join(closed)}")
+    healing = {"after": matrix(after), "dropped": {text(pair): count for pair, count in dropped.items()}}
+    return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+
+
+def matrix(probed: Mapping[Pair, bool]) -> dict[str, bool]:
+    """A probe's answer as plain JSON: `n1>n2` -> whether the datagram arrived."""
+    return {text(pair): arrived for pair, arrived in probed.items()}
+
+
+def text(pair: Pair) -> str:
+    """A pair as it is written everywhere: `source>destination`."""
+    return f"{pair[0]}>{pair[1]}"

@@ -1,0 +1,200 @@
+"""What faults share that move partitions about: partitions as targets, where they are, and who leads them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from random import Random
+from typing import Any
+
+from harness.api import Cluster, ClusterError, HarnessError, Placement, Receipt
+from nemesis.support.layers import LayersOf
+from nemesis.support.steps import undone, until
+
+INTERNAL = ("__transaction_state", "__consumer_offsets")
+LED_WITHIN_S = 10.0
+
+Orders = Mapping[str, tuple[str, ...]]  # partition -> its replicas, the preferred leader first
+
+moved = LayersOf[str, Placement]()  # partition -> what faults have moved of it
+
+
+def check(target: str, count: int = 1) -> None:
+    """Raise ValueError unless the target is `random` (so many of the workload's partitions), `all`, or `partition:orders-0`."""
+    head, _, name = target.partition(":")
+    topic, _, number = name.rpartition("-")
+    if not (target in ("random", "all") or (head == "partition" and topic and number.isdigit())):
+        raise ValueError(f'unknown target "{target}". Allowed: random, all, partition:TOPIC-PARTITION')
+    if count < 1:
+        raise ValueError(f"count = {count}: at least one partition must be moved")
+    if count > 1 and target != "random":
+        raise ValueError(f'count = {count} goes with the target "random" only, not with "{target}"')
+
+
+def find(target: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str, ...]:
+    """The partitions meant. Raises ClusterError when there are too few."""
+    if target == "all":
+        return tuple(cluster.topics)
+    if target != "random":
+        return (target.partition(":")[2],)
+    if len(cluster.topics) < count:
+        raise ClusterError(f"{count} partition(s) wanted, but the workload has {len(cluster.topics)}")
+    return tuple(rng.sample(list(cluster.topics), count))
+
+
+def placed(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
+    """Where each partition is. Raises ClusterError when one does not exist."""
+    wanted = tuple(partitions)
+    found = cluster.admin().placements(wanted)
+    if lost := [name for name in wanted if name not in found]:
+        raise ClusterError(f"there is no partition {', '.join(lost)}")
+    return found
+
+
+def told(placements: Mapping[str, Placement]) -> dict[str, Any]:
+    """Placements as plain JSON."""
+    return {name: asdict(placement) for name, placement in placements.items()}
+
+
+def behind(cluster: Cluster) -> str:
+    """What is not in sync, of the workload's topics and Kafka's own, in words; empty when all is."""
+    topics = {name.rpartition("-")[0] for name in cluster.topics}
+    try:
+        lagging = cluster.admin().lagging([*topics, *INTERNAL])
+    except HarnessError as error:
+        return str(error)
+    return "; ".join(f"{name} {text}" for name, text in lagging.items())
+
+
+def lead_elsewhere(cluster: Cluster, role: str, partitions: Sequence[str], rng: Random) -> Receipt:
+    """Give each partition another leader, one that is in sync. Evidence: where each is, before and during.
+
+    The new leader is put first among the replicas and elected, so that Kafka's own balancing
+    (`leader.imbalance.check.interval.seconds`) does not undo it. Raises ClusterError, with nothing moved, when nobody answers.
+    """
+    layers = moved(cluster)
+    with layers.quiet:
+        before = placed(cluster, partitions)
+        wanted = {name: chosen for name, place in before.items() if (chosen := _another(place, rng))}
+        receipt = Receipt(role=role, evidence={"before": told(before)})
+        problems = [f"{name} has no other replica in sync" for name in partitions if name not in wanted]
+        if not wanted:
+            return replace(receipt, effective=False, note="; ".join(problems))
+        number = layers.lay(before, {name: partial(_led_by, node) for name, node in wanted.items()})
+    with undone(lambda: layers.drop(number)):
+        orders = {name: first(node, before[name].replicas) for name, node in wanted.items()}
+        during, failed = arranged(cluster, lambda: orders)
+    stayed = [name for name, node in wanted.items() if leader(during, name) != node]
+    problems += [*failed, *(f"{name} is led by {leader(during, name) or 'nobody'}" for name in stayed)]
+    return replace(
+        receipt,
+        targets=tuple(dict.fromkeys(before[name].leader for name in wanted if before[name].leader)),
+        evidence={"number": number, "before": told(before), "during": told(during)},
+        effective=not stayed,
+        note="; ".join(problems),
+    )
+
+
+def lead_as_before(cluster: Cluster, receipt: Receipt) -> Receipt:
+    """Let each partition be led by whom it was, and have its old order again, as far as other faults did not move it too.
+
+    Where the first replica did not lead before, Kafka's own balancing may let it lead any moment; that is no remark.
+    """
+    if "during" not in receipt.evidence:
+        return receipt
+    before, layers = receipt.evidence["before"], moved(cluster)
+    with layers.lifted(receipt.evidence.get("number")):
+        after, problems = arranged(cluster, lambda: {n: first(p.leader, p.replicas) for n, p in without(cluster, before).items()})
+        if not problems:
+            problems += ordered(cluster, lambda: replicas(without(cluster, before)))
+            after = until(
+                lambda: look(cluster, before), lambda now: _in_order(now, replicas(without(cluster, before))), LED_WITHIN_S
+            )
+        wanted = without(cluster, before)
+    astray = [name for name, place in wanted.items() if leader(after, name) not in (place.leader, place.replicas[0])]
+    problems += [f"{name} is led by {leader(after, name) or 'nobody'} after healing" for name in astray]
+    problems += shared(cluster, before)
+    return replace(receipt, healing={"after": told(after)}, note="; ".join(filter(None, [receipt.note, *problems])))
+
+
+def without(cluster: Cluster, before: Mapping[str, Mapping[str, Any]]) -> dict[str, Placement]:
+    """Where partitions have to be once a fault is lifted that found them like that: as before, and as others moved them."""
+    found = {name: Placement(**{"leader": "", "in_sync": (), **place}) for name, place in before.items()}
+    return {name: moved(cluster).wanted(name, place) for name, place in found.items()}
+
+
+def replicas(places: Mapping[str, Placement]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(place.replicas) for name, place in places.items()}
+
+
+def shared(cluster: Cluster, partitions: Iterable[str]) -> list[str]:
+    """A remark for each partition that another fault has moved, too."""
+    return [f"{name} stays as another fault moved it" for name in partitions if moved(cluster).changed(name)]
+
+
+def arranged(cluster: Cluster, orders: Callable[[], Orders]) -> tuple[dict[str, Placement], list[str]]:
+    """Put the replicas of each partition into the order wanted and let the first lead; where they are, and what went wrong.
+
+    Asked again and again for LED_WITHIN_S seconds: a replica that is not in sync yet cannot be elected.
+    """
+    deadline = time.monotonic() + LED_WITHIN_S
+    while True:
+        problems = ordered(cluster, orders, elect=True)
+        seen = until(lambda: look(cluster, orders()), lambda seen: _as_wanted(seen, orders()), min(1.0, LED_WITHIN_S))
+        if _as_wanted(seen, orders()):
+            return seen, []
+        if time.monotonic() >= deadline:
+            return seen, problems
+
+
+def ordered(cluster: Cluster, orders: Callable[[], Orders], elect: bool = False) -> list[str]:
+    """Order that partitions are where they are wanted right now, and maybe led by their first replicas; what went wrong."""
+    try:
+        with moved(cluster).quiet:
+            wanted = orders()
+            now = placed(cluster, wanted)
+            if change := {name: order for name, order in wanted.items() if now[name].replicas != order}:
+                cluster.admin().reassign(change)
+            if elect and (others := [name for name, order in wanted.items() if now[name].leader != order[0]]):
+                cluster.admin().elect(others)
+    except HarnessError as error:
+        return [str(error)]
+    return []
+
+
+def look(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
+    """Where these partitions are; nothing when nobody answers."""
+    try:
+        return cluster.admin().placements(partitions)
+    except HarnessError:
+        return {}
+
+
+def leader(seen: Mapping[str, Placement], name: str) -> str:
+    return seen[name].leader if name in seen else ""
+
+
+def first(node: str, nodes: Sequence[str]) -> tuple[str, ...]:
+    """The nodes with this one at their head, if it is among them."""
+    return (*(one for one in nodes if one == node), *(one for one in nodes if one != node))
+
+
+def _in_order(seen: Mapping[str, Placement], orders: Orders) -> bool:
+    return all(name in seen and seen[name].replicas == order for name, order in orders.items())
+
+
+def _as_wanted(seen: Mapping[str, Placement], orders: Orders) -> bool:
+    return all(name in seen and seen[name].replicas == order and seen[name].leader == order[0] for name, order in orders.items())
+
+
+def _led_by(node: str, place: Placement) -> Placement:
+    """The placement with this replica as its preferred leader; as it is when the node holds none."""
+    return replace(place, leader=node, replicas=first(node, place.replicas)) if node in place.replicas else place
+
+
+def _another(place: Placement, rng: Random) -> str:
+    """A replica in sync that does not lead; empty when there is none."""
+    others = sorted(node for node in place.in_sync if node and node != place.leader)
+    return rng.choice(others) if others else ""

@@ -1,0 +1,5 @@
+"""For testing faults and schedules in milliseconds: a cluster in memory, and a clock by hand."""
+
+from nemesis.testing.fake_cluster import FakeClock, FakeCluster
+
+__all__ = ["FakeClock", "FakeCluster"]

@@ -1,0 +1,267 @@
+"""A cluster in memory and a clock by hand, for testing faults and schedules in milliseconds.
+
+Public: authors of faults of their own test against these. See README.md in this directory.
+"""
+
+from __future__ import annotations
+
+import heapq
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from harness.api import ClusterError, Isolation, TopicSpec, Wipeable
+from nemesis.testing.fake_environment import FakeSurroundings
+from nemesis.testing.fake_partitions import FakePartitions
+
+FIRST_PID = 4000
+
+
+class FakeClock:
+    """Nanoseconds that pass only when told. Call it to read it, as one calls `time.monotonic_ns`."""
+
+    def __init__(self, now_ns: int = 1_000_000_000) -> None:
+        self.now_ns = now_ns
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+    def play(self, timelines: Iterable[Iterator[int]], until_ns: int | None = None) -> None:
+        """Run generators that yield the times they wait for, all in this thread, whoever is due first first.
+
+        Ends when all are done, or before the first one that is due after `until_ns`.
+        """
+        waiting = [(wake_ns, order, line) for order, line in enumerate(timelines) if (wake_ns := next(line, None)) is not None]
+        heapq.heapify(waiting)
+        while waiting and (until_ns is None or waiting[0][0] <= until_ns):
+            wake_ns, order, line = heapq.heappop(waiting)
+            self.now_ns = max(self.now_ns, wake_ns)
+            again_ns = next(line, None)
+            if again_ns is not None:
+                heapq.heappush(waiting, (again_ns, order, line))
+        self.now_ns = max(self.now_ns, until_ns or 0)
+
+
+class FakeCluster(FakeSurroundings):
+    """A cluster in memory: Cluster, with every capability, Roles and Admin; strict where a real one may be lenient.
+
+    brokers, controllers, clients: how many; `n1`..., `k1`... (none: the brokers control), `c0`...
+    topics: partitions of the workload; the leader of one is the first replica, counted from its number, that is awake.
+    Knobs that may be changed at any time:
+    stubborn: nodes on which kill, stop, pause and start have no effect; leaky: pairs to which nothing can be done;
+    mute_for: node -> how often it still does not answer; missing: capability -> why it is unavailable here;
+    upgrades: versions that nodes may change to (they run "fake").
+    unsynced: node -> what `lose_unsynced` answers; disks: node -> bytes that are free on it (default: a million).
+    calls: what was done to the cluster, in order: (verb, node), and for networks (verb, (pair, ...)).
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        controllers: int = 0,
+        clients: int = 2,
+        topics: Sequence[str] = ("t-0", "t-1"),
+        transactional_ids: Sequence[str] = ("tx-0",),
+        groups: Sequence[str] = (),
+    ) -> None:
+        self.brokers = tuple(f"n{number}" for number in range(1, brokers + 1))
+        self.controllers = tuple(f"k{number}" for number in range(1, controllers + 1)) or self.brokers
+        self.clients = tuple(f"c{number}" for number in range(clients))
+        self.topics, self.transactional_ids, self.groups = tuple(topics), tuple(transactional_ids), tuple(groups)
+        self.kafka_version = "fake"
+        super().__init__()
+        self.mute_for: dict[str, int] = {}
+        self.missing: dict[type, str] = {} if controllers else {Wipeable: "a combined controller's disk holds its vote"}
+        self.upgrades: set[str] = {"newer"}
+        self._pids: dict[str, int] = {}
+        self._statuses: dict[str, int] = {}
+        self._versions: dict[str, str] = {}
+        self._frozen: set[str] = set()
+        self._next_pid = FIRST_PID
+        self._partitions = FakePartitions(self.brokers, lambda: self.topics, self.awake, self._done)
+        self.placements, self.in_service = self._partitions.placements, self._partitions.in_service
+        self.reassign, self.elect = self._partitions.reassign, self._partitions.elect
+        self.topic_settings, self.set_topic_settings = self._partitions.topic_settings, self._partitions.set_topic_settings
+        for node in dict.fromkeys((*self.brokers, *self.controllers, *self.clients)):
+            self._spring_up(node)
+
+    def kill(self, node: str) -> None:
+        """Raises ClusterError when it is dead already."""
+        self._done("kill", node)
+        self._require_alive(node)
+        if node not in self.stubborn:
+            self._end(node, -9)
+
+    def stop(self, node: str) -> None:
+        """It ends at once; nothing when it is dead or, other than a real one, frozen."""
+        self._done("stop", node)
+        if self.awake(node) and node not in self.stubborn:
+            self._end(node, 143)
+
+    def status(self, node: str) -> int | None:
+        """143 after `stop`, -9 after `kill`."""
+        return self._statuses.get(node) if self.pid(node) is None else None
+
+    def farewell(self, node: str) -> str:
+        return "let go" if self.status(node) == 143 and node in self.brokers else ""
+
+    def version(self, node: str) -> str:
+        self._require_known(node)
+        return self._versions.get(node, self.kafka_version)
+
+    def use_version(self, node: str, version: str) -> None:
+        """Raises ClusterError unless it is `fake` or one of `upgrades`."""
+        self._require_known(node)
+        if version not in (self.kafka_version, *self.upgrades):
+            raise ClusterError(f"{node} cannot run {version}")
+        self._versions[node] = version
+
+    def wipe(self, node: str) -> None:
+        """Raises ClusterError while it lives, or when it is a controller."""
+        self._done("wipe", node)
+        if self.pid(node) is not None or node in self.controllers:
+            raise ClusterError(f"{node} {'votes in the quorum' if node in self.controllers else 'lives'}")
+
+    def unregister(self, node: str) -> None:
+        self._partitions.unregister(node)
+
+    def start(self, node: str) -> None:
+        """Under a new process id. Nothing when it runs; nothing for a client (see `replace`)."""
+        self._done("start", node)
+        if self.pid(node) is None and node not in self.stubborn and node not in self.clients:
+            self._spring_up(node)
+
+    def replace(self, client: str) -> None:
+        """What the harness does about a client that was killed."""
+        self._spring_up(client)
+
+    def pid(self, node: str) -> int | None:
+        self._require_known(node)
+        return self._pids.get(node)
+
+    def answers(self, node: str) -> bool:
+        """False while dead or frozen, and `mute_for` times more."""
+        if not self.awake(node):
+            return False
+        self.mute_for[node] = self.mute_for.get(node, 0) - 1
+        return self.mute_for[node] < 0
+
+    def pause(self, node: str) -> None:
+        """Raises ClusterError when it is dead."""
+        self._done("pause", node)
+        self._require_alive(node)
+        if node not in self.stubborn:
+            self._frozen.add(node)
+
+    def resume(self, node: str) -> None:
+        """Raises ClusterError when it is dead."""
+        self._done("resume", node)
+        self._require_alive(node)
+        self._frozen.discard(node)
+
+    def process_state(self, node: str) -> str:
+        """S, T when frozen, empty when dead."""
+        if self.pid(node) is None:
+            return ""
+        return "T" if node in self._frozen else "S"
+
+    def awake(self, node: str) -> bool:
+        """Neither dead nor frozen."""
+        return self.process_state(node) == "S"
+
+    def whole(self) -> bool:
+        """Whether nothing is dead, frozen, or hurt around it: what every `heal` must lead to."""
+        return self.surroundings_whole() and all(self.awake(node) for node in (*self.brokers, *self.controllers, *self.clients))
+
+    def leader(self, topic: str, partition: int) -> str:
+        if f"{topic}-{partition}" not in self.topics:
+            raise ClusterError(f"no partition {topic}-{partition}; there are: {', '.join(self.topics)}")
+        return self._led(f"{topic}-{partition}")
+
+    def controller(self) -> str:
+        for node in self.controllers:
+            if self.awake(node):
+                return node
+        raise ClusterError(f"nobody answered: all of {', '.join(self.controllers)} are dead or frozen")
+
+    def transaction_coordinator(self, transactional_id: str) -> str:
+        return self._led(self.transaction_partition(transactional_id))
+
+    def transaction_partition(self, transactional_id: str) -> str:
+        return self._partitions.log_partition("__transaction_state", transactional_id)
+
+    def group_coordinator(self, group: str) -> str:
+        return self._led(self.group_partition(group))
+
+    def group_partition(self, group: str) -> str:
+        return self._partitions.log_partition("__consumer_offsets", group)
+
+    def roles(self) -> FakeCluster:
+        return self
+
+    def admin(self) -> FakeCluster:
+        return self
+
+    def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
+        made = [f"{name}-{number}" for name, spec in topics.items() for number in range(spec.partitions)]
+        self.topics = tuple(dict.fromkeys((*self.topics, *made)))
+
+    def lagging(self, topics: Iterable[str]) -> dict[str, str]:
+        """Every partition lags while a broker is dead or frozen."""
+        away = ", ".join(node for node in self.brokers if not self.awake(node))
+        wanted = set(topics)
+        return {one: f"without {away}" for one in self.topics if away and one.rpartition("-")[0] in wanted}
+
+    def end_offsets(self, partitions: Iterable[str], isolation: Isolation) -> dict[str, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def note_clients(self, *, transactional_ids: Sequence[str], groups: Sequence[str]) -> None:
+        self.transactional_ids, self.groups = tuple(transactional_ids), tuple(groups)
+
+    def connection(self) -> dict[str, str]:
+        return {}
+
+    def bootstrap(self) -> str:
+        return ",".join(f"{node}:9092" for node in self.brokers)
+
+    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
+        raise ClusterError(f"a fake cluster starts no processes: {client}: {' '.join(argv)}")
+
+    def unavailable(self, capability: type) -> str | None:
+        return self.missing.get(capability)
+
+    def heal(self) -> None:
+        """Undo everything."""
+        self.mend_surroundings()
+        self._frozen.clear()
+        self.stubborn.clear()
+        for node in (*self.brokers, *self.controllers):
+            self.start(node)
+
+    def _end(self, node: str, status: int) -> None:
+        del self._pids[node]
+        self._frozen.discard(node)
+        self._statuses[node] = status
+
+    def _spring_up(self, node: str) -> None:
+        self._next_pid += 1
+        self._partitions.struck.discard(node)
+        self._pids[node] = self._next_pid
+
+    def _led(self, partition: str) -> str:
+        if leader := self._partitions.leader(partition):
+            return leader
+        raise ClusterError(
+            f"{partition} has no leader: all of {', '.join(self._partitions.replicas(partition))} are dead or frozen"
+        )
+
+    def _require_known(self, node: str) -> None:
+        if node not in (*self.brokers, *self.controllers, *self.clients):
+            raise ClusterError(f"there is no node {node}")
+
+    def _require_alive(self, node: str) -> None:
+        if self.pid(node) is None:
+            raise ClusterError(f"{node} is dead")

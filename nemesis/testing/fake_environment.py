@@ -1,0 +1,109 @@
+"""What surrounds the cluster in memory (`nemesis.testing.FakeCluster`): links, power, disks, clocks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+
+from harness.api import ClusterError, HeldBack
+from nemesis.testing.fake_links import FakeLinks
+
+
+class FakeSurroundings(FakeLinks):
+    """`FakeLinks`, `Powered`, `Fillable`, `Throttleable` and `Skewable`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stubborn: set[str] = set()
+        self.disks: dict[str, int] = {}
+        self.unsynced: dict[str, dict[str, tuple[int, int]]] = {}
+        self._full: dict[str, int] = {}
+        self._ahead: dict[str, float] = {}
+        self._throttled: dict[int, tuple[float, dict[str, HeldBack]]] = {}  # delay, and what was held back of each node
+
+    @abstractmethod
+    def pid(self, node: str) -> int | None: ...
+
+    @abstractmethod
+    def awake(self, node: str) -> bool: ...
+
+    @abstractmethod
+    def _end(self, node: str, status: int) -> None:
+        """A node ends with this exit status."""
+
+    def fill_disk(self, node: str) -> None:
+        """A broker that is awake ends, as it does when it has no other log directory."""
+        self._done("fill_disk", node)
+        if node not in self.stubborn:
+            self._full[node] = self.disk_free(node)
+            if self.awake(node):
+                self._end(node, 1)
+
+    def clear_disk(self, node: str) -> None:
+        self._done("clear_disk", node)
+        self._full.pop(node, None)
+
+    def disk_free(self, node: str) -> int:
+        self._require_known(node)
+        return 0 if node in self._full else self.disks.get(node, 1_000_000)
+
+    def disk_complaint(self, node: str) -> str:
+        return "No space left on device" if node in self._full else ""
+
+    def throttle(self, nodes: Iterable[str], delay_ms: float = 0.0, mb_s: float = 0.0) -> int:
+        self._numbers += 1
+        for node in (wanted := tuple(nodes)):
+            self._require_known(node)
+        self._done("throttle", wanted)
+        self._throttled[self._numbers] = (delay_ms, dict.fromkeys(wanted, HeldBack()))
+        return self._numbers
+
+    def held_back(self, number: int) -> dict[str, HeldBack]:
+        """Nothing of a broker that is dead or frozen, or stubborn; of others a write of a hundred bytes at each look."""
+        delay_ms, held = self._throttled.get(number, (0.0, {}))
+        for node, one in held.items():
+            if self.awake(node) and node not in self.stubborn:
+                held[node] = HeldBack(operations=one.operations + 1, bytes=one.bytes + 100, longest_ms=delay_ms)
+        return dict(held)
+
+    def unthrottle(self, number: int) -> dict[str, HeldBack]:
+        self._done("unthrottle", number)
+        return self._throttled.pop(number, (0.0, {}))[1]
+
+    def disk_waits(self, nodes: Iterable[str], for_s: float) -> dict[str, float | None]:
+        """A millisecond, and all delays; nothing waits while it is frozen."""
+        return {node: self._waits(node) for node in nodes}
+
+    def _waits(self, node: str) -> float | None:
+        self._require_known(node)
+        if self.pid(node) is None:
+            return None
+        delays = [delay_ms for delay_ms, held in self._throttled.values() if node in held and node not in self.stubborn]
+        return 1.0 + sum(delays) if self.awake(node) else 0.0
+
+    def skew(self, node: str, ahead_s: float) -> None:
+        self._done("skew", node)
+        self._require_known(node)
+        if node not in self.stubborn or not ahead_s:
+            self._ahead[node] = ahead_s
+
+    def clock_ahead(self, node: str) -> float | None:
+        """None while it is dead or frozen."""
+        return self._ahead.get(node, 0.0) if self.awake(node) else None
+
+    def lose_unsynced(self, node: str) -> dict[str, tuple[int, int]]:
+        """Raises ClusterError when it is alive."""
+        self._done("lose_unsynced", node)
+        if self.pid(node) is not None:
+            raise ClusterError(f"{node} is alive")
+        return self.unsynced.pop(node, {})
+
+    def surroundings_whole(self) -> bool:
+        """Whether no link is hurt, no disk full or slow, and no clock wrong."""
+        return self.links_whole() and not self._full and not self._throttled and not any(self._ahead.values())
+
+    def mend_surroundings(self) -> None:
+        self.mend_links()
+        self._full.clear()
+        self._throttled.clear()
+        self._ahead.clear()

@@ -1,0 +1,389 @@
+"""Readers that jump, go back, or end too early: for each a guilty story and an innocent one that looks alike."""
+
+import json
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from support.histories import COMMITTED, UNCOMMITTED, History, answer, finding, violated
+
+from checkers.anomalies.readers import int_nonmonotonic_poll, int_poll_skip, nonmonotonic_poll, poll_skip, stale_read
+from checkers.anomalies.records import lost_write
+from checkers.api import installed_checks
+from checkers.partition.log import Resets
+from checkers.verdict.rules import CLAUSES
+
+CHECKS = (poll_skip, int_poll_skip, nonmonotonic_poll, int_nonmonotonic_poll, stale_read, lost_write)
+FOREIGN = {"first_poll": "anywhere", "aborted_polls": "rewound"}
+
+
+@pytest.fixture
+def read(judged):
+    """Judge a history by these checks only."""
+
+    def run(history, contract=None):
+        return judged(history, contract, checks=CHECKS)
+
+    return run
+
+
+def written(*offsets):
+    """One transaction per offset of t-0, and another process that reads them all."""
+    h = History()
+    for offset in offsets:
+        h.txn(0, {"t-0": [offset]})
+    h.poll(1, {"t-0": list(offsets)})
+    return h
+
+
+def assign(h, process, f="assign", type="ok", **detail):
+    h.add(process, f, type=type, detail=json.dumps(detail))
+
+
+# ---- poll-skip ----
+def test_a_reader_that_jumps_over_what_another_got_skips(read):
+    h = written(5, 7, 9)
+    first = h.poll(2, {"t-0": [5]})
+    second = h.poll(2, {"t-0": [9]})
+    document = read(h)
+    assert violated(document) == ["poll-skip"]
+    found = finding(document, "poll-skip")
+    assert [(one["role"], one["offset"]) for one in found["records"]] == [("read", 5), ("missing", 7), ("read", 9)]
+    assert found["sentence"] == (
+        "Process 2 read t-0@5 and next t-0@9 (between poll 0 of process 2 and poll 1 of process 2), past t-0@7, which others got."
+    )
+    assert {first, second} < set(found["operations"])
+
+
+def test_offsets_that_markers_and_aborted_records_occupy_are_no_jump(read):
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.txn(0, {"t-0": [7]}, type="fail")
+    h.txn(0, {"t-0": [40]})
+    h.poll(1, {"t-0": [5, 7, 40]}, UNCOMMITTED)
+    h.poll(2, {"t-0": [5]})
+    h.poll(2, {"t-0": [40]})
+    assert violated(read(h)) == []
+
+
+def test_a_read_uncommitted_reader_must_not_jump_over_an_aborted_record(read):
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.txn(0, {"t-0": [7]}, type="fail")
+    h.txn(0, {"t-0": [9]})
+    h.poll(1, {"t-0": [5, 7, 9]}, UNCOMMITTED)
+    h.poll(2, {"t-0": [5, 9]}, UNCOMMITTED)
+    assert violated(read(h)) == ["int-poll-skip"]
+
+
+def test_a_record_of_unknown_outcome_that_no_committed_reader_got_may_be_absent(read):
+    """Its commit timed out; the read_uncommitted reader saw it in the log, and it may have been aborted."""
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.txn(0, {"t-0": [7]}, type="info")
+    h.txn(0, {"t-0": [9]})
+    h.poll(1, {"t-0": [5, 7, 9]}, UNCOMMITTED)
+    h.poll(2, {"t-0": [5, 9]})
+    assert violated(read(h)) == []
+    h.poll(3, {"t-0": [5, 7, 9]})
+    assert violated(read(h)) == ["int-poll-skip"]
+
+
+def test_a_committed_record_that_only_an_uncommitted_reader_got_must_not_be_passed_over(read):
+    """No final read tells of a loss; the record was in the log, and its transaction is committed."""
+    h = History()
+    for offset in (5, 7, 9):
+        h.txn(0, {"t-0": [offset]})
+    h.poll(1, {"t-0": [5, 7, 9]}, UNCOMMITTED)
+    h.poll(2, {"t-0": [5, 9]})
+    assert violated(read(h)) == ["int-poll-skip"]
+
+
+def test_a_record_that_nobody_got_is_lost_and_not_skipped(read):
+    h = History()
+    for offset in (5, 7, 9):
+        h.txn(0, {"t-0": [offset]})
+    h.poll(1, {"t-0": [5, 9]})
+    assert violated(read(h)) == ["lost-write"]
+
+
+def test_a_reader_must_begin_at_the_log_start_unless_nobody_knows_where_it_began(read):
+    h = written(5, 7)
+    h.poll(2, {"t-0": [7]})
+    document = read(h)
+    assert violated(document) == ["poll-skip"]
+    assert "Process 2 began at the log's start and got t-0@7 first, past t-0@5" in finding(document, "poll-skip")["sentence"]
+    assert violated(read(h, FOREIGN)) == []
+
+
+def test_a_new_process_begins_again_and_goes_not_back(read):
+    h = written(5, 7)
+    h.poll(2, {"t-0": [5, 7]})
+    h.poll(3, {"t-0": [5, 7]})
+    assert violated(read(h)) == []
+
+
+def test_the_unpolled_tail_is_no_skip(read):
+    h = written(5, 7, 9)
+    h.poll(2, {"t-0": [5, 7]})
+    assert violated(read(h)) == []
+
+
+def test_each_partition_has_an_order_of_its_own(read):
+    h = History()
+    h.txn(0, {"t-0": [5, 6], "t-1": [1, 2]})
+    h.poll(1, {"t-0": [5, 6], "t-1": [1, 2]})
+    h.poll(2, {"t-1": [1], "t-0": [5]})
+    h.poll(2, {"t-0": [6], "t-1": [2]})
+    assert violated(read(h)) == []
+
+
+def test_a_jump_after_a_failed_transaction_is_a_jump_where_nothing_seeks_back(read):
+    """Our consumers go on where they were, whatever became of the transaction around the poll."""
+    h = written(5, 7, 9)
+    h.txn(2, {"t-1": [1]}, type="fail", reads=[("t-0", 5, h.v("t-0", 5))])
+    h.poll(2, {"t-0": [9]})
+    assert violated(read(h)) == ["poll-skip"]
+
+
+def test_a_skip_says_nothing_of_group_members_and_nothing_under_compaction(read):
+    h = written(5, 7, 9)
+    h.poll(2, {"t-0": [5]})
+    h.poll(2, {"t-0": [9]})
+    assert answer(read(h, {"consumption": "subscribed"}), "poll-skip")["verdict"] == "not exercised"
+    assert answer(read(h, {"compaction": "true"}), "poll-skip")["verdict"] == "not exercised"
+
+
+def test_the_records_of_a_long_jump_are_listed_up_to_a_bound(read):
+    h = written(*range(300))
+    h.poll(2, {"t-0": [0, 299]})
+    found = finding(read(h), "int-poll-skip")
+    assert found["size"] == 102
+    assert "100 records or more" in found["sentence"]
+
+
+# ---- nonmonotonic-poll ----
+def test_a_reader_that_gets_the_same_record_again_is_not_monotonic(read):
+    h = written(5, 7)
+    h.poll(2, {"t-0": [5, 7]})
+    h.poll(2, {"t-0": [7]})
+    document = read(h)
+    assert violated(document) == ["nonmonotonic-poll"]
+    assert finding(document, "nonmonotonic-poll")["sentence"] == (
+        "Process 2 read t-0@7 and then got it once more (from poll 0 of process 2 and poll 1 of process 2)."
+    )
+
+
+def test_a_reader_that_goes_back_is_not_monotonic(read):
+    h = written(5, 7)
+    h.poll(2, {"t-0": [5, 7]})
+    h.poll(2, {"t-0": [5, 7]})
+    assert violated(read(h)) == ["nonmonotonic-poll"]
+    inside = written(5, 7)
+    inside.poll(2, {"t-0": [5, 7, 5, 7]})
+    assert violated(read(inside)) == ["int-nonmonotonic-poll"]
+
+
+def test_the_polls_of_one_transaction_follow_each_other(read):
+    """They are one list in the history, in the order of the polls."""
+    h = written(5, 7, 9)
+    records = [("t-0", offset, h.v("t-0", offset)) for offset in (5, 7, 9)]
+    h.txn(2, {"t-1": [1]}, reads=records)
+    h.txn(3, {"t-1": [2]}, reads=[records[1], records[0], records[2]])
+    document = read(h)
+    assert violated(document) == ["int-nonmonotonic-poll", "int-poll-skip", "poll-skip"]
+    assert all("rocess 3" in one["sentence"] for one in document["findings"])
+
+
+def test_a_client_that_seeks_back_after_a_failed_operation_repeats_by_design(read):
+    """Jepsen's client rewinds to the first record of the failed operation; going on instead would be a jump."""
+    h = written(5, 7, 9)
+    h.poll(2, {"t-0": [5]})
+    h.poll(2, {"t-0": [7, 9]}, type="fail")
+    h.poll(2, {"t-0": [7, 9]})
+    assert violated(read(h, FOREIGN)) == []
+    assert violated(read(h)) == ["nonmonotonic-poll"]
+    on = written(5, 7, 9)
+    on.poll(2, {"t-0": [5]})
+    on.poll(2, {"t-0": [7]}, type="fail")
+    on.poll(2, {"t-0": [9]})
+    assert violated(read(on, FOREIGN)) == ["poll-skip"]
+    assert violated(read(on)) == []
+
+
+def test_an_assignment_that_drops_a_partition_or_seeks_lets_a_reader_begin_anew(read):
+    for reset in ({"partitions": ["t-1"]}, {"partitions": ["t-0"], "seek_to_beginning": True}):
+        h = written(5, 7)
+        h.poll(2, {"t-0": [5, 7]})
+        assign(h, 2, **reset)
+        h.poll(2, {"t-0": [5, 7]})
+        assert violated(read(h, FOREIGN)) == []
+
+
+def test_an_assignment_that_keeps_a_partition_or_failed_or_is_anothers_excuses_nothing(read):
+    for process, type, partitions in ((2, "ok", ["t-0"]), (2, "fail", ["t-1"]), (3, "ok", ["t-1"])):
+        h = written(5, 7)
+        h.poll(2, {"t-0": [5, 7]})
+        assign(h, process, type=type, partitions=partitions)
+        h.poll(2, {"t-0": [5, 7]})
+        assert violated(read(h, FOREIGN)) == ["nonmonotonic-poll"]
+
+
+def test_resets_lie_strictly_between_two_operations():
+    resets = Resets(np.array([2, 2, 3]), np.array([10, 20, 15]), {"kept": [0]})
+    ask = [np.array(values) for values in ((2, 2, 2, 3, 4), (9, 10, 20, -1, 0), (10, 11, 30, 99, 99))]
+    assert resets.between("t", *ask).tolist() == [False, True, True, True, False]
+    assert resets.between("kept", *ask).tolist() == [False, False, True, True, False]
+
+
+def test_records_without_a_sure_place_disturb_nobody(read):
+    """One is read at two offsets, one was sent by nobody, one is aborted: each is another check's finding."""
+    h = written(5, 7, 9)
+    h.txn(0, {"t-0": [8]}, type="fail")
+    h.poll(2, {"t-0": [5, (30, h.v("t-0", 7)), (40, 12345), 8, 9]})
+    assert violated(read(h)) == []
+
+
+def test_where_the_log_was_cut_off_readers_go_back_by_right(read):
+    """The record at 9 was read and then truncated; the reader goes on below it. That is a loss."""
+    h = written(5, 9)
+    h.txn(0, {"t-0": [7]})
+    h.poll(1, {"t-0": [7]})
+    h.final({"t-0": [5, 7]})
+    assert violated(read(h)) == ["lost-write", "stale-read"]
+
+
+def test_where_the_log_was_cut_off_readers_jump_by_right(read):
+    """The reader stood at 9, behind the truncated record; 5 and 7 of the new log are below, and 11 is next."""
+    h = History()
+    h.txn(0, {"t-0": [9]})
+    gone = h.v("t-0", 9)
+    for offset in (5, 7, 11):
+        h.txn(0, {"t-0": [offset]})
+    h.poll(2, {"t-0": [(9, gone), 11]})
+    h.final({"t-0": [5, 7, 11]})
+    assert violated(read(h)) == ["lost-write", "stale-read"]
+
+
+# ---- stale-read ----
+def test_a_final_read_without_what_another_reader_got_is_stale(read):
+    """It was told an end below the record. The commit's outcome is unknown, so nothing was promised."""
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.txn(0, {"t-0": [None]}, type="info")
+    late = h.ops[1]["mops"][0][2]
+    h.poll(1, {"t-0": [5, (7, late)]})
+    h.final({"t-0": [5]})
+    document = read(h)
+    assert violated(document) == ["stale-read"]
+    assert finding(document, "stale-read")["sentence"] == (
+        "The complete read_committed final read of process 90 did not return t-0@7, "
+        "although poll 0 of process 1 got t-0@7 before it began."
+    )
+
+
+def test_a_record_that_others_get_after_the_final_read_began_makes_it_not_stale(read):
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.txn(0, {"t-0": [None]}, type="info")
+    late = h.ops[1]["mops"][0][2]
+    h.final({"t-0": [5]})
+    h.poll(1, {"t-0": [5, (7, late)]})
+    assert violated(read(h)) == []
+
+
+def test_an_incomplete_final_read_and_an_uncommitted_reader_prove_nothing_stale(read):
+    for isolation, position in ((COMMITTED, 6), (UNCOMMITTED, 1000)):
+        h = History()
+        h.txn(0, {"t-0": [5]})
+        h.txn(0, {"t-0": [None]}, type="info")
+        late = h.ops[1]["mops"][0][2]
+        h.poll(1, {"t-0": [5, (7, late)]}, isolation)
+        h.final({"t-0": [5]}, position=position)
+        assert violated(read(h)) == []
+
+
+# ---- planted in lawful histories, and looked for slowly ----
+def slow(ops):
+    """The four names once more, from the definitions: every process's reads one by one. No final reads, no duplicates."""
+    outcome = {mop[2]: op["type"] for op in ops for mop in op["mops"] if mop[0] == 0}
+    got = [(op, mop) for op in ops for mop in op["mops"] if mop[0] == 1]
+    found = set()
+    for process in {op["process"] for op, _ in got}:
+        mine = [(op, mop) for op, mop in got if op["process"] == process]
+        level = mine[0][0]["isolation"]
+        for partition in {mop[1] for _, mop in mine}:
+            others = [(op, mop) for op, mop in got if mop[1] == partition]
+            due = {
+                mop[3]
+                for op, mop in others
+                if level == UNCOMMITTED or outcome[mop[2]] == "ok" or (outcome[mop[2]] == "info" and op["isolation"] == COMMITTED)
+            }
+            last, last_op = -1, None
+            for op, mop in mine:
+                if mop[1] != partition or (level == COMMITTED and outcome[mop[2]] == "fail"):
+                    continue
+                inside = "int-" if last_op is op else ""
+                if any(last < offset < mop[3] for offset in due):
+                    found.add((f"{inside}poll-skip", process, partition, mop[3]))
+                if last_op is not None and mop[3] <= last:
+                    found.add((f"{inside}nonmonotonic-poll", process, partition, mop[3]))
+                last, last_op = mop[3], op
+    return found
+
+
+def muddled(rng, number):
+    """Sends in partitions and processes of their own, and readers that mostly go forward."""
+    h = History()
+    h.now += number * 1_000_000_000
+    base, partitions = number * 8, [f"h{number}-{p}" for p in range(rng.randint(1, 2))]
+    log = {partition: [] for partition in partitions}
+    for _ in range(rng.randint(3, 9)):
+        type = rng.choice(["ok", "ok", "ok", "fail", "info"])
+        partition = rng.choice(partitions)
+        offset = (log[partition][-1][0] if log[partition] else 0) + rng.randint(1, 3)
+        h.txn(base + rng.randrange(2), {partition: [offset]}, type)
+        log[partition].append((offset, h.v(partition, offset), type))
+    for process in range(base + 2, base + 6):
+        level = rng.choice([COMMITTED, COMMITTED, UNCOMMITTED])
+        for partition in partitions:
+            mine = [one[:2] for one in log[partition] if level == UNCOMMITTED or one[2] != "fail"]
+            if rng.random() < 0.5 and mine:
+                mine.pop(rng.randrange(len(mine)))
+            if rng.random() < 0.4 and mine:
+                mine.insert(rng.randrange(len(mine) + 1), rng.choice(mine))
+            while mine:
+                size = rng.randint(1, 4)
+                h.poll(process, {partition: mine[:size]}, level)
+                mine = mine[size:]
+    return h.ops
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_readers_agree_with_the_slow_look_at_random_histories(read, tmp_path, seed):
+    import pyarrow.parquet as pq
+
+    rng = Random(seed)
+    h = History()
+    h.ops = [op for number in range(120) for op in muddled(rng, number)]
+    read(h)
+    process = {number: op["process"] for number, op in enumerate(sorted(h.ops, key=lambda op: op["time"]))}
+    got = set()
+    for one in pq.read_table(tmp_path / "anomalies.parquet").to_pylist():
+        if one["anomaly"] in ("lost-write", "stale-read"):
+            continue
+        reads = [record for record in one["records"] if record["role"] == "read"]
+        offsets = [record["offset"] for record in reads]
+        last = min(offsets) if "nonmonotonic" in one["anomaly"] else max(offsets)
+        got.add((one["anomaly"], process[reads[0]["operation"]], reads[0]["partition"], last))
+    expected = slow(h.ops)
+    assert {name for name, *_ in expected} == {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"}
+    assert got == expected
+
+
+def test_every_installed_check_is_named_in_the_guide():
+    """docs/anomalies.md is where people look a verdict's names up."""
+    guide = (Path(__file__).parents[3] / "docs" / "anomalies.md").read_text()
+    names = {*CLAUSES, *(check.name for check in installed_checks()[0])}
+    assert [name for name in sorted(names) if f"`{name}`" not in guide] == []

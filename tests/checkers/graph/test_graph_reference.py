@@ -1,0 +1,25 @@
+"""The search by spans and the slow, obvious one over the whole graph agree on every class, to the length of the cycle."""
+
+from random import Random
+
+import pytest
+from support.graph_local import local_cycles
+from support.graph_reference import CLASSES, shortest
+from support.tangled import tangled
+
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_spans_find_what_the_whole_graph_holds(tmp_path, seed):
+    rng = Random(seed)
+    met = set()
+    for _ in range(20):
+        ops = tangled(rng)
+        cycles, _ = local_cycles(tmp_path, ops)
+        got = {name: len(answer.cycle) for name, answer in cycles.layers.items() if answer.cycle}
+        expected = shortest(ops)
+        assert got == expected, ops
+        assert not any(answer.unknown for answer in cycles.layers.values())
+        met |= set(expected)
+    assert len(met) > len(CLASSES) // 2, "a seed without cycles proves little"

@@ -1,0 +1,63 @@
+"""Packed records back to sorted arrays: which read returned which send."""
+
+import numpy as np
+import pytest
+
+from checkers.partition import log as logs
+from checkers.partition.assembly import sorted_log
+from checkers.partition.log import NONE, FinalRead, Resets, Settings
+from checkers.spark.scan import COLUMNS_OF, READS, SENDS
+
+
+def sends_of_reads(sent, read) -> list[int]:
+    """For each read, in order of offset, the position of its send in order of identity; both as pairs (v, offset)."""
+    columns = [_columns(side, rows) for side, rows in ((SENDS, sent), (READS, read))]
+    return sorted_log("t-0", *columns, FinalRead(), Settings(), Resets()).reads.send.tolist()
+
+
+def _columns(side, rows):
+    columns = {name: np.zeros(len(rows), dtype=np.int64) for name in COLUMNS_OF[side]}
+    for name, at in (("v", 0), ("offset", 1)):
+        columns[name] = np.array([row[at] for row in rows], dtype=np.int64)
+    return columns
+
+
+def searched(sent, read) -> list[int]:
+    """The same by looking through a list."""
+    identities = sorted(v for v, _ in sent)
+    by_offset = sorted(read, key=lambda one: one[1])
+    return [identities.index(v) if v in identities else NONE for v, _ in by_offset]
+
+
+def test_a_record_read_where_it_was_acknowledged_is_that_send():
+    assert sends_of_reads([(7, 10), (5, 11)], [(7, 10), (5, 11), (7, 10)]) == [1, 1, 0]
+
+
+def test_a_record_read_elsewhere_is_still_that_send():
+    assert sends_of_reads([(7, 10), (5, 11)], [(5, 10), (7, 11), (7, 3), (5, 99), (5, NONE)]) == [0, 1, 0, 1, 0]
+
+
+def test_what_nobody_sent_is_nobodys_even_at_an_acknowledged_offset():
+    assert sends_of_reads([(7, 10)], [(8, 10), (8, 11)]) == [NONE, NONE]
+
+
+def test_without_sends_all_reads_are_nobodys():
+    assert sends_of_reads([], [(1, 0)]) == [NONE]
+
+
+def test_of_two_sends_of_one_identity_it_is_the_first_wherever_they_lie():
+    assert sends_of_reads([(7, 10), (7, 11)], [(7, 10), (7, 11)]) == [0, 0]
+
+
+@pytest.mark.parametrize("farthest", [5, 60, 2**62])  # offsets: shared, mostly distinct, far apart
+@pytest.mark.parametrize("slice_", [3, 1 << 21])
+def test_any_records_at_any_offsets_find_the_send_that_a_search_finds(farthest, slice_, monkeypatch):
+    monkeypatch.setattr(logs, "SLICE", slice_)
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        sent, read = (
+            list(zip(rng.integers(0, 40, n).tolist(), rng.integers(NONE, farthest, n).tolist(), strict=True))
+            for n in rng.integers(0, 40, 2)
+        )
+        read += [(v, offset) for v, offset in sent if rng.random() < 0.7]
+        assert sends_of_reads(sent, read) == searched(sent, read)

@@ -1,0 +1,167 @@
+"""What the selfcheck plants is what it says: the slow, obvious references see the same in it as the checker does."""
+
+import json
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from support.graph_local import local_cycles
+from support.graph_reference import CLASSES, shortest
+from support.histories import UNCOMMITTED, History, violated, write_history
+from support.reference import NAMES, anomalies, by_records
+from support.tangled import tangled
+
+from checkers.lawful_history import CONTRACT, write_lawful
+from checkers.selfcheck.prefix_history import before, small_lawful
+from checkers.selfcheck.rows import read_rows, write_rows
+from checkers.selfcheck.schedules import SCHEDULES, carry_out
+from checkers.selfcheck.table import DAMAGES
+from checkers.verdict.judge import judge
+from checkers.verdict.rules import ALLOWED, clause, full_contract
+
+MOP = ("kind", "partition", "v", "offset", "began", "ended")
+BY_NAME = {damage.name: damage for damage in DAMAGES}
+WITHIN = [damage for damage in DAMAGES if damage.name not in SCHEDULES]
+
+
+def operations(rows):
+    """A taken-apart history as the references read it."""
+    with TemporaryDirectory() as folder:
+        write_rows(rows, Path(folder) / "history.parquet")
+        ops = pq.read_table(Path(folder) / "history.parquet").to_pylist()
+    return [{**op, "mops": [tuple(mop[name] for name in MOP) for mop in op["mops"]]} for op in ops]
+
+
+def taken_apart(ops):
+    """Operations as the selfcheck reads them."""
+    with TemporaryDirectory() as folder:
+        write_history(Path(folder), ops)
+        return read_rows(Path(folder) / "history.parquet")
+
+
+def alone(name):
+    """A schedule by itself, beside one send."""
+    h = History()
+    h.send(0, {"t-0": [5]})
+    beside = taken_apart(h.ops)
+    return operations(carry_out(SCHEDULES[name][0], beside).rows(beside.table.schema))
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_schedule_holds_the_cycle_of_its_class_and_no_other(name):
+    """By enumeration of all cycles; a circle of reads is one of reads and writes as well."""
+    assert set(shortest(alone(name))) == {name, name.replace("G1c-wr", "G1c")}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_nothing_else_is_wrong_with_a_schedule(name):
+    """No record is lost, doubled, out of order, early or torn."""
+    assert not any(anomalies(alone(name)).values())
+
+
+@pytest.mark.parametrize(("name", "second"), [("swap operations", 0), ("invert", 1)])
+def test_records_whose_exchange_would_make_a_read_too_early_stay(name, second):
+    """A reader at read_uncommitted had the first before the other was sent."""
+
+    def planted(peeks):
+        h = History()
+        h.txn(0, {"t-0": [0]})
+        if peeks:
+            h.poll(5, {"t-0": [0]}, UNCOMMITTED)
+        h.txn(second, {"t-0": [2]})
+        h.txn(2, {"t-0": [4]})
+        h.final({"t-0": [0, 2, 4]})
+        return BY_NAME[name].plant(taken_apart(h.ops), Random(0))
+
+    assert planted(False) is not None
+    assert planted(True) is None
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 1 << 32), name=st.sampled_from(CLASSES))
+@example(seed=68576554, name="G1c-wr")  # a process goes on the very moment it ended: a step of its order, and not of time
+def test_a_schedule_before_a_tangle_adds_its_cycle_and_nothing_else(seed, name):
+    """The whole graph has the cycles of the one and of the other, none across; and the search shows the planted one."""
+    tangle = tangled(Random(seed))
+    planted = BY_NAME[name].plant(taken_apart(tangle), Random(0))
+    ops = operations(planted.rows)
+    expected, mine = shortest(tangle), shortest(alone(name))
+    both = {key: min(found.get(key, 1000) for found in (expected, mine)) for key in {*expected, *mine}}
+    assert shortest(ops) == both
+    with TemporaryDirectory() as folder:
+        cycles, _ = local_cycles(Path(folder), ops)
+    assert {key: len(answer.cycle) for key, answer in cycles.layers.items() if answer.cycle} == both
+    if mine[name] <= expected.get(name, 1000):
+        places = {cycles.partitions[edge.place] for edge in cycles.layers[name].cycle if edge.place >= 0}
+        assert places <= planted.partitions
+
+
+@settings(max_examples=15)
+@given(
+    damage=st.sampled_from(WITHIN),
+    draw=st.integers(0, 1 << 32),
+    seed=st.integers(0, 1 << 32),
+    shape=st.fixed_dictionaries(
+        {
+            "transactions": st.integers(30, 90),
+            "partitions": st.integers(2, 4),
+            "processes": st.integers(2, 6),
+            "sends": st.integers(2, 4),
+        }
+    ),
+)
+@example(  # between the two lies another record of the first one's producer
+    damage=BY_NAME["invert"], draw=1, seed=0, shape={"transactions": 65, "partitions": 2, "processes": 2, "sends": 4}
+)
+def test_a_damage_is_what_the_reference_sees_and_what_spark_finds(spark, damage, draw, seed, shape):
+    """In any lawful history: its own anomalies, record by record; nothing forbidden beside what comes along by nature."""
+    with TemporaryDirectory() as text:
+        folder = Path(text)
+        write_lawful(folder, seed=seed, **shape)
+        planted = damage.plant(read_rows(folder / "history.parquet"), Random(draw))
+        assume(planted is not None)
+        write_rows(planted.rows, folder / "history.parquet")
+        document = judge(folder, spark=spark)
+        got = by_records(pq.read_table(folder / "anomalies.parquet").to_pylist())
+    expected = anomalies(operations(planted.rows))
+    assert {name: got[name] for name in NAMES} == expected
+    full = full_contract(CONTRACT)
+    demanded = {name for name in damage.expects if clause(name, full).judged != ALLOWED}
+    assert demanded <= set(violated(document)) <= {*damage.expects, *damage.along}
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 1 << 32))
+def test_a_history_put_before_another_changes_neither(seed):
+    """They share no process, no partition and no moment; each has its own records still."""
+    then = taken_apart(tangled(Random(seed)))
+    first = small_lawful(then)
+    both = before(first, then)
+    ops, ours, theirs = operations(both), operations(first), operations(then)
+    assert [op["index"] for op in ops] == list(range(len(ours) + len(theirs)))
+    early, late = ops[: len(ours)], ops[len(ours) :]
+    forward = late[0]["time"] - theirs[0]["time"]
+    assert early == ours
+    assert [(op["process"], moved(op, -forward)) for op in late] == [(op["process"], moved(op, 0)) for op in theirs]
+    assert max(op["end"] for op in early) < late[0]["time"]
+    for own in ("process", "partition"):
+        assert not named(early, own) & named(late, own)
+    details = [json.loads(op["detail"]) for op in early if op["detail"]]
+    assert {partition for detail in details for partition in detail} == named(early, "partition")
+
+
+def moved(op, by):
+    """What an operation did, and when, on a clock put forward."""
+    times = [None if op[name] is None else op[name] + by for name in ("time", "end", "decided")]
+    return times, [(*mop[:4], *(None if at is None else at + by for at in mop[4:])) for mop in op["mops"]]
+
+
+def named(ops, what):
+    """Processes of clients, or partitions."""
+    return (
+        {op["process"] for op in ops if op["process"] >= 0} if what == "process" else {mop[1] for op in ops for mop in op["mops"]}
+    )

@@ -1,0 +1,157 @@
+"""The kit that proves that checks can fail: it catches what is planted, says what it cannot plant, and notices a blind check."""
+
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+from support.histories import History, write_history
+
+from checkers.api import Suspects, installed_checks, partition_check, run_check
+from checkers.graph.checks import CHECKS
+from checkers.graph.edges import gather
+from checkers.lawful_history import write_lawful
+from checkers.selfcheck import selfcheck
+from checkers.selfcheck.rows import read_rows, write_rows
+from checkers.selfcheck.table import DAMAGES, WITHOUT
+
+
+@pytest.fixture(scope="module")
+def lawful(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lawful")
+    write_lawful(folder, transactions=300, seed=5)
+    return folder
+
+
+def some(*names):
+    return [damage for damage in DAMAGES if damage.name in names]
+
+
+def test_every_installed_check_has_a_damage_or_a_reason():
+    """Who adds a check adds a damage, or says in `WITHOUT` why there can be none."""
+    demanded = {name for damage in DAMAGES for name in damage.expects}
+    installed = {check.name for check in installed_checks()[0]}
+    assert installed <= demanded | set(WITHOUT)
+    assert not demanded & set(WITHOUT)
+    assert all(WITHOUT.values())
+
+
+def test_a_check_without_damage_has_a_row_of_its_own(spark, lawful):
+    """A stranger's check cannot be made to speak, and the table says so."""
+
+    def quiet(log):
+        """Nothing anybody planted."""
+        return Suspects(1)
+
+    _, row = selfcheck(lawful, spark, checks=[partition_check("quiet")(quiet)], damages=())
+    assert (row.expected, row.ok) == (("quiet",), None)
+    assert row.note.startswith("not planted: no damage is known for it")
+
+
+def test_a_blind_check_is_found_out(spark, lawful):
+    """It carries the name of a real one, and never finds anything."""
+
+    def blind(log):
+        """Sees nothing."""
+        return Suspects(len(log.reads))
+
+    checks = [partition_check("duplicate")(blind)]
+    _, row = selfcheck(lawful, spark, checks=checks, damages=some("repeat"))
+    assert row.ok is False
+    assert "missed duplicate" in row.note
+
+
+def test_a_check_that_cries_wolf_is_found_out(spark, lawful):
+    """It calls every history with an offset beyond the known ones wrong, whatever was planted."""
+
+    def nervous(log):
+        """Anything unusual at all."""
+        which = log.strangers
+        rows = {name: getattr(log.reads, name)[which] for name in ("op", "v", "offset")}
+        rows |= {"cause": rows["offset"], "time": log.reads.ended[which], "role": ["read"] * int(which.sum())}
+        return Suspects(1, rows)
+
+    installed = [check for check in installed_checks()[0] if check.name == "phantom"]
+    checks = [*installed, partition_check("nervous")(nervous)]
+    _, row, without = selfcheck(lawful, spark, checks=checks, damages=some("invade"))
+    assert without.expected == ("nervous",)
+    assert (row.ok, row.found) == (False, ("nervous", "phantom"))
+    assert "false alarm: nervous" in row.note
+
+
+def test_what_a_history_does_not_allow_is_planted_in_one_before_it(spark, tmp_path):
+    """One single send: nothing to swap. What the contract does not judge is not planted at all."""
+    h = History()
+    h.send(0, {"t-0": [5]})
+    h.final({"t-0": [5]})
+    write_history(tmp_path, h.ops)
+    rows = {row.damage: row for row in selfcheck(tmp_path, spark, damages=some("swap", "read early", "G1c-wr", "stall"))}
+    assert [rows[name].ok for name in ("none", "swap", "read early", "G1c-wr", "stall")] == [True, True, True, None, True]
+    assert "in a small history put before this one: the records at planted-" in rows["swap"].note
+    assert rows["G1c-wr"].note.startswith("not judged under this contract (G1c-wr: the workload uses no transactions")
+
+
+def test_outside_transactions_read_early_is_before_it_was_sent(spark, tmp_path):
+    h = History()
+    h.send(0, {"t-0": [5, 7]})
+    h.final({"t-0": [5, 7]})
+    write_history(tmp_path, h.ops)
+    _, row = selfcheck(tmp_path, spark, damages=some("read early"))
+    assert (row.ok, row.found) == (True, ("dirty-read",))
+    assert "t-0@5 is read 1 ns before it is sent" in row.note
+
+
+def test_a_history_with_cycles_of_its_own_shows_the_planted_one(spark, lawful):
+    """Interleaved transactions are normal; the planted cycle is as small as theirs, and the first."""
+    _, row = selfcheck(lawful, spark, checks=list(CHECKS.values()), damages=some("G0"))
+    assert (row.ok, row.found) == (True, ("G0",))
+    assert row.note.endswith("forbidden for this by cycles = 'G0'; the history has one too; this one is shown")
+
+
+def own_first(name, alone):
+    """A check for cycles that shows some record of the history itself, and another one only when that carries none."""
+
+    def some_cycle(world):
+        """A cycle, or what is said to be one."""
+        own = world.sends_of(world.overview.index).query("not partition.str.startswith('planted')")
+        if not len(own):
+            return alone(world)
+        one = own.iloc[:1]
+        rows = {column: one[column].to_numpy() for column in ("partition", "op", "v", "offset")}
+        return Suspects(1, {**rows, "cause": [0], "time": one["began"].to_numpy(), "role": ["sent"]})
+
+    return run_check(name, across=True, gather=gather)(some_cycle)
+
+
+def test_a_cycle_behind_another_is_asked_for_again_without_that(spark, lawful):
+    """Of two equally small ones a check may show either; that it sees the planted one is proven apart."""
+    _, row = selfcheck(lawful, spark, checks=[own_first("G0", CHECKS["G0"])], damages=some("G0"))
+    assert (row.ok, row.found) == (True, ("G0",))
+    assert "what is shown is the history's own (1 operations), so asked again without its records" in row.note
+
+
+def test_a_check_that_only_ever_shows_the_old_cycle_is_found_out(spark, lawful):
+    """It speaks of G0 whatever was planted."""
+    _, row = selfcheck(lawful, spark, checks=[own_first("G0", lambda world: Suspects(1))], damages=some("G0"))
+    assert row.ok is False
+    assert "missed G0" in row.note
+
+
+def test_the_same_seed_plants_the_same_damage(lawful):
+    history = read_rows(lawful / "history.parquet")
+    for damage in DAMAGES:
+        one, two, other = (damage.plant(history, Random(seed)) for seed in (1, 1, 2))
+        assert (one is None) == (two is None) == (other is None)
+        if one is not None and two is not None:
+            assert (one.what, one.records) == (two.what, two.records)
+
+
+def test_taking_apart_and_putting_together_changes_nothing(lawful, tmp_path):
+    write_rows(read_rows(lawful / "history.parquet"), tmp_path / "again.parquet")
+    before, after = (pq.read_table(path) for path in (lawful / "history.parquet", tmp_path / "again.parquet"))
+    assert before.to_pylist() == after.select(before.column_names).to_pylist()
+
+
+def test_a_run_is_left_as_it_was(spark, lawful):
+    before = {path.name: path.read_bytes() for path in lawful.iterdir()}
+    selfcheck(lawful, spark, damages=some("lose"))
+    assert {path.name: path.read_bytes() for path in lawful.iterdir()} == before

@@ -1,0 +1,274 @@
+"""Histories on another file system, here `viewfs://` mapped onto a directory: only Spark reads them, and nothing else changes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from support.histories import COMMITTED, History, write_faults, write_history
+
+from checkers.lawful_history import CONTRACT, write_lawful
+from checkers.selfcheck.records import lose, repeat
+from checkers.selfcheck.rows import read_rows, write_rows
+from checkers.selfcheck.transactions import tear
+from checkers.spark.overview import COLUMNS, TEXTS, read_overview
+from checkers.spark.remote import bring, contents, fetch
+from checkers.spark.source import UNREADABLE, LocalSource, SparkSource
+from checkers.verdict.judge import judge
+from harness.api import CampaignError, HistoryError
+from harness.history.merge import OPS_SCHEMA
+
+FAR = "viewfs://far/runs"
+SAME = ("verdict", "reason", "run", "expect", "properties", "allowed", "findings", "counts", "progress", "unseen", "weakened")
+LIGHT = ["index", "process", "time", "f"]
+
+
+@pytest.fixture(scope="module")
+def runs(spark, tmp_path_factory):
+    """The directory that lies at `FAR`."""
+    folder = tmp_path_factory.mktemp("runs")
+    spark.sparkContext._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.far.link./runs", f"file:{folder}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def large(runs):
+    """Four hundred transactions in many row groups."""
+    write_lawful(runs / "large", transactions=400, partitions=6, seed=9, row_group=100)
+    return "large"
+
+
+@pytest.fixture
+def both(spark, runs, tmp_path):
+    """Judge a run's directory where it is, and from elsewhere; the two documents."""
+
+    def run(name):
+        here, there = tmp_path / "here", tmp_path / "there"
+        shutil.copytree(runs / name, here)
+        there.mkdir()
+        history = fetch(spark, f"{FAR}/{name}", there, OPS_SCHEMA)
+        plan = json.loads((there / "plan.json").read_text())
+        (there / "plan.json").write_text(json.dumps({**plan, "history": history}))
+        found = [json.loads(json.dumps(judge(folder, spark=spark))) for folder in (here, there)]
+        assert not (there / "history.parquet").exists()
+        assert pq.read_table(here / "anomalies.parquet") == pq.read_table(there / "anomalies.parquet")
+        return found
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("damage", "verdict", "near"),
+    [(None, "valid", True), (tear, "invalid", False), (repeat, "invalid", True), (lose, "invalid", False)],
+)
+def test_the_verdict_is_the_same_to_the_letter(runs, large, both, monkeypatch, damage, verdict, near):
+    """Scanned by the driver as short histories are, or by the executors as long ones are."""
+    if not near:
+        monkeypatch.setattr("checkers.verdict.judge.NEAR", 0)
+    name = "clean" if damage is None else damage.__name__
+    shutil.copytree(runs / large, runs / name)
+    if damage is not None:
+        rows = damage(read_rows(runs / name / "history.parquet"), Random(9)).rows
+        write_rows(rows, runs / name / "history.parquet")
+    here, there = both(name)
+    assert here["verdict"] == verdict
+    assert {key: there[key] for key in SAME} == {key: here[key] for key in SAME}
+
+
+def write_story(folder: Path) -> History:
+    """A duplicate and a loss, an unreadable record, a fault, a broken line, an assignment, and values of other people's."""
+    h = History()
+    h.add(1, "assign", detail=json.dumps({"partitions": ["t-0"]}))
+    h.txn(0, {"t-0": [5, 7], "t-1": [3]}, errors=[{"call": "commit", "name": "_TIMED_OUT"}])
+    h.poll(1, {"t-0": [5, (6, -1)]}, strange=[{"partition": "t-0", "offset": 6, "why": "checksum differs", "raw": "x|1|"}])
+    h.txn(2, {"t-1": [None]}, type="info", end=None)
+    h.settle({"t-0": (10, 10)})
+    h.final({"t-0": [5, (9, h.v("t-0", 5))], "t-1": [3]})
+    folder.mkdir()
+    (folder / "plan.json").write_text(json.dumps({"run": "story", "contract": CONTRACT}))
+    (folder / "damage.json").write_text('["worker line 3: cut off"]')
+    write_history(folder, h.ops)
+    write_faults(folder, {"id": 4, "kind": "kill", "injected_ns": h.now - 5_000_000, "healed_ns": h.now, "effective": True})
+    named = {h.v("t-0", 5): "apple", h.v("t-0", 7): "pear", h.v("t-1", 3): "plum"}
+    pq.write_table(pa.table({"v": list(named), "partition": [""] * 3, "value": list(named.values())}), folder / "values.parquet")
+    return h
+
+
+@pytest.fixture(scope="module")
+def story(runs):
+    return write_story(runs / "story")
+
+
+def test_names_of_records_faults_and_unreadable_ones_come_along(story, both, tmp_path):
+    here, there = both("story")
+    assert {key: there[key] for key in SAME} == {key: here[key] for key in SAME}
+    told = {finding["anomaly"]: finding for finding in there["findings"]}
+    assert "(value apple)" in told["duplicate"]["sentence"]
+    assert "checksum differs" in told["phantom"]["sentence"]
+    assert told["duplicate"]["faults"] == [4]
+    assert sorted(path.name for path in (tmp_path / "there").iterdir()) == [
+        "anomalies.parquet", "damage.json", "faults.parquet", "plan.json", "verdict.json"
+    ]  # fmt: skip
+
+
+# --------------------------------------------------------------------------------------------------
+# The door
+# --------------------------------------------------------------------------------------------------
+@pytest.fixture
+def doors(spark, runs, large):
+    """The same history as a file of this machine and from elsewhere."""
+    return LocalSource(runs / large / "history.parquet"), SparkSource(f"{FAR}/{large}/history.parquet", spark)
+
+
+def rows_of(batches):
+    return sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: row["index"])
+
+
+def test_both_doors_lead_to_the_same_operations(doors):
+    near, far = doors
+    for ops in (np.array([0, 3, 3, 99, 100, 350]), np.array([7]), np.array([10**9]), np.array([], dtype=np.int64)):
+        some = rows_of(near.of(ops, ("index", "mops", "strange")))
+        assert rows_of(far.of(ops, ("index", "mops", "strange"))) == some
+        assert [row["index"] for row in some] == sorted({int(op) for op in ops if op < 10**6})
+
+
+def test_both_doors_lead_to_the_same_columns(doors):
+    counts, batches = zip(*(door.whole(COLUMNS, TEXTS) for door in doors), strict=True)
+    assert counts[0] == counts[1] > 400
+    assert rows_of(batches[0]) == rows_of(batches[1])
+    views = [read_overview(door) for door in doors]
+    for name in ("index", "process", "time", "end", "decided", "status", "main", "writer"):
+        assert np.array_equal(getattr(views[0], name), getattr(views[1], name)), name
+    assert views[0].final_reads == views[1].final_reads != {}
+
+
+def test_both_doors_know_conditions(doors):
+    condition = ds.field("detail").is_valid() | pc.is_in(ds.field("f"), pa.array(["final-read"]))
+    near, far = (door.where(("index", "f", "detail"), condition).sort_by("index").to_pylist() for door in doors)
+    assert near == far
+    assert {row["f"] for row in far} >= {"final-read"}
+    nothing = ds.field("f") == "no such thing"
+    assert [len(door.where(("index", "f"), nothing)) for door in doors] == [0, 0]
+
+
+def test_a_history_that_is_gone_is_unreadable_and_no_bug(spark, runs):
+    for door in (LocalSource(runs / "gone"), SparkSource(f"{FAR}/gone", spark)):
+        with pytest.raises(UNREADABLE):
+            door.whole(COLUMNS)
+
+
+# --------------------------------------------------------------------------------------------------
+# What is fetched, and what is refused
+# --------------------------------------------------------------------------------------------------
+def test_one_parquet_file_is_a_history_without_a_run(spark, runs, large, tmp_path):
+    shutil.copyfile(runs / large / "history.parquet", runs / "alone.parquet")
+    assert fetch(spark, f"{FAR}/alone.parquet", tmp_path, OPS_SCHEMA) == f"{FAR}/alone.parquet"
+    assert not list(tmp_path.iterdir())
+    functions, partitions = contents(spark, f"{FAR}/alone.parquet")
+    assert partitions == [f"t-{number}" for number in range(6)]
+    assert functions["txn"] == 400
+
+
+def test_so_is_a_directory_that_spark_wrote(spark, runs, large, tmp_path):
+    spark.read.parquet(str(runs / large / "history.parquet")).repartition(3).write.parquet(str(runs / "spread.parquet"))
+    there = tmp_path / "there"
+    there.mkdir()
+    history = fetch(spark, f"{FAR}/spread.parquet/", there, OPS_SCHEMA)
+    plan = json.loads((runs / large / "plan.json").read_text())
+    (there / "plan.json").write_text(json.dumps({**plan, "history": history}))
+    assert judge(there, spark=spark)["verdict"] == "valid"
+
+
+REFUSED = {
+    "viewfs://far/runs/none": (CampaignError, "there is nothing at this address"),
+    "viewfs://far/runs/empty": (HistoryError, "neither plan.json nor history.parquet is in it"),
+    "viewfs://far/runs/unmerged": (HistoryError, "not merged"),
+    "viewfs://far/runs/notes.txt": (HistoryError, "cannot be read as Parquet"),
+    "viewfs://far/runs/other.parquet": (HistoryError, "index is not there, not bigint; process is bigint, not int;"),
+    "viewfs://nowhere/x": (HistoryError, "Empty Mount table"),
+    "s3a://bucket/run": (HistoryError, "--spark-conf spark.jars.packages=org.apache.hadoop:hadoop-aws:3."),
+    "foo://bucket/run": (HistoryError, 'No FileSystem for scheme "foo"'),
+}
+
+
+@pytest.mark.parametrize("url", REFUSED)
+def test_what_is_no_run_or_cannot_be_reached_is_said_in_one_line(spark, runs, tmp_path, url):
+    for name in ("empty", "unmerged/history"):
+        (runs / name).mkdir(parents=True, exist_ok=True)
+    (runs / "unmerged" / "plan.json").write_text("{}")
+    (runs / "notes.txt").write_text("milk, bread")
+    pq.write_table(pa.table({"process": [1]}), runs / "other.parquet")
+    kind, said = REFUSED[url]
+    with pytest.raises(kind) as refused:
+        fetch(spark, url, tmp_path, OPS_SCHEMA)
+    assert str(refused.value).startswith(url)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_no_permission_is_told_from_nothing_there(spark, runs, large, tmp_path, monkeypatch):
+    """The file system says so in the words of HDFS."""
+    from py4j.protocol import Py4JJavaError
+
+    from checkers.spark import remote
+
+    jvm = spark._jvm
+    thrown = jvm.org.apache.hadoop.security.AccessControlException("Permission denied: user=stranger, access=EXECUTE")
+
+    def denied(files, url, run_dir):
+        raise Py4JJavaError("calling getFileStatus", thrown)
+
+    monkeypatch.setattr(remote, "_fetched", denied)
+    with pytest.raises(HistoryError, match=r"no permission .*user=stranger.*where credentials go"):
+        fetch(spark, f"{FAR}/{large}", tmp_path, OPS_SCHEMA)
+
+
+def test_numbers_that_do_not_follow_time_are_refused(spark, runs, tmp_path):
+    """Whoever put two histories into one directory has every number twice."""
+    h = History()
+    h.txn(0, {"t-0": 5})
+    h.final({"t-0": [5]})
+    twice = runs / "twice.parquet"
+    for part in ("one", "two"):
+        (tmp_path / part).mkdir()
+        write_history(tmp_path / part, h.ops)
+    twice.mkdir()
+    for part in ("one", "two"):
+        shutil.copyfile(tmp_path / part / "history.parquet", twice / f"{part}.parquet")
+    (tmp_path / "plan.json").write_text(json.dumps({"contract": CONTRACT, "history": f"{FAR}/twice.parquet"}))
+    with pytest.raises(HistoryError, match="does not number the operations in the order of their times"):
+        judge(tmp_path, spark=spark)
+
+
+# --------------------------------------------------------------------------------------------------
+# What a report gets
+# --------------------------------------------------------------------------------------------------
+def test_a_report_gets_every_operation_and_the_insides_of_those_it_shows(spark, runs, story, tmp_path):
+    there = {row["index"]: row for row in pq.read_table(runs / "story" / "history.parquet").to_pylist()}
+    bring(spark, f"{FAR}/story/history.parquet", tmp_path, LIGHT, lambda index: np.flatnonzero(index == 1), [])
+    brought = pq.read_table(tmp_path / "operations.parquet").to_pylist()
+    assert [row["index"] for row in brought] == sorted(there)
+    assert brought[1] == there[1]
+    for row in brought:
+        assert {name: row[name] for name in LIGHT} == {name: there[row["index"]][name] for name in LIGHT}
+    assert {row["mops"] is None and row["isolation"] is None for row in brought if row["index"] != 1} == {True}
+    assert brought[1]["isolation"] == COMMITTED
+
+
+def test_a_report_gets_the_names_of_what_it_shows_and_of_the_findings(spark, story, tmp_path):
+    bring(spark, f"{FAR}/story/history.parquet", tmp_path, LIGHT, lambda index: np.flatnonzero(index == 2), [story.v("t-1", 3)])
+    values = pq.read_table(tmp_path / "values.parquet")
+    assert sorted(values["value"].to_pylist()) == ["apple", "plum"]
+
+
+def test_a_report_of_our_own_history_gets_no_names(spark, large, tmp_path):
+    bring(spark, f"{FAR}/{large}/history.parquet", tmp_path, LIGHT, lambda index: index[:0], [1])
+    assert [path.name for path in tmp_path.iterdir()] == ["operations.parquet"]

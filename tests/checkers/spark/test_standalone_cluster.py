@@ -1,0 +1,113 @@
+"""A real Spark cluster of one master and two workers, from PySpark's own jars, judges as the local one does.
+
+So it does when a Python worker, or a whole executor, is lost in the middle of a check.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+from support.fatal_check import ended, fatal
+from support.standalone import Driver, standalone
+
+from checkers.api import installed_checks
+from checkers.lawful_history import write_lawful
+from checkers.selfcheck.rows import read_rows, write_rows
+from checkers.selfcheck.transactions import tear
+from checkers.verdict.judge import judge
+
+DECIDED = ("verdict", "reason", "properties", "allowed", "findings", "counts", "progress")
+ATTEMPTS = ("spark.task.maxFailures=2", "spark.stage.maxConsecutiveAttempts=2")  # two, as on one machine
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that the cluster knows as `viewfs://far/runs`, too."""
+    return tmp_path_factory.mktemp("far")
+
+
+@pytest.fixture(scope="module")
+def driver(far, tmp_path_factory):
+    """A driver on the cluster: all that is asked of it runs there, one after the other."""
+    folder = tmp_path_factory.mktemp("cluster")
+    with standalone(folder) as master:
+        driver = Driver(master, folder / "driver.log", *ATTEMPTS, f"spark.hadoop.fs.viewfs.mounttable.far.link./runs=file:{far}")
+        try:
+            yield driver
+        finally:
+            driver.close()
+
+
+# --------------------------------------------------------------------------------------------------
+# The same answer
+# --------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def torn(far, spark):
+    """A torn transaction among four hundred, in the far directory, in several row groups; and what one machine says of it."""
+    history = far / "history.parquet"
+    write_lawful(far, transactions=400, partitions=6, seed=9)
+    write_rows(tear(read_rows(history), Random(9)).rows, history)
+    pq.write_table(pq.read_table(history), history, row_group_size=100)
+    return far, json.loads(json.dumps(judge(far, spark=spark)))
+
+
+@pytest.mark.cluster
+def test_a_cluster_and_one_machine_agree(torn, driver, tmp_path):
+    """Properties, findings and counts are the same, to the letter; the workers are the Python that PYSPARK_PYTHON names."""
+    here, local = torn
+    shutil.copytree(here, tmp_path / "there")
+    agree(driver, tmp_path / "there", local)
+    assert driver.used.exists()
+
+
+@pytest.mark.cluster
+def test_a_cluster_reads_a_history_that_lies_elsewhere(torn, driver, tmp_path):
+    """Driver and executors know the file system by the settings that they are given."""
+    here, local = torn
+    plan = json.loads((here / "plan.json").read_text())
+    (tmp_path / "plan.json").write_text(json.dumps({**plan, "history": "viewfs://far/runs/history.parquet"}))
+    agree(driver, tmp_path, local)
+
+
+def agree(driver, there, local):
+    """The executors scan and shuffle, as they do for a long history."""
+    remote = driver.judge(there, near=False)
+    assert remote["checker"]["master"] == driver.master
+    assert local["verdict"] == "invalid"
+    for key in DECIDED:
+        assert remote[key] == local[key], key
+
+
+# --------------------------------------------------------------------------------------------------
+# What is lost
+# --------------------------------------------------------------------------------------------------
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    write_lawful(tmp_path, transactions=300, partitions=4, seed=3, row_group=200)
+    return tmp_path
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("what", ["worker", "executor"])
+def test_what_is_lost_once_is_done_again_and_the_verdict_is_right(driver, history, what):
+    document = driver.judge(history, ends=what, times=1)
+    assert ended(history) == 1, "the check never ended anything"
+    assert document["verdict"] == "valid", document["reason"]
+    assert all(one["compared"] for one in document["properties"] if one["name"] in ("lost-write", "duplicate", "fatal"))
+
+
+def test_a_worker_lost_once_on_this_machine_is_done_again(spark, history):
+    document = judge(history, spark=spark, checks=[*installed_checks()[0], fatal(history, "worker", 1)])
+    assert ended(history) == 1, "the check never ended anything"
+    assert document["verdict"] == "valid", document["reason"]
+
+
+@pytest.mark.cluster
+def test_executors_that_are_lost_for_ever_end_in_an_honest_unknown(driver, history):
+    document = driver.judge(history, ends="executor", times=1000)
+    assert ended(history) > 1
+    assert document["verdict"] == "unknown"
+    assert "the Spark job did not finish" in document["reason"]

@@ -1,0 +1,97 @@
+"""A check of a plug-in is looked at when it is loaded; each breach says what to change."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+
+import pytest
+from support.histories import History, answer, violated, write_history
+
+from checkers.api import Broken, Suspects, installed_checks, partition_check
+from checkers.lawful_history import CONTRACT
+from checkers.validation import breaches
+from checkers.verdict.judge import judge
+
+
+@partition_check("empty-offset", needs="nothing was read")
+def empty_offset(log):
+    """A record at offset 0."""
+    return Suspects(0)
+
+
+def undocumented(log):
+    return Suspects(0)
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        (len, '@partition_check("my-anomaly") over the function'),
+        (replace(empty_offset, name=" "), "the check has no name"),
+        (replace(empty_offset, scope="partitions"), 'scope = "partitions"; it must be one of partition, run'),
+        (replace(empty_offset, function=undocumented), "its function needs a docstring"),
+        (replace(empty_offset, function=lambda: Suspects(0)), "the function must take (log), not ()"),
+        (replace(empty_offset, needs=""), "needs must say what has to be there"),
+        (replace(empty_offset, explain=lambda finding: ""), "explain must take (finding, story), not (finding)"),
+        (replace(empty_offset, resolve="rows"), "resolve must be a function (rows, world), not 'rows'"),
+        (replace(empty_offset, gather=len), "gather belongs to run checks"),
+    ],
+)
+def test_a_breach_says_what_to_change(check, said):
+    assert any(said in text for text in breaches(check)), breaches(check)
+
+
+def test_a_sound_check_has_no_breaches():
+    assert breaches(empty_offset) == []
+
+
+def test_a_check_that_breaks_the_contract_is_unknown_with_the_reason(tmp_path, monkeypatch):
+    """It is not asked, and it takes no other check with it."""
+    information = tmp_path / "odd_checks-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-checks\nVersion: 1\n")
+    (information / "entry_points.txt").write_text("[fencepost.checker]\nodd = checkers.lawful_history:CONTRACT\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    checks, broken = installed_checks()
+    reason = "checkers.lawful_history:CONTRACT cannot be used: "
+    assert [one.name for one in broken] == ["odd"]
+    assert isinstance(broken[0], Broken)
+    assert broken[0].reason.startswith(reason)
+    assert len(checks) > 20
+
+
+STRANGE = """
+from checkers.suspects import read_rows
+from harness.api import Suspects, partition_check
+
+
+def odd(log):
+    return log.reads.offset == 0
+
+
+@partition_check("first-place")
+def first_place(log):
+    'A record that was read at offset 0.'
+    return Suspects(len(log.reads), read_rows(log, odd(log), log.reads.op))
+"""
+
+
+def test_a_check_by_its_import_path_is_asked_though_no_executor_can_import_it(spark, tmp_path, monkeypatch):
+    """Its module lies where only the driver finds it. One that is broken is unknown, with the reason."""
+    place, run = tmp_path / "place", tmp_path / "run"
+    place.mkdir()
+    run.mkdir()
+    (place / "strange_check.py").write_text(STRANGE)
+    monkeypatch.syspath_prepend(str(place))
+    check = importlib.import_module("strange_check").first_place
+    story = History()
+    story.txn(0, sends={"t-0": 0})
+    story.final({"t-0": [0]})
+    write_history(run, story.ops)
+    document = judge(run, spark=spark, contract=CONTRACT, more={"strange_check:first_place": check, "lost:one": "no such module"})
+    assert violated(document) == ["first-place"]
+    assert answer(document, "first-place")["compared"] == 2
+    assert answer(document, "lost:one")["verdict"] == "unknown"
+    assert "no such module" in answer(document, "lost:one")["reason"]
+    assert answer(document, "phantom")["verdict"] == "held"

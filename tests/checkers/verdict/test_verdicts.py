@@ -1,0 +1,255 @@
+"""From answers to a verdict: contracts, expectations, broken checks, faults around a finding, and histories with holes."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from support.histories import History, answer, finding, violated, write_faults, write_history
+
+from checkers.api import Suspects, installed_checks, partition_check, run_check
+from checkers.lawful_history import CONTRACT, write_lawful
+from checkers.verdict.judge import judge
+from checkers.verdict.rules import CLAUSES, clause, full_contract, settings
+from harness.api import HistoryError
+
+SECOND = 1_000_000_000
+
+
+def good():
+    h = History()
+    h.txn(0, {"t-0": [5], "t-1": [5]})
+    h.final({"t-0": [5], "t-1": [5]})
+    return h
+
+
+def broken_checks():
+    """Checks that raise, made here so that they travel to the workers as they are."""
+
+    def shaky(log):
+        """Raises in one partition only."""
+        if log.partition == "t-1":
+            raise ZeroDivisionError("one over nothing")
+        return Suspects(1)
+
+    def worse(world):
+        """Raises over the whole run."""
+        raise KeyError("gone")
+
+    def unresolved(log):
+        """Finds something, and its second step raises."""
+        return Suspects(1, {name: [1] for name in ("cause", "op", "v", "offset", "time")} | {"role": ["read"]})
+
+    def bad_step(rows, world):
+        raise RuntimeError("second step")
+
+    return [
+        partition_check("shaky")(shaky),
+        run_check("worse")(worse),
+        partition_check("unresolved", resolve=bad_step)(unresolved),
+    ]
+
+
+def test_a_check_that_raises_is_unknown_and_takes_no_other_answer_with_it(spark, tmp_path):
+    write_history(tmp_path, good().ops)
+    (tmp_path / "plan.json").write_text(json.dumps({"contract": CONTRACT}))
+    document = judge(tmp_path, spark=spark, checks=[*installed_checks()[0], *broken_checks()])
+    assert answer(document, "shaky")["reason"] == "ZeroDivisionError: one over nothing"
+    assert answer(document, "worse")["verdict"] == "unknown"
+    assert answer(document, "unresolved")["reason"] == "RuntimeError: second step"
+    assert answer(document, "lost-write")["verdict"] == "held"
+    assert document["verdict"] == "unknown"
+    assert "shaky could not be judged: ZeroDivisionError" in document["reason"]
+
+
+def test_a_strangers_check_is_one_function(spark, tmp_path):
+    """It is forbidden unless a clause says otherwise, and gets a plain sentence."""
+
+    def low(log):
+        """A record below offset 6."""
+        which = log.reads.offset < 6
+        names = ("op", "v", "offset")
+        rows = {name: getattr(log.reads, name)[which] for name in names}
+        rows |= {"cause": rows["offset"], "time": log.reads.ended[which], "role": ["read"] * int(which.sum())}
+        return Suspects(len(which), rows)
+
+    write_history(tmp_path, good().ops)
+    document = judge(tmp_path, spark=spark, checks=[partition_check("low-offset")(low)])
+    assert violated(document) == ["low-offset"]
+    assert document["findings"][0]["sentence"] == "low-offset: 2 records, first t-0@5."
+
+
+def test_every_installed_check_has_a_definition_and_a_clause():
+    checks, broken = installed_checks()
+    assert not broken
+    assert {check.name for check in checks} == set(CLAUSES)
+    assert all(len(check.definition) > 40 for check in checks)
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "contract", "judged"),
+    [
+        ("lost-write", {"acks": "all"}, "forbidden"),
+        ("lost-write", {"acks": "-1"}, "forbidden"),
+        ("lost-write", {"acks": "1"}, "allowed"),
+        ("lost-write", {"acks": "all", "unclean_leader_election": "true"}, "allowed"),
+        ("lost-write", {"retention": "604800000"}, "inapplicable"),
+        ("duplicate", {"idempotence": "false"}, "allowed"),
+        ("duplicate", {"idempotence": "false", "transactional": "true"}, "forbidden"),
+        ("aborted-read", {"transactional": "false"}, "forbidden"),
+        ("torn-transaction", {"transactional": "false"}, "inapplicable"),
+        ("phantom", {"left_out": "polls"}, "forbidden"),
+        ("phantom", {"left_out": "polls,sends"}, "inapplicable"),
+        ("wrong-partition", {}, "forbidden"),
+        ("wrong-partition", {"values": "per key"}, "inapplicable"),
+        ("poll-skip", {"consumption": "subscribed"}, "forbidden"),
+        ("poll-skip", {"consumption": "subscribed", "unclean_leader_election": "true"}, "allowed"),
+        ("order-inversion", {"idempotence": "false", "max_in_flight": "1"}, "forbidden"),
+        ("order-inversion", {"idempotence": "false"}, "allowed"),
+        ("somebody's own", {}, "forbidden"),
+    ],
+)
+def test_the_contract_decides_what_is_forbidden(anomaly, contract, judged):
+    assert clause(anomaly, full_contract(contract)).judged == judged
+
+
+def test_an_override_beats_the_plan(judged):
+    """Settings of acks=1 that the campaign judges by acks=all: the loss is forbidden."""
+    assert full_contract({"acks": "1"}, {"acks": "all"})["acks"] == "all"
+    assert settings(full_contract({"readers": "all"})).all_readers
+
+
+def test_expectations_name_every_forbidden_anomaly(judged):
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.final({"t-0": [5, (6, h.v("t-0", 5))]})
+    assert judged(h, expect=["duplicate"])["expectation_met"] is True
+    assert judged(h, expect=["valid"])["expectation_met"] is False
+    assert judged(h, expect=["lost-write"])["expectation_met"] is False
+    h.poll(3, {"t-0": [(9, 123456789)]})
+    assert judged(h, expect=["duplicate"])["expectation_met"] is False
+    assert judged(h, expect=["duplicate", "phantom"])["expectation_met"] is True
+
+
+def test_what_a_test_tolerates_may_come_along_but_is_not_enough(judged):
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.final({"t-0": [5, (6, h.v("t-0", 5))]})
+    h.poll(3, {"t-0": [(9, 123456789)]})
+    assert judged(h, expect=["duplicate"], tolerate=["phantom"])["expectation_met"] is True
+    assert judged(h, expect=["lost-write"], tolerate=["phantom", "duplicate"])["expectation_met"] is False
+
+
+def test_a_run_whose_final_read_left_out_a_partition_is_unknown(judged):
+    """t-1 was never read to its end: what was lost there, nobody knows."""
+    h = History()
+    h.txn(0, {"t-0": [5, 6], "t-1": [7]})
+    h.final({"t-0": [5, 6]})
+    document = judged(h, topics={"t": {"partitions": 2}})
+    assert document["verdict"] == "unknown"
+    assert "t-1" in document["reason"]
+
+
+def test_what_nobody_read_and_no_final_read_looked_for_may_be_lost(judged):
+    """A history from elsewhere that stops before its readers had caught up."""
+    h = History()
+    h.txn(0, {"t-0": [5, 6, 7]})
+    h.poll(1, {"t-0": [5, 6]})
+    document = judged(h, contract={"final_read": "false"})
+    assert document["verdict"] == "unknown"
+    assert "1 promised records were returned to nobody" in document["reason"]
+    assert document["weakened"] == [document["reason"]]
+    h.poll(1, {"t-0": [7]})
+    assert judged(h, contract={"final_read": "false"})["verdict"] == "valid"
+
+
+def test_faults_around_a_finding_are_named(judged, tmp_path):
+    """One within a second of the operation, one long before it; one of the two had no effect."""
+    h = History()
+    h.now = 100 * SECOND
+    h.txn(0, {"t-0": [5]})
+    h.txn(0, {"t-0": [6]})
+    h.final({"t-0": [6]})
+    near = {"id": 3, "kind": "kill", "injected_ns": 99 * SECOND, "healed_ns": 101 * SECOND, "effective": True}
+    far = {"id": 1, "kind": "kill", "injected_ns": 10 * SECOND, "healed_ns": 20 * SECOND, "effective": False}
+    write_faults(tmp_path, far, near)
+    document = judged(h)
+    assert finding(document, "lost-write")["faults"] == [3]
+    assert document["weakened"] == ["1 of 2 faults had no effect"]
+    assert document["counts"]["faults_without_effect"] == 1
+
+
+def test_progress_measures_gaps_and_recovery(judged, tmp_path):
+    """Commits at 10 s, 11 s and 15 s; a fault from 11.5 s to 13 s."""
+    h = History()
+    for number, second in enumerate((10, 11, 15)):
+        h.now = second * SECOND
+        h.txn(0, {"t-0": [number]})
+        h.ops[-1].update(end=second * SECOND, time=second * SECOND - 1000)
+    h.final({"t-0": [0, 1, 2]})
+    write_faults(tmp_path, {"id": 0, "injected_ns": 23 * SECOND // 2, "healed_ns": 13 * SECOND, "effective": True})
+    progress = judged(h)["progress"]
+    assert progress == {"longest_gap_s": 4.0, "recovery_s": 2.0, "faults": [{"id": 0, "gap_s": 4.0}]}
+
+
+def test_an_empty_history_is_unknown(judged):
+    document = judged(History())
+    assert document["verdict"] == "unknown"
+    assert document["reason"].startswith("nothing was compared")
+
+
+def test_a_plan_without_anything_is_judged_by_kafkas_defaults(spark, tmp_path):
+    write_history(tmp_path, good().ops)
+    (tmp_path / "plan.json").write_text("{}")
+    document = judge(tmp_path, spark=spark, contract=CONTRACT)
+    assert document["verdict"] == "valid"
+    assert json.loads((tmp_path / "verdict.json").read_text()) == document
+
+
+def test_a_missing_history_says_what_to_do(spark, tmp_path):
+    with pytest.raises(HistoryError, match="merge the run's history first"):
+        judge(tmp_path, spark=spark)
+
+
+def test_details_that_make_no_sense_are_no_final_reads(judged):
+    h = good()
+    h.ops[-1]["detail"] = "not json"
+    h.ops[-3]["detail"] = '{"t-0": [0, null, 5], "t-1": "odd"}'
+    document = judged(h)
+    assert answer(document, "torn-transaction")["verdict"] == "not exercised"
+    assert document["verdict"] == "unknown"
+
+
+def test_every_finding_is_in_parquet_and_a_hundred_of_each_in_json(spark, tmp_path):
+    h = History()
+    for number in range(150):
+        h.txn(number, {"t-0": [number]}, type="fail")
+    h.final({"t-0": list(range(150))})
+    write_history(tmp_path, h.ops)
+    document = judge(tmp_path, spark=spark, contract=CONTRACT)
+    assert len(document["findings"]) == 100
+    assert answer(document, "aborted-read")["count"] == 150
+    assert pq.read_table(tmp_path / "anomalies.parquet").num_rows == 150
+
+
+def test_a_huge_finding_is_shortened_in_json_and_whole_in_parquet(spark, tmp_path):
+    h = History()
+    for number in range(300):
+        h.txn(0, {"t-0": [number]})
+    h.txn(0, {"t-0": [300]})
+    h.final({"t-0": [300]})
+    write_history(tmp_path, h.ops)
+    found = finding(judge(tmp_path, spark=spark, contract=CONTRACT), "lost-write")
+    assert (len(found["records"]), found["size"]) == (200, 300)
+    (whole,) = pq.read_table(tmp_path / "anomalies.parquet").to_pylist()
+    assert len(whole["records"]) == len(whole["operations"]) == 300
+
+
+def test_row_groups_and_batches_change_nothing(spark, tmp_path):
+    """The same history in one row group and in many, over several tasks."""
+    answers = []
+    for size in (100, 100_000):
+        folder = tmp_path / str(size)
+        write_lawful(folder, transactions=500, seed=3, row_group=size)
+        document = judge(folder, spark=spark)
+        answers.append({key: document[key] for key in ("properties", "counts", "progress")})
+    assert answers[0] == answers[1]

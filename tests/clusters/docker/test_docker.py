@@ -1,0 +1,287 @@
+"""What is special about clusters in Docker (what all providers share: test_providers.py)."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from clusters.docker import engine, host_python, images, leftovers
+from clusters.docker.cluster import DockerCluster
+from clusters.docker.provider import Docker
+from clusters.kafka.distribution import fetch
+from harness.api import CampaignError, ClusterError, TopicSpec
+
+TOPICS = {"t": TopicSpec(partitions=1)}
+
+
+# ---- decided without a daemon
+
+
+def test_all_wrong_options_are_told_at_once():
+    """A container too small for its heap, no brokers, and a version for a node that is not there."""
+    with pytest.raises(CampaignError) as caught:
+        Docker(brokers=0, heap_mb=512, memory_mb=512, controllers=1, versions={"n1": "3.9.1"})
+    assert caught.value.mistakes == [
+        "brokers = 0: must be between 1 and 50",
+        "memory_mb = 512: must be between 640 and 131072",
+        "versions.n1: no such node; there are k1",
+    ]
+    with pytest.raises(CampaignError, match="one image cannot hold several versions"):
+        Docker(image="my/kafka:4.3.0", versions={"n1": "3.9.1"})
+
+
+def test_versions_are_compared_by_number():
+    """Not by letter; the oldest decides how storage is formatted."""
+    options = Docker(kafka="4.3.0", versions={"n1": "3.10.0", "n2": "3.9.1"})
+    assert options.all_versions() == ["3.9.1", "3.10.0", "4.3.0"]
+    assert [options.version(node) for node in ("n1", "n2", "n3")] == ["3.10.0", "3.9.1", "4.3.0"]
+
+
+def test_an_owner_is_dead_only_if_that_is_sure():
+    """We live; the same number of another time or boot is somebody else; of another machine nothing is known."""
+    host_name, boot, pid, started = engine.owner().split(" ")
+    assert engine.alive(engine.owner())
+    assert not engine.alive(f"{host_name} {boot} {pid} {int(started) - 1}")
+    assert not engine.alive(f"{host_name} another-boot {pid} {started}")
+    assert not engine.alive(f"{host_name} {boot} {1 << 22} {started}")
+    assert engine.alive(f"elsewhere {boot} {pid} {started}")
+    assert engine.alive("")
+
+
+def test_no_daemon_is_one_clear_sentence(monkeypatch, tmp_path):
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    assert engine.trouble().startswith(
+        f"no Docker daemon answers (unix://{tmp_path}/none.sock): there is no such socket. Install"
+    )
+    with pytest.raises(ClusterError, match="no cluster in Docker here: no Docker daemon answers"):
+        Docker().sandbox(["true"])
+    assert leftovers.find() == []
+
+
+class Closed(DockerCluster):
+    """Three nodes, of which n3 is not heard under its own address."""
+
+    def __init__(self, opens_after):
+        self._planned, self._opens_after = dict.fromkeys(("n1", "n2", "n3")), opens_after
+
+    def probe(self, pairs):
+        self._opens_after -= 1
+        return {pair: pair[0] != "n3" or self._opens_after < 0 for pair in pairs}
+
+
+def test_a_network_that_hides_senders_is_refused_before_anything_is_concluded_from_it():
+    """A masquerading rule of another daemon would make every cut a cut of nothing; a single lost probe is no reason."""
+    with pytest.raises(ClusterError, match=r"sender's address: n3 to n1, n3 to n2\. Is there a rule"):
+        Closed(opens_after=9)._require_open_network()
+    Closed(opens_after=2)._require_open_network()
+
+
+def test_leftovers_are_told_in_words():
+    left = leftovers.Leftover(sandbox="x", run="nightly-1", live=False, containers=("a", "b"), networks=("n",))
+    assert str(left) == "2 containers and 1 network of run nightly-1 in Docker"
+    assert str(leftovers.Leftover(sandbox="x", run="y", live=False, networks=("n",))) == "1 network of run y in Docker"
+    all_kinds = leftovers.Leftover(sandbox="x", run="y", live=False, containers=("c",), networks=("n",), volumes=("v", "w"))
+    assert str(all_kinds) == "1 container, 1 network and 2 volumes of run y in Docker"
+
+
+class Daemon:
+    """A daemon that says of itself what it is told to."""
+
+    def __init__(self, **info):
+        self._info = info
+
+    def info(self):
+        return self._info
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("place", "info", "words"),
+    [
+        ("unix:///var/run/docker.sock", {"OSType": "windows"}, "runs windows containers"),
+        ("unix:///run/user/1000/docker.sock", {"SecurityOptions": ["name=seccomp", "name=rootless"]}, "is rootless"),
+        ("tcp://10.0.0.7:2375", {}, "must be on this machine"),
+        ("unix:///var/run/docker.sock", {"SecurityOptions": None}, ""),
+    ],
+)
+def test_a_daemon_that_cannot_serve_is_refused_with_the_reason(monkeypatch, place, info, words):
+    monkeypatch.setenv("DOCKER_HOST", place)
+    monkeypatch.setattr(engine, "connect", lambda: Daemon(**info))
+    assert words in engine.trouble()
+    assert bool(words) == bool(engine.trouble())
+
+
+def test_a_base_needs_debootstrap_and_root(monkeypatch):
+    monkeypatch.setattr(images.shutil, "which", lambda name, path=None: None)
+    with pytest.raises(ClusterError, match=r"not installed .*apt install debootstrap\); or name an image .*--base IMAGE"):
+        images._debootstrap()
+    monkeypatch.setattr(images.shutil, "which", lambda name, path=None: "/usr/sbin/debootstrap")
+    monkeypatch.setattr(images.os, "geteuid", lambda: 1000)
+    with pytest.raises(ClusterError, match="debootstrap needs root"):
+        images._debootstrap()
+
+
+def test_a_debootstrap_that_fails_is_quoted(tmp_path):
+    program = tmp_path / "debootstrap"
+    program.write_text("#!/bin/sh\necho I: Retrieving InRelease\necho 'E: no such mirror'\nexit 3\n")
+    program.chmod(0o755)
+    said = []
+    with pytest.raises(ClusterError, match=r"debootstrap ended with status 3: .*E: no such mirror"):
+        images._bootstrap(str(program), tmp_path / "root", said.append)
+    assert said[-1] == "debootstrap: Retrieving InRelease"
+
+
+def test_workers_see_this_machines_python_and_may_write_only_the_run(tmp_path):
+    """Read-only but for the run; and of the environment no more than they need."""
+    shown = {mount["Target"]: mount["ReadOnly"] for mount in host_python.mounts(writable=[tmp_path])}
+    assert shown.pop(str(tmp_path)) is False
+    assert all(shown.values())
+    assert "/" not in shown
+    assert any(os.path.realpath(sys.prefix).startswith(target) for target in shown)
+    kept = host_python.environment(
+        {"PATH": "/bin", "LC_ALL": "C", "FENCEPOST_NODE": "c0", "AWS_SECRET_ACCESS_KEY": "x", "HOME": "/root"}
+    )
+    assert kept.keys() == {"PATH", "LC_ALL", "FENCEPOST_NODE", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+
+
+def test_a_directory_inside_another_is_not_shown_twice(tmp_path):
+    inner = tmp_path / "a" / "b"
+    assert host_python.outermost([inner, tmp_path / "a", tmp_path / "ab"]) == [tmp_path / "a", tmp_path / "ab"]
+
+
+# ---- on a daemon
+
+
+@pytest.mark.cluster
+def test_an_image_that_is_nowhere_is_named_with_the_remedy(docker_daemon):
+    with engine.opened() as client, pytest.raises(ClusterError, match=r"no-such/image:1 is not here.*fencepost cluster image"):
+        images.resolve(client, "4.3.0", "no-such/image:1")
+
+
+@pytest.mark.cluster
+def test_a_base_without_java_is_refused_when_the_image_is_built(docker_daemon):
+    with engine.opened() as client:
+        host_python.ensure_image(client)
+    with pytest.raises(ClusterError, match=r"could not be built on fencepost/shell:1: .*java"):
+        images.build("4.3.0", base=host_python.IMAGE, name="fencepost-test/broken:1")
+
+
+@pytest.mark.cluster
+def test_an_image_is_labelled_with_what_it_holds(kafka_image):
+    with engine.opened() as client:
+        labels = client.images.get(kafka_image.replace("{version}", "4.3.0")).labels
+    assert labels["fencepost.kafka"] == "4.3.0"
+    assert labels["fencepost.jars"] == images.digest(fetch("4.3.0").jars)
+
+
+@pytest.mark.cluster
+def test_somebody_elses_image_is_told_where_its_logging_is_set(kafka_image):
+    """Log4j without settings would keep the broker's words to itself; our own images log by another library."""
+    with engine.opened() as client:
+        host_python.ensure_image(client)
+        theirs, ours = (
+            images.resolve(client, "4.3.0", name) for name in (host_python.IMAGE, kafka_image.replace("{version}", "4.3.0"))
+        )
+    assert "-Dlog4j2.configurationFile=/opt/kafka/config/log4j2.yaml" in theirs.flags
+    assert ours.flags == ()
+
+
+@pytest.fixture(scope="module")
+def seen(kafka_image, tmp_path_factory):
+    """A cluster of one broker and one client: its containers, what `clean` said of it meanwhile, and what stayed."""
+    run = tmp_path_factory.mktemp("run")
+    mine = {"label": f"{engine.RUN}={run.name}"}
+    provider = Docker(brokers=1, heap_mb=256, memory_mb=900, cpus=1.5, image=kafka_image, keep_storage=True, disk_mb=100)
+    with provider.up(run, TOPICS) as cluster, engine.opened() as client:
+        with cluster.spawn("c0", ["sleep", "60"]) as worker:
+            found = client.api.containers(filters=mine)
+            containers = {one["Names"][0]: client.api.inspect_container(one["Id"]) for one in found}
+            networks = client.api.networks(filters=mine)
+            worker.kill()
+        clean = subprocess.run([sys.executable, "-m", "harness.cli", "clean"], capture_output=True, text=True, cwd=run)
+        [left] = [left for left in leftovers.find() if left.run == run.name]
+        with pytest.raises(ClusterError, match="are in use"):
+            left.remove()
+        answers = cluster.answers("n1")
+    remains = [str(left) for left in leftovers.find() if left.run == run.name]
+    return {
+        "run": run,
+        "containers": containers,
+        "networks": networks,
+        "clean": clean.stdout,
+        "answers": answers,
+        "left": remains,
+    }
+
+
+@pytest.mark.cluster
+def test_containers_are_given_no_more_than_they_need(seen):
+    """Nobody is privileged, only helpers may change rules, no port is published, no way leads out."""
+    assert len(seen["containers"]) == 4  # a broker, a client, and their helpers
+    assert [network["Internal"] for network in seen["networks"]] == [True]
+    for name, one in seen["containers"].items():
+        settings = one["HostConfig"]
+        added = [capability.removeprefix("CAP_") for capability in settings["CapAdd"] or ()]
+        assert added == (["NET_ADMIN"] if name.endswith("helper") else [])
+        assert settings["CapDrop"] == ["ALL"]
+        assert not settings["Privileged"]
+        assert settings["ReadonlyRootfs"]
+        assert not any(one["NetworkSettings"]["Ports"].values())
+        assert not any("docker.sock" in mount["Source"] for mount in one["Mounts"])
+
+
+@pytest.mark.cluster
+def test_a_broker_has_limits_and_runs_as_we_do(seen):
+    [broker] = [one for name, one in seen["containers"].items() if "-n1-" in name and not name.endswith("helper")]
+    assert (broker["HostConfig"]["Memory"], broker["HostConfig"]["NanoCpus"]) == (1000 << 20, 1_500_000_000)  # with its disk
+    assert broker["Config"]["User"] == f"{os.getuid()}:{os.getgid()}"
+
+
+@pytest.mark.cluster
+def test_clean_names_a_live_run_and_leaves_it_alone(seen):
+    """So does the removal by hand; when the run is over nothing is left to find."""
+    assert f"of run {seen['run'].name} in Docker; its run is alive" in seen["clean"]
+    assert seen["answers"]
+    assert seen["left"] == []
+
+
+@pytest.mark.cluster
+def test_storage_is_kept_when_asked(seen):
+    assert sorted(path.name for path in seen["run"].iterdir()) == ["logs", "storage"]
+    assert list((seen["run"] / "storage").glob("n1/t-*/*.log"))
+
+
+@pytest.mark.cluster
+def test_a_broker_that_dies_early_is_quoted(kafka_image, tmp_path):
+    """Its own words from the log are in the error, and nobody waits for the deadline."""
+    provider = Docker(brokers=1, heap_mb=256, image=kafka_image, settings={"metric.reporters": "no.such.Reporter"})
+    with pytest.raises(ClusterError, match=r"n1 ended with status 1 while waiting for .*no\.such\.Reporter"):
+        provider.up(tmp_path, TOPICS).__enter__()
+    assert [left for left in leftovers.find() if left.run == tmp_path.name] == []
+
+
+@pytest.mark.cluster
+def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
+    """Workers write their histories from containers of their own; a client freezes, another is cut off; all is read back."""
+    wanted = ("heap_mb=256", "brokers=1", f"image={kafka_image}")
+    cluster = ["--cluster", "docker", *(word for option in wanted for word in ("--cluster-set", option))]
+    faults = [
+        word for kind in ("pause,target=client", "cut-client,lane=net") for word in ("-n", f"{kind},every_s=[1,2],lasts_s=[1,2]")
+    ]
+    options = ["--set", "writers=2", "--rate", "60", "--time", "8", "--json", "--results", str(tmp_path)]
+    argv = [sys.executable, "-m", "harness.cli", "run", *cluster, *faults, *options]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    [run] = tmp_path.glob("*/*/")
+    plan = json.loads((run / "plan.json").read_text())
+    receipts = [json.loads(line) for line in (run / "history" / "faults.jsonl").read_text().splitlines()]
+    assert verdict["verdict"] == "valid"
+    assert verdict["counts"]["final_read"] > 0
+    assert list(plan["cluster"]["description"]["images"]) == ["4.3.0"]
+    assert {receipt["kind"]: receipt["effective"] for receipt in receipts} == {"pause": True, "cut-client": True}
+    assert [left for left in leftovers.find() if left.run == run.name] == []

@@ -1,0 +1,160 @@
+"""What holds packets back: when they leave, in pure time; then in real namespaces with real packets."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from clusters.fault_tools.delay_program import FULL_S, Line, Slow
+from clusters.local import Local, sandbox
+from harness.api import Losable, Partitionable, Slowable
+
+
+def line(*slows):
+    made = Line()
+    made.slows = dict(enumerate(slows))
+    return made
+
+
+def test_a_packet_leaves_after_the_delay_and_not_before():
+    slowed = line(Slow(delay_s=0.2))
+    assert slowed.take("a", 100, 10.0)
+    assert slowed.due(10.19) == []
+    assert slowed.due(10.2) == ["a"]
+
+
+def test_packets_keep_their_order_however_the_jitter_falls():
+    slowed = line(Slow(delay_s=0.2, jitter_s=0.1))
+    for number in range(100):
+        slowed.take(number, 100, 10.0 + number / 1000)
+    times = [leaves for leaves, _ in slowed.waiting]
+    assert times == sorted(times)
+    assert len(set(times)) > 1
+    assert slowed.due(11.0) == list(range(100))
+
+
+def test_a_narrow_link_sends_one_after_the_other_and_drops_what_has_no_room():
+    slow = Slow(bytes_s=1000.0)
+    slowed = line(slow)
+    taken = [slowed.take(number, 100, 10.0) for number in range(10)]
+    assert [round(leaves, 6) for leaves, _ in slowed.waiting] == [10.1, 10.2, 10.3, 10.4, 10.5, 10.6]
+    assert taken == [True] * 6 + [False] * 4
+    assert (slow.seen, slow.dropped) == (10, 4)
+    assert slowed.take("later", 100, 10.6 + FULL_S)
+
+
+def test_two_slownesses_add_up_and_end_one_by_one():
+    slowed = line(Slow(delay_s=0.2), Slow(bytes_s=1000.0, delay_s=0.1))
+    slowed.take("a", 100, 10.0)
+    assert slowed.waiting[0][0] == pytest.approx(10.4)
+    slowed.slows.clear()
+    assert slowed.due(10.0) == ["a"]
+
+
+def test_a_kernel_that_hands_no_packets_over_lacks_this_and_nothing_else(monkeypatch):
+    """What the trial in the sandbox said is what the plan and the doctor say."""
+    monkeypatch.setattr(sandbox, "box", lambda: sandbox.Box(prefix=("box",), lacks={"Slowable": "no nfnetlink_queue"}))
+    missing = Local().missing()
+    assert missing[Slowable] == "no nfnetlink_queue"
+    assert {Partitionable, Losable}.isdisjoint(missing)
+
+
+NODES = """
+import json, time
+from statistics import median
+from clusters.local.network import Network
+from harness.api import ClusterError
+
+network = Network()
+for i in (1, 2):
+    network.add(f"n{i}", f"10.73.1.{i}")
+there, back = ("n1", "n2"), ("n2", "n1")
+
+def took(pair, **how):
+    return sorted(one for one in network.measure([pair], 9, **how)[pair] if one is not None)
+
+seen = {}
+"""
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """What datagrams see of a link that is slow, slow twice, cut meanwhile, healed; narrow; and whose program is killed."""
+    script = (
+        NODES
+        + """
+seen["lacks"] = network.lacks()
+far = network.slow([there], delay_ms=600)
+seen["far"] = [network.probe([there])[there], None]
+network.unslow(far)
+seen["far"][1] = network.patience_s()
+one = network.slow([there], delay_ms=150)
+seen["slow"] = [median(took(there)), median(took(back))]
+two = network.slow([there], delay_ms=150, jitter_ms=20)
+seen["twice"] = median(took(there))
+network.drop([there])
+seen["cut"] = took(there)
+network.undrop([there])
+ended = network.unslow(one)
+seen["counted"] = [ended[there][0], network.unslow(one)]
+seen["once"] = median(took(there))
+network.undrop_all()
+seen["healed"] = median(took(there))
+network.slow([there], kbit_s=256)
+train = network.measure([there], 6, size=1000)[there]
+seen["spread"] = train[-1] - train[0]
+try:
+    network.slow([("n1", "n9")])
+except ClusterError as error:
+    seen["unknown"] = str(error)
+network._slowers["n2"]._process.kill()
+network._slowers["n2"]._process.wait()
+seen["killed"] = median(took(there))
+try:
+    network.slow([there], delay_ms=100)
+except ClusterError as error:
+    seen["last words"] = str(error)
+print(json.dumps(seen))
+"""
+    )
+    assert sandbox.box().namespaces, sandbox.box().reason
+    argv = sandbox.command([sys.executable, "-c", script])
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.cluster
+def test_real_packets_are_slow_one_way_and_slowness_adds_up(seen):
+    assert seen["lacks"] == {}
+    assert seen["slow"][0] >= 150 > seen["slow"][1]
+    assert seen["twice"] >= 280
+    assert 130 <= seen["once"] < seen["twice"]
+    assert seen["healed"] < 130
+    assert seen["counted"] == [18, {}]
+
+
+@pytest.mark.cluster
+def test_a_very_slow_link_is_not_a_closed_one(seen):
+    """A probe waits longer, and only as long as the link is slow."""
+    assert seen["far"] == [True, 0.25]
+
+
+@pytest.mark.cluster
+def test_a_slow_link_can_be_cut(seen):
+    """What is held back goes on behind the rules that drop, not past them."""
+    assert seen["cut"] == []
+
+
+@pytest.mark.cluster
+def test_a_narrow_link_takes_its_time_for_a_train(seen):
+    """Five kilobytes at 32 kB/s."""
+    assert seen["spread"] > 140
+
+
+@pytest.mark.cluster
+def test_when_the_program_dies_packets_pass_and_the_next_request_says_so(seen):
+    assert seen["killed"] < 100
+    assert seen["last words"].startswith("the program that holds packets back ended with status -9")
+    assert seen["unknown"] == "no node n9 in the network; there are n1, n2"

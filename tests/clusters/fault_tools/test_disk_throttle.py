@@ -1,0 +1,281 @@
+"""Slow disks without Kafka: the filter's words, the disk's reckoning, and real processes whose writes are held back."""
+
+import os
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clusters.fault_tools.disk_throttle import shared_page, system_calls, throttles
+from clusters.fault_tools.disk_throttle.program import Disk
+from clusters.fault_tools.disk_throttle.system_calls import Call
+from clusters.fault_tools.disk_throttle.throttles import Throttles
+from clusters.kafka.options import FAST_DISK
+from clusters.local import Local
+from harness.api import ClusterError, Throttleable
+
+AARCH64 = (0xC00000B7, 64, 82, 63)  # AUDIT_ARCH, write, fsync, read
+X86_64 = (0xC000003E, 1, 74, 0)
+SLOW_MS, FOR_EVER_MS = 30.0, 600_000.0
+PATIENCE_S = 20
+
+
+# ---- the filter
+
+
+def answer(machine, architecture, number, file=5, count=100):
+    """What the filter says to a call: classic BPF, as far as it is used."""
+    data = struct.pack("=IIQ6Q", number, architecture, 0, file, 0, count, 0, 0, 0)
+    at, register, instructions = 0, 0, system_calls.program(machine)
+    while True:
+        code, yes, no, value = instructions[at]
+        at += 1
+        if code == 0x20:
+            (register,) = struct.unpack_from("=I", data, value)
+        elif code == 0x06:
+            return {0x7FFF0000: "allow", 0x7FC00000: "ask"}[value]
+        else:
+            at += yes if (register == value if code == 0x15 else register > value) else no
+
+
+@pytest.mark.parametrize(("machine", "numbers"), [("x86_64", X86_64), ("aarch64", AARCH64)])
+def test_we_are_asked_about_writes_and_syncs_and_nothing_else(machine, numbers):
+    architecture, write, fsync, read = numbers
+    assert {answer(machine, architecture, number) for number in system_calls.numbers(machine).values()} == {"ask"}
+    assert answer(machine, architecture, write) == answer(machine, architecture, fsync, count=0) == "ask"
+    assert answer(machine, architecture, read) == "allow"
+    assert answer(machine, architecture, write, count=8) == "allow", "threads of a JVM wake one another"
+    assert answer(machine, architecture, write, file=2) == "allow", "its log"
+    assert answer(machine, architecture ^ 1, write) == "allow", "another architecture's numbers mean other calls"
+
+
+def test_a_machine_whose_calls_are_not_known_is_told():
+    with pytest.raises(OSError, match="not for vax"):
+        system_calls.program("vax")
+
+
+# ---- the reckoning
+
+
+@pytest.fixture
+def told():
+    """A page, and the disk that goes by it."""
+    descriptor = shared_page.make()
+    yield shared_page.of(descriptor)
+    os.close(descriptor)
+
+
+def slow(told, slot, number, delay_s=0.0, bytes_s=0.0):
+    told.slots[slot].delay_s, told.slots[slot].bytes_s, told.slots[slot].number = delay_s, bytes_s, number
+
+
+def gone(disk, now_s):
+    return [call.id for call, *_ in disk.due(now_s)]
+
+
+def call(number):
+    return Call(number, 0, 1, 5, 100)
+
+
+def test_a_delay_holds_back_each_for_itself(told):
+    slow(told, 0, 1, delay_s=1.0)
+    disk = Disk(told)
+    disk.hold(call(1), 100, 10.0)
+    disk.hold(call(2), 100, 10.5)
+    assert (gone(disk, 10.9), gone(disk, 11.0), gone(disk, 11.4), gone(disk, 11.5)) == ([], [1], [], [2])
+
+
+def test_a_rate_makes_them_wait_for_one_another(told):
+    """A hundred bytes in a second; a sync has none, and passes."""
+    slow(told, 0, 1, bytes_s=100.0)
+    disk = Disk(told)
+    for number, size in ((1, 100), (2, 50), (3, 0)):
+        disk.hold(call(number), size, 0.0)
+    assert (gone(disk, 0.9), gone(disk, 1.0), gone(disk, 1.5)) == ([], [1], [2, 3])
+
+
+def test_two_slownesses_add_up_and_end_each_for_itself(told):
+    slow(told, 0, 1, delay_s=1.0)
+    slow(told, 3, 2, delay_s=2.0)
+    disk = Disk(told)
+    disk.hold(call(1), 0, 0.0)
+    assert gone(disk, 2.9) == []
+    assert gone(disk, 3.0) == [1]
+    told.slots[0].number = 0
+    disk.hold(call(2), 0, 3.0)
+    assert gone(disk, 4.9) == []
+    assert gone(disk, 5.0) == [2]
+
+
+def test_what_waits_goes_on_when_nothing_is_slow_any_more(told):
+    slow(told, 0, 1, delay_s=1000.0)
+    disk = Disk(told)
+    disk.hold(call(1), 0, 0.0)
+    told.slots[0].number = 0
+    assert gone(disk, 0.1) == [1]
+
+
+def test_a_later_slowness_in_the_same_place_knows_nothing_of_the_backlog_before(told):
+    slow(told, 0, 1, bytes_s=1.0)
+    disk = Disk(told)
+    disk.hold(call(1), 1000, 0.0)
+    slow(told, 0, 2, bytes_s=100.0)
+    disk.hold(call(2), 100, 0.0)
+    assert gone(disk, 1.0) == [2]
+
+
+def test_it_counts_for_those_that_held_back(told):
+    slow(told, 0, 1, delay_s=1.0)
+    disk = Disk(told)
+    disk.count(100, 1.0, [1])
+    disk.count(50, 3.0, [1])
+    disk.count(7, 9.0, [2])
+    slot = told.slots[0]
+    assert (slot.operations, slot.bytes, slot.longest_s) == (2, 150, 3.0)
+
+
+# ---- real processes
+
+
+@pytest.fixture
+def slow_disk(tmp_path):
+    """One node, whose disk can be slow: `(throttles, start)`; `start(code)` runs Python with `f`, a file on its disk."""
+    if trouble := throttles.trouble():
+        pytest.skip(trouble)
+    home, started = tmp_path / "data", []
+    home.mkdir()
+    made = Throttles({"n1": home})
+
+    def start(code):
+        begin = f"import os; f = os.open({str(home / 'file')!r}, os.O_WRONLY | os.O_CREAT, 0o600); "
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+        with (tmp_path / "said").open("w") as said:
+            started.append(made.start("n1", [sys.executable, "-c", begin + code], **quiet, stderr=said))
+        return started[-1]
+
+    yield made, start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait(PATIENCE_S)
+    made.close()
+
+
+def test_what_is_written_on_the_disk_is_held_back_and_what_goes_elsewhere_is_not(slow_disk, tmp_path):
+    made, start = slow_disk
+    number = made.slow(["n1"], SLOW_MS, 0.0)
+    elsewhere = f"e = os.open({str(tmp_path / 'elsewhere')!r}, os.O_WRONLY | os.O_CREAT); os.write(e, bytes(5000)); os.fsync(e); "
+    process = start(elsewhere + "os.write(f, bytes(100)); os.pwrite(f, bytes(50), 0); os.ftruncate(f, 10); os.fsync(f)")
+    assert process.wait(PATIENCE_S) == 0
+    held = made.end(number)["n1"]
+    assert (held.operations, held.bytes) == (4, 150)
+    assert held.longest_ms >= SLOW_MS
+    assert (tmp_path / "data" / "file").stat().st_size == 10
+    assert made.end(number) == {}
+
+
+def test_a_disk_that_is_not_slow_holds_back_nothing(slow_disk):
+    made, start = slow_disk
+    made.end(made.slow(["n1"], FOR_EVER_MS, 0.0))
+    assert start("os.write(f, bytes(100)); os.fsync(f)").wait(PATIENCE_S) == 0
+
+
+def test_threads_are_seen_waiting_and_go_on_when_it_ends(slow_disk):
+    """It would take ten minutes; the kernel shows the thread in its call all the while."""
+    made, start = slow_disk
+    number = made.slow(["n1"], FOR_EVER_MS, 0.0)
+    process = start("os.fsync(f)")
+    assert seen_waiting(made, process, SLOW_MS) >= SLOW_MS
+    assert process.poll() is None
+    made.end_all()
+    assert made.held(number) == {}
+    assert process.wait(PATIENCE_S) == 0
+
+
+def seen_waiting(made, process, enough_ms):
+    deadline, seen = time.monotonic() + PATIENCE_S, 0.0
+    while seen < enough_ms and time.monotonic() < deadline:
+        seen = made.waits({"n1": process.pid}, 0.1)["n1"]
+    return seen
+
+
+def test_the_disk_stays_slow_for_the_process_that_comes_next(slow_disk):
+    made, start = slow_disk
+    number = made.slow(["n1"], SLOW_MS, 0.0)
+    for _ in range(2):
+        assert start("os.fsync(f)").wait(PATIENCE_S) == 0
+    assert made.end(number)["n1"].operations == 2
+
+
+def test_it_ends_as_its_process_ends(slow_disk, tmp_path):
+    _, start = slow_disk
+    assert start("os._exit(7)").wait(PATIENCE_S) == 7
+    killed = start("import time; time.sleep(600)")
+    killed.kill()
+    assert killed.wait(PATIENCE_S) == -9
+    assert not Path(f"/proc/{killed.pid}").exists()
+    assert (tmp_path / "said").read_text() == ""
+
+
+def test_a_held_process_can_be_killed(slow_disk):
+    made, start = slow_disk
+    made.slow(["n1"], FOR_EVER_MS, 0.0)
+    process = start("os.fsync(f)")
+    assert seen_waiting(made, process, SLOW_MS)
+    process.kill()
+    assert process.wait(PATIENCE_S) == -9
+
+
+def test_the_process_dies_with_its_program(slow_disk):
+    """Without it every write would fail: the kernel has nobody to ask."""
+    _, start = slow_disk
+    process = start("import time; time.sleep(600)")
+    process._program.kill()
+    assert process.wait(PATIENCE_S) == -9
+    deadline = time.monotonic() + PATIENCE_S
+    while alive(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not alive(process.pid)
+
+
+def alive(pid):
+    """Whether it runs; one that nobody has reaped does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_what_cannot_be_started_says_so(slow_disk, tmp_path):
+    made, _ = slow_disk
+    with (tmp_path / "said").open("w") as said:
+        process = made.start("n1", ["/nowhere/java"], stdin=subprocess.DEVNULL, stderr=said)
+    assert process.wait(PATIENCE_S) == 126
+    assert "/nowhere/java cannot be started" in (tmp_path / "said").read_text()
+
+
+def test_only_so_many_slownesses_can_be_told_apart(slow_disk):
+    made, _ = slow_disk
+    for _ in range(shared_page.SLOTS):
+        made.slow(["n1"], SLOW_MS, 0.0)
+    with pytest.raises(ClusterError, match="8 faults slow that disk already"):
+        made.slow(["n1"], SLOW_MS, 0.0)
+
+
+# ---- where there is none
+
+
+def test_a_cluster_that_did_not_ask_says_how_to_ask():
+    assert Local().missing()[Throttleable] == FAST_DISK
+
+
+def test_where_nothing_can_be_held_back_the_reason_is_the_kernels(monkeypatch):
+    monkeypatch.setattr(system_calls, "_MACHINES", {"vax": (0, {})})
+    throttles.trouble.cache_clear()
+    try:
+        assert "known for vax, not for" in Local(slow_disks=True).missing()[Throttleable]
+    finally:
+        throttles.trouble.cache_clear()

@@ -1,0 +1,38 @@
+"""Whom the cluster's arrangement is asked of."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import pytest
+
+from clusters.kafka.arrangement import Arrangement
+from clusters.kafka.roles import WireRoles
+from harness.api import ClusterError
+
+API_VERSIONS = 18
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda admin: admin.set_topic_settings("t", {"segment.ms": "1000"}),
+        lambda admin: admin.reassign({"t-0": ("n1",)}),
+        lambda admin: admin.elect(["t-0"]),
+        lambda admin: admin.unregister("n1"),
+    ],
+    ids=["settings", "reassign", "elect", "unregister"],
+)
+def test_a_change_is_not_sent_to_a_frozen_broker_that_would_make_it_later(change):
+    """The kernel of a frozen broker takes connections; what was sent is read when it thaws, after the change was undone."""
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        with pytest.raises(ClusterError, match="n1 does not answer"):
+            change(Arrangement(WireRoles({1: "n1"}, {"n1": frozen.getsockname()}, {"n1": frozen.getsockname()})))
+        frozen.settimeout(5.0)
+        thawed, _ = frozen.accept()
+        with thawed:
+            assert struct.unpack_from(">ih", thawed.recv(1 << 16))[1] == API_VERSIONS
+        frozen.setblocking(False)
+        with pytest.raises(BlockingIOError):  # nobody else has come
+            frozen.accept()

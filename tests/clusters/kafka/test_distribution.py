@@ -1,0 +1,144 @@
+"""Fetching Kafka with a fake resolver: complete or absent, once, and clear about refusals."""
+
+import subprocess
+
+import pytest
+
+from clusters.kafka import distribution
+from clusters.kafka.java import java
+from harness.api import ClusterError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path))
+    return tmp_path
+
+
+class Ivy:
+    """Writes two jars, or fails after the first."""
+
+    def __init__(self, fails_with=None):
+        self.fails_with, self.calls = fails_with, 0
+
+    def __call__(self, recipe, destination, cache):
+        self.calls += 1
+        version = recipe.read_text().partition('name="kafka_2.13" rev="')[2].partition('"')[0]
+        (destination / "slf4j-simple-1.7.36.jar").write_text("logger")
+        if isinstance(self.fails_with, BaseException):
+            raise self.fails_with
+        if self.fails_with is None:
+            (destination / f"kafka_2.13-{version}.jar").write_text("broker " + version)
+        return subprocess.CompletedProcess([], 1 if self.fails_with else 0, self.fails_with or "", "")
+
+
+def names(directory):
+    return sorted(path.name for path in directory.iterdir())
+
+
+def test_a_fetched_version_is_complete_and_is_not_fetched_again(cache):
+    """The second call finds it in the cache; nothing of the first is left beside it."""
+    ivy, heard = Ivy(), []
+    first = distribution.fetch("4.3.0", heard.append, ivy)
+    assert sorted(first.jars) == ["kafka_2.13-4.3.0.jar", "slf4j-simple-1.7.36.jar"]
+    assert distribution.fetch("4.3.0", heard.append, ivy) == first
+    assert ivy.calls == 1
+    assert heard == ["fetching Kafka 4.3.0 from Maven's central repository"]
+    assert names(cache / "kafka") == [".lock", "4.3.0"]
+
+
+@pytest.mark.parametrize("end", ["half a download", KeyboardInterrupt()])
+def test_a_fetch_that_fails_or_is_interrupted_leaves_nothing(cache, end):
+    """One jar had arrived already; a later fetch starts from nothing and succeeds."""
+    with pytest.raises((ClusterError, KeyboardInterrupt)):
+        distribution.fetch("4.3.0", ivy=Ivy(end))
+    assert names(cache / "kafka") == [".lock"]
+    assert distribution.installed() == []
+    assert distribution.fetch("4.3.0", ivy=Ivy()).version == "4.3.0"
+
+
+def test_leftovers_of_a_killed_fetch_are_removed_by_the_next(cache):
+    """SIGKILL runs no cleanup; the next fetch holds the lock and so may remove them."""
+    half = cache / "kafka" / ".4.1.1-abc"
+    half.mkdir(parents=True)
+    (half / "kafka_2.13-4.1.1.jar").write_text("half")
+    distribution.fetch("4.3.0", ivy=Ivy())
+    assert names(cache / "kafka") == [".lock", "4.3.0"]
+
+
+def test_an_unknown_version_is_named_with_the_known_ones():
+    """The resolver's own words, without its banner."""
+    said = ":: problems summary ::\n\t\tmodule not found: org.apache.kafka#kafka_2.13;9.9.9\n"
+    with pytest.raises(ClusterError) as refused:
+        distribution.fetch("9.9.9", ivy=Ivy(said))
+    text = str(refused.value)
+    assert "Kafka 9.9.9 could not be fetched: module not found: org.apache.kafka#kafka_2.13;9.9.9" in text
+    assert "3.2.0, 3.9.1, 4.1.1, 4.2.0, 4.3.0" in text
+    assert "problems summary" not in text
+
+
+def test_installed_lists_versions_in_their_order():
+    """4.10 comes after 4.3."""
+    for version in ("4.10.0", "3.9.1", "4.3.0"):
+        distribution.fetch(version, ivy=Ivy())
+    assert [d.version for d in distribution.installed()] == ["3.9.1", "4.3.0", "4.10.0"]
+
+
+def test_verify_finds_what_changed_and_what_is_gone():
+    """Every jar is read again and compared with what was fetched."""
+    found = distribution.fetch("4.3.0", ivy=Ivy())
+    assert distribution.verify("4.3.0") == []
+    (found.directory / "kafka_2.13-4.3.0.jar").write_text("something else")
+    (found.directory / "slf4j-simple-1.7.36.jar").unlink()
+    changed, gone = distribution.verify("4.3.0")
+    assert "kafka_2.13-4.3.0.jar is not what was fetched" in changed
+    assert gone.endswith("slf4j-simple-1.7.36.jar is missing")
+    assert "is not in" in distribution.verify("1.0.0")[0]
+
+
+def test_a_cache_that_cannot_be_written_names_the_way_out(tmp_path, monkeypatch):
+    """A file stands where the directory should be."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path / "file"))
+    with pytest.raises(ClusterError, match="FENCEPOST_CACHE"):
+        distribution.fetch("4.3.0", ivy=Ivy())
+
+
+def fake_java(directory, version):
+    program = directory / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2024-01-01' >&2\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+@pytest.fixture
+def no_java(monkeypatch, tmp_path):
+    java.cache_clear()
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    yield tmp_path
+    java.cache_clear()
+
+
+def test_no_java_at_all_says_what_to_install(no_java):
+    """Neither JAVA_HOME nor PATH has one."""
+    with pytest.raises(ClusterError, match=r"no java in PATH.*apt install openjdk-17"):
+        java()
+
+
+def test_an_old_java_is_named_with_its_version(no_java, monkeypatch):
+    """Java 8 calls itself 1.8; Kafka 4 needs 17."""
+    fake_java(no_java / "jdk8", "1.8.0_400")
+    monkeypatch.setenv("JAVA_HOME", str(no_java / "jdk8"))
+    with pytest.raises(ClusterError, match=r"is version 8\.0_400.*17 or newer"):
+        java()
+
+
+def test_java_home_goes_before_path(no_java, monkeypatch):
+    """A person who sets JAVA_HOME means it."""
+    expected = fake_java(no_java / "jdk21", "21.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(no_java / "jdk21"))
+    monkeypatch.setenv("PATH", str(no_java / "jdk17" / "bin") + ":/bin")
+    fake_java(no_java / "jdk17", "17.0.1")
+    assert java() == (expected, "21.0.2")

@@ -1,0 +1,80 @@
+"""The raw requests against a fake broker that speaks in literal bytes."""
+
+import socket
+import struct
+
+import pytest
+from support.fake_broker import broker, ints, text
+
+from clusters.kafka import protocol
+
+
+def test_a_broker_that_replies_without_error_answers():
+    """ApiVersions version 0 is key 18 with an empty body."""
+    with broker(struct.pack(">h", 0) + ints(0)) as (address, heard):
+        assert protocol.answers(address)
+    assert heard == [struct.pack(">hhi", 18, 0, 1) + text("fencepost")]
+
+
+def test_nobody_there_and_nobody_speaking_do_not_answer():
+    """A closed port, and a connection that is closed without a word."""
+    assert not protocol.answers(("127.0.0.1", 1))
+    with broker(None) as (address, _):
+        assert not protocol.answers(address)
+
+
+def test_a_frozen_broker_does_not_answer():
+    """The kernel accepts connections for a stopped process, which never replies."""
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        assert not protocol.answers(frozen.getsockname(), timeout_s=0.05)
+
+
+def test_metadata_is_read_to_its_end():
+    """Two brokers; one topic with one partition led by 2 in epoch 7, of which 1 is out of sync."""
+    brokers = ints(2) + b"".join(ints(i) + text("h") + ints(9092) + struct.pack(">h", -1) for i in (1, 2))
+    partition = struct.pack(">h", 0) + ints(0, 2, 7) + ints(2, 1, 2) + ints(1, 2) + ints(0)
+    topic = struct.pack(">h", 0) + text("t") + b"\x00" + ints(1) + partition
+    with broker(ints(0) + brokers + text("cluster") + ints(1) + ints(1) + topic) as (address, _):
+        seen = protocol.metadata(address)
+    assert seen.brokers == (1, 2)
+    assert seen.partitions == (protocol.Partition("t", 0, 2, 7, (1, 2), (2,), 0),)
+
+
+def test_offsets_of_partitions_led_elsewhere_are_left_out():
+    """NOT_LEADER_OR_FOLLOWER is error 6; the isolation level is the byte after the replica id."""
+    rows = [(0, 0, -1, 17), (1, 6, -1, -1)]
+    topics = b"".join(text("t") + ints(1) + struct.pack(">ihqq", *row) for row in rows)
+    asked = [protocol.Partition("t", n, 1, 0, (1,), (1,), 0) for n in (0, 1)]
+    with broker(ints(0, 2) + topics) as (address, heard):
+        assert protocol.list_offsets(address, asked, when=protocol.LATEST, committed=True) == {"t-0": 17}
+    assert heard[0].endswith(ints(-1) + b"\x01" + ints(2) + b"".join(text("t") + struct.pack(">iiq", 1, n, -1) for n in (0, 1)))
+
+
+def quorum(error):
+    partition = b"\x02" + struct.pack(">ihii", 0, error, 3, 12)
+    return b"\x00" + struct.pack(">h", 0) + b"\x02\x13" + b"__cluster_metadata" + partition
+
+
+def test_the_leader_of_the_quorum_knows_itself():
+    """DescribeQuorum answered without error: (leader, epoch)."""
+    with broker(quorum(0)) as (address, _):
+        assert protocol.quorum_leader(address) == (3, 12)
+
+
+def test_a_follower_does_not_claim_the_quorum():
+    """NOT_LEADER_OR_FOLLOWER is error 6."""
+    with broker(quorum(6)) as (address, _):
+        assert protocol.quorum_leader(address) is None
+
+
+def test_a_reply_that_ends_too_early_is_an_error_of_the_wire():
+    """Half a reply must not be read as something else."""
+    with broker(ints(0, 5)) as (address, _), pytest.raises(protocol.WireError, match="too short"):
+        protocol.metadata(address)
+
+
+def test_no_coordinator_yet_says_so():
+    """COORDINATOR_NOT_AVAILABLE is error 15."""
+    with broker(ints(0) + struct.pack(">h", 15) + text("wait")) as (address, _):
+        with pytest.raises(protocol.WireError, match="error 15 wait"):
+            protocol.find_coordinator(address, protocol.TRANSACTION, "id")

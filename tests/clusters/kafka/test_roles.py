@@ -1,0 +1,61 @@
+"""Who is believed when brokers disagree, and where a coordinator lives."""
+
+import pytest
+
+from clusters.kafka.protocol import Metadata, Partition
+from clusters.kafka.roles import WireRoles, ask_all, coordinator_partition, java_hash, newest
+from harness.api import ClusterError
+
+
+def partition(leader, epoch, in_sync=(1, 2, 3)):
+    return Partition("t", 0, leader, epoch, (1, 2, 3), in_sync, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0), ("hello", 99162322), ("polygenelubricants", -(1 << 31)), ("\N{GRINNING FACE}", 1772899), ("fp-1-2", -1269970413)],
+)
+def test_java_hash_is_the_hash_of_java(text, expected):
+    """Values taken from String.hashCode; a character beyond 16 bits counts as two."""
+    assert java_hash(text) == expected
+
+
+def test_a_negative_hash_is_mirrored_and_the_smallest_becomes_zero():
+    """Kafka takes Utils.abs, not the lower 31 bits: with six partitions these differ."""
+    assert coordinator_partition("fp-1-2", 6) == 1269970413 % 6
+    assert coordinator_partition("polygenelubricants", 6) == 0
+
+
+def test_the_view_with_the_higher_leader_epoch_is_newer():
+    """A broker that was cut off still names the old leader."""
+    stale, fresh = Metadata((1, 2, 3), (partition(1, 4),)), Metadata((2, 3), (partition(2, 5),))
+    assert newest([fresh, stale])["t-0"].leader == 2
+    assert newest([stale, fresh])["t-0"].leader == 2
+
+
+def test_at_equal_epochs_the_smaller_in_sync_set_is_believed():
+    """Nobody may be called in sync because one broker has not heard the news yet."""
+    views = [Metadata((1,), (partition(1, 4),)), Metadata((2,), (partition(1, 4, in_sync=(1, 2)),))]
+    assert newest(views)["t-0"].in_sync == (1, 2)
+
+
+def test_silent_nodes_are_left_out_and_bugs_are_not():
+    """A refused connection is an answer about the node; any other exception is ours and must be seen."""
+
+    def call(address):
+        if address[1] == 2:
+            raise ConnectionRefusedError
+        return address[1]
+
+    assert ask_all(call, {"n1": ("h", 1), "n2": ("h", 2)}) == {"n1": 1}
+    with pytest.raises(ZeroDivisionError):
+        ask_all(lambda _: 1 // 0, {"n1": ("h", 1)})
+
+
+def test_roles_of_a_dead_cluster_say_who_was_asked():
+    """Nobody listens on port 1: the error names the nodes."""
+    roles = WireRoles(names={1: "n1"}, brokers={"n1": ("127.0.0.1", 1)}, controllers={"n1": ("127.0.0.1", 1)})
+    with pytest.raises(ClusterError, match="none of n1"):
+        roles.leader("t", 0)
+    with pytest.raises(ClusterError, match="0 of 1 answered"):
+        roles.controller()

@@ -1,0 +1,93 @@
+"""What is special about clusters on this machine, in a real sandbox (what all providers share: test_providers.py)."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from support.scenes import play
+
+from clusters.kafka.distribution import fetch
+from clusters.local import Local
+
+pytestmark = pytest.mark.cluster
+
+NOBODY = 65534
+
+
+def test_the_sandbox_holds_no_process_but_its_own():
+    """Its supervisor, and what it was asked to run."""
+    count = "import os; print(sum(name.isdigit() for name in os.listdir('/proc')))"
+    argv = Local().sandbox([sys.executable, "-c", count])
+    assert subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60).stdout == "2\n"
+
+
+def test_loopback_starts_too_and_says_what_it_cannot_do(tmp_path):
+    """Kill, pause and heal work; cutting the network is refused with the reason. Log segments are kept when asked."""
+    seen = play(tmp_path, "start", "heal", brokers=3, loopback=True, keep_storage=True)
+    assert seen["healed"] == [True, True, True]
+    assert seen["unavailable"][0] is None
+    assert "loopback = true" in seen["unavailable"][1]
+    assert seen["left in the run"] == ["logs", "storage"]
+    assert list((tmp_path / "storage").glob("n1/t-*/*.log"))
+
+
+def test_the_first_sandbox_leaves_an_archive_of_classes_beside_the_jars():
+    """Made once, whole, and with nothing left beside it."""
+    Local().sandbox(["true"])
+    made = fetch("4.3.0").classes()
+    assert made.stat().st_size > 1_000_000
+    assert not list(made.parent.glob(".classes-*"))
+
+
+def test_a_setting_that_kafka_refuses_is_quoted(tmp_path):
+    """Found when the storage is formatted."""
+    with pytest.raises(AssertionError, match=r"could not format its storage .*Invalid value many"):
+        play(tmp_path, brokers=1, settings={"num.io.threads": "many"})
+
+
+def test_a_broker_that_dies_early_is_quoted(tmp_path):
+    """Its own words from the log are in the error, and nobody waits for the deadline."""
+    with pytest.raises(AssertionError, match=r"n1 ended with status 1 while waiting for .*no\.such\.Reporter"):
+        play(tmp_path, brokers=1, settings={"metric.reporters": "no.such.Reporter"})
+
+
+def test_an_ordinary_user_needs_no_root(tmp_path):
+    """One broker, started as `nobody` when we are root, else as ourselves: root only inside its own namespace.
+
+    Its disk can be slow, too: nothing of that takes root.
+    """
+    if os.getuid() != 0:
+        assert play(tmp_path, "start", "slow_disk", brokers=1, slow_disks=True)["uid"] == 0
+        return
+    with TemporaryDirectory() as place:
+        modules = os.pathsep.join(filter(None, sys.path))
+        env = {**os.environ, "PYTHONPATH": modules, "FENCEPOST_CACHE": f"{place}/cache", "HOME": place}
+        shutil.copytree(fetch("4.3.0").directory, f"{place}/cache/kafka/4.3.0")
+        Path(place).chmod(0o777)
+        seen = play(
+            Path(place, "run"), "start", "slow_disk", brokers=1, slow_disks=True, interpreter=_python_of_nobody(env), env=env
+        )
+        assert Path(place, "run").stat().st_uid == NOBODY
+    assert seen["uid"] == 0
+    assert seen["answers"] == [True]
+    assert (seen["slow disk"]["effective"], seen["acknowledged after ms"] >= 150) == (True, True)
+
+
+def _python_of_nobody(env):
+    """The words before a script that `nobody` runs: our Python, or the system's when ours lies in a closed home."""
+    drop = (
+        "setpriv",
+        f"--reuid={NOBODY}",
+        f"--regid={NOBODY}",
+        "--clear-groups",
+        "env",
+    )  # `env`: the capabilities that setpriv itself keeps end there
+    for program in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
+        words = (*drop, program)
+        if subprocess.run([*words, "-c", "import clusters.local.cluster"], env=env, capture_output=True).returncode == 0:
+            return words
+    raise AssertionError("no Python here that the user nobody may run")

@@ -1,0 +1,78 @@
+"""Our end of a watcher, with a watcher that is made up. With real ones: test_ssh.py."""
+
+import json
+import threading
+
+from structlog.testing import capture_logs
+
+from clusters.ssh.remote.service import GONE
+from clusters.ssh.watcher_client import Watch
+
+
+class Host:
+    """A host whose watcher answers everything, until it is told to end."""
+
+    address = "192.0.2.1"
+
+    def __init__(self):
+        self.asked, self.ended = [], threading.Event()
+
+    def ask(self, *words, feed):
+        return {"unable": ""}
+
+    def program(self, *words):
+        return ""
+
+    def channel(self, command):
+        return Channel(self)
+
+
+class Channel:
+    def __init__(self, host):
+        self.host, self.answers = host, b""
+
+    def sendall(self, line):
+        if self.host.ended.is_set():
+            return
+        self.host.asked.append(json.loads(line)["do"])
+        self.answers += b'{"log": ""}\n'
+        if self.host.asked[-1] == "end":
+            self.host.ended.set()
+
+    def recv(self, most):
+        answers, self.answers = self.answers, b""
+        return answers
+
+    def recv_exit_status(self):
+        return GONE
+
+    def settimeout(self, limit_s):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+def test_a_renewal_that_is_under_way_comes_before_the_end(tmp_path):
+    """Else it would find nobody there any more, and say that the lease was not renewed."""
+    host, renewing = Host(), threading.Event()
+    watch = Watch("n1", host, "/run", 0.06, tmp_path / "n1.log")
+    ask = watch.ask
+
+    def ask_late(do, **request):
+        if do == "renew":
+            renewing.set()
+            host.ended.wait(0.3)  # as if it had to wait while others ask
+        return ask(do, **request)
+
+    watch.ask = ask_late
+    with capture_logs() as told:
+        watch.begin({})
+        assert renewing.wait(10)
+        watch.end()
+        watch._keeper.join()
+    assert told == []
+    assert host.asked[-2:] == ["renew", "end"]

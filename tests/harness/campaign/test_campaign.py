@@ -1,0 +1,394 @@
+"""TOML -> tests, and all mistakes at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.api import Budget, CampaignError, Choice, FaultChoice, Lane
+from harness.campaign import campaign
+
+pytestmark = pytest.mark.usefixtures("stranger")
+
+BASE = """
+seed = 7
+[defaults]
+cluster.kind = "attic"
+workload.kind = "letters"
+client.kind = "pigeon"
+"""
+
+
+def read(text, seed=None, base=BASE):
+    Path("first.toml").write_text(base + text)
+    return campaign.read(Path("first.toml"), seed)
+
+
+def mistakes_in(text, base=BASE):
+    with pytest.raises(CampaignError) as caught:
+        read(text, base=base)
+    return caught.value.mistakes
+
+
+def test_a_test_says_everything_it_wants():
+    found = read("""
+[[test]]
+name = "steady"
+expect = "torn-letter"
+time_s = 30
+rate = 5
+repeat = 2
+[test.cluster]
+brokers = 1
+settings = {"replica.lag.time.max.ms" = 4000}
+[test.workload]
+writers = 2
+[test.topic]
+"min.insync.replicas" = 2
+preallocate = true
+[test.contract]
+acks = "all"
+idempotence = false
+[[test.nemesis]]
+kind = "hammer"
+count = 2
+every_s = [3, 6]
+lasts_s = 4
+lane = "other"
+""")
+    assert (found.name, found.seed) == ("first", 7)
+    [test] = found.tests
+    assert test.cluster == Choice(kind="attic", options={"brokers": 1, "settings": {"replica.lag.time.max.ms": 4000}})
+    assert test.workload == Choice(kind="letters", options={"writers": 2})
+    assert test.nemesis == (FaultChoice(kind="hammer", options={"count": 2}, every_s=(3, 6), lasts_s=(4, 4), lane="other"),)
+    assert (test.expect, test.time_s, test.rate, test.repeat) == (("torn-letter",), 30.0, 5.0, 2)
+    assert test.topic == {"min.insync.replicas": "2", "preallocate": "true"}
+    assert test.contract == {"acks": "all", "idempotence": "false"}
+    assert test.campaign == "first"
+
+
+def test_defaults_lie_beneath_tables_merge_and_lists_are_replaced():
+    base = (
+        BASE
+        + """
+time_s = 20
+workload.writers = 3
+topic = {"segment.ms" = 1000}
+[[defaults.nemesis]]
+kind = "hammer"
+"""
+    )
+    first, second = read(
+        '[[test]]\nname = "a"\nworkload.slow = true\ntopic.x = 1\n[[test]]\nname = "b"\ntime_s = 5\nnemesis = []\n', base=base
+    ).tests
+    assert first.workload.options == {"writers": 3, "slow": True}
+    assert first.topic == {"segment.ms": "1000", "x": "1"}
+    assert (first.time_s, [fault.kind for fault in first.nemesis]) == (20.0, ["hammer"])
+    assert (second.time_s, second.nemesis) == (5.0, ())
+
+
+def test_a_dotted_setting_means_the_same_quoted_or_not():
+    """TOML makes tables of `min.insync.replicas = 2`; nobody means that."""
+    [test] = read('[[test]]\nname = "a"\n[test.topic]\nmin.insync.replicas = 2\n[test.cluster.settings]\nlog.x = 1\n').tests
+    assert test.topic == {"min.insync.replicas": "2"}
+    assert test.cluster.options["settings"] == {"log.x": 1}
+
+
+def test_a_matrix_makes_a_test_of_every_combination():
+    found = read("""
+[[test]]
+name = "steady"
+[[test.nemesis]]
+kind = "hammer"
+[test.matrix]
+"cluster.kafka" = ["3.9.1", "4.3.0"]
+"topic.min.insync.replicas" = [1, 2]
+"nemesis[0].target" = ["leader"]
+""")
+    assert [test.name for test in found.tests] == [
+        "steady[3.9.1,min.insync.replicas=1,target=leader]",
+        "steady[3.9.1,min.insync.replicas=2,target=leader]",
+        "steady[4.3.0,min.insync.replicas=1,target=leader]",
+        "steady[4.3.0,min.insync.replicas=2,target=leader]",
+    ]
+    assert found.tests[1].cluster.options == {"kafka": "3.9.1"}
+    assert found.tests[1].topic == {"min.insync.replicas": "2"}
+    assert found.tests[1].nemesis[0].options == {"target": "leader"}
+
+
+def test_a_matrix_may_vary_all_faults_together():
+    found = read('[[test]]\nname = "a"\n[test.matrix]\nnemesis = [[], [{kind = "hammer"}]]\n')
+    assert [test.name for test in found.tests] == ["a[nemesis=none]", "a[hammer]"]
+
+
+def test_faults_that_follow_each_other_too_fast_are_a_mistake_in_the_file():
+    """Found when it is read, not when the run begins that would draw them."""
+    fast = '[[test]]\nname = "a"\n[[test]]\nname = "b"\n[[test.nemesis]]\nkind = "hammer"\nevery_s = 0\nlasts_s = '
+    told = "first.toml: test[1].nemesis[0]: every_s and lasts_s together may fall below 0.1 s; a fault takes longer than that"
+    assert mistakes_in(f"{fast}[0.05, 9]\n") == [told]
+    assert len(read(f"{fast}0.1\n").tests) == 2
+
+
+def test_a_dozen_mistakes_are_told_at_once_each_with_its_key():
+    mistakes = mistakes_in("""
+color = "blue"
+[[test]]
+name = "steady"
+expect = ["torn-leter", "valid"]
+time_s = "long"
+rate = -1
+repeat = 0
+speed = 9
+[test.cluster]
+brokers = "three"
+[test.workload]
+kind = "leters"
+[test.contract]
+ackz = "all"
+[[test.nemesis]]
+kind = "hammer"
+tagret = "leader"
+every_s = [6, 3]
+lasts_s = 0
+[[test.nemesis]]
+kind = "hamer"
+[[test]]
+name = "steady"
+workload = {writers = 0}
+matrix = {"cluster.kafka" = [4]}
+[[test]]
+nemesis = [{kind = "feather"}, {}]
+""")
+    expected = [
+        'first.toml: defaults.color: unknown key "color"',
+        'first.toml: test[0].speed: unknown key "speed"; did you mean "seed"?',
+        "first.toml: test[0].time_s: input should be a valid number, not 'long'",
+        "first.toml: test[0].rate: must be at least 0, not -1",
+        "first.toml: test[0].repeat: must be at least 1, not 0",
+        'first.toml: test[0].expect: unknown anomaly "torn-leter"; did you mean "torn-letter"?',
+        'first.toml: test[0].expect: must be "valid", or the anomalies that must be found',
+        "first.toml: test[0].cluster.brokers: input should be a valid integer, not 'three'",
+        'first.toml: test[0].workload.kind: unknown workload "leters"; did you mean "letters"?',
+        'first.toml: test[0].contract.ackz: unknown key "ackz"; did you mean "acks"?',
+        'first.toml: test[0].nemesis[0].tagret: unknown option "tagret"; did you mean "target"?',
+        "first.toml: test[0].nemesis[0].every_s: must be [lowest, highest], not [6, 3]",
+        "first.toml: test[0].nemesis[0].lasts_s: must be above 0, not 0",
+        'first.toml: test[0].nemesis[1].kind: unknown nemesis "hamer"; did you mean "hammer"?',
+        'first.toml: test[1].matrix."cluster.kafka": input should be a valid string, not 4',
+        "first.toml: test[1].workload: writers must be at least 1",
+        "first.toml: test[2].name: missing",
+        "first.toml: test[2].nemesis[0].kind: Feather must be a frozen dataclass",
+        "first.toml: test[2].nemesis[1].kind: missing",
+        'first.toml: test: 2 tests are called "steady"',
+    ]
+    for beginning in expected:
+        assert [m for m in mistakes if m.startswith(beginning)], f"{beginning} is not told among\n" + "\n".join(mistakes)
+    assert len(mistakes) == len(set(mistakes))
+
+
+def test_a_mistake_in_the_defaults_is_told_once_and_there():
+    mistakes = mistakes_in('[[test]]\nname = "a"\n[[test]]\nname = "b"\n', base=BASE + "workload.wirters = 3\n")
+    assert len(mistakes) == 1
+    assert mistakes[0].startswith('first.toml: defaults.workload.wirters: unknown option "wirters"; did you mean "writers"?')
+
+
+@pytest.mark.parametrize(
+    ("text", "mistake"),
+    [
+        ("", "test: there is none; a campaign needs at least one [[test]]"),
+        ('[test]\nname = "a"\n', "test: must be a list of tables ([[test]], in double brackets)"),
+        ('name = 3\n[[test]]\nname = "a"\n', "name: must be a text, not 3"),
+        ('seed = "x"\n[[test]]\nname = "a"\n', "seed: must be a whole number, not 'x'"),
+        ('tests = 1\n[[test]]\nname = "a"\n', 'tests: unknown key "tests"; did you mean "test"?'),
+        ('[[test]]\nname = "a"\nmatrix = {time_s = 3}\n', "test[0].matrix: must be a table of lists that are not empty"),
+        ('[[test]]\nname = "a"\nworkload = "letters"\n', "test[0].workload: must be a table, not 'letters'"),
+        ('[[test]]\nname = "a"\nnemesis = {kind = "kill"}\n', "test[0].nemesis: must be a list of tables ([[test.nemesis]])"),
+        ('[[test]]\nname = "a"\ntopic = {x = [1]}\n', "test[0].topic.x: must be a text, a number, true or false, not [1]"),
+    ],
+)
+def test_what_is_shaped_wrongly_is_told_by_its_key(text, mistake):
+    assert any(found.startswith(f"first.toml: {mistake}") for found in mistakes_in(text, base=""))
+
+
+def test_broken_toml_is_told_with_its_line():
+    [mistake] = mistakes_in('[[test]]\nname = "a\n', base="")
+    assert "first.toml: is not TOML" in mistake
+    assert "line 2" in mistake
+
+
+def test_a_file_that_is_not_there_is_a_mistake():
+    with pytest.raises(CampaignError, match=r"nowhere.toml: cannot be read: No such file"):
+        campaign.read(Path("nowhere.toml"))
+
+
+def test_settings_that_librdkafka_refuses_are_mistakes_and_nothing_is_contacted():
+    base = '[[test]]\nname = "a"\ncluster.kind = "attic"\nworkload.kind = "letters"\n'
+    mistakes = mistakes_in(
+        """
+[test.client.producer]
+"socket.timeot.ms" = 1000
+"queue.buffering.max.ms" = "soon"
+"bootstrap.servers" = "production:9092"
+[test.client.consumer]
+isolation.level = "read_comitted"
+""",
+        base=base,
+    )
+    assert len(mistakes) == 4
+    assert 'first.toml: test[0].client.producer."bootstrap.servers": is set by fencepost itself' in mistakes
+    assert any('producer."socket.timeot.ms": librdkafka says: No such configuration property' in m for m in mistakes)
+    assert any('producer."queue.buffering.max.ms": librdkafka says: Invalid value' in m for m in mistakes)
+    assert any('consumer."isolation.level": librdkafka says: Invalid value "read_comitted"' in m for m in mistakes)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ('acks = 1\n"enable.idempotence" = true\n', "`acks` must be set to `all` when `enable.idempotence` is true"),
+        ('"message.timeout.ms" = 20000\n', "`message.timeout.ms` must be set <= `transaction.timeout.ms`"),
+    ],
+)
+def test_settings_that_cannot_stand_together_or_beside_the_workloads_own_are_a_mistake(settings, says):
+    base = '[[test]]\nname = "a"\ncluster.kind = "attic"\nworkload.kind = "letters"\n'
+    [mistake] = mistakes_in("[test.client.producer]\n" + settings, base=base)
+    assert mistake == f"first.toml: test[0].client.producer: librdkafka says: Failed to create producer: {says}"
+
+
+def test_a_workload_that_lacks_methods_is_a_mistake_not_a_crash_later(stranger):
+    (stranger / "my_faults.py").write_text("class Lazy:\n    def topics(self): ...\n")
+    mutable, mistake = mistakes_in('[[test]]\nname = "a"\nworkload = {kind = "my_faults:Lazy"}\n')
+    assert "@dataclass(frozen=True, kw_only=True)" in mutable
+    assert mistake.startswith("first.toml: test[0].workload.kind: Lazy is no workload: it lacks roles, producer_settings")
+
+
+def test_a_plug_in_beside_the_campaign_is_found_whatever_the_current_directory(stranger, monkeypatch):
+    (stranger / "my_faults.py").write_text("from strange_things import Hammer as Stutter\n")
+    Path("first.toml").write_text(BASE + '[[test]]\nname = "a"\nnemesis = [{kind = "my_faults:Stutter", count = 2}]\n')
+    monkeypatch.chdir("/")
+    [test] = campaign.read(stranger / "first.toml").tests
+    assert test.nemesis[0].kind == "my_faults:Stutter"
+
+
+def test_repeats_take_the_seeds_that_follow_and_each_has_a_command_of_its_own():
+    found = read('[[test]]\nname = "a"\nrepeat = 2\n[[test]]\nname = "b"\nseed = 40\n')
+    assert [(run.test.name, run.seed) for run in campaign.planned(found)] == [("a", 7), ("a", 8), ("b", 40)]
+    assert campaign.planned(found)[1].command == "fencepost campaign first.toml --only a --seed 8 --repeat 1"
+
+
+def test_the_command_of_a_repeat_plans_that_very_run():
+    found = read('[[test]]\nname = "a"\nrepeat = 3\n', seed=9)
+    [again] = campaign.planned(found, only=["a"], repeat=1)
+    assert (again.test, again.seed) == (campaign.planned(found)[0].test, 9)
+
+
+def test_a_seed_given_comes_before_all_seeds_of_the_file():
+    found = read('[[test]]\nname = "a"\nseed = 40\n', seed=3)
+    assert (found.seed, [run.seed for run in campaign.planned(found)]) == (3, [3])
+
+
+def test_without_any_seed_one_is_drawn():
+    base = BASE.replace("seed = 7", "")
+    drawn = {read('[[test]]\nname = "a"\n', base=base).seed for _ in range(20)}
+    assert len(drawn) > 1
+
+
+def test_only_names_a_test_or_all_of_its_matrix():
+    found = read('[[test]]\nname = "a"\nmatrix = {time_s = [1, 2]}\n[[test]]\nname = "b"\n')
+    assert [run.test.name for run in campaign.planned(found, ["a"])] == ["a[time_s=1]", "a[time_s=2]"]
+    assert [run.test.name for run in campaign.planned(found, ["b", "a[time_s=2]"])] == ["a[time_s=2]", "b"]
+    with pytest.raises(CampaignError, match='--only: unknown test "bb"; did you mean "b"'):
+        campaign.planned(found, ["bb"])
+
+
+def test_a_campaign_runs_on_another_cluster_when_asked():
+    """The file's own cluster options stay, but for those laid over; the repeating command says so."""
+    text = (
+        BASE
+        + """
+[[test]]
+name = "steady"
+cluster.brokers = 2
+"""
+    )
+    Path("first.toml").write_text(text)
+    plain = campaign.read(Path("first.toml"))
+    assert "--cluster" not in campaign.planned(plain)[0].command
+    found = campaign.read(Path("first.toml"), None, {"kind": "attic", "brokers": 5})
+    assert found.tests[0].cluster == Choice(kind="attic", options={"brokers": 5})
+    assert campaign.planned(found)[0].command.endswith("--cluster attic --cluster-set brokers=5")
+
+
+def test_a_wrong_cluster_from_outside_is_a_mistake_like_any_other():
+    Path("first.toml").write_text(BASE + '[[test]]\nname = "steady"\n')
+    with pytest.raises(CampaignError, match=r'unknown cluster "atic"; did you mean "attic"'):
+        campaign.read(Path("first.toml"), None, {"kind": "atic"})
+
+
+CHECKS = """
+from harness.api import Suspects, partition_check
+
+
+@partition_check("my-anomaly")
+def mine(log):
+    'Something odd.'
+    return Suspects(0)
+
+
+def bare(log):
+    return Suspects(0)
+"""
+
+
+def test_a_check_beside_the_campaign_is_asked_and_may_be_expected(stranger):
+    (stranger / "my_faults.py").write_text(CHECKS)
+    [test] = read('[[test]]\nname = "a"\ncheckers = "my_faults:mine"\nexpect = "my-anomaly"\n').tests
+    assert (test.checkers, test.expect) == (("my_faults:mine",), ("my-anomaly",))
+
+
+def test_a_check_that_cannot_be_used_is_a_mistake(stranger):
+    (stranger / "my_faults.py").write_text(CHECKS)
+    undecorated, gone = mistakes_in('[[test]]\nname = "a"\ncheckers = ["my_faults:bare", "my_faults:gone"]\n')
+    assert '@partition_check("my-anomaly") over the function' in undecorated
+    assert "module my_faults has no gone" in gone
+
+
+COMPOSED = """
+[[test]]
+name = "composed"
+[[test.nemesis]]
+kind = "hammer"
+together = "storm"
+when = "transaction-open"
+[test.lanes.main]
+order = "in turn"
+busy_s = 20
+quiet_s = [30, 60]
+[test.budget]
+nodes = 2
+keep_quorum = true
+"""
+
+
+def test_compositions_and_the_budget_are_read():
+    (test,) = read(COMPOSED).tests
+    assert (test.nemesis[0].together, test.nemesis[0].when) == ("storm", "transaction-open")
+    assert test.lanes == {"main": Lane(order="in turn", busy_s=(20, 20), quiet_s=(30, 60))}
+    assert test.budget == Budget(nodes=2, keep_quorum=True)
+    assert read('[[test]]\nname = "plain"').tests[0].budget == Budget()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (("transaction-open", "transaction-opn"), 'nemesis[0].when: unknown condition "transaction-opn"; did you mean'),
+        (("[test.lanes.main]", "[test.lanes.mian]"), 'lanes.mian: unknown lane "mian"; did you mean "main"?'),
+        (("in turn", "inturn"), "lanes.main.order: must be 'random' or 'in turn', not \"inturn\""),
+        (("busy_s = 20\n", ""), "lanes.main: busy_s and quiet_s go together"),
+        (("busy_s = 20", "busy = 20"), 'lanes.main.busy: unknown key "busy"; did you mean "busy_s"?'),
+        (("nodes = 2", "nodes = 0"), "budget.nodes: must be at least 1, not 0"),
+        (("keep_quorum = true", 'keep_quorum = "yes"'), "budget.keep_quorum: input should be a valid boolean"),
+    ],
+)
+def test_what_is_wrong_with_a_composition_is_told(wrong, said):
+    assert any(f"test[0].{said}" in mistake for mistake in mistakes_in(COMPOSED.replace(*wrong)))

@@ -1,0 +1,98 @@
+"""The options of `fencepost run` -> one test."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.api import Budget, CampaignError, Lane
+from harness.cli.arguments import cluster_of, contract_of, from_options
+
+pytestmark = pytest.mark.usefixtures("stranger")
+HERE = {"workload": "letters", "cluster": "attic", "client": "pigeon"}
+
+
+def test_options_make_the_same_test_as_a_campaign_would():
+    test = from_options(
+        **HERE,
+        workload_options=["writers=2", "sends=[1, 2]", "slow=true"],
+        nemesis=["hammer,count=2,every_s=[1,2],lane=side", "hammer"],
+        lanes=["main,order=in turn,busy_s=[4,5]", "main,quiet_s=2"],
+        budget=["nodes=1"],
+        kafka="3.9.1",
+        broker_settings=["log.x=1"],
+        topic=["min.insync.replicas=2"],
+        contract=["acks=all"],
+        expect=["torn-letter"],
+        time_s=9,
+    )
+    assert test.workload.options == {"writers": 2, "sends": [1, 2], "slow": True}
+    assert test.cluster.options == {"kafka": "3.9.1", "settings": {"log.x": "1"}}
+    assert [(fault.kind, fault.options, fault.every_s, fault.lane) for fault in test.nemesis] == [
+        ("hammer", {"count": 2}, (1, 2), "side"),
+        ("hammer", {}, (3, 6), "main"),
+    ]
+    assert test.lanes == {"main": Lane(order="in turn", busy_s=(4, 5), quiet_s=(2, 2))}
+    assert test.budget == Budget(nodes=1)
+    assert (test.name, test.topic, test.contract) == ("letters", {"min.insync.replicas": "2"}, {"acks": "all"})
+    assert (test.expect, test.time_s) == (("torn-letter",), 9.0)
+
+
+def test_none_is_no_fault():
+    assert from_options(**HERE, nemesis=["none"]).nemesis == ()
+
+
+def test_the_default_faults_are_a_mix():
+    assert [fault.kind for fault in from_options(**HERE).nemesis] == ["kill", "pause", "isolate", "cut-clients"]
+
+
+def test_a_cluster_may_have_other_default_faults():
+    """On somebody else's cluster nothing is hurt unless it is asked for."""
+    theirs = from_options(workload="letters", client="pigeon", cluster="external", cluster_options=['bootstrap="a:1"'])
+    assert theirs.nemesis == ()
+
+
+def test_mistakes_are_named_after_the_options():
+    with pytest.raises(CampaignError) as caught:
+        from_options(
+            workload="letters",
+            cluster="attic",
+            client="librdkafka",
+            workload_options=["writres=2", "nonsense"],
+            nemesis=["hammer,tagret=leader", "hamer"],
+            lanes=["mian", "main,order=rand"],
+            budget=["quorum=true"],
+            cluster_options=["brokers=many"],
+            producer=["socket.timeot.ms=1"],
+            contract=["ackz=all"],
+            time_s=0,
+        )
+    mistakes = caught.value.mistakes
+    for beginning in (
+        "--set nonsense: must be key=value",
+        '--set writres: unknown option "writres"; did you mean "writers"?',
+        '--nemesis #1 tagret: unknown option "tagret"; did you mean "target"?',
+        '--nemesis #2 kind: unknown nemesis "hamer"; did you mean "hammer"?',
+        '--lane mian: unknown lane "mian"; did you mean "main"?',
+        "--lane main order: ",
+        '--budget quorum: unknown key "quorum"',
+        "--brokers: input should be a valid integer, not 'many'",
+        "--producer socket.timeot.ms: librdkafka says: No such configuration property",
+        '--contract ackz: unknown key "ackz"; did you mean "acks"?',
+        "--time: must be above 0, not 0",
+    ):
+        assert [m for m in mistakes if m.startswith(beginning)], beginning + " is not told among\n" + "\n".join(mistakes)
+    assert len(mistakes) == 11
+
+
+def test_a_contract_for_judging_again_is_checked_too():
+    assert contract_of(["acks=all"]) == {"acks": "all"}
+    with pytest.raises(CampaignError, match='--contract acs: unknown key "acs"; did you mean "acks"'):
+        contract_of(["acs=all"])
+
+
+def test_a_campaigns_cluster_is_named_on_the_command_line():
+    """Kind and options, read as TOML's values; nothing when nothing was said."""
+    assert cluster_of("docker", ["heap_mb=256"]) == {"kind": "docker", "heap_mb": 256}
+    assert cluster_of(None, []) == {}
+    with pytest.raises(CampaignError, match="--cluster-set heap_mb: must be key=value"):
+        cluster_of(None, ["heap_mb"])

@@ -1,0 +1,329 @@
+"""The commands, with an engine that performs nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from support.fake_engine import FakeEngine
+
+from harness.cli import console, main
+from harness.runs import store
+
+RUN = ["run", "--workload", "letters", "--cluster", "attic", "--client", "pigeon", "--nemesis", "hammer"]
+TABLES = 'cluster = {kind = "attic"}\nworkload = {kind = "letters"}\nclient = {kind = "pigeon"}\n'
+
+
+@pytest.fixture
+def fencepost(stranger, monkeypatch, capsys):
+    """Runs `fencepost` with arguments; returns its exit code, standard output and standard error."""
+    engines = []
+
+    def engine(results, master, on_event, spark_conf):
+        engines.append(FakeEngine(results=results, master=master, on_event=on_event, spark_conf=spark_conf))
+        return engines[-1]
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as left:
+            main.main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return left.value.code, said.out, said.err
+
+    monkeypatch.setattr(console, "engine", engine)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    call.engines = engines
+    return call
+
+
+def a_campaign(text, head=f"seed = 7\n[defaults]\n{TABLES}"):
+    Path("night.toml").write_text(head + text)
+    return "night.toml"
+
+
+def some_tests(*pairs):
+    return "".join(f'[[test]]\nname = "{name}"\nexpect = "{expect}"\n' for name, expect in pairs)
+
+
+def test_a_valid_run_says_seed_first_and_last_and_how_to_repeat_it(fencepost):
+    code, out, err = fencepost(*RUN, "--name", "valid", "--set", "writers=2", "--seed", "7", "--time", "30")
+    lines = out.splitlines()
+    assert (code, err) == (0, "")
+    assert lines[0] == "valid  (1 of 1)  seed 7"
+    assert lines[-1] == "seed 7"
+    assert "25 of 30 s  ok 250  fail 0  info 25  11.0/s  faults: pause n2" in out
+    assert "  -> valid, as expected" in lines
+    repeat = "repeat: fencepost run --workload letters --set writers=2 --nemesis hammer --time 30.0 --cluster attic"
+    assert f"{repeat} --client pigeon --name valid --seed 7" in lines
+    assert fencepost.engines[0].log[-1] == "close"
+
+
+def test_the_repeating_command_is_in_the_plan_and_plans_the_same(fencepost):
+    import shlex
+
+    fencepost(*RUN, "--name", "valid", "--nemesis", "hammer,count=2", "--topic", "a.b=c d", "--expect", "torn-letter")
+    [plan] = [json.loads(path.read_text()) for path in Path("results").glob("valid/*/plan.json")]
+    assert "--topic 'a.b=c d'" in plan["command"]
+    fencepost(*shlex.split(plan["command"])[1:])
+    plans = [json.loads(path.read_text()) for path in Path("results").glob("valid/*/plan.json")]
+    assert [again["command"] for again in plans] == [plan["command"]] * 2
+
+
+def test_an_expected_anomaly_is_a_success_said_in_words(fencepost):
+    code, out, _ = fencepost(*RUN, "--name", "torn", "--expect", "torn-letter")
+    assert code == 0
+    assert "invalid, as expected: torn-letter" in out
+
+
+@pytest.mark.parametrize(("name", "expected"), [("torn", 1), ("unknown", 2), ("broken", 255), ("bug", 255)])
+def test_exit_codes_tell_what_came(fencepost, name, expected):
+    assert fencepost(*RUN, "--name", name)[0] == expected
+
+
+def test_mistakes_in_options_start_nothing_and_come_all_at_once(fencepost):
+    code, out, err = fencepost(*RUN, "--set", "writres=2", "--nemesis", "hamer")
+    assert (code, out, fencepost.engines) == (254, "", [])
+    assert 'did you mean "writers"?' in err
+    assert 'did you mean "hammer"?' in err
+    assert "2 mistakes; nothing was started" in err
+
+
+@pytest.mark.parametrize("arguments", [["run", "--frobnicate"], ["run", "--time", "soon"], ["frob"], ["check"]])
+def test_a_wrong_command_line_is_254_and_never_2_which_means_unknown(fencepost, arguments):
+    code, _, err = fencepost(*arguments)
+    assert code == 254
+    assert "Error" in err
+
+
+def test_run_as_json_gives_the_verdict_document_alone(fencepost):
+    code, out, err = fencepost(*RUN, "--name", "torn", "--json")
+    assert code == 1
+    assert json.loads(out)["verdict"] == "invalid"
+    assert "torn  (1 of 1)" in err
+
+
+def test_a_campaign_ends_with_a_table_and_the_reports(fencepost):
+    file = a_campaign(some_tests(("valid", "valid"), ("valid+torn", "torn-letter"), ("lost", "valid")))
+    code, out, _ = fencepost("campaign", file, "--repeat", "2")
+    rows = [" ".join(line.split()) for line in out.splitlines()]
+    assert code == 1
+    assert rows[0] == "night: 6 runs seed 7"
+    assert "valid 2 of 2 valid met 500 0 0 s" in rows
+    assert "valid+torn 1 of 2 hit: torn-letter met 500 1 0 s" in rows
+    assert "lost 0 of 2 valid; invalid: lost-letter not met 500 2 0 s" in rows
+    assert sum(row.startswith("lost: results/night/") for row in rows) == 2
+    assert rows[-1] == "seed 7"
+
+
+def test_a_campaign_as_json(fencepost):
+    code, out, _ = fencepost("campaign", a_campaign(some_tests(("valid", "valid"), ("broken", "valid"))), "--json")
+    document = json.loads(out)
+    assert (code, document["exit"], document["campaign"], document["seed"]) == (255, 255, "night", 7)
+    assert [(run["test"], run["verdict"]) for run in document["runs"]] == [("valid", "valid"), ("broken", None)]
+    assert document["runs"][1]["error"].startswith("ClusterError: n2 did not answer")
+
+
+def test_a_dry_run_lists_the_runs_and_starts_nothing(fencepost):
+    file = a_campaign(some_tests(("valid", "valid"), ("torn", "torn-letter")))
+    code, out, _ = fencepost("campaign", file, "--only", "torn", "--seed", "3", "--dry-run")
+    assert (code, fencepost.engines) == (0, [])
+    assert [" ".join(line.split()) for line in out.splitlines()][1:] == ["torn 60 s none torn-letter 3"]
+
+
+def test_a_bad_campaign_is_254(fencepost):
+    code, _, err = fencepost("campaign", a_campaign('[[test]]\nname = "valid"\nworkload.wirters = 3\n'))
+    assert code == 254
+    assert 'night.toml: test[0].workload.wirters: unknown option "wirters"; did you mean "writers"?' in err
+    assert "1 mistake; nothing was started" in err
+    assert not Path("results").exists()
+
+
+def test_a_secret_that_any_test_lacks_is_told_before_the_first_run(fencepost, monkeypatch):
+    """A dry run needs none: it may be made where the secrets are not."""
+    monkeypatch.delenv("NOT_SET", raising=False)
+    far = 'cluster = {kind = "external", bootstrap = "h:1", settings = {"sasl.password" = "env:NOT_SET"}}\n'
+    own = 'client.producer = {"ssl.key.password" = "env:NOT_SET"}\n'
+    file = a_campaign(f"""{some_tests(("valid", "valid"))}[[test]]\nname = "b"\n{own}[[test]]\nname = "c"\n{far}""")
+    code, _, err = fencepost("campaign", file)
+    missing = "= env:NOT_SET: the environment variable NOT_SET is not set"
+    assert err.splitlines() == [
+        f"b: client.producer: ssl.key.password {missing}",
+        f"c: cluster: sasl.password {missing}",
+        "2 mistakes; nothing was started",
+    ]
+    assert (code, fencepost.engines) == (254, [])
+    assert fencepost("campaign", file, "--dry-run")[0] == 0
+    monkeypatch.setenv("NOT_SET", "hunter2hunter2")
+    assert fencepost("campaign", file, "--only", "valid", "--only", "b")[0] == 0
+
+
+def test_check_judges_again_by_another_contract_and_exits_by_the_verdict(fencepost):
+    fencepost(*RUN, "--name", "torn", "--expect", "torn-letter")
+    code, out, _ = fencepost("check", "latest", "--contract", "acks=1")
+    assert code == 1
+    assert out.splitlines()[-2] == "invalid: it is invalid"
+    assert ("judge", {"acks": "1"}) in fencepost.engines[-1].log
+
+
+def test_check_of_an_address_fetches_the_run_and_one_of_this_machine_does_not(fencepost):
+    code, out, _ = fencepost("check", "hdfs://there:8020/runs/k3f9x2", "--contract", "acks=1", "--spark-conf", "spark.a=b=c")
+    assert code == 0
+    assert ("fetch", "hdfs://there:8020/runs/k3f9x2", {"acks": "1"}) in fencepost.engines[-1].log
+    assert fencepost.engines[-1].spark_conf == {"spark.a": "b=c"}
+    [directory] = Path("results/adopted").iterdir()
+    assert out.splitlines()[-1] == f"{directory}/report.html"
+    assert fencepost("check", f"file://{directory.resolve()}")[0] == 0
+    assert fencepost.engines[-1].log == ["start_spark", ("judge", None), "close"]
+
+
+@pytest.mark.parametrize("command", [["check", "latest"], ["selfcheck"], RUN, ["campaign", "night.toml"]])
+def test_mistakes_in_settings_of_spark_start_nothing(fencepost, command):
+    a_campaign(some_tests(("valid", "valid")))
+    conf = ["--spark-conf", "fs.s3a.endpoint=x", "--spark-conf", "spark.master=y", "--spark-conf", "spark.z"]
+    code, _, err = fencepost(*command, *conf)
+    assert (code, fencepost.engines) == (254, [])
+    assert "--spark-conf fs.s3a.endpoint: Spark's settings begin with spark." in err
+    assert "the master is named by --spark-master" in err
+    assert "--spark-conf spark.z: must be key=value" in err
+
+
+def test_settings_of_spark_reach_it_and_are_not_written_down(fencepost):
+    """Somebody may have put a password there."""
+    code, out, _ = fencepost(*RUN, "--name", "valid", "--spark-conf", "spark.hadoop.fs.s3a.secret.key=hush")
+    assert code == 0
+    assert fencepost.engines[-1].spark_conf == {"spark.hadoop.fs.s3a.secret.key": "hush"}
+    assert "hush" not in out
+    assert not [path for path in Path("results").rglob("*") if path.is_file() and "hush" in path.read_text()]
+
+
+@pytest.mark.parametrize("command", [["selfcheck"], ["export"]])
+def test_a_history_that_lies_elsewhere_is_only_checked(fencepost, command):
+    directory = store.new_run_dir(Path("results"), "adopted", "far")
+    store.write_json(directory / "plan.json", {"run": "far", "history": "hdfs://there/runs/far/history.parquet"})
+    code, _, err = fencepost(*command, "far")
+    assert code == 255
+    assert "its history lies at hdfs://there/runs/far/history.parquet" in err
+    assert [path.name for path in directory.iterdir()] == ["plan.json"]
+
+
+def test_check_as_json_prints_only_the_verdict(fencepost):
+    fencepost(*RUN, "--name", "valid")
+    code, out, _ = fencepost("check", "latest", "--json")
+    assert (code, json.loads(out)["verdict"]) == (0, "valid")
+
+
+def test_check_asks_a_check_of_ones_own_as_well_and_refuses_one_that_cannot_be_used(fencepost):
+    code = "from harness.api import Suspects, partition_check\n\n\n@partition_check('mine')\ndef mine(log):\n    'Odd.'\n"
+    Path("my_faults.py").write_text(code + "    return Suspects(0)\n\n\ndef bare(log):\n    return Suspects(0)\n")
+    fencepost(*RUN, "--name", "valid")
+    assert fencepost("check", "latest", "--checker", "my_faults:mine")[0] == 0
+    assert ("judge", None, "my_faults:mine") in fencepost.engines[-1].log
+    code, _, err = fencepost("check", "latest", "--checker", "my_faults:bare", "--checker", "my_faults:gone")
+    assert (code, len(fencepost.engines)) == (254, 2)
+    assert "--checker my_faults:bare: bare is a function, not a check" in err
+    assert "module my_faults has no gone" in err
+
+
+def test_check_of_no_run_is_254(fencepost):
+    code, _, err = fencepost("check", "k3f9x2")
+    assert code == 254
+    assert "there are no runs below results" in err
+
+
+def test_list_shows_every_run_with_its_verdict(fencepost):
+    assert fencepost("list")[1] == "no runs below results\n"
+    fencepost(*RUN, "--name", "torn")
+    fencepost(*RUN, "--name", "broken")
+    _, out, _ = fencepost("list")
+    assert "invalid, against expectation" in out
+    assert "not judged" in out
+    assert {run["test"] for run in json.loads(fencepost("list", "--json")[1])} == {"torn", "broken"}
+
+
+def test_results_go_where_asked(fencepost, monkeypatch):
+    fencepost(*RUN, "--name", "valid", "--results", "elsewhere")
+    monkeypatch.setenv("FENCEPOST_RESULTS", "by-environment")
+    fencepost(*RUN, "--name", "valid")
+    assert [len(store.list_runs(Path(root))) for root in ("elsewhere", "by-environment", "results")] == [1, 1, 0]
+
+
+def test_report_prints_where_it_was_written(fencepost, monkeypatch):
+    import harness.report
+
+    fencepost(*RUN, "--name", "valid")
+    monkeypatch.setattr(harness.report, "render", lambda run_dir: run_dir / "report.html")
+    _, out, _ = fencepost("report", "latest")
+    assert out.strip().endswith("report.html")
+
+
+def test_plugins_lists_strangers_beside_the_built_ins_and_tells_which_are_broken(fencepost):
+    code, out, _ = fencepost("plugins")
+    rows = [" ".join(line.split()) for line in out.splitlines()]
+    assert code == 0
+    assert "nemesis hammer Hits a broker." in rows
+    assert any(row.startswith("nemesis kill ") for row in rows)
+    assert any(row.startswith("nemesis broken cannot be used:") for row in rows)
+
+
+def test_plugins_with_a_name_tells_its_options(fencepost):
+    _, out, _ = fencepost("plugins", "letters")
+    rows = [" ".join(line.split()) for line in out.splitlines()]
+    assert "letters (workload)" in rows
+    assert "writers int 8 how many write at the same time" in rows
+    described = json.loads(fencepost("plugins", "letters", "--json")[1])
+    assert [option["name"] for option in described[0]["options"]] == ["writers", "sends", "slow"]
+
+
+def test_plugins_finds_a_class_in_the_current_directory(fencepost):
+    Path("my_faults.py").write_text('class Stutter:\n    """Freezes shortly, again and again."""\n')
+    assert "Freezes shortly" in fencepost("plugins", "my_faults:Stutter")[1]
+
+
+def test_plugins_with_an_unknown_name_is_254(fencepost):
+    code, _, err = fencepost("plugins", "hamer")
+    assert code == 254
+    assert 'did you mean "hammer"?' in err
+
+
+def test_doctor_as_json_and_as_words(fencepost):
+    code, out, _ = fencepost("doctor", "--json")
+    findings = {found["name"]: found for found in json.loads(out)}
+    assert findings["python"]["text"] == ".".join(map(str, sys.version_info[:3]))
+    assert code == (1 if any(found["ok"] is False for found in findings.values()) else 0)
+    assert "run is possible here" in fencepost("doctor")[1]
+
+
+def test_clean_removes_data_of_runs_that_are_over_and_old_runs_when_asked(fencepost, monkeypatch):
+    monkeypatch.setenv("FENCEPOST_CACHE", "cache")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")  # others' runs on this machine are told too
+    fencepost(*RUN, "--name", "valid")
+    [run] = store.list_runs(Path("results"))
+    (run.directory / "data" / "n1").mkdir(parents=True)
+    assert fencepost("clean")[1] == f"removed {run.directory}/data\n"
+    assert fencepost("clean")[1] == "nothing removed\n"
+    plan = json.loads((run.directory / "plan.json").read_text())
+    store.write_json(run.directory / "plan.json", {**plan, "created": "2020-01-01T00:00:00Z"})
+    assert fencepost("clean", "--runs", "30", "--yes")[1] == f"removed {run.directory}\n"
+    assert not run.directory.exists()
+
+
+def test_the_version_and_help_are_there_for_everything(fencepost):
+    assert fencepost("--version")[1].startswith("fencepost ")
+    for command in (
+        [],
+        ["run"],
+        ["campaign"],
+        ["check"],
+        ["report"],
+        ["list"],
+        ["plugins"],
+        ["doctor"],
+        ["clean"],
+        ["cluster"],
+        ["nemesis", "check"],
+    ):
+        code, out, _ = fencepost(*command, "--help")
+        assert code == 0
+        assert "Usage: fencepost" in out
+    assert "Exit codes: 0 everything as expected" in fencepost()[1]

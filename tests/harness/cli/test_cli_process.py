@@ -1,0 +1,109 @@
+"""The command as a process: signals, a terminal, and what help costs to import."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FAKE = [sys.executable, str(Path(__file__).parents[2] / "support" / "fake_engine.py")]
+RUN = ["run", "--workload", "letters", "--cluster", "attic", "--client", "pigeon", "--nemesis", "none"]
+
+pytestmark = pytest.mark.usefixtures("stranger")
+
+
+def start(name, *more, results="results"):
+    """`fencepost run` as a process, when its workload runs already (its status line has come)."""
+    argv = [*FAKE, *RUN, "--name", name, "--results", results, *more]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    said = ""
+    while "25 of 30 s" not in said:
+        line = process.stdout.readline()
+        assert line, f"it ended early: {said}"
+        said += line
+    return process
+
+
+def test_ctrl_c_once_judges_what_there_is():
+    process = start("endless", "--seed", "7")
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "stopping: heal, collect, and judge what there is (Ctrl-C again leaves at once)" in said
+    assert "valid, as expected" in said
+    assert said.splitlines()[-1] == "seed 7"
+
+
+def test_ctrl_c_twice_leaves_at_once_with_130_and_kills_the_engine():
+    """This engine is deaf: it does not stop on demand."""
+    process = start("deaf", results="deaf")
+    process.send_signal(signal.SIGINT)
+    while "stopping" not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert Path("deaf/killed").exists()
+    assert "Traceback" not in said
+
+
+def test_being_terminated_kills_the_engine_too():
+    process = start("deaf", results="deaf")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert Path("deaf/killed").exists()
+
+
+def test_a_campaign_stopped_by_ctrl_c_says_what_was_not_performed():
+    Path("night.toml").write_text(
+        '[defaults]\ncluster.kind = "attic"\nworkload.kind = "letters"\nclient.kind = "pigeon"\n'
+        '[[test]]\nname = "endless"\n[[test]]\nname = "valid"\n'
+    )
+    argv = [*FAKE, "campaign", "night.toml"]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    while "25 of 30 s" not in process.stdout.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "stopped: 1 of 2 runs not performed" in said
+
+
+def test_on_a_terminal_the_progress_is_live_and_the_cursor_comes_back():
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
+    argv = [*FAKE, *RUN, "--name", "valid", "--seed", "7"]
+    process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True)
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # how Linux says that the other side is closed
+            break
+        said += piece
+    os.close(ours)
+    assert process.wait(timeout=60) == 0
+    text = said.decode()
+    assert "valid  (1 of 1)  seed 7" in text
+    assert "\x1b[?25l" in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    assert "seed 7" in text.splitlines()[-1]
+
+
+def test_help_imports_nothing_heavy():
+    """Spark, Arrow and the Kafka client take longer to import than anybody waits for help."""
+    program = (
+        "import sys\nfrom harness.cli import main as cli\n"
+        "try:\n    cli.main(['run', '--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'pyspark', 'pyarrow', 'pandas', 'numpy', 'confluent_kafka', 'networkx'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,72 @@
+"""What a machine can do, from what was measured on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.api import Partitionable
+from harness.cli import machine
+from harness.cli.machine import Finding
+
+
+@pytest.mark.parametrize(
+    ("finding", "ok"),
+    [
+        (machine.python((3, 9, 18)), False),
+        (machine.python((3, 10, 0)), True),
+        (machine.unshare(None), None),
+        (machine.unshare("/usr/bin/unshare"), True),
+        (machine.memory(2.0), False),
+        (machine.memory(4.0), None),
+        (machine.memory(6.0), True),
+        (machine.cores(1), None),
+        (machine.cores(2), True),
+        (machine.disk(0.5), False),
+        (machine.disk(2.0), None),
+        (machine.disk(50.0), True),
+        (machine.chromium(None), None),
+    ],
+)
+def test_what_is_missing_ends_it_or_only_narrows_it(finding, ok):
+    assert finding.ok is ok
+    assert finding.text
+
+
+@pytest.mark.parametrize("finding", [machine.python((3, 9)), machine.memory(2), machine.disk(0.5), machine.unshare(None)])
+def test_whatever_is_missing_comes_with_a_remedy(finding):
+    assert finding.remedy
+
+
+def test_namespaces_that_work_need_no_remedy():
+    assert machine.from_missing({}, "1") == Finding(
+        "namespaces", True, "user, network, mount and pid namespaces work: every fault can be had"
+    )
+
+
+def test_ubuntus_restriction_is_named_with_its_sysctl():
+    found = machine.from_missing({Partitionable: "unshare: operation not permitted"}, "1")
+    assert found.ok is None
+    assert "Partitionable: unshare: operation not permitted" in found.text
+    assert "kernel.apparmor_restrict_unprivileged_userns=0" in found.remedy
+
+
+def test_another_reason_does_not_blame_apparmor():
+    assert "apparmor" not in machine.from_missing({Partitionable: "user.max_user_namespaces is 0"}, "0").remedy
+
+
+def test_a_run_is_possible_unless_something_needed_is_missing():
+    assert machine.possible([Finding("a", True, ""), Finding("b", None, "")])
+    assert not machine.possible([Finding("a", True, ""), Finding("b", False, "")])
+
+
+def test_this_machine_is_examined_completely(tmp_path):
+    findings = machine.examine(tmp_path / "not" / "there" / "yet")
+    assert [one.name for one in findings] == [
+        "python", "java", "unshare", "namespaces", "memory", "cores", "disk", "kafka", "chromium", "docker",
+    ]  # fmt: skip
+
+
+def test_docker_is_good_to_have_and_never_needed():
+    assert machine.from_docker("").ok is True
+    found = machine.from_docker("no Docker daemon answers")
+    assert (found.ok, found.text) == (None, "--cluster docker cannot be used: no Docker daemon answers")

@@ -1,0 +1,95 @@
+"""What the kit refuses before it starts anything, its rows, and its exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.api import CampaignError, Choice, Exit
+from harness.cli import main
+from harness.cli.arguments import faults_of
+from harness.conformance.kit import PLAYED, Check, missing
+from harness.conformance.results import STORIES, Told, exit_code, markdown
+
+LENIENT = """
+from dataclasses import dataclass
+from typing import ClassVar
+from harness.api import Pausable, Receipt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lenient:
+    needs: ClassVar[tuple[type, ...]] = (Pausable,)
+    target: str = "random"
+    count: int = 1
+
+    def inject(self, cluster, rng):
+        return Receipt()
+
+    def heal(self, cluster, receipt):
+        return receipt
+"""
+
+
+def nothing_heard(event):
+    raise AssertionError(f"nothing may start: {event}")
+
+
+def check(*faults, cluster="attic"):
+    return Check(faults_of(faults), Choice(kind=cluster), 1, nothing_heard)
+
+
+@pytest.mark.usefixtures("stranger")
+def test_every_mistake_is_told_at_once_and_nothing_starts():
+    with pytest.raises(CampaignError) as caught:
+        check("feather", "hammer,cuont=2", "kill,target=leeder", "no_such:Thing", cluster="atic")
+    feather, *rest = caught.value.mistakes
+    assert feather == "nemesis feather: Feather must be a frozen dataclass: its fields are the options"
+    assert any('nemesis hammer.cuont: unknown option "cuont"; did you mean "count"?' in text for text in rest)
+    assert any('nemesis kill: unknown target "leeder"; did you mean "leader"?' in text for text in rest)
+    assert any('"no_such:Thing" cannot be loaded' in text for text in rest)
+    assert any('unknown cluster "atic"; did you mean "attic"?' in text for text in rest)
+
+
+def test_a_fault_that_takes_any_option_is_told_to_refuse(stranger):
+    (stranger / "my_faults.py").write_text(LENIENT)
+    (checked,) = Check(faults_of(["my_faults:Lenient"]), Choice(kind="attic"), 1, nothing_heard).at_rest()
+    contract, options = checked.told
+    assert contract.ok
+    assert options.ok is False
+    assert options.seen == "target = 'nobody-of-this-name', count = 0 was taken"
+    assert "raise ValueError in __post_init__" in options.change
+
+
+@pytest.mark.parametrize(
+    ("answers", "code"),
+    [([True, True], Exit.VALID), ([True, None], Exit.UNKNOWN), ([True, None, False], Exit.INVALID), ([], Exit.UNKNOWN)],
+)
+def test_the_exit_code_is_of_the_worst_story(answers, code):
+    assert exit_code([Told("heal", ok, "") for ok in answers]) is code
+
+
+def test_a_fault_that_was_never_reached_has_all_its_stories_told_as_not_played():
+    told = [Told("contract", True, ""), Told("options", True, "")]
+    assert [one.story for one in [*told, *missing(told, None)]] == list(STORIES)
+    assert {one.ok for one in missing(told, None)} == {None}
+    everything = [*told, *(Told(story, True, "") for story in PLAYED[:-1])]
+    died = Told("harness died", True, "nothing left")
+    assert missing(everything, died) == [died]
+
+
+def test_a_row_of_the_compatibility_table():
+    told = [Told("inject", True, "n1"), Told("effect", False, "none"), Told("frozen node", None, "unavailable here")]
+    assert markdown("kill", "local", "4.3.0", told) == "| kill | local | Kafka 4.3.0 | inject ✓ | effect ✗ | frozen node – |"  # noqa: RUF001
+
+
+@pytest.mark.usefixtures("stranger")
+def test_a_bad_plug_in_is_254_on_the_command_line(capsys):
+    Path("my_faults.py").write_text("class Stutter:\n    '''No fault.'''\n")
+    with pytest.raises(SystemExit) as left:
+        main.main(["nemesis", "check", "my_faults:Stutter"])
+    assert left.value.code == 254
+    said = capsys.readouterr().err
+    assert "Stutter must be a frozen dataclass" in said
+    assert "nothing was started" in said

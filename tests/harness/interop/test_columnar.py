@@ -1,0 +1,117 @@
+"""Plain lines of EDN read all at once: the same as line by line, whatever stands between them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from harness.interop.blocks import Block
+from harness.interop.jepsen import columnar, drafts
+from harness.interop.jepsen.columnar import plain
+from harness.interop.jepsen.rows import mapped
+
+OLD = "{{:type :{type}, :f :{f}, :value {value}, :time {time}, :process {process}, :index {index}}}"
+NEW = "#jepsen.history.Op{{:index {index}, :time {time}, :type :{type}, :process {process}, :f :{f}, :value {value}}}"
+ODD = [
+    "r",
+    "[[:send 0 5] s]",
+    "[[:send 0 \x80]]",
+    "[[:send 0 \x01]]",
+    "[[:send 0 [nil 5]]]",
+    "[[:send -1 5]]",
+    "[[:send 0 5.5] [:send 0 5N]]",
+    "[[:send 0 99999999999999999]]",
+    '[[:send "0" 5]]',
+    "[0 1]",
+    "[[0 1]]",
+    "[[:poll {0 [[1 2]] 1}]]",
+    "[[:poll {0 [[1 2 3]]}]]",
+    "[[:poll {0 [[1 2]], 0 [[3 4]]}]]",
+    "[[:send   0,5][:poll]]",
+    "[]",
+    "nil",
+]
+
+
+def told(text: str, folder, monkeypatch, at_once: bool):
+    """What a draft of a text says, read at once or line by line."""
+    with monkeypatch.context() as patch:
+        if not at_once:
+            patch.setattr(drafts, "plain", lambda text, lines: None)
+        draft = drafts.draft(Block(7, text.encode()), "edn", "history.edn", folder / f"spill-{at_once}")
+    for seen in (*draft.early, *draft.opened.values()):
+        seen.event.transactional = seen.event.transactional is not False
+    tables = [mapped(path).to_pylist() for path in (draft.ops, draft.mops)]
+    return tables, {name: value for name, value in vars(draft).items() if name != "spill"}
+
+
+def lines(shape: str, seed: int, odd: float) -> str:
+    """Some processes' operations, the first and last of which may lack an end, with errors and other lines among them."""
+    rng, text = random.Random(seed), []
+    doing: dict[int, str] = {}
+    for index in range(300):
+        process = rng.randrange(6)
+        f = doing.pop(process, None) if rng.random() < 0.95 else None
+        type_ = rng.choice(["ok", "ok", "ok", "fail", "info"]) if f or rng.random() < 0.03 else "invoke"
+        f = f or rng.choice(["txn", "txn", "send", "poll"])
+        if type_ == "invoke":
+            doing[process] = f
+        value = rng.choice(ODD) if rng.random() < odd else f"[{' '.join(_mop(rng, type_) for _ in range(rng.randrange(4)))}]"
+        line = shape.format(type=type_, f=f, value=value, time=index * 10, process=process, index=index)
+        text.append(line[:-1] + ", :error [:timeout 5]}" if type_ == "info" and rng.random() < 0.5 else line)
+        if rng.random() < odd:
+            text.append(rng.choice(["", "; a comment", line[: len(line) // 2], line.replace(str(process), ":nemesis")]))
+    return "\n".join(text)
+
+
+def _mop(rng: random.Random, type_: str) -> str:
+    key, place, value = rng.randrange(3), rng.randrange(10**6), rng.randrange(10**13)
+    if rng.random() < 0.5:
+        return f"[:send {key} {value}]" if type_ != "ok" else f"[:send {key} [{place} {value}]]"
+    if type_ in ("invoke", "info") and rng.random() < 0.7:
+        return "[:poll]"
+    keys = [f"{key} [{_records(rng, place)}]" for key in rng.sample(range(3), rng.randrange(3))]
+    return f"[:poll {{{', '.join(keys)}}}]"
+
+
+def _records(rng: random.Random, place: int) -> str:
+    return " ".join(f"[{place + number} {rng.randrange(10**13)}]" for number in range(rng.randrange(3)))
+
+
+@pytest.mark.parametrize("odd", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize("shape", [OLD, NEW])
+def test_all_at_once_or_line_by_line(shape, odd, tmp_path, monkeypatch):
+    for seed in range(20):
+        text = lines(shape, seed, odd)
+        assert told(text, tmp_path, monkeypatch, True) == told(text, tmp_path, monkeypatch, False), seed
+
+
+def test_a_long_block_is_taken_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(columnar, "_PIECE", 700)
+    for seed in range(5):
+        text = lines(NEW, seed, 0.05) + "\n" * (seed % 2)
+        assert told(text, tmp_path, monkeypatch, True) == told(text, tmp_path, monkeypatch, False), seed
+
+
+@pytest.mark.parametrize("shape", [OLD, NEW])
+def test_what_only_looks_plain_is_read_line_by_line(shape, tmp_path, monkeypatch):
+    """Beside one that is plain, so that the order of the keys is known."""
+    for value in ODD:
+        values = [("invoke", "[[:send 0 1]]"), ("ok", "[[:send 0 [0 1]]]"), ("invoke", value), ("ok", value)]
+        text = "\n".join(shape.format(type=type_, f="txn", value=said, time=1, process=0, index=0) for type_, said in values)
+        assert told(text, tmp_path, monkeypatch, True) == told(text, tmp_path, monkeypatch, False), value
+
+
+def test_nearly_every_line_is_plain():
+    """All but those with an error."""
+    text = lines(NEW, 0, 0.0).encode()
+    known = plain(text, text.split(b"\n"))
+    assert known is not None
+    assert [row >= 0 for row in known.rows] == [b":error" not in line for line in text.split(b"\n")]
+
+
+def test_a_number_beyond_64_bits_leaves_the_block_to_the_lines(tmp_path, monkeypatch):
+    text = lines(OLD, 0, 0.0).replace(":process 5", ":process 99999999999999999999", 1)
+    assert plain(text.encode(), text.encode().split(b"\n")) is None
+    assert told(text, tmp_path, monkeypatch, True) == told(text, tmp_path, monkeypatch, False)

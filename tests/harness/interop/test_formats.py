@@ -1,0 +1,136 @@
+"""Which format a history is in, and our own formats lying anywhere."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.jepsen_example import DATA, Adopted, adopted
+
+from harness.api import HistoryError, record_id
+from harness.history.merge import OPS_SCHEMA
+from harness.interop.adopt import Format
+from harness.interop.detect import detect
+
+V = record_id(3, 0, 0)
+OURS = [
+    {"format": "fencepost-history", "version": 1, "run": "r", "slot": 3, "node": "c3", "role": "writer", "time": 1},
+    {"type": "process", "process": 3, "time": 2, "isolation": "read_committed", "final": False},
+    {
+        "type": "invoke",
+        "process": 3,
+        "op": 0,
+        "f": "txn",
+        "time": 10,
+        "intent": "commit",
+        "value": [["send", "t-0", V], ["poll"]],
+    },
+    {
+        "type": "ok",
+        "process": 3,
+        "op": 0,
+        "f": "txn",
+        "time": 20,
+        "decided": 19,
+        "value": [["send", "t-0", V, 17, 11, 12], ["poll", {"t-1": [[4, 5]]}, 15]],
+    },
+]
+LINES = "".join(json.dumps(line) + "\n" for line in OURS)
+QUEUE = (DATA / "queue.edn").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (QUEUE, Format("jepsen-edn")),
+        ("\n\n  " + QUEUE, Format("jepsen-edn")),
+        ("[" + QUEUE + "]", Format("jepsen-edn", array=True)),
+        ("[#jepsen.history.Op" + QUEUE + "]", Format("jepsen-edn", array=True)),
+        ("{:half a line\n" + QUEUE, Format("jepsen-edn")),
+        ('{"index":0,"type":"invoke","process":0,"f":"txn","value":[]}\n', Format("jepsen-json")),
+        ('[{"type":"invoke","process":0,"f":"txn","value":[]}]', Format("jepsen-json", array=True)),
+        ('[\n {\n  "type": "invoke",\n "process":0,"f":"txn","value":[]}]', Format("jepsen-json", array=True)),
+        (LINES, Format("fencepost-jsonl")),
+        (LINES.split("\n", 2)[2], Format("fencepost-jsonl")),
+    ],
+)
+def test_the_content_tells_the_format_whatever_the_name_says(tmp_path, text, expected):
+    for name in ("history.parquet", "history.json", "history"):
+        (tmp_path / name).write_text(text)
+        assert detect(tmp_path / name) == expected
+
+
+@pytest.mark.parametrize("text", ["", "   \n", "index,time,process\n0,1,2\n", '{"a": 1}\n', "hello\n", "{:a 1}", "\x00\x01\x02"])
+def test_what_is_no_history_is_refused_with_what_is_understood(tmp_path, text):
+    with pytest.raises(HistoryError, match="Jepsen Kafka history as EDN or JSON"):
+        adopted(text, tmp_path)
+
+
+def test_a_missing_file_is_said(tmp_path):
+    with pytest.raises(HistoryError, match="no such file"):
+        detect(tmp_path / "gone.edn")
+
+
+def test_parquet_of_something_else_is_refused_by_its_columns(tmp_path):
+    pq.write_table(pa.table({"process": [1], "f": ["txn"]}), tmp_path / "data")
+    with pytest.raises(HistoryError, match="Parquet without the columns op, type"):
+        detect(tmp_path / "data")
+
+
+def test_broken_parquet_is_said(tmp_path):
+    (tmp_path / "data").write_bytes(b"PAR1 and nothing else")
+    with pytest.raises(HistoryError, match="looks like Parquet, but cannot be read"):
+        detect(tmp_path / "data")
+
+
+def test_our_lines_are_merged_wherever_they_lie(tmp_path):
+    found = adopted(LINES + "{broken\n", tmp_path, "notes.txt")
+    assert [(row["op"], row["type"], len(row["mops"])) for row in found.rows] == [(0, "ok", 2)]
+    assert [(item.file, item.line) for item in found.damage] == [("notes.txt.jsonl", 5)]
+    plan = json.loads((found.dir / "plan.json").read_text())
+    assert set(plan["topics"]) == {"t"}
+    assert plan["topics"]["t"]["partitions"] == 2
+    assert plan["contract"]["transactional"] == "true"
+
+
+def test_a_directory_of_our_lines_is_one_history(tmp_path):
+    folder = tmp_path / "collected"
+    folder.mkdir()
+    (folder / "c3.jsonl").write_text(LINES)
+    (folder / "c4.jsonl").write_text(LINES.replace('"process": 3', '"process": 4'))
+    assert [row["process"] for row in Adopted(folder, tmp_path / "run").rows] == [3, 4]
+
+
+def test_our_parquet_is_taken_in_whatever_columns_are_absent(tmp_path):
+    """A row per operation with the columns that are needed; the others are null, and rows are put in order of their times."""
+    rows = adopted(LINES, tmp_path, "ours").rows
+    needed = ("process", "op", "f", "type", "time", "end", "mops")
+    bare = [{name: row[name] for name in needed} for row in [{**rows[0], "time": 99, "end": 100}, rows[0]]]
+    schema = pa.schema([OPS_SCHEMA.field(name) for name in needed])
+    pq.write_table(pa.Table.from_pylist(bare, schema=schema), tmp_path / "data.bin")
+    found = Adopted(tmp_path / "data.bin", tmp_path / "parquet")
+    assert [(row["index"], row["time"]) for row in found.rows] == [(0, 10), (1, 99)]
+    assert found.rows[0]["mops"] == rows[0]["mops"]
+    assert found.faults == []
+
+
+def test_parquet_with_a_column_of_another_type_is_refused(tmp_path):
+    rows = adopted(LINES, tmp_path, "ours").rows
+    table = pa.Table.from_pylist(rows, schema=OPS_SCHEMA)
+    odd = table.set_column(table.column_names.index("mops"), "mops", pa.array(["none"]))
+    pq.write_table(odd, tmp_path / "odd.parquet")
+    with pytest.raises(HistoryError, match="column mops is not list"):
+        Adopted(tmp_path / "odd.parquet", tmp_path / "parquet")
+
+
+def test_values_beside_our_parquet_are_taken_along(tmp_path):
+    """An adopted history, copied elsewhere without its run."""
+    first = Adopted(DATA / "queue.edn", tmp_path / "first")
+    (tmp_path / "copy").mkdir()
+    for name in ("history", "values"):
+        (tmp_path / "copy" / f"{name}.parquet").write_bytes((first.dir / f"{name}.parquet").read_bytes())
+    second = Adopted(tmp_path / "copy", tmp_path / "second")
+    assert second.values == first.values
+    assert second.shown() == first.shown()

@@ -1,0 +1,204 @@
+"""Odd ways to write a Jepsen history down, and files that are broken somewhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from support.jepsen_example import DATA, Adopted, adopted
+
+from harness.api import HistoryError
+
+QUEUE = (DATA / "queue.edn").read_text()
+INVOKE = "{:type :invoke, :f :txn, :value [[:send 0 1] [:poll]], :time 10, :process 0, :index 0}\n"
+OK = "{:type :ok, :f :txn, :value [[:send 0 [0 1]] [:poll {0 [[0 1]]}]], :time 20, :process 0, :index 1}\n"
+
+
+def plan(found):
+    return json.loads((found.dir / "plan.json").read_text())
+
+
+@pytest.mark.parametrize("before", ["\ufeff", "\ufeff; exported on Friday\n", "\n\n; {:type :invoke, :f :txn\n"])
+def test_a_mark_or_a_comment_before_the_first_operation(tmp_path, before):
+    plain = adopted(INVOKE + OK, tmp_path)
+    for text in (before + INVOKE + OK, before + "[" + INVOKE + OK + "]"):
+        found = adopted(text, tmp_path)
+        assert [row["mops"] for row in found.rows] == [row["mops"] for row in plain.rows]
+        assert found.damage == []
+
+
+def test_a_marked_and_compressed_history(tmp_path):
+    assert len(adopted(gzip.compress(("\ufeff" + INVOKE + OK).encode()), tmp_path).rows) == 1
+
+
+def test_comments_in_a_vector_of_operations_hide_nothing(tmp_path):
+    commented = OK.replace(":time 20", "; twenty]]\n :time 20")
+    text = f'[{INVOKE} ; {{:type :ok "unbalanced\n{commented}]'
+    found = adopted(text, tmp_path)
+    assert found.damage == []
+    assert found.shown() == adopted(INVOKE + OK, tmp_path).shown()
+
+
+def test_a_semicolon_in_a_text_is_no_comment(tmp_path):
+    found = adopted(f"[{INVOKE.replace(' 1]', chr(32) + chr(34) + 'a;b' + chr(34) + ']')}]", tmp_path)
+    assert found.shown()[0][3] == [("send", "0", "a;b", None, None)]
+
+
+@pytest.mark.parametrize(
+    ("shorter", "longer"),
+    [
+        (":value [0], :process 0", ":value [0], :seek-to-beginning? true, :process 0"),
+        (":value [0], :process 0, :note 5", ":value [0], :process 0, :note 5, :seek-to-beginning? true"),
+        (":value [0], :process 0, :error [:a 5]", ":value [0], :process 0, :error [:a 5], :seek-to-beginning? true"),
+    ],
+)
+def test_a_line_with_more_keys_than_the_ones_before_loses_none(tmp_path, shorter, longer):
+    """The shape of the first line fits the longer one too, if some value is taken for more than it is."""
+    lines = [f"{{:type {type}, :f :assign, {keys}}}\n" for keys in (shorter, longer) for type in (":invoke", ":ok")]
+    found = adopted("".join(lines), tmp_path)
+    assert found.damage == []
+    assert [json.loads(row["detail"]) for row in found.rows] == [
+        {"partitions": ["0"]},
+        {"partitions": ["0"], "seek_to_beginning": True},
+    ]
+
+
+def test_keys_that_are_keywords_are_read_as_quickly_as_numbers(tmp_path):
+    """A comma and a keyword inside a value are no further key."""
+    value = "[[:poll {:x [[0 1] [1 2]], :y [[0 1]]}] [:send :x 3]]"
+    lines = [f"{{:type {type}, :f :txn, :value {value}, :process 0}}\n" for type in (":invoke", ":ok")]
+    found = adopted("".join(lines) * 2, tmp_path)
+    assert [(mop["partition"], mop["offset"]) for mop in found.rows[1]["mops"]] == [("x", 0), ("x", 1), ("y", 0)]
+
+
+def test_json_that_keeps_the_colons_of_keywords(tmp_path):
+    lines = [
+        {"type": ":invoke", "f": ":txn", "process": 0, "value": [[":send", ":x", 1], [":poll"]]},
+        {"type": ":ok", "f": ":txn", "process": "0", "value": [[":send", ":x", [0, 1]], [":poll", {":x": [[0, 1]]}]]},
+    ]
+    found = adopted("\n".join(map(json.dumps, lines)), tmp_path)
+    assert found.damage == []
+    assert [(mop["kind"], mop["offset"]) for mop in found.rows[0]["mops"]] == [(0, 0), (1, 0)]
+    assert len({mop["v"] for mop in found.rows[0]["mops"]}) == len({mop["partition"] for mop in found.rows[0]["mops"]}) == 1
+
+
+@pytest.mark.parametrize("polled", [[["x", [[0, 1]]], ["y", []]], ["x", [[0, 1]], "y", []], {"x": [[0, 1]], "y": []}])
+def test_a_poll_in_json_is_a_map_pairs_or_a_flat_list(tmp_path, polled):
+    lines = [
+        {"type": "invoke", "f": "poll", "process": 0, "value": [["poll"]]},
+        {"type": "ok", "f": "poll", "process": 0, "value": [["poll", polled]]},
+    ]
+    found = adopted("\n".join(map(json.dumps, lines)), tmp_path)
+    assert [(mop["partition"], mop["offset"]) for mop in found.rows[0]["mops"]] == [("x", 0)]
+
+
+# --------------------------------------------------------------------------------------------------
+# Consumers
+# --------------------------------------------------------------------------------------------------
+def polls(*answers: str) -> str:
+    begun = "{:type :invoke, :f :poll, :value [[:poll] [:poll]], :process 0}\n"
+    return "".join(f"{begun}{{:type {answer}, :process 0}}\n" for answer in answers)
+
+
+def test_rebalances_and_keys_in_several_polls_are_kept_for_members_of_groups(tmp_path):
+    told = ":ok, :f :poll, :value [[:poll {0 [[0 1]]}] [:poll {0 [[1 2]], :b []}]]"
+    text = polls(f"{told}, :rebalance-log [{{:type :revoked, :keys [:b]}} {{:type :assigned, :keys (0 :b)}}]", told)
+    subscribed = "{:type :invoke, :f :subscribe, :value [0], :process 0}\n{:type :ok, :f :subscribe, :value [0], :process 0}\n"
+    first, second = adopted(subscribed + text, tmp_path).rows[1:]
+    assert json.loads(first["detail"]) == {"rebalances": [["revoked", ["b"]], ["assigned", ["0", "b"]]], "parted": ["0"]}
+    assert json.loads(second["detail"]) == {"parted": ["0"]}
+    assert [row["detail"] for row in adopted(text, tmp_path).rows] == [None, None], "nobody is a member of a group"
+
+
+def test_a_poll_without_result_in_an_undecided_operation_is_unheard_of(tmp_path):
+    found = adopted(polls(":info, :f :poll, :value [[:poll {}] [:poll]]", ":fail, :f :poll, :value [[:poll] [:poll]]"), tmp_path)
+    assert [row["detail"] for row in found.rows] == ['{"unheard":true}', None]
+
+
+def test_several_records_in_one_send_are_a_transaction_unless_they_say_otherwise(tmp_path):
+    """Jepsen's clients send several in transactions only; our own export says when they are not."""
+    lines = [f"{{:type {type}, :f :send, :value [[:send 0 1] [:send 0 2]], :process 0}}\n" for type in (":invoke", ":info")]
+    assert plan(adopted("".join(lines), tmp_path))["contract"]["transactional"] == "true"
+    plain = "".join(lines).replace(":process 0", ":process 0, :transactional false")
+    assert plan(adopted(plain, tmp_path))["contract"]["transactional"] == "false"
+    single = "".join(lines).replace(" [:send 0 2]", "")
+    assert plan(adopted(single, tmp_path))["contract"]["transactional"] == "false"
+
+
+# --------------------------------------------------------------------------------------------------
+# Broken files
+# --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("broken", "hidden"),
+    [
+        ("{:type :ok, :f :poll, :value [[:po\n", "polls"),
+        ("{:type :invoke, :f :send, :va\n", "sends"),
+        ("{:type :invoke, :f :txn, :va\n", "polls,sends"),
+        ("%&$\n", "polls,sends"),
+        ("{:type :invoke, :f :assign, :value [\n", ""),
+        ("", ""),
+    ],
+)
+def test_what_a_broken_line_may_have_held_is_in_the_contract(tmp_path, broken, hidden):
+    found = adopted(INVOKE + OK + broken + QUEUE.splitlines(keepends=True)[-1], tmp_path)
+    assert plan(found)["contract"]["left_out"] == hidden
+    assert len(found.damage) == bool(broken)
+
+
+def test_a_history_without_its_beginning_may_lack_sends(tmp_path):
+    assert plan(adopted("".join(QUEUE.splitlines(keepends=True)[7:]), tmp_path))["contract"]["left_out"] == "sends"
+    assert plan(Adopted(DATA / "queue.edn", tmp_path / "whole"))["contract"]["left_out"] == ""
+
+
+@pytest.mark.parametrize("form", ["lines", "vector", "json", "array", "gzip"])
+def test_a_file_cut_at_any_byte_is_read_as_far_as_it_goes_or_refused(tmp_path, form):
+    from harness.interop.jepsen import edn
+
+    lines = [INVOKE, *QUEUE.splitlines(keepends=True)[:9]]
+    objects = [json.dumps(edn.read(line), default=str) for line in lines]
+    whole = {
+        "lines": "".join(lines),
+        "vector": "[" + "".join(lines) + "]",
+        "json": "\n".join(objects),
+        "array": "[" + ",\n".join(objects) + "]",
+        "gzip": "".join(lines),
+    }[form].encode()
+    whole = gzip.compress(whole) if form == "gzip" else whole
+    path, seen = tmp_path / "cut", 0
+    for end in range(0, len(whole), 17):
+        path.write_bytes(whole[:end])
+        try:
+            found = Adopted(path, tmp_path / f"run-{end}")
+        except HistoryError:
+            continue
+        assert len(found.rows) >= seen, "a longer piece has no fewer operations"
+        seen = len(found.rows)
+        assert all(item.file == "cut" and item.line >= 1 for item in found.damage)
+    assert seen >= (0 if form == "gzip" else 4)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "; nothing\n", "[]", "[\n]", "{}", "\ufeff"])
+def test_a_file_with_nothing_in_it_is_refused(tmp_path, text):
+    with pytest.raises(HistoryError):
+        adopted(text, tmp_path)
+
+
+def test_the_nemesis_alone_is_no_history_of_kafka(tmp_path):
+    with pytest.raises(HistoryError, match="no Kafka operation"):
+        adopted("{:type :info, :f :start-partition, :value nil, :process :nemesis, :time 5}\n", tmp_path)
+
+
+def test_indexes_that_repeat_are_not_believed(tmp_path):
+    """Jepsen's own tests have some; then lines number the operations."""
+    found = adopted(INVOKE + OK + INVOKE.replace(" 1]", " 2]") + OK.replace(" 1]", " 2]"), tmp_path)
+    assert [row["op"] for row in found.rows] == [0, 2]
+    assert found.damage == []
+
+
+def test_a_directory_is_its_history(tmp_path):
+    folder = tmp_path / "store"
+    folder.mkdir()
+    (folder / "results.edn").write_text("{:valid? true}")
+    (folder / "history.edn").write_text(INVOKE + OK)
+    assert len(Adopted(folder, tmp_path / "run").rows) == 1

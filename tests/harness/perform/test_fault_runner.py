@@ -1,0 +1,373 @@
+"""The host: strikes as planned, a receipt for everything, and nothing hurt left behind."""
+
+import json
+import threading
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+from support.fault_schedule import FREE, KINDS, T0, S, Stage, known, planned
+
+from harness.api import CampaignError, ClusterError, FaultChoice, Killable, Partitionable, Receipt
+from harness.perform.fault_runner import Nemesis, in_words, plain, wait_until
+from harness.planning.schedule import draw
+from nemesis.testing import FakeClock, FakeCluster
+
+
+def fault(inject=None, heal=None, needs_=()):
+    """A stranger's fault made of two functions."""
+
+    @dataclass(frozen=True)
+    class Strange:
+        needs: ClassVar[tuple[type, ...]] = needs_
+
+        def inject(self, cluster, rng):
+            return inject(cluster, rng) if inject else Receipt(effective=True)
+
+        def heal(self, cluster, receipt):
+            return heal(cluster, receipt) if heal else receipt
+
+    return lambda injection: Strange()
+
+
+def raises(error):
+    def call(*_):
+        raise error
+
+    return call
+
+
+def test_a_fault_is_written_when_it_strikes_and_again_when_it_is_healed():
+    lines = Stage(planned(0, 3.0, target="leader:t-1")).play()
+    first, second = lines
+    assert (first["id"], first["kind"], first["role"], first["targets"]) == (0, "pause", "leader:t-1", ["n2"])
+    assert (first["planned_ns"], first["injected_ns"], first["healed_ns"]) == (T0 + 3 * S, T0 + 3 * S, 0)
+    assert second["healed_ns"] == T0 + 7 * S
+    assert (second["effective"], second["evidence"], second["healing"]) == (
+        True,
+        {"before": {"n2": "S"}, "during": {"n2": "T"}},
+        {"after": {"n2": "S"}},
+    )
+
+
+def test_ten_minutes_of_every_kind_leave_the_cluster_whole():
+    nemeses = [FaultChoice(kind=kind, lane=kind[0]) for kind in KINDS]
+    stage = Stage(*draw(nemeses, 600, 7))
+    stage.play()
+    assert len(stage.last()) > 150
+    assert all(line["healed_ns"] for line in stage.last().values())
+    assert stage.nemesis.stop() == []
+    assert stage.cluster.whole()
+
+
+def test_a_late_lane_keeps_its_pauses():
+    """Healing the first takes ten seconds. The pauses of one and of twenty seconds that were planned are made all the same."""
+    stage = Stage(planned(0, 1.0, "kill"), planned(1, 6.0, "pause"), planned(2, 30.0, "pause"))
+    start = stage.cluster.start
+
+    def slow_start(node):
+        stage.clock.now_ns += 10 * S
+        start(node)
+
+    stage.cluster.start = slow_start
+    stage.play()
+    late, last = stage.last()[1], stage.last()[2]
+    assert (late["planned_ns"], late["injected_ns"], late["healed_ns"]) == (T0 + 6 * S, T0 + 16 * S, T0 + 20 * S)
+    assert last["injected_ns"] == T0 + 40 * S
+
+
+def test_lanes_run_side_by_side():
+    stage = Stage(planned(0, 1.0, target="broker:n1"), planned(1, 2.0, lane="other", target="broker:n2"), budget=FREE)
+    stage.play(until_s=3)
+    assert stage.nemesis.active() == ["pause n1 (broker:n1)", "pause n2 (broker:n2)"]
+    stage.play()
+    assert stage.nemesis.active() == []
+
+
+def test_stop_heals_what_is_hurt_and_injects_nothing_more():
+    stage = Stage(planned(0, 1.0, lasts_s=50.0), planned(1, 60.0))
+    stage.play(until_s=5)
+    assert not stage.cluster.whole()
+    assert stage.nemesis.stop() == []
+    assert stage.cluster.whole()
+    assert list(stage.last()) == [0]
+    assert stage.last()[0]["healed_ns"] == T0 + 5 * S
+
+
+def test_stop_twice_is_stop_once():
+    stage = Stage(planned(0, 1.0, lasts_s=50.0))
+    stage.play(until_s=5)
+    stage.nemesis.stop()
+    stage.nemesis.stop()
+    assert len(stage.lines) == 2
+
+
+def test_a_fault_whose_lane_was_busy_until_the_end_is_known():
+    """Nothing was tried, so there is no receipt; the third one's time had not come."""
+    stage = Stage(planned(0, 1.0, lasts_s=50.0), planned(1, 3.0), planned(2, 90.0))
+    stage.play(until_s=5)
+    stage.nemesis.stop()
+    assert sorted(stage.last()) == [0]
+    assert stage.nemesis.not_reached() == [1]
+
+
+def test_what_cannot_be_done_here_is_written_with_the_reason():
+    cluster = FakeCluster()
+    cluster.missing = {Partitionable: "user namespaces are forbidden"}
+    stage = Stage(planned(0, 1.0, "isolate", target="leader"), planned(1, 2.0, "pause"), cluster=cluster)
+    assert stage.nemesis.unavailable() == {0: "user namespaces are forbidden"}
+    stage.play()
+    never = stage.last()[0]
+    assert (never["effective"], never["role"], never["injected_ns"], never["healed_ns"]) == (False, "leader", 0, 0)
+    assert never["planned_ns"] == T0 + S
+    assert never["note"] == "unavailable here, because user namespaces are forbidden"
+    assert stage.last()[1]["effective"] is True
+
+
+def test_a_fault_that_raises_is_a_receipt_and_the_run_goes_on():
+    stage = Stage(planned(0, 1.0), planned(1, 9.0), make=fault(raises(ZeroDivisionError("oops"))))
+    stage.play()
+    assert [line["effective"] for line in stage.last().values()] == [False, False]
+    assert stage.last()[0]["note"] == "inject failed: ZeroDivisionError: oops"
+
+
+def test_a_fault_that_hurts_and_then_raises_is_healed_at_once():
+    def hurt_then_raise(cluster, rng):
+        cluster.pause("n1")
+        raise ClusterError("the network went away")
+
+    def heal(cluster, receipt):
+        cluster.resume("n1")
+        return replace(receipt, healing={"after": cluster.process_state("n1")})
+
+    stage = Stage(planned(0, 1.0), make=fault(hurt_then_raise, heal))
+    stage.play(until_s=1.5)
+    assert stage.cluster.whole()
+    line = stage.last()[0]
+    assert (line["effective"], line["note"], line["healing"]) == (False, "inject failed: the network went away", {"after": "S"})
+
+
+def test_a_heal_that_raises_is_noted_beside_what_was_known():
+    stage = Stage(planned(0, 1.0), make=fault(lambda *_: Receipt(effective=True, note="bit"), raises(OSError("no"))))
+    stage.play()
+    assert (stage.last()[0]["effective"], stage.last()[0]["note"]) == (True, "bit; heal failed: OSError: no")
+    assert stage.last()[0]["healed_ns"]
+
+
+def test_something_else_than_a_receipt_is_said_so():
+    stage = Stage(planned(0, 1.0), make=fault(lambda *_: None, lambda *_: True))
+    stage.play()
+    assert stage.last()[0]["note"] == "inject returned NoneType, not a Receipt; heal returned bool, not a Receipt"
+
+
+def test_healing_adds_to_the_receipt_and_loses_nothing():
+    """A heal that returns a bare receipt does not wipe out targets and evidence."""
+    told = Receipt(role="leader", targets=("n1",), evidence={"before": 1}, effective=True)
+    stage = Stage(planned(0, 1.0), make=fault(lambda *_: told, lambda *_: Receipt(healing={"after": 2})))
+    stage.play()
+    line = stage.last()[0]
+    assert (line["role"], line["targets"], line["evidence"], line["healing"]) == ("leader", ["n1"], {"before": 1}, {"after": 2})
+    assert line["effective"] is True
+
+
+def test_times_that_a_fault_knows_better_are_kept():
+    stage = Stage(planned(0, 1.0), make=fault(lambda *_: Receipt(injected_ns=5), lambda _, r: replace(r, healed_ns=6)))
+    stage.play()
+    assert (stage.last()[0]["injected_ns"], stage.last()[0]["healed_ns"]) == (5, 6)
+
+
+def test_each_injection_draws_from_its_own_seed():
+    drawn = []
+    make = fault(lambda _, rng: drawn.append(rng.random()) or Receipt())
+    Stage(planned(0, 1.0), planned(1, 9.0), make=make).play()
+    Stage(planned(1, 1.0), make=make).play()
+    assert drawn[0] != drawn[1] == drawn[2]
+
+
+def test_a_pair_that_two_faults_cut_stays_cut_until_both_are_healed():
+    stage = Stage(
+        planned(0, 1.0, "isolate", lasts_s=4.0, target="broker:n1"),
+        planned(1, 2.0, "isolate", lasts_s=9.0, lane="other", target="broker:n2"),
+        budget=FREE,
+    )
+    stage.play(until_s=6)
+    assert stage.cluster.closed() == {("n1", "n2"), ("n2", "n1"), ("n2", "n3"), ("n3", "n2")}
+    assert "pairs cut by another fault as well stay cut" in stage.last()[0]["note"]
+    assert len(stage.last()[0]["pairs"]) == 4
+    stage.play()
+    assert stage.cluster.whole()
+
+
+def test_a_fault_that_mends_while_it_injects_mends_nothing_of_anothers():
+    """While n1 is isolated its links flap: none of those that are cut for longer comes up in between."""
+    cluster, open_between = FakeCluster(), []
+    undrop = cluster.undrop
+    cluster.undrop = lambda pairs: (undrop(pairs), open_between.append(cluster.probe([("n1", "n2"), ("n1", "c0")])))
+    stage = Stage(
+        planned(0, 1.0, "isolate", lasts_s=9.0, target="broker:n1"),
+        planned(1, 2.0, "flap", lasts_s=1.0, lane="other", target="broker:n1", times=2, down_s=0, up_s=0),
+        cluster=cluster,
+    )
+    stage.play(until_s=5)
+    assert [(one["n1", "n2"], one["n1", "c0"]) for one in open_between] == [(False, True)] * 2
+    stage.play()
+    assert cluster.whole()
+
+
+def test_breaches_of_the_contract_are_all_named_before_anything_starts():
+    class Useless:
+        needs = (Killable,)
+
+    with pytest.raises(CampaignError) as caught:
+        Stage(planned(0, 1.0, "my:Useless"), planned(1, 2.0, "my:Useless"), make=lambda injection: Useless())
+    assert caught.value.mistakes == [
+        "my:Useless: Useless must be a frozen dataclass: its fields are the options",
+        "my:Useless: Useless.inject(self, cluster, rng) is missing",
+        "my:Useless: Useless.heal(self, cluster, receipt) is missing",
+    ]
+
+
+def test_a_receipt_that_cannot_be_written_is_reported_and_the_healing_goes_on():
+    stage = Stage(planned(0, 1.0))
+    stage.write = raises(OSError("disk full"))
+    stage.nemesis = Nemesis(stage.cluster, [planned(0, 1.0)], known, stage.write, stage.clock)
+    stage.play()
+    assert stage.nemesis.stop() == ["the receipt of fault 0 could not be written: disk full"] * 2
+    assert stage.cluster.whole()
+
+
+def test_threads_strike_and_stop_ends_them_at_once():
+    """Real threads; the wait lets the first time pass at once and the second only when stopped."""
+    cluster, lines, struck = FakeCluster(), [], threading.Event()
+
+    def write(line):
+        lines.append(line)
+        struck.set()
+
+    def wait(stopped, until_ns):
+        return struck.is_set() and stopped.wait()
+
+    nemesis = Nemesis(cluster, [planned(0, 1.0, lasts_s=3600.0)], known, write, FakeClock(T0), wait)
+    nemesis.start(T0)
+    assert struck.wait(30)
+    assert nemesis.active() == [f"pause {lines[0]['targets'][0]} (random)"]
+    assert nemesis.stop() == []
+    assert cluster.whole()
+    assert len(lines) == 2
+
+
+def test_a_fault_that_hangs_is_given_up_and_named():
+    release, hanging = threading.Event(), threading.Event()
+
+    def hang(cluster, rng):
+        hanging.set()
+        release.wait()
+        return Receipt()
+
+    nemesis = Nemesis(FakeCluster(), [planned(0, 0.0)], fault(hang), lambda line: None, wait=lambda stopped, until_ns: False)
+    nemesis.start(T0)
+    assert hanging.wait(30)
+    assert nemesis.stop(within_s=0) == ["lane main did not end within 0 s of stopping; a fault hangs in inject or heal"]
+    release.set()
+    nemesis.stop()
+
+
+def test_a_fault_that_was_given_up_hurts_nothing_any_more():
+    """It has a receipt at once, which weakens the verdict; when it goes on after all, it is refused, and asked to heal."""
+    release, hanging, healed, lines = threading.Event(), threading.Event(), threading.Event(), []
+
+    def late(cluster, rng):
+        cluster.pause("n1")
+        hanging.set()
+        release.wait()
+        cluster.resume("n1")
+        cluster.kill("n1")
+        return Receipt(effective=True)
+
+    def heal(cluster, receipt):
+        cluster.resume("n1")
+        healed.set()
+        return receipt
+
+    cluster = FakeCluster()
+    nemesis = Nemesis(cluster, [planned(0, 0.0)], fault(late, heal), lines.append, wait=lambda stopped, until_ns: False)
+    nemesis.start(T0)
+    assert hanging.wait(30)
+    nemesis.stop(within_s=0)
+    assert [(line["effective"], line["note"].partition(":")[0]) for line in lines] == [(False, "given up")]
+    release.set()
+    assert healed.wait(30)
+    nemesis.stop()
+    assert lines[-1]["healed_ns"]
+    assert "was given up: it was still injecting" in lines[-1]["note"]
+    assert cluster.whole()
+
+
+def test_waiting_ends_when_the_time_is_over_or_when_stopped():
+    stopped = threading.Event()
+    assert wait_until(stopped, 0) is False
+    stopped.set()
+    assert wait_until(stopped, 1 << 62) is True
+
+
+def test_evidence_is_made_plain_json_whatever_it_was():
+    evidence: dict[Any, Any] = {("n1", "n2"): True, 3: {1.5, None}, "path": ClusterError("x")}
+    made = plain(evidence)
+    assert (made["n1>n2"], set(made["3"]), made["path"]) == (True, {1.5, None}, "x")
+    json.dumps(made)
+
+
+def test_a_fault_in_words():
+    assert in_words(Receipt(kind="pause", targets=("n2",), role="leader:t-1")) == "pause n2 (leader:t-1)"
+    assert in_words(Receipt(kind="halves", targets=("n1",))) == "halves n1"
+
+
+def test_faults_of_one_moment_are_on_at_once_and_each_ends_in_its_own_time():
+    both = planned(0, 1.0, target="broker:n1", lasts_s=9.0), planned(1, 1.0, "kill", lasts_s=2.0, target="broker:n2")
+    stage = Stage(*both, budget=FREE)
+    stage.play(until_s=2)
+    assert [stage.cluster.process_state("n1"), stage.cluster.pid("n2")] == ["T", None]
+    stage = Stage(*both, budget=FREE)
+    stage.play(until_s=4)
+    assert (stage.cluster.process_state("n1"), stage.cluster.awake("n2")) == ("T", True)
+    stage = Stage(*both, budget=FREE)
+    stage.play()
+    assert stage.cluster.whole()
+    assert [stage.last()[id_]["healed_ns"] - T0 for id_ in (0, 1)] == [10 * S, 3 * S]
+
+
+def test_a_pause_of_the_lane_begins_when_the_last_of_them_is_healed():
+    stage = Stage(planned(0, 1.0, lasts_s=9.0), planned(1, 1.0, "kill", lasts_s=2.0), planned(2, 13.0), budget=FREE)
+    stage.play()
+    assert stage.last()[2]["injected_ns"] == T0 + 13 * S
+
+
+def open_from(stage_time_s):
+    """A transaction is open from then on; the clock is looked up in `clocks`, which a stage is put into."""
+    clocks = []
+    condition = lambda: ["c1"] if clocks[0].clock() >= T0 + stage_time_s * S else []  # noqa: E731
+    return clocks, {"transaction-open": condition}
+
+
+def test_a_strike_waits_for_its_condition_and_says_how_long():
+    clocks, conditions = open_from(3)
+    stage = Stage(replace(planned(0, 1.0), when="transaction-open"), conditions=conditions)
+    clocks.append(stage)
+    (line,) = stage.last_after_play()
+    assert (line["effective"], line["injected_ns"]) == (True, T0 + 3 * S)
+    assert line["evidence"]["when"] == {"condition": "transaction-open", "by": ["c1"], "waited_s": 2.0}
+    assert line["healed_ns"] == T0 + 7 * S
+
+
+def test_a_condition_that_does_not_come_true_leaves_a_receipt_without_effect():
+    clocks, conditions = open_from(60)
+    stage = Stage(replace(planned(0, 1.0), when="transaction-open"), planned(1, 9.0), conditions=conditions)
+    clocks.append(stage)
+    stage.play()
+    assert stage.last()[0]["note"] == "not injected: no transaction-open within 10 s"
+    assert (stage.last()[0]["effective"], stage.last()[1]["effective"]) == (False, True)
+
+
+def test_a_condition_that_nobody_can_tell_is_found_before_anything_starts():
+    with pytest.raises(CampaignError, match='when = "transaction-open": nobody can tell here'):
+        Stage(replace(planned(0, 1.0), when="transaction-open"))

@@ -1,0 +1,42 @@
+"""Who is inside a transaction, as the histories say."""
+
+from harness.api import Outcome
+from harness.history.writer import HistoryWriter
+from harness.perform.open_transactions import in_transaction
+
+
+def begin(directory, node, incarnation=0, intent="commit"):
+    writer = HistoryWriter(directory / f"{node}-{incarnation}.jsonl", run="r", node=node)
+    writer.invoke(0, 1, "txn", [], intent)
+    return writer
+
+
+def test_from_its_first_line_to_its_last(tmp_path):
+    assert in_transaction(tmp_path) == []
+    writer = begin(tmp_path, "c0")
+    assert in_transaction(tmp_path) == ["c0"]
+    writer.complete(Outcome.OK, 0, 1, "txn", [])
+    assert in_transaction(tmp_path) == []
+
+
+def test_readers_and_others_are_outside(tmp_path):
+    begin(tmp_path, "c3", intent=None)
+    HistoryWriter(tmp_path / "harness.jsonl", run="r").invoke(-1, 0, "settle", {}, "commit")
+    (tmp_path / "faults.jsonl").write_text('{"type": "invoke", "intent": "x"}\n')
+    assert in_transaction(tmp_path) == []
+
+
+def test_a_worker_that_died_inside_is_followed_by_its_replacement(tmp_path):
+    """The old one's last line stays open for ever."""
+    begin(tmp_path, "c10")
+    begin(tmp_path, "c2")
+    begin(tmp_path, "c2", 9)
+    HistoryWriter(tmp_path / "c2-10.jsonl", run="r")
+    assert in_transaction(tmp_path) == ["c10"]
+
+
+def test_a_line_that_is_being_written_is_nothing_yet(tmp_path):
+    begin(tmp_path, "c0")
+    with (tmp_path / "c0-0.jsonl").open("ab") as file:
+        file.write(b'{"type": "ok", "pro')
+    assert in_transaction(tmp_path) == []

@@ -1,0 +1,64 @@
+"""The process that performs a test: what it leaves in the logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+LEAKY = '''
+import os
+from dataclasses import dataclass
+
+import structlog
+from harness.api import ClusterError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaky:
+    """Its client writes the password into a log, then nothing works."""
+
+    def up(self, run_dir, topics):
+        (run_dir / "logs" / "c0").mkdir()
+        (run_dir / "logs" / "c0" / "stderr.log").write_text(f"debug: password={os.environ['SEC']}")
+        try:
+            raise OSError(f"turned away with {os.environ['SEC']}")
+        except OSError:
+            structlog.get_logger().exception("fault raised", call="inject")
+        raise ClusterError(f"not up: {os.environ['SEC']}")
+'''
+
+
+def perform(run_dir, **environment):
+    """Performs a test on that cluster in a process of its own; how it failed."""
+    (run_dir / "leaky.py").write_text(LEAKY)
+    plan = {
+        "cluster": {"kind": "leaky:Leaky", "options": {}},
+        "workload": {"kind": "transactions", "options": {}},
+        "client": {"producer": {"sasl.password": "env:SEC"}, "consumer": {}},
+        "topics": {},
+    }
+    (run_dir / "plan.json").write_text(json.dumps(plan))
+    argv = [sys.executable, "-m", "harness.perform.performer", str(run_dir)]
+    known = {**os.environ, "FENCEPOST_PLUGIN_PATH": str(run_dir), **environment}
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=known, timeout=60)
+    (failed,) = (event for event in map(json.loads, done.stdout.splitlines()) if event["event"] == "failed")
+    return failed
+
+
+def test_a_secret_of_the_clients_alone_is_taken_out_of_everything_and_a_fault_that_raised_shows_where(tmp_path):
+    """The cluster has no settings with it, so nobody but the clients would have looked it up."""
+    assert perform(tmp_path, SEC="hunter2hunter2")["text"] == "not up: ***"
+    logs = {path.name: path.read_text() for path in (tmp_path / "logs").rglob("*.log")}
+    assert logs["stderr.log"] == "debug: password=***"
+    assert "Traceback (most recent call last)" in logs["harness.log"]
+    assert "OSError: turned away with ***" in logs["harness.log"]
+    assert "hunter2" not in "".join(logs.values())
+
+
+def test_without_that_secret_nothing_starts(tmp_path):
+    told = perform(tmp_path, SEC="")
+    assert told["kind"] == "CampaignError"
+    assert told["text"] == "sasl.password = env:SEC: the environment variable SEC is empty"
+    assert not (tmp_path / "logs" / "c0").exists()

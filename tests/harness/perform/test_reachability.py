@@ -1,0 +1,98 @@
+"""All pairs are probed around every fault, whatever the fault says of itself."""
+
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import ClassVar
+
+from support.fault_schedule import FREE, Stage, planned
+
+from harness.api import Partitionable, Receipt
+from harness.perform.reachability import look
+from nemesis.testing import FakeCluster
+
+NODES = ["n1", "n2", "n3", "c0", "c1"]
+
+
+def pairs(*nodes):
+    """Both ways between the first and each other one."""
+    return sorted(f"{a}>{b}" for other in nodes[1:] for a, b in permutations((nodes[0], other)))
+
+
+@dataclass(frozen=True)
+class Forgetful:
+    """Cuts a pair, does not say so, and never mends it."""
+
+    needs: ClassVar[tuple[type, ...]] = (Partitionable,)
+
+    def inject(self, cluster, rng):
+        cluster.drop([("n1", "n2")])
+        return Receipt(effective=True)
+
+    def heal(self, cluster, receipt):
+        return receipt
+
+
+def test_a_cut_is_seen_by_the_harness_too():
+    """Nothing before, the isolated node during, nothing after."""
+    (line,) = Stage(planned(0, 1.0, "isolate", target="broker:n2")).last_after_play()
+    assert line["reach"] == {"nodes": NODES, "before": [], "during": pairs("n2", "n1", "n3"), "after": []}
+
+
+def test_a_frozen_node_can_still_be_reached():
+    """Its network is not what is hurt."""
+    (line,) = Stage(planned(0, 1.0, "pause")).last_after_play()
+    assert line["reach"] == {"nodes": NODES, "before": [], "during": [], "after": []}
+
+
+def test_what_another_fault_cuts_is_no_remark():
+    """One that begins and ends while a node is isolated sees the cut in all three looks."""
+    stage = Stage(
+        planned(0, 1.0, "isolate", lasts_s=9, target="broker:n2"), planned(1, 3.0, "pause", lasts_s=2, lane="other"), budget=FREE
+    )
+    cut = pairs("n2", "n1", "n3")
+    line = {line["id"]: line for line in stage.last_after_play()}[1]
+    assert (line["reach"]["before"], line["reach"]["during"], line["reach"]["after"], line["note"]) == (cut, cut, cut, "")
+
+
+def test_a_pair_that_stays_closed_is_named():
+    """Healed means probed."""
+    (line,) = Stage(planned(0, 1.0), make=lambda injection: Forgetful()).last_after_play()
+    assert line["reach"] == {"nodes": NODES, "before": [], "during": ["n1>n2"], "after": ["n1>n2"]}
+    assert line["note"] == "nothing crosses n1>n2 after healing"
+
+
+def test_a_late_datagram_closes_nothing():
+    """A pair that the second look finds open is open."""
+    cluster = FakeCluster()
+    probe, asked = cluster.probe, []
+
+    def late(wanted):
+        asked.append(len(wanted))
+        return {pair: arrived and len(asked) > 1 for pair, arrived in probe(wanted).items()}
+
+    cluster.probe = late
+    assert look(cluster).closed == ()
+    assert asked == [20, 20]
+
+
+def test_without_networks_nothing_is_said():
+    """On loopback; and where the probe itself breaks, the fault still gets its receipt."""
+    loopback, broken = FakeCluster(), FakeCluster()
+    loopback.missing[Partitionable] = "no namespaces"
+    broken.probe = None
+    for cluster in (loopback, broken):
+        (line,) = Stage(planned(0, 1.0, "pause"), cluster=cluster).last_after_play()
+        assert (line["reach"], line["effective"]) == ({}, True)
+
+
+def test_nothing_comes_between_a_condition_and_the_blow():
+    """All pairs are probed before it is waited for: a transaction might be over by the time that takes."""
+    seen, cluster = [], FakeCluster()
+    probe = cluster.probe
+    cluster.probe = lambda wanted: seen.append("probe") or probe(wanted)
+    conditions = {"transaction-open": lambda: seen.append("open") or ["c0"]}
+    stage = Stage(replace(planned(0, 1.0, "pause"), when="transaction-open"), cluster=cluster, conditions=conditions)
+    pause = cluster.pause
+    cluster.pause = lambda node: seen.append("pause") or pause(node)
+    stage.play()
+    assert seen == ["probe", "open", "pause", "probe", "probe"]

@@ -1,0 +1,38 @@
+"""What settings promise."""
+
+from __future__ import annotations
+
+from harness.api import Isolation, Role
+from harness.planning.contract import derive
+
+WRITER, READER = Role(name="writer"), Role(name="reader")
+
+
+def test_a_transactional_producer_is_idempotent_whatever_else_is_said():
+    promised = derive([Role(name="writer", transactional=True)], {}, {}, {})
+    assert (promised["transactional"], promised["idempotence"], promised["max_in_flight"]) == ("true", "true", "5")
+
+
+def test_acks_is_read_under_both_its_names():
+    assert derive([WRITER], {"request.required.acks": -1}, {}, {})["acks"] == "all"
+    assert derive([WRITER], {"acks": 1}, {}, {})["acks"] == "1"
+
+
+def test_a_topic_setting_lies_over_the_brokers_own():
+    broker = {"unclean.leader.election.enable": "false", "min.insync.replicas": "2"}
+    promised = derive([WRITER], {}, {"unclean.leader.election.enable": "true"}, broker)
+    assert (promised["unclean_leader_election"], promised["min_insync_replicas"]) == ("true", "2")
+
+
+def test_retention_is_what_removes_records_by_age_or_by_size():
+    """-1 is never, in both of Kafka's settings."""
+    found = [
+        derive([WRITER], {}, topic, {})["retention"]
+        for topic in ({}, {"retention.ms": "-1", "retention.bytes": "-1"}, {"retention.ms": 1000}, {"retention.bytes": "5"})
+    ]
+    assert found == ["none", "none", "1000", "5 bytes"]
+
+
+def test_only_uncommitted_readers_promise_no_isolation():
+    assert derive([WRITER, Role(name="reader", isolation=Isolation.UNCOMMITTED)], {}, {}, {})["isolation"] == "read_committed"
+    assert derive([Role(name="reader", isolation=Isolation.UNCOMMITTED)], {}, {}, {})["isolation"] == "read_uncommitted"

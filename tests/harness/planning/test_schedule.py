@@ -1,0 +1,174 @@
+"""The schedule: a pure function of the choices, the length and the seed."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.api import CampaignError, FaultChoice, Lane
+from harness.planning.schedule import draw, lanes
+
+PAUSE = FaultChoice(kind="pause", options={"target": "leader"}, every_s=(3.0, 6.0), lasts_s=(2.0, 4.0))
+KILL = FaultChoice(kind="kill", every_s=(10.0, 20.0), lasts_s=(1.0, 1.0))
+CUT = FaultChoice(kind="cut-clients", every_s=(0.5, 1.5), lasts_s=(2.0, 5.0), lane="network")
+
+# (id, at_s, lasts_s, kind, lane, seed) of [PAUSE, KILL, CUT], 20 seconds, seed 7: plans of old runs must stay replayable
+GOLDEN = [
+    (0, 0.879, 4.179, "cut-clients", "network", 3585434325524417),
+    (1, 6.125, 4.751, "cut-clients", "network", 6061804484411688),
+    (2, 11.888, 4.94, "cut-clients", "network", 131748789625642),
+    (3, 16.131, 1.0, "kill", "main", 1304662117895759),
+    (4, 17.647, 2.353, "cut-clients", "network", 238175142184724),
+]
+
+
+def test_the_same_seed_gives_this_very_schedule_on_every_machine():
+    drawn = [(one.id, one.at_s, one.lasts_s, one.kind, one.lane, one.seed) for one in draw([PAUSE, KILL, CUT], 20, 7)]
+    assert drawn == GOLDEN
+
+
+def test_another_seed_gives_another_schedule():
+    assert [one.at_s for one in draw([PAUSE], 60, 1)] != [one.at_s for one in draw([PAUSE], 60, 2)]
+
+
+def test_a_lane_begins_with_a_pause_and_its_faults_never_overlap():
+    drawn = draw([PAUSE], 600, 3)
+    assert 3.0 <= drawn[0].at_s <= 6.0
+    for before, after in itertools.pairwise(drawn):
+        assert 3.0 - 0.001 <= after.at_s - (before.at_s + before.lasts_s) <= 6.0 + 0.001
+
+
+def test_lanes_are_independent_timelines():
+    """What happens in one lane does not depend on there being another."""
+    alone = [(one.at_s, one.lasts_s, one.seed) for one in draw([CUT], 60, 7)]
+    together = [(one.at_s, one.lasts_s, one.seed) for one in draw([PAUSE, CUT, KILL], 60, 7) if one.lane == "network"]
+    assert together == alone
+
+
+def test_a_longer_run_begins_like_the_shorter_one():
+    shorter, longer = draw([PAUSE], 60, 7), draw([PAUSE], 120, 7)
+    assert longer[: len(shorter) - 1] == shorter[:-1]
+
+
+def test_several_choices_of_a_lane_take_turns_at_random_each_with_its_own_lengths():
+    drawn = draw([PAUSE, KILL], 3600, 7)
+    counts = {kind: sum(one.kind == kind for one in drawn) for kind in ("pause", "kill")}
+    assert min(counts.values()) > sum(counts.values()) * 0.4
+    assert {one.lasts_s for one in drawn if one.kind == "kill"} == {1.0}
+    assert all(one.options == {"target": "leader"} for one in drawn if one.kind == "pause")
+
+
+def test_no_fault_starts_in_the_last_second_or_outlasts_the_end():
+    drawn = [draw([FaultChoice(kind="pause", every_s=(1.0, 1.0), lasts_s=(1.0, 9.0))], 10, seed)[-1] for seed in range(100)]
+    assert max(one.at_s for one in drawn) <= 9.0
+    assert max(one.at_s + one.lasts_s for one in drawn) == pytest.approx(10.0)
+
+
+def test_ids_count_in_the_order_of_time():
+    drawn = draw([CUT, PAUSE], 120, 7)
+    assert [one.id for one in drawn] == list(range(len(drawn)))
+    assert [one.at_s for one in drawn] == sorted(one.at_s for one in drawn)
+    assert lanes([CUT, PAUSE, KILL]) == ["network", "main"]
+
+
+def test_every_injection_has_a_seed_of_its_own_that_fits_a_double():
+    seeds = [one.seed for one in draw([CUT, PAUSE], 600, 7)]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**53 for seed in seeds)
+
+
+def test_nothing_chosen_or_no_time_is_an_empty_plan():
+    assert draw([], 60, 7) == []
+    assert draw([PAUSE], 3, 7) == []
+
+
+def test_ranges_that_make_no_sense_are_all_listed():
+    bad = [
+        FaultChoice(kind="kill", every_s=(6.0, 3.0), lasts_s=(-1.0, 2.0)),
+        FaultChoice(kind="pause", every_s=(0.0, 0.0), lasts_s=(0.0, 0.0)),
+    ]
+    with pytest.raises(CampaignError) as caught:
+        draw(bad, 60, 7)
+    assert caught.value.mistakes == [
+        "nemesis[0].every_s: [6, 3] must hold the smaller number first",
+        "nemesis[0].lasts_s: [-1, 2] begins before 0",
+        "nemesis[1]: every_s and lasts_s together may fall below 0.1 s; a fault takes longer than that",
+    ]
+
+
+spans = st.tuples(st.floats(0.1, 30), st.floats(0, 30)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+choices = st.builds(FaultChoice, kind=st.sampled_from("ab"), every_s=spans, lasts_s=spans, lane=st.sampled_from("xyz"))
+
+
+@given(st.lists(choices, max_size=5), st.floats(0, 300), st.integers())
+def test_whatever_is_chosen_the_plan_fits_the_run(nemeses, time_s, seed):
+    drawn = draw(nemeses, time_s, seed)
+    assert drawn == draw(nemeses, time_s, seed)
+    assert all(0 < one.at_s <= time_s - 1 and one.at_s + one.lasts_s <= time_s + 0.001 for one in drawn)
+    for lane in lanes(nemeses):
+        mine = [one for one in drawn if one.lane == lane]
+        assert all(a.at_s + a.lasts_s <= b.at_s + 0.001 for a, b in itertools.pairwise(mine))
+
+
+def test_a_lane_in_turn_strikes_as_it_is_written_again_and_again():
+    drawn = draw([PAUSE, KILL], 600, 7, {"main": Lane(order="in turn")})
+    kinds = [one.kind for one in drawn]
+    assert kinds == [kind for _, kind in zip(kinds, itertools.cycle(["pause", "kill"]), strict=False)]
+    assert len(kinds) > 10
+
+
+def test_what_strikes_together_strikes_at_one_moment_and_each_for_its_own_time():
+    both = [replace(PAUSE, together="storm"), replace(KILL, together="storm")]
+    drawn = draw(both, 300, 7)
+    pairs = list(zip(drawn[::2], drawn[1::2], strict=True))
+    assert len(pairs) > 10
+    for one, other in pairs:
+        assert (one.kind, other.kind, one.at_s) == ("pause", "kill", other.at_s)
+        assert one.seed != other.seed
+    for (one, other), (after, _) in itertools.pairwise(pairs):
+        end = max(one.at_s + one.lasts_s, other.at_s + other.lasts_s)
+        assert 3.0 - 0.001 <= after.at_s - end <= 6.0 + 0.001
+
+
+def test_others_of_the_lane_come_between_what_strikes_together():
+    drawn = draw([replace(PAUSE, together="a"), KILL, replace(PAUSE, kind="stop", together="a")], 3600, 7)
+    moments = {moment: tuple(one.kind for one in many) for moment, many in itertools.groupby(drawn, key=lambda one: one.at_s)}
+    assert set(moments.values()) == {("pause", "stop"), ("kill",)}
+
+
+QUIET = {"main": Lane(busy_s=(20.0, 30.0), quiet_s=(40.0, 50.0))}
+
+
+def test_quiet_periods_come_between_busy_ones():
+    """A pause of the lane is 6 s at most, so whatever is longer is a quiet period with the pauses around it."""
+    drawn = draw([PAUSE], 3600, 7, QUIET)
+    gaps = [after.at_s - before.at_s - before.lasts_s for before, after in itertools.pairwise(drawn)]
+    quiet = [gap for gap in gaps if gap > 6.001]
+    assert len(quiet) > 30
+    assert all(40.0 <= gap <= 62.001 for gap in quiet)
+    assert len(gaps) - len(quiet) > 2 * len(quiet)
+
+
+def test_a_longer_run_with_quiet_periods_begins_like_the_shorter_one():
+    shorter, longer = draw([PAUSE], 300, 7, QUIET), draw([PAUSE], 600, 7, QUIET)
+    assert longer[: len(shorter) - 1] == shorter[:-1]
+
+
+def test_a_pause_that_is_longer_than_the_busy_period_still_strikes():
+    assert len(draw([KILL], 3600, 7, {"main": Lane(busy_s=(1.0, 1.0), quiet_s=(1.0, 1.0))})) > 50
+
+
+@pytest.mark.parametrize(
+    ("lane", "said"),
+    [
+        (Lane(order="backwards"), 'lanes.main.order: must be .*, not "backwards"'),
+        (Lane(busy_s=(1.0, 2.0)), "lanes.main: busy_s and quiet_s go together"),
+        (Lane(busy_s=(2.0, 1.0), quiet_s=(1.0, 1.0)), r"lanes.main.busy_s: must be \[lowest, highest\]"),
+        (Lane(busy_s=(1.0, 1.0), quiet_s=(0.0, 1.0)), "lanes.main.quiet_s: .* above 0"),
+    ],
+)
+def test_settings_of_a_lane_that_make_no_sense_are_refused(lane, said):
+    with pytest.raises(CampaignError, match=said):
+        draw([PAUSE], 60, 7, {"main": lane})

@@ -1,0 +1,70 @@
+"""docs/plugins.md tells the truth: its code is the example package's, its commands can be given, its tables are the code's."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from harness import api
+from harness.campaign import campaign
+from harness.cli import main
+from harness.conformance.results import STORIES
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "plugin"
+GUIDE = (ROOT / "docs" / "plugins.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
+
+
+COMMANDS = [
+    line.partition(" #")[0].strip() for block in blocks("sh") for line in block.splitlines() if line.startswith("fencepost")
+]
+
+
+def test_every_module_of_the_example_and_every_test_of_it_is_shown_as_it_is():
+    """`tests/e2e/test_example_plugin.py` runs them: the code on the page is the code that passes."""
+    files = [*EXAMPLE.glob("fencepost_example/[a-z]*.py"), *EXAMPLE.glob("tests/*.py")]
+    assert len(files) == 8
+    assert sorted(blocks("python")) == sorted(path.read_text() for path in files)
+    assert (EXAMPLE / "pyproject.toml").read_text() in blocks("toml")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_can_be_given(command):
+    """The options exist and are of the right form; nothing is performed."""
+    _, *words = shlex.split(command)
+    found = typer.main.get_command(main.app)
+    while hasattr(found, "commands"):
+        found = found.commands[words.pop(0)]
+    assert found.make_context(found.name, words).params
+
+
+def test_the_campaign_on_the_page_can_be_read_once_its_plug_ins_are_written(stranger, capsys):
+    for kind, name in (("nemesis", "slow_disk"), ("workload", "drip"), ("checker", "no_gaps"), ("cluster", "tiny")):
+        with pytest.raises(SystemExit) as left:
+            main.main(["new", kind, name])
+        assert left.value.code == 0
+    (text,) = [block for block in blocks("toml") if "[[test]]" in block]
+    Path("mine.toml").write_text(text)
+    [test] = campaign.read(Path("mine.toml")).tests
+    assert (test.checkers, test.nemesis[0].kind) == (("no_gaps:no_gaps",), "slow_disk:SlowDisk")
+    assert (test.cluster.kind, test.workload.options) == ("tiny:Tiny", {"writers": 5})
+
+
+def test_the_stories_are_those_that_are_played():
+    for story, meaning in STORIES.items():
+        assert f"| {story} | {meaning} |" in GUIDE
+
+
+def test_the_words_of_the_contracts_are_in_the_vocabulary():
+    table = next(part for part in GUIDE.split("\n\n") if part.startswith("| kind | contract"))
+    words = {word for row in table.splitlines()[2:] for word in re.findall(r"`([A-Za-z_]+)`", row.split("|")[2])}
+    assert len(words) > 15
+    assert [word for word in words if not hasattr(api, word)] == []

@@ -1,0 +1,125 @@
+"""A name -> a class; options -> an instance, or every mistake."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from harness.api import CampaignError
+from harness.plugins import registry
+
+pytestmark = pytest.mark.usefixtures("stranger")
+
+
+def mistakes_of(call, *arguments):
+    with pytest.raises(CampaignError) as caught:
+        call(*arguments)
+    return caught.value.mistakes
+
+
+def letters(**options):
+    return registry.build(registry.load("workload", "letters"), options, "workload")
+
+
+def test_a_stranger_comes_in_by_the_same_door_as_the_built_ins():
+    assert registry.load("fencepost.nemesis", "hammer").__name__ == "Hammer"
+    assert registry.load("nemesis", "hammer") is registry.load("fencepost.nemesis", "hammer")
+    assert {"hammer", "kill"} <= set(registry.names("nemesis"))
+
+
+def test_an_unknown_name_is_told_with_the_nearest_and_all_the_others():
+    [mistake] = mistakes_of(registry.load, "workload", "leters")
+    assert 'unknown workload "leters"; did you mean "letters"?' in mistake
+    assert "transactions" in mistake
+    assert "module:Class" in mistake
+
+
+def test_a_plug_in_that_cannot_be_imported_says_why():
+    [mistake] = mistakes_of(registry.load, "nemesis", "broken")
+    assert "strange_things_lost:Gone" in mistake
+    assert "No module named 'strange_things_lost'" in mistake
+
+
+def test_a_module_that_breaks_while_imported_is_a_mistake_not_a_crash(stranger):
+    (stranger / "my_faults.py").write_text("1 / 0\n")
+    [mistake] = mistakes_of(registry.load, "nemesis", "my_faults:Stutter")
+    assert "ZeroDivisionError" in mistake
+
+
+def test_a_module_without_the_class_says_so(stranger):
+    (stranger / "my_faults.py").write_text("")
+    assert mistakes_of(registry.load, "nemesis", "my_faults:Stutter") == [
+        '"my_faults:Stutter" cannot be loaded: module my_faults has no Stutter'
+    ]
+
+
+def test_an_import_path_is_found_in_the_directories_given_and_by_processes_started_later(stranger):
+    beside = stranger / "campaigns"
+    beside.mkdir()
+    (beside / "my_faults.py").write_text("class Stutter: pass\n")
+    assert registry.load("nemesis", "my_faults:Stutter", [beside]).__name__ == "Stutter"
+    child = "from harness.plugins import registry; print(registry.load('nemesis', 'my_faults:Stutter').__name__)"
+    said = subprocess.run([sys.executable, "-c", child], cwd="/", env=os.environ, capture_output=True, text=True, check=True)
+    assert said.stdout == "Stutter\n"
+
+
+def test_a_file_beside_a_campaign_shadows_no_module_of_pythons_own(stranger):
+    (stranger / "colorsys.py").write_text("hue = 'stolen'\n")
+    registry.make_importable([stranger])
+    import colorsys
+
+    assert not hasattr(colorsys, "hue")
+
+
+def test_options_are_built_with_the_types_of_the_fields():
+    made = letters(writers=2, sends=[2, 3])
+    assert (made.writers, made.sends, made.slow) == (2, (2, 3), False)
+
+
+def test_every_mistake_in_the_options_is_told_at_once():
+    mistakes = mistakes_of(lambda: letters(writer=2, sends=[1], slow="yes", writers="3"))
+    assert len(mistakes) == 4
+    assert mistakes[0].startswith('workload.writer: unknown option "writer"; did you mean "writers"?')
+    assert any(mistake.startswith("workload.sends[1]: ") for mistake in mistakes)
+    assert "workload.slow: input should be a valid boolean, not 'yes'" in mistakes
+    assert "workload.writers: input should be a valid integer, not '3'" in mistakes
+
+
+def test_what_the_class_itself_refuses_is_a_mistake():
+    assert mistakes_of(lambda: letters(writers=0)) == ["workload: writers must be at least 1"]
+
+
+def test_options_are_described_by_docstring_comment_or_string_below():
+    described = {option.name: option for option in registry.options(registry.load("workload", "letters"))}
+    assert described["writers"].doc == "how many write at the same time"
+    assert described["sends"].doc == "letters per envelope, fewest and most"
+    assert described["slow"].doc == "writes with a quill"
+    assert (described["sends"].type, described["sends"].default) == ("tuple[int, int]", "[1, 4]")
+
+
+def test_a_class_that_is_no_dataclass_has_no_options():
+    assert registry.options(registry.load("client", "pigeon")) == []
+    assert mistakes_of(registry.build, registry.load("client", "pigeon"), {"speed": 1}, "client") == [
+        'client.speed: unknown option "speed". There are: none'
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ladder:
+    rungs: int = 3  # how many steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongLadder(Ladder):
+    slack: float = 0.5  # how far it bends
+
+
+def test_inherited_options_keep_their_sentences():
+    assert [(one.name, one.doc) for one in registry.options(LongLadder)] == [
+        ("rungs", "how many steps"),
+        ("slack", "how far it bends"),
+    ]

@@ -1,0 +1,133 @@
+"""Every kind of plug-in is looked at when it is loaded, and every breach says what to change."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import pytest
+
+from harness.api import Planned, Role, TopicSpec
+from harness.plugins import registry
+from harness.plugins.validation import breaches, flaws, guess
+from workloads.transactions import Transactions
+
+KINDS = [(group, name) for group in ("nemesis", "workload", "checker", "cluster", "client") for name in registry.names(group)]
+SEND = Planned(f="send", mops=(("send", "t-0"),))
+
+
+@pytest.mark.parametrize(("group", "name"), KINDS)
+def test_what_comes_with_fencepost_keeps_the_contract(group, name):
+    plug_in = registry.load(group, name)
+    assert breaches(group, plug_in) == []
+    assert guess(plug_in) == group
+
+
+def test_the_workloads_that_come_with_fencepost_have_no_flaws():
+    assert not any(flaws("workload", registry.load("workload", name)()) for name in registry.names("workload"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steady:
+    """A sound workload, for damaging."""
+
+    def topics(self):
+        return {"t": TopicSpec(partitions=2)}
+
+    def roles(self):
+        return (Role(name="writer"),)
+
+    def producer_settings(self):
+        return {}
+
+    def operations(self, role, partitions, rng):
+        while True:
+            yield Planned(f="send", mops=(("send", rng.choice(partitions)),))
+
+    def perform(self, op, client, run):
+        raise NotImplementedError
+
+
+def damaged(**methods):
+    """`Steady` with some methods replaced by functions of the same arguments, or by what they return."""
+    made = {name: one if callable(one) else lambda *_, one=one: one for name, one in methods.items()}
+    return type("Damaged", (Steady,), made)()
+
+
+def test_a_sound_workload_has_no_breaches_and_no_flaws():
+    assert breaches("workload", Steady) == []
+    assert flaws("workload", Steady()) == []
+
+
+def endless(*planned):
+    def operations(self, role, partitions, rng):
+        while True:
+            yield from planned
+
+    return operations
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ({"topics": {}}, "topics() must return at least one topic"),
+        ({"topics": {"t": TopicSpec(partitions=0)}}, "t needs at least one partition"),
+        ({"roles": [Role(name="writer")]}, "roles() must return a tuple of Role"),
+        ({"roles": (Role(name="reader"),)}, "at least one role must be a writer"),
+        ({"roles": (Role(name="writer"), Role(name="scribe"))}, '"scribe" is no role; there are writer, reader'),
+        ({"producer_settings": None}, "producer_settings() must return a mapping"),
+        ({"operations": [SEND] * 100}, "must be a generator (yield one Planned after the other), but returned list"),
+        ({"operations": lambda *_: iter([SEND] * 3)}, "must never end, but ended after 3"),
+        ({"operations": endless("send")}, "must yield Planned(f=..., mops=...), not 'send'"),
+        ({"operations": endless(Planned(f="sned", mops=()))}, 'plans f = "sned"; the history knows'),
+        ({"operations": endless(Planned(f="send", mops=(("send", "u-0"),)))}, "plans ('send', 'u-0')"),
+        ({"operations": endless(Planned(f="txn", mops=()))}, "plans a transaction with intent = None"),
+        ({"operations": endless(Planned(f="txn", mops=(), intent="commit"))}, "say so in its role: Role(name=..., transactional"),
+        ({"roles": lambda _: 1 / 0}, "roles() raised ZeroDivisionError: division by zero; it must answer without a cluster"),
+    ],
+)
+def test_a_flaw_of_a_workload_says_what_to_change(damage, said):
+    found = flaws("workload", damaged(**damage))
+    assert any(said in text for text in found), found
+
+
+def test_a_workload_that_draws_from_elsewhere_than_its_rng_is_found():
+    def operations(self, role, partitions, rng):
+        while True:
+            yield Planned(f="send", mops=(("send", random.choice(partitions)),))
+
+    (said,) = flaws("workload", damaged(operations=operations))
+    assert said.endswith("must do the same again from the same seed: draw every choice from `rng`, and from nothing else")
+
+
+def test_a_reader_that_writes_is_found():
+    roles = (Role(name="writer"), Role(name="reader"))
+    (said,) = flaws("workload", damaged(roles=roles))
+    assert 'plans f = "send" for a reader, which has no producer' in said
+
+
+def test_a_class_says_what_it_lacks_and_which_parameters_are_wrong():
+    class Odd(Transactions):
+        def perform(self, op, client):
+            raise NotImplementedError
+
+    class Empty:
+        """Nothing."""
+
+    assert breaches("workload", Odd) == ["Odd.perform must take (self, op, client, run), not (self, op, client)"]
+    frozen, lacks = breaches("workload", Empty)
+    assert "Empty must be decorated with @dataclass(frozen=True, kw_only=True)" in frozen
+    assert lacks.startswith("Empty is no workload: it lacks topics, roles, producer_settings, operations, perform")
+    assert "lacks sandbox, missing, describe, up" in breaches("cluster", Empty)[1]
+    version, lacks = breaches("client", Empty)
+    assert "Empty.version must be a text" in version
+    assert "lacks open, begin, send" in lacks
+
+
+def test_a_function_is_no_workload():
+    assert breaches("workload", len) == ["len is not a class; a workload is one (harness.api.Workload)"]
+
+
+def test_what_looks_like_nothing_is_of_no_kind():
+    assert guess(len) == guess(dict) == ""
+    assert breaches("import path", dict) == []

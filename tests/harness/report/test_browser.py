@@ -1,0 +1,236 @@
+"""The report in a real browser: that it draws, that it can be used, and that nothing in it can be made to run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from support import report_example as example
+
+from harness.report import render
+
+pytestmark = pytest.mark.browser
+_QUIET = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update"
+_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy".*?>')
+
+
+class Dom(HTMLParser):
+    """Elements with their attributes and text, as the browser gave them back."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self._open, self._said = "", defaultdict[str, list[str]](list)
+        self.feed(html)
+        self.text = {name: "".join(said) for name, said in self._said.items()}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._open = dict(attrs).get("id") or self._open
+
+    def handle_data(self, data: str) -> None:
+        self._said[self._open].append(data)
+
+    def named(self, name: str) -> dict[str, str | None]:
+        return next(attrs for _, attrs in self.elements if attrs.get("id") == name)
+
+    def count(self, tag: str) -> int:
+        return sum(found == tag for found, _ in self.elements)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None and os.environ.get("CI") == "true":
+        pytest.fail("no chromium on PATH: these tests need a real browser (Debian, Ubuntu: apt-get install chromium)")
+    if found is None:
+        pytest.skip("no chromium on PATH; install it (apt-get install chromium) to run the browser tests")
+    return found
+
+
+@pytest.fixture
+def browse(chromium, tmp_path):
+    """Open a file in the browser and give back the page as it is after its scripts ran."""
+
+    def opened(path: Path, *options: str) -> Dom:
+        argv = [chromium, *_QUIET.split(), "--disable-sync", "--disable-quic", f"--user-data-dir={tmp_path / 'profile'}"]
+        done = subprocess.run(
+            [*argv, *options, "--window-size=1280,900", "--dump-dom", path.as_uri()],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return Dom(done.stdout)
+
+    return opened
+
+
+def acted(report: Path, script: str) -> Path:
+    """A copy of a report in which a script of the test's plays the reader (so without the policy that forbids it)."""
+    copy = report.with_name("acted.html")
+    html, removed = _POLICY.subn("", report.read_text("utf-8"))
+    assert removed == 1
+    copy.write_text(html.replace("</body>", f"<p id=told></p><script id=play>{script}</script></body>"), "utf-8")
+    return copy
+
+
+def assert_sound(dom: Dom) -> None:
+    """The scripts came to their end and nothing complained."""
+    html = next(attrs for tag, attrs in dom.elements if tag == "html")
+    assert html.get("data-ready") == "true"
+    assert "hidden" in dom.named("script-errors"), dom.text.get("script-errors")
+
+
+@pytest.mark.parametrize("name", sorted(example.RUNS))
+def test_every_report_draws_without_an_error(name, browse, tmp_path):
+    """Valid, torn, unknown, empty, large and hostile runs: no script error, no refusal, nothing fetched."""
+    dom = browse(render(example.RUNS[name](tmp_path / "run")))
+    assert_sound(dom)
+    for tag, attrs in dom.elements:
+        for key in ("src", "href", "action", "data", "srcset"):
+            assert (attrs.get(key) or "#").startswith(("#", "data:,")), (tag, attrs)
+
+
+def test_no_text_of_a_run_becomes_markup(browse, tmp_path):
+    """Records, errors, settings and names with tags in them add no element, no attribute and no script."""
+    dom = browse(render(example.hostile(tmp_path / "run")))
+    assert_sound(dom)
+    assert (dom.count("script"), dom.count("img"), dom.count("svg")) == (4, 0, 0)
+    assert not [attrs for _, attrs in dom.elements if "data-owned" in attrs or any(key.startswith("on") for key in attrs)]
+    assert "49" not in dom.text["verdict"]
+    assert "<img src=x onerror=" in dom.text["verdict"]
+    assert "\\u2028\\u2029\\u202e" in dom.text["verdict"]
+
+
+def test_the_policy_alone_stops_a_script(browse, tmp_path):
+    """Were there a hole in the escaping, the browser would still refuse, and the page would say so, however long it is."""
+    report = render(example.valid(tmp_path / "run"))
+    much = "<p>much</p>" * 200_000  # the browser pauses between a refusal at the page's beginning and the scripts at its end
+    report.write_text(report.read_text("utf-8").replace("<main>", f"<main>{example.EVIL}{much}"), "utf-8")
+    dom = browse(report)
+    assert not [attrs for _, attrs in dom.elements if "data-owned" in attrs]
+    assert "hidden" not in dom.named("script-errors")
+    assert "refused by the page's policy" in dom.text["script-errors"]
+
+
+def test_a_failing_script_is_seen(browse, tmp_path):
+    """A report whose timeline broke does not look like one without operations."""
+    dom = browse(acted(render(example.valid(tmp_path / "run")), "throw new Error('on purpose')"))
+    assert "on purpose" in dom.text["script-errors"]
+
+
+def test_jumping_to_the_first_finding_pins_its_operation(browse, tmp_path):
+    """One click from the top of the page to the operation, its records and its errors."""
+    dom = browse(acted(render(example.torn(tmp_path / "run")), "document.getElementById('jump').click()"))
+    assert_sound(dom)
+    pinned = dom.text["pinned"]
+    assert "part of finding 1" in pinned
+    assert "send t-0@" in pinned
+    assert "error: commit → _TIMED_OUT" in pinned
+
+
+def test_a_valid_run_is_calm_and_its_permitted_findings_can_be_asked_for(browse, tmp_path):
+    """No button that leads to a finding; a link to a permitted one opens its fold, and the timeline shows it on demand."""
+    report = render(example.valid(tmp_path / "run"))
+    dom = browse(report)
+    assert_sound(dom)
+    assert "hidden" in dom.named("jump")
+    play = """
+      const fold = document.querySelector("details.permitted #finding-3").closest("details");
+      const told = document.getElementById("told"), pinned = document.getElementById("pinned");
+      told.textContent = fold.open;
+      document.querySelector("#finding-3 .show").click();
+      told.textContent += " " + /part of finding 3 .permitted/.test(pinned.textContent);
+      addEventListener("hashchange", () => { told.textContent += " " + fold.open; }, { once: true });
+      location.hash = "finding-3";
+    """
+    dom = browse(acted(report, play))
+    assert_sound(dom)
+    assert dom.text["told"] == "false true true"
+
+
+def test_hovering_over_the_curve_tells_how_many_were_unseen(browse, tmp_path):
+    """The nearest sample, not a value in between; and the canvas names the words that say the same."""
+    hover = """
+      const canvas = document.getElementById("canvas"), tip = document.getElementById("tip"), at = canvas.getBoundingClientRect();
+      const seen = new Set();
+      for (let x = 120; x < at.width; x += 3) {
+        canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: at.left + x, clientY: at.top + 120 }));
+        if (!tip.hidden) seen.add(parseInt(tip.textContent));
+      }
+      const counts = JSON.parse(document.getElementById("timeline-data").textContent).unseen.map((point) => point[1]);
+      document.getElementById("told").textContent = seen.size > 5 && [...seen].every((count) => counts.includes(count));
+    """
+    dom = browse(acted(render(example.valid(tmp_path / "run")), hover))
+    assert_sound(dom)
+    assert dom.text["told"] == "true"
+    assert dom.named("canvas")["aria-describedby"] == "unseen"
+    assert "during pause n1" in dom.text["unseen"]
+
+
+def test_on_paper_a_dark_page_is_drawn_in_light_colours(browse, tmp_path):
+    """The chart's colours are read before the printer's style applies."""
+    play = """
+      const ink = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim(), seen = [];
+      for (const name of ["beforeprint", "afterprint"]) { window.dispatchEvent(new Event(name)); seen.push(ink()); }
+      document.getElementById("told").textContent = seen.join(" ");
+    """
+    dom = browse(acted(render(example.valid(tmp_path / "run")), play), "--blink-settings=preferredColorScheme=0")
+    assert_sound(dom)
+    assert dom.text["told"] == "#1d2127 #e6e7e9"
+
+
+def test_hovering_tells_what_an_operation_met(browse, tmp_path):
+    """The tip is text, even when the error is a tag."""
+    hover = """
+      const canvas = document.getElementById("canvas"), tip = document.getElementById("tip"), at = canvas.getBoundingClientRect();
+      for (let y = at.height - 5; y > 100 && !tip.textContent.includes("error:"); y -= 5)
+        for (let x = 130; x < at.width && !tip.textContent.includes("error:"); x += 5)
+          canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: at.left + x, clientY: at.top + y }));
+      document.getElementById("told").textContent = tip.children.length;
+    """
+    dom = browse(acted(render(example.hostile(tmp_path / "run")), hover))
+    assert_sound(dom)
+    assert "error: </script><script>" in dom.text["tip"]
+    assert dom.text["told"] == "0"
+
+
+def test_keys_and_wheel_move_the_view(browse, tmp_path):
+    """Twenty thousand operations: zoom in by wheel and key, go to the next findings, back to the whole, unpin."""
+    play = """
+      const canvas = document.getElementById("canvas"), pinned = document.getElementById("pinned"), seen = [];
+      const key = (name) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key: name, cancelable: true }));
+      const wheel = () => canvas.dispatchEvent(new WheelEvent("wheel", { deltaY: -200, clientX: 400, cancelable: true }));
+      seen.push(wheel());           // not focused: the page scrolls, so nothing is prevented
+      canvas.focus();
+      seen.push(wheel());
+      for (const name of ["+", "-", "ArrowLeft", "ArrowRight", "0", "n", "n"]) key(name);
+      seen.push(/finding 2/.test(pinned.textContent));
+      key("p");
+      seen.push(/finding 1/.test(pinned.textContent));
+      key("Escape");
+      seen.push(pinned.hidden);
+      document.getElementById("told").textContent = seen.join(" ");
+    """
+    dom = browse(acted(render(example.large(tmp_path / "run")), play))
+    assert_sound(dom)
+    assert dom.text["told"] == "true false true true true"
+
+
+def test_a_link_into_a_fold_opens_it(browse, tmp_path):
+    """Finding 60 is collapsed; its link shows it nevertheless."""
+    path = acted(render(example.large(tmp_path / "run")), "location.hash = 'finding-60'")
+    settle = (
+        "addEventListener('hashchange', () => { document.documentElement.dataset.fold = document.querySelector('.folded').open })"
+    )
+    path.write_text(path.read_text("utf-8").replace("<p id=told>", f"<script>{settle}</script><p id=told>"), "utf-8")
+    dom = browse(path)
+    assert next(attrs for tag, attrs in dom.elements if tag == "html").get("data-fold") == "true"

@@ -1,0 +1,400 @@
+"""What the report says, without a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import report_example as example
+
+from harness.api import HarnessError
+from harness.report import render, timeline
+from harness.report.documents import read
+from harness.report.faults import reach_grid, summary
+from harness.report.findings import shares
+from harness.report.model import page
+from harness.report.text import coded, fenced, for_markdown, shortened, visible
+from harness.runs import store
+
+
+def edited(folder: Path, **fields: object) -> Path:
+    """A run whose verdict was changed after it was written."""
+    path = folder / "verdict.json"
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | fields), "utf-8")
+    return folder
+
+
+# ---------------------------------------------------------------------------------------- headline
+@pytest.mark.parametrize(
+    ("verdict", "expect", "met", "tone", "title"),
+    [
+        ("valid", ["valid"], True, "good", "Valid: every promise that was tested held"),
+        ("valid", ["torn-transaction"], False, "bad", "Valid, but this test expects otherwise"),
+        ("invalid", ["torn-transaction"], True, "shown", "Invalid, as this test expects"),
+        ("invalid", ["valid"], False, "bad", "Invalid: 1 promise was broken"),
+        ("unknown", ["valid"], False, "unsure", "Unknown: the run does not allow a verdict"),
+    ],
+)
+def test_the_headline_tells_verdict_and_expectation(tmp_path, verdict, expect, met, tone, title):
+    """A bug that a test is there to show is a success; the same bug elsewhere is not."""
+    run = read(edited(example.torn(tmp_path), verdict=verdict, expect=expect, expectation_met=met))
+    head = page(run).headline
+    assert (head.tone, head.title) == (tone, title)
+
+
+@pytest.mark.parametrize(
+    ("expect", "said"),
+    [
+        (["valid"], "This test expects valid; it was not."),
+        (["duplicate"], "This test expects duplicate; not found: duplicate."),
+        (["torn-transaction"], "This test expects torn-transaction; found besides: lost-write."),
+    ],
+)
+def test_an_unmet_expectation_says_what_differs(tmp_path, expect, said):
+    """A run that broke more, or something else, than its test expects."""
+    broken = example.properties(9, torn_transaction={"verdict": "violated"}, lost_write={"verdict": "violated"})
+    run = read(edited(example.torn(tmp_path), expect=expect, expectation_met=False, properties=broken))
+    assert page(run).headline.expectation == said
+
+
+def test_no_recovery_is_no_number(tmp_path):
+    """Nothing succeeded after the last healing."""
+    run = read(edited(example.torn(tmp_path), progress={"longest_gap_s": 20.0, "recovery_s": None, "faults": []}))
+    assert ("longest stall", "20.0 s", "without a success") in [(t.label, t.value, t.note) for t in page(run).tiles]
+
+
+def test_the_first_finding_is_told_at_the_top(tmp_path):
+    """Only the first of each violated property: the reader has ten seconds."""
+    head = page(read(example.torn(tmp_path))).headline
+    assert [finding for finding, _, _ in head.first] == [1]
+
+
+# ---------------------------------------------------------------------------------------- findings
+def test_a_card_shows_which_records_are_missing(tmp_path):
+    """The sceptic sees the operation, its records, and what the client was told."""
+    (group,) = page(read(example.torn(tmp_path))).groups
+    writer, reader = group.open[0].operations
+    assert [micro.mark for micro in writer.micro] == ["missing", "missing", "read", "read"]
+    assert [error.name for error in writer.errors] == ["_TIMED_OUT (-185)", "_TRANSPORT (-195)"]
+    assert {micro.mark for micro in reader.micro} <= {"read", ""}
+    assert group.open[0].faults[0].startswith("cut-clients 12 nodes → n1, from 8.9")
+
+
+def test_what_does_not_fit_on_the_page_is_counted(tmp_path):
+    """100 findings, 60 of them in the verdict, 20 open, 40 folded, the rest named."""
+    (group,) = page(read(example.large(tmp_path, operations=20_000))).groups
+    assert (len(group.open), len(group.folded)) == (20, group.shown - 20)
+    assert group.total > group.shown
+    text = render(tmp_path).read_text("utf-8")
+    assert f"{group.shown} of {group.total} are on this page" in text
+    assert f"{len(group.folded)} more findings of" in text
+
+
+def test_a_large_group_hides_no_small_one():
+    """Twenty open cards are dealt in turn."""
+    assert shares([100, 2, 1], 20) == [17, 2, 1]
+    assert shares([3, 2], 20) == [3, 2]
+    assert shares([], 20) == []
+
+
+def test_an_operation_that_is_not_in_the_history_is_named(tmp_path):
+    """A finding that names operation 999999 stays a finding."""
+    finding = {"id": 1, "anomaly": "phantom", "sentence": "?", "operations": [999_999], "records": [], "time": None}
+    run = read(edited(example.valid(tmp_path), findings=[finding]))
+    assert page(run).groups[0].open[0].lost_operations == (999_999,)
+
+
+def test_what_the_settings_permit_stays_in_the_background(tmp_path):
+    """Eight legal cycles: none among the findings, five on the page, folded; the summary has them in its table only."""
+    told = page(read(example.valid(tmp_path)))
+    assert told.groups == ()
+    (group,) = told.permitted
+    assert (group.anomaly, group.total, group.shown) == ("G0", 12, 5)
+    assert {finding["forbidden"] for finding in told.timeline["findings"]} == {False}
+    text = render(tmp_path).read_text("utf-8")
+    assert "Nothing forbidden was found." in text
+    assert "12 findings that your settings permit, of 1 kind" in text
+    assert "number 1." not in (tmp_path / "summary.md").read_text("utf-8")
+
+
+def test_a_history_from_elsewhere_is_told_in_its_own_values(tmp_path):
+    """In the table of records, in the operations, in the timeline; the record that nobody sent has its value too."""
+    told = page(read(example.foreign(tmp_path)))
+    (finding,) = told.groups[0].open
+    assert [record.value for record in finding.records] == ["ord-2"]
+    assert [[micro.value for micro in op.micro] for op in finding.operations] == [
+        ["ord-2"],
+        ["ord-1", shortened(example.EVIL, 60)],
+    ]
+    assert told.timeline["values"] == {"1": ["ord-2"], "2": ["ord-1", visible(shortened(example.EVIL, 40))]}
+    assert "<th>Value</th>" in render(tmp_path).read_text("utf-8")
+
+
+def test_our_own_histories_have_no_other_values(tmp_path):
+    """No column without content."""
+    text = render(example.torn(tmp_path)).read_text("utf-8")
+    assert '<table class="records">' in text
+    assert "<th>Value</th>" not in text
+
+
+def test_what_was_left_on_a_cluster_that_is_not_ours_is_said(tmp_path):
+    store.leave_behind(example.torn(tmp_path), ["could not remove the topic x; remove it with: kafka-topics.sh"])
+    assert (
+        "Left behind on the cluster: could not remove the topic x; remove it with: kafka-topics.sh" in page(read(tmp_path)).notes
+    )
+    assert "remove it with: kafka-topics.sh" in render(tmp_path).read_text("utf-8")
+
+
+def test_values_that_cannot_be_read_are_said(tmp_path):
+    """They take away the names, and nothing else."""
+    (example.foreign(tmp_path) / "values.parquet").write_bytes(b"PAR1 no such thing")
+    told = page(read(tmp_path))
+    assert "values.parquet could not be read" in told.notes[0]
+    assert [record.v for record in told.groups[0].open[0].records] != [""]
+
+
+# ------------------------------------------------------------------------------------------ unseen
+def test_the_curve_is_told_in_words(tmp_path):
+    """Its peak, what was broken then, and how it ended."""
+    told = page(read(example.valid(tmp_path)))
+    assert told.unseen.startswith("At most 23")
+    assert ", during pause n1. At the end there were 0: readers had seen everything" in told.unseen
+    assert len(told.timeline["unseen"]) == 200
+    assert told.timeline["unseen"][0][0] < 0.2e6
+    assert told.unseen in render(tmp_path).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("points", "read_count", "said"),
+    [
+        ([], 5, ""),
+        ([[0, 0], [1, 0]], 5, "At none of the 2 moments looked at was a committed record unseen by every reader."),
+        ([[0, 0], [1, 1]], 5, "At most 1 committed record was unseen at once, at 1.000 s. At the end 1 was left; only the final"),
+        ([[0, 0], [1, 9], [2, 3]], 5, "At the end 3 were left; only the final read, which came later, could return them."),
+        ([[0, 0], [7200, 4000]], 0, "Nobody read in the main phase, so what was committed stayed unseen: 4,000 records; only"),
+        ([[0, 2], [7200, 0]], 5, "At the end there were 0: readers had seen everything committed before the final read."),
+    ],
+)
+def test_every_curve_has_its_words(tmp_path, points, read_count, said):
+    """No curve, a flat one, a record, a rest, no reader at all, hours."""
+    folder = example.valid(tmp_path)
+    origin, counts = read(folder).origin_ns, json.loads((folder / "verdict.json").read_text("utf-8"))["counts"]
+    counted = [[origin + at_s * 1_000_000_000, count] for at_s, count in points]
+    told = page(read(edited(folder, unseen=counted, counts=counts | {"read": read_count})))
+    assert said in told.unseen
+    assert bool(told.unseen) is bool(said)
+    assert told.timeline["unseen"] == [[at_s * 1_000_000, count] for at_s, count in points]
+
+
+def test_without_a_final_read_the_rest_is_only_counted(tmp_path):
+    """Nothing came later that could have returned it."""
+    assert page(read(example.foreign(tmp_path))).unseen.endswith("At the end 1 was left. Counted at 200 moments.")
+
+
+# ---------------------------------------------------------------------------------------- timeline
+def test_a_long_history_is_thinned_and_says_so(tmp_path, monkeypatch):
+    """Operations of findings are always among those drawn."""
+    monkeypatch.setattr(timeline, "MOST_OPS", 100)
+    run = read(example.torn(tmp_path))
+    told = page(run)
+    assert told.sampled
+    drawn = set(told.timeline["ops"]["index"])
+    assert len(drawn) <= 100
+    assert {index for finding in run.verdict["findings"] for index in finding["operations"]} <= drawn
+    assert "even sample" in render(tmp_path).read_text("utf-8")
+
+
+def test_a_short_history_is_drawn_whole(tmp_path):
+    """No operation is left out, and nothing claims otherwise."""
+    run = read(example.valid(tmp_path))
+    told = page(run)
+    assert len(told.timeline["ops"]["index"]) == len(run.ops)
+    assert "even sample" not in render(tmp_path).read_text("utf-8")
+
+
+def test_processes_of_one_worker_share_a_row(tmp_path):
+    """Process 5 replaced process 0 at slot 0: one row, both named."""
+    rows = example.ordered([example.op(0, 0, 10, 5), example.op(1, 0, 12, 5), example.op(5, 0, 90, 5, slot=0, node="c0")])
+    example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
+    drawn = page(read(tmp_path)).timeline
+    assert [(row["label"], row["processes"]) for row in drawn["rows"]] == [("c0 p0…5", [0, 5]), ("c1 p1", [1])]
+    assert drawn["ops"]["row"] == [0, 1, 0]
+
+
+def test_throughput_counts_every_write_once(tmp_path):
+    """Two commits in the first second, a failure in the second, and one that never completed counts when it began."""
+    moments = [(100, 50, "ok"), (300, 50, "ok"), (1500, 50, "fail"), (2100, None, "info")]
+    rows = example.ordered([example.op(n, 0, at, took, type=kind) for n, (at, took, kind) in enumerate(moments)])
+    example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
+    drawn = page(read(tmp_path)).timeline
+    assert drawn["throughput"] == {"bin": 1_000_000, "ok": [2, 0, 0], "fail": [0, 1, 0], "info": [0, 0, 1]}
+    assert drawn["gap"] == [250_000, 2_000_000]  # from the last commit to the end, on the run's own clock
+
+
+def test_an_aborted_transaction_is_no_progress(tmp_path):
+    """A wanted abort that went well does not end a stall."""
+    rows = example.ordered([example.op(0, 0, 0, 10), example.op(0, 1, 500, 10, intent="abort"), example.op(0, 2, 990, 10)])
+    example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
+    assert page(read(tmp_path)).timeline["gap"] == [10_000, 1_000_000]
+
+
+def test_a_success_without_a_time_is_no_moment(tmp_path):
+    """An `ok` whose completion time was lost does not stretch the stall back to the machine's start."""
+    rows = example.ordered([example.op(0, 0, 0, 10), example.op(0, 1, 100, None, type="ok"), example.op(0, 2, 200, 10)])
+    example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
+    assert page(read(tmp_path)).timeline["gap"] == [10_000, 210_000]
+
+
+def test_the_sample_is_even():
+    """Every tenth, not the first hundred."""
+    kept = timeline.thinned(np.arange(1000), {555}, 101)
+    assert 555 in kept
+    assert np.diff(kept).max() <= 11
+
+
+# ------------------------------------------------------------------------------------------ faults
+def test_a_fault_without_effect_is_red_and_untested(tmp_path):
+    """Nothing was hurt, so the run says nothing about that fault."""
+    told = page(read(example.torn(tmp_path)))
+    assert [fault.state for fault in told.faults] == ["effective", "effective", "no effect"]
+    assert "Fault 2, pause: no effect" in [gap.what for gap in told.untested]
+    assert "Faults that need Skewable" in [gap.what for gap in told.untested]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "healing", "lines"),
+    [
+        ({"before": {"n2": 812}, "during": {"n2": None}}, {"after": {"n2": 907}}, ("n2: pid 812 → gone → pid 907",)),
+        ({"before": {"n1": "S"}, "during": {"n1": "T"}}, {"after": {"n1": "S"}}, ("n1: state S → state T (frozen) → state S",)),
+        (
+            {"before": {"a>b": True, "b>a": True}, "during": {"a>b": False, "b>a": True}},
+            {"after": {"a>b": True, "b>a": True}, "dropped": {"a>b": 1200, "b>a": 34}},
+            ("open pairs: 2 of 2 → 1 of 2 → 2 of 2", "1,234 packets dropped"),
+        ),
+        ({"anything": [1, 2]}, None, ("anything: 1, 2",)),
+        ("not JSON", {}, ("not JSON",)),
+    ],
+)
+def test_evidence_is_told_before_during_and_after(evidence, healing, lines):
+    """The receipts of the built-in faults read at a glance; a stranger's are shown as they are."""
+    assert summary(evidence, healing) == lines
+
+
+def test_all_pairs_are_told_around_a_fault():
+    """Closed before, during and after; drawn when a pair was closed at all."""
+    during = ["c0>n1", "n1>n2", "n2>n1"]
+    grid = reach_grid({"nodes": ["n1", "n2", "c0"], "before": ["c0>n1"], "during": during, "after": ["n2>n1"]})
+    assert grid.said == "closed pairs of all 6: 1 → 3 → 1"
+    assert grid.rows == (
+        ("n1", ("self", "closed", "open")),
+        ("n2", ("stayed", "self", "open")),
+        ("c0", ("before", "open", "self")),
+    )
+    assert reach_grid({"nodes": ["n1", "n2"], "before": [], "during": [], "after": None}).said == "closed pairs of all 2: 0 → 0"
+    assert reach_grid({"nodes": ["n1", "n2"], "before": [], "during": [], "after": []}).rows == ()
+    assert reach_grid(None) is None
+
+
+def test_a_planned_fault_that_never_struck_is_untested(tmp_path):
+    """The schedule has fault 7, the receipts have not."""
+    planned = example.plan(schedule=[{"id": 7, "kind": "kill", "at_s": 1, "lasts_s": 2}])
+    rows = example.ordered([example.op(0, 0, 0, 10)])
+    example.write(tmp_path, planned, example.verdict(rows, []), rows, [])
+    assert ("Fault 7, kill", "planned, but it never struck") in [(g.what, g.why) for g in page(read(tmp_path)).untested]
+
+
+# ------------------------------------------------------------------------------- what may be missing
+def test_missing_files_are_said(tmp_path):
+    """Only plan and verdict are there: the page still comes, and says what it lacks."""
+    text = render(example.empty(tmp_path)).read_text("utf-8")
+    for name in ("history.parquet", "faults.parquet", "anomalies.parquet"):
+        assert f"{name} is missing" in text
+
+
+def test_a_damaged_history_is_said(tmp_path):
+    """Garbage in history.parquet takes the timeline and nothing else."""
+    (example.valid(tmp_path) / "history.parquet").write_bytes(b"PAR1 no such thing")
+    told = page(read(tmp_path))
+    assert told.timeline is None
+    assert told.properties
+    assert "history.parquet could not be read" in told.notes[0]
+
+
+def test_a_history_without_operations_is_drawn_as_none(tmp_path):
+    """A table with no rows is not an error."""
+    example.write(tmp_path, example.plan(), example.verdict([], []), [], [])
+    assert "There is no operation to draw" in render(tmp_path).read_text("utf-8")
+
+
+def test_a_run_that_was_not_judged_has_no_report(tmp_path):
+    """The text says what to do."""
+    (example.valid(tmp_path) / "verdict.json").unlink()
+    with pytest.raises(HarnessError, match="fencepost check"):
+        render(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------ summary
+def test_the_summary_fits_a_screen(tmp_path):
+    """Verdict, table, the first sentences, and the command."""
+    render(example.torn(tmp_path))
+    text = (tmp_path / "summary.md").read_text("utf-8")
+    assert text.startswith("## Invalid, as this test expects: torn\n")
+    assert "| torn-transaction | violated | 3 |" in text
+    assert "only 2 of its 4 records are visible" in text
+    assert "```\nfencepost campaign campaigns/first.toml" in text
+    assert len(text.splitlines()) < 40
+
+
+def test_the_summary_cannot_be_marked_up(tmp_path):
+    """No tag, no further table cell, no link, and a fence that the command cannot close."""
+    render(example.hostile(tmp_path))
+    text = (tmp_path / "summary.md").read_text("utf-8")
+    body, command = text.split("This command repeats the run:")
+    assert "<" not in body
+    assert not re.search(r"(?<!\\)\[a", body)
+    table = [line for line in body.splitlines() if line.startswith("| ")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {6}
+    assert command.strip().splitlines()[0] == "````"
+
+
+def test_a_fence_is_longer_than_any_inside():
+    """Backticks inside the command stay text."""
+    assert fenced("a ```` b").splitlines()[0] == "`````"
+
+
+def test_markdown_text_is_one_line():
+    """A newline in an error text starts no heading."""
+    assert for_markdown("a\n# b | c") == "a \\# b \\| c"
+
+
+# -------------------------------------------------------------------------------------------- text
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("no `settle` <b>", "no <code>settle</code> &lt;b&gt;"),
+        ("`<i>`", "<code>&lt;i&gt;</code>"),
+        ("a ` b <i>", "a ` b &lt;i&gt;"),
+        ("\u202e", "\\u202e"),
+    ],
+)
+def test_words_in_backticks_are_code_and_nothing_else_is_markup(text, html):
+    """What a check says of itself may name other checks."""
+    assert coded(text) == html
+
+
+def test_hidden_characters_become_visible():
+    """Right-to-left override, zero width space, bell and line separator are shown; umlauts and newlines stay."""
+    assert visible("ä\n\u202e\u200b\x07\u2028") == "ä\n\\u202e\\u200b\\u0007\\u2028"
+
+
+def test_a_long_text_is_cut_and_says_so():
+    """Exactly as long as allowed stays whole."""
+    assert [shortened("abc", most) for most in (3, 2)] == ["abc", "a…"]
+
+
+def test_half_a_surrogate_pair_does_not_stop_the_report(tmp_path):
+    """JSON can hold what UTF-8 cannot."""
+    assert "\\ud83d" in render(edited(example.valid(tmp_path), reason="\ud83d")).read_text("utf-8")

@@ -1,0 +1,104 @@
+"""One run after another, and what all of them come to."""
+
+from __future__ import annotations
+
+from support.fake_engine import FakeEngine
+
+from harness.api import CampaignError, Exit, Test
+from harness.campaign.campaign import Planned
+from harness.runs.sequence import Conductor, exit_code
+
+
+def perform(tmp_path, *tests, said=None):
+    """Perform tests given as (name, expectation, ...), each as often as it has expectations; the results and the engine."""
+    heard = said if said is not None else []
+    engine = FakeEngine(results=tmp_path, on_event=lambda event: conductor.hear(event))
+    conductor = Conductor(engine, heard.append, lambda: None, clock=lambda: 0.0)
+    plan = [
+        Planned(Test(name=name, expect=(expect,), repeat=times), seed, "fencepost ...")
+        for name, expect, times in tests
+        for seed in range(times)
+    ]
+    return conductor.run_all(plan), engine
+
+
+def code(tmp_path, *tests):
+    return exit_code(perform(tmp_path, *tests)[0])
+
+
+def test_all_as_expected_is_zero_a_live_bug_found_included(tmp_path):
+    assert code(tmp_path, ("valid", "valid", 1), ("torn", "torn-letter", 1)) is Exit.VALID
+
+
+def test_an_anomaly_that_nobody_expects_is_one(tmp_path):
+    assert code(tmp_path, ("valid", "valid", 1), ("torn", "valid", 1)) is Exit.INVALID
+
+
+def test_an_expected_anomaly_that_is_not_found_is_one_too(tmp_path):
+    assert code(tmp_path, ("valid", "torn-letter", 1)) is Exit.INVALID
+
+
+def test_another_anomaly_than_the_expected_one_is_one(tmp_path):
+    assert code(tmp_path, ("lost", "torn-letter", 1)) is Exit.INVALID
+
+
+def test_what_could_not_be_judged_is_two(tmp_path):
+    assert code(tmp_path, ("valid", "valid", 1), ("unknown", "valid", 1)) is Exit.UNKNOWN
+    assert code(tmp_path, ("unknown", "torn-letter", 1)) is Exit.UNKNOWN
+
+
+def test_against_expectation_weighs_more_than_unknown_and_a_broken_harness_most(tmp_path):
+    assert code(tmp_path, ("unknown", "valid", 1), ("torn", "valid", 1)) is Exit.INVALID
+    assert code(tmp_path, ("torn", "valid", 1), ("broken", "valid", 1)) is Exit.HARNESS_BROKE
+
+
+def test_a_repeated_test_that_must_be_valid_must_be_so_every_time(tmp_path):
+    assert code(tmp_path, ("valid+valid+torn", "valid", 3)) is Exit.INVALID
+    assert code(tmp_path, ("valid", "valid", 3)) is Exit.VALID
+
+
+def test_a_repeated_test_that_must_show_a_bug_must_show_it_once_and_no_other(tmp_path):
+    assert code(tmp_path, ("valid+torn+valid", "torn-letter", 3)) is Exit.VALID
+    assert code(tmp_path, ("valid", "torn-letter", 3)) is Exit.INVALID
+    assert code(tmp_path, ("valid+torn+lost", "torn-letter", 3)) is Exit.INVALID
+
+
+def test_a_cluster_that_does_not_start_costs_its_own_run_only(tmp_path):
+    results, engine = perform(tmp_path, ("broken", "valid", 1), ("valid", "valid", 1))
+    assert [result.error for result in results] == ["ClusterError: n2 did not answer within 60 s; start it again", ""]
+    assert [step[0] for step in engine.log if isinstance(step, tuple)] == ["prepare", "prepare", "judge"]
+
+
+def test_a_bug_of_ours_costs_its_own_run_only_and_shows_its_traceback(tmp_path):
+    said = []
+    results, _ = perform(tmp_path, ("bug", "valid", 1), ("valid", "valid", 1), said=said)
+    assert [result.error for result in results] == ["KeyError: 'oops'", ""]
+    assert any("Traceback" in event.get("text", "") for event in said)
+
+
+def test_spark_starts_beside_the_workload_and_only_once(tmp_path):
+    _, engine = perform(tmp_path, ("valid", "valid", 2))
+    assert engine.log[:3] == [("prepare", "valid", 0), "perform", "start_spark"]
+    assert engine.log.count("start_spark") == 1
+
+
+def test_a_run_that_was_stopped_is_judged_and_the_rest_is_left(tmp_path):
+    engine = FakeEngine(results=tmp_path, on_event=lambda event: None)
+    engine.request_stop()
+    conductor = Conductor(engine, lambda event: None, lambda: None)
+    plan = [Planned(Test(name=name), 1, "") for name in ("endless", "valid")]
+    [result] = conductor.run_all(plan)
+    assert result.verdict["verdict"] == "valid"
+
+
+def test_a_mistake_that_shows_only_when_a_run_begins_costs_that_run_only(tmp_path):
+    class Refusing(FakeEngine):
+        def prepare(self, test, *, seed, command):
+            if seed == 2:
+                raise CampaignError(["no such thing"])
+            return super().prepare(test, seed=seed, command=command)
+
+    conductor = Conductor(Refusing(results=tmp_path, on_event=print), lambda _: None, lambda: None)
+    results = conductor.run_all([Planned(Test(name="valid"), seed, "") for seed in (1, 2, 3)])
+    assert [result.error for result in results] == ["", "CampaignError: no such thing", ""]
+    assert exit_code(results) is Exit.HARNESS_BROKE

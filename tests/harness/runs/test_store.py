@@ -1,0 +1,103 @@
+"""Where runs live, and how they are found again."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+from harness.api import CampaignError, Test
+from harness.runs import store
+
+NOON = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
+
+
+def a_run(root, run_id, campaign="nightly", created="2026-11-21T12:00:00Z", verdict=None):
+    directory = root / campaign / f"20261121T120000Z-{run_id}"
+    directory.mkdir(parents=True)
+    plan = {"run": run_id, "campaign": campaign, "test": "steady", "created": created}
+    (directory / "plan.json").write_text(json.dumps(plan))
+    if verdict:
+        (directory / "verdict.json").write_text(json.dumps(verdict))
+    return directory
+
+
+def test_a_run_directory_is_named_by_campaign_time_and_id(tmp_path):
+    assert store.new_run_dir(tmp_path, "nightly", "k3f9x2", NOON) == tmp_path / "nightly" / "20261121T120000Z-k3f9x2"
+    assert store.new_run_dir(tmp_path, Test(name="alone"), "k3f9x3", NOON).parent.name == "alone"
+    assert store.new_run_dir(tmp_path, Test(name="a", campaign="c"), "k3f9x4", NOON).is_dir()
+
+
+def test_a_name_with_slashes_and_brackets_stays_one_directory_below_the_root(tmp_path):
+    directory = store.new_run_dir(tmp_path, "../steady[acks=1]/..", "k3f9x2", NOON)
+    assert directory.parent.parent == tmp_path
+    assert directory.parent.name == "steady-acks-1"
+
+
+def test_two_runs_of_one_id_at_one_time_never_share_a_directory(tmp_path):
+    store.new_run_dir(tmp_path, "nightly", "k3f9x2", NOON)
+    with pytest.raises(FileExistsError):
+        store.new_run_dir(tmp_path, "nightly", "k3f9x2", NOON)
+
+
+def test_results_go_where_asked_else_where_the_environment_says(monkeypatch):
+    monkeypatch.setenv("FENCEPOST_RESULTS", "/somewhere")
+    assert store.results_root(Path("here")) == Path("here")
+    assert store.results_root() == Path("/somewhere")
+    monkeypatch.delenv("FENCEPOST_RESULTS")
+    assert store.results_root() == Path("results")
+
+
+def test_json_that_cannot_be_written_leaves_the_old_file_whole(tmp_path):
+    path = tmp_path / "plan.json"
+    store.write_json(path, {"seed": 7})
+    with pytest.raises(TypeError):
+        store.write_json(path, {("a", "tuple"): 1})
+    assert json.loads(path.read_text()) == {"seed": 7}
+
+
+def test_runs_are_listed_oldest_first_judged_or_not(tmp_path):
+    a_run(tmp_path, "bbbbbb", created="2026-11-21T13:00:00Z")
+    a_run(tmp_path, "aaaaaa", verdict={"verdict": "valid", "expectation_met": True})
+    assert [(run.id, run.verdict, run.expectation_met) for run in store.list_runs(tmp_path)] == [
+        ("aaaaaa", "valid", True),
+        ("bbbbbb", "", None),
+    ]
+
+
+def test_a_directory_without_a_readable_plan_is_no_run(tmp_path):
+    a_run(tmp_path, "aaaaaa")
+    (a_run(tmp_path, "cccccc") / "plan.json").write_text("{")
+    (tmp_path / "nightly" / "notes").mkdir()
+    assert [run.id for run in store.list_runs(tmp_path)] == ["aaaaaa"]
+
+
+def test_a_run_is_found_by_path_id_beginning_or_as_the_latest(tmp_path):
+    first = a_run(tmp_path, "k3f9x2")
+    last = a_run(tmp_path, "m22222", created="2026-11-22T00:00:00Z")
+    assert store.find(tmp_path, str(first)) == first
+    assert store.find(tmp_path, "k3f9x2") == first
+    assert store.find(tmp_path, "k3") == first
+    assert store.find(tmp_path, "latest") == last
+
+
+def test_an_ambiguous_or_unknown_run_is_told_with_what_there_is(tmp_path):
+    a_run(tmp_path, "k3f9x2")
+    a_run(tmp_path, "k3f9x3")
+    with pytest.raises(CampaignError, match='"k3" may mean 2 runs: k3f9x2, k3f9x3'):
+        store.find(tmp_path, "k3")
+    with pytest.raises(CampaignError, match='unknown run "k3f9x9"; did you mean "k3f9x'):
+        store.find(tmp_path, "k3f9x9")
+
+
+def test_an_id_that_begins_another_is_still_itself(tmp_path):
+    whole = a_run(tmp_path, "k3")
+    a_run(tmp_path, "k3f9x3")
+    assert store.find(tmp_path, "k3") == whole
+
+
+def test_where_nothing_ran_nothing_is_found(tmp_path):
+    with pytest.raises(CampaignError, match="there are no runs below"):
+        store.find(tmp_path / "nowhere", "latest")

@@ -1,0 +1,93 @@
+"""Roles as text: what is accepted without a cluster, and whom they mean at the moment of the fault."""
+
+from random import Random
+
+import pytest
+
+from harness.api import ClusterError
+from nemesis.support.targets import ANY, BROKERS, ONE_BROKER, check, find
+from nemesis.testing import FakeCluster
+
+
+@pytest.mark.parametrize(
+    "role",
+    [
+        *("random", "all", "leader", "leader:orders-0", "leader:two-words-11", "controller", "coordinator", "coordinator:tx:1"),
+        *("group-coordinator", "group-coordinator:g", "broker:n2", "client", "client:c3"),
+    ],
+)
+def test_every_role_that_is_documented_is_accepted(role):
+    check(role)
+
+
+def test_a_misspelled_role_gets_a_suggestion_and_the_list():
+    with pytest.raises(ValueError, match=r'unknown target "laeder"; did you mean "leader"\? Allowed: random, leader\[:TOPIC'):
+        check("laeder")
+
+
+@pytest.mark.parametrize("role", ["", "broker", "broker:", "leader:", "random:n1", "all:n1", "controller:k1", "leader:orders"])
+def test_a_role_that_is_half_right_is_refused(role):
+    with pytest.raises(ValueError, match="target"):
+        check(role)
+
+
+def test_a_fault_may_allow_fewer_roles():
+    """A partition between servers cannot be asked for a client, and a bridge is one broker."""
+    with pytest.raises(ValueError, match='unknown target "client"'):
+        check("client", BROKERS)
+    with pytest.raises(ValueError, match='unknown target "all"'):
+        check("all", ONE_BROKER)
+
+
+def test_a_count_goes_with_roles_that_many_play():
+    check("random", count=2)
+    check("client", count=3)
+    with pytest.raises(ValueError, match="count = 2 goes with"):
+        check("leader", count=2)
+    with pytest.raises(ValueError, match="count = 0"):
+        check("random", ANY, count=0)
+
+
+def test_roles_are_looked_up_when_the_fault_strikes():
+    """The leader of t-1 is n2 until n2 dies."""
+    cluster = FakeCluster()
+    assert find("leader:t-1", cluster, Random(1)) == ("n2",)
+    cluster.kill("n2")
+    assert find("leader:t-1", cluster, Random(1)) == ("n3",)
+
+
+def test_each_role_finds_its_nodes():
+    cluster = FakeCluster(controllers=2, groups=("g",), topics=("t-0",))
+    assert find("all", cluster, Random(1)) == ("n1", "n2", "n3")
+    assert find("leader", cluster, Random(1)) == ("n1",)
+    assert find("controller", cluster, Random(1)) == ("k1",)
+    assert find("coordinator", cluster, Random(1)) == (cluster.transaction_coordinator("tx-0"),)
+    assert find("coordinator:other", cluster, Random(1)) == (cluster.transaction_coordinator("other"),)
+    assert find("group-coordinator", cluster, Random(1)) == (cluster.group_coordinator("g"),)
+    assert find("broker:n3", cluster, Random(1)) == ("n3",)
+    assert find("client:c1", cluster, Random(1)) == ("c1",)
+
+
+def test_random_targets_are_distinct_and_decided_by_the_seed():
+    cluster = FakeCluster(brokers=9)
+    drawn = find("random", cluster, Random(5), count=4)
+    assert len(set(drawn)) == 4
+    assert drawn == find("random", cluster, Random(5), count=4)
+    assert len({find("random", cluster, Random(seed)) for seed in range(50)}) == 9
+
+
+@pytest.mark.parametrize(
+    ("role", "count", "text"),
+    [
+        ("random", 4, r"4 broker\(s\) wanted, but there are 3"),
+        ("client", 1, r"1 client\(s\) wanted, but there are 0"),
+        ("client:c9", 1, 'no client "c9"; there are: none'),
+        ("broker:n7", 1, 'no broker "n7"; there are: n1, n2, n3'),
+        ("coordinator", 1, "no transactional id is known"),
+        ("group-coordinator", 1, "no consumer group is known"),
+        ("leader:x-0", 1, "no partition x-0"),
+    ],
+)
+def test_nobody_found_is_an_error_that_says_what_there_is(role, count, text):
+    with pytest.raises(ClusterError, match=text):
+        find(role, FakeCluster(clients=0, transactional_ids=()), Random(1), count)

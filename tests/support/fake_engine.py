@@ -1,0 +1,101 @@
+"""An engine that performs nothing: what each test comes to is written in its name, so that whole evenings take no time.
+
+Run as a program it is `fencepost` with this engine in place of the real one.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import threading
+
+from harness.api import ClusterError, Interrupted
+from harness.cli import console, main
+from harness.runs import store
+
+
+class FakeEngine:
+    """`valid`, `torn` (invalid: torn-letter), `lost`, `unknown`, `broken` (no cluster), `bug`, `endless` (until it is stopped).
+
+    A name with several, `torn+valid`, comes to each in turn.
+    """
+
+    def __init__(self, *, results, on_event, master="local[2]", spark_conf=None):
+        self.results, self.on_event, self.master, self.spark_conf = results, on_event, master, spark_conf
+        self.log, self._turn, self._stop = [], {}, threading.Event()
+
+    def start_spark(self, *, warm=True):
+        self.log.append("start_spark")
+
+    def prepare(self, test, *, seed, command):
+        run_id = secrets.token_hex(3)
+        directory = store.new_run_dir(self.results, test, run_id)
+        turn = self._turn[test.name] = self._turn.get(test.name, -1) + 1
+        kinds = test.name.partition("[")[0].split("+")
+        plan = {"run": run_id, "campaign": test.campaign, "test": test.name, "created": "2026-11-21T12:00:00Z"}
+        fate = kinds[turn % len(kinds)]
+        store.write_json(directory / "plan.json", {**plan, "expect": list(test.expect), "command": command, "fate": fate})
+        self.log.append(("prepare", test.name, seed))
+        return directory
+
+    def perform(self, run_dir):
+        fate = json.loads((run_dir / "plan.json").read_text())["fate"]
+        self.log.append("perform")
+        self.on_event({"event": "phase", "phase": "cluster", "text": "3 brokers"})
+        if fate == "broken":
+            raise ClusterError("n2 did not answer within 60 s; start it again")
+        if fate == "bug":
+            raise KeyError("oops")
+        self.on_event({"event": "phase", "phase": "workload", "text": "8 writers"})
+        for elapsed_s in (1, 9, 11, 25):
+            counts = {"ok": elapsed_s * 10, "fail": 0, "info": elapsed_s}
+            self.on_event({"event": "progress", "elapsed_s": elapsed_s, "time_s": 30, **counts, "faults": ["pause n2"]})
+        if fate in ("endless", "deaf"):
+            while not self._stop.wait(0.05):
+                """Signals are heard between waits."""
+            self.on_event({"event": "phase", "phase": "heal", "text": "healing"})
+            if fate == "endless":
+                raise Interrupted("stopped on demand")
+
+    def judge(self, run_dir, contract=None, checkers=()):
+        plan = json.loads((run_dir / "plan.json").read_text())
+        self.log.append(("judge", contract, *checkers))
+        anomaly = {"torn": "torn-letter", "lost": "lost-letter"}.get(plan["fate"])
+        verdict = {"unknown": "unknown", "torn": "invalid", "lost": "invalid"}.get(plan["fate"], "valid")
+        document = {
+            "verdict": verdict,
+            "reason": "nothing was compared" if verdict == "unknown" else f"it is {verdict}",
+            "run": plan["run"],
+            "expectation_met": plan["expect"] == [anomaly or verdict],
+            "properties": [
+                {"name": name, "verdict": "violated" if name == anomaly else "held", "count": int(name == anomaly)}
+                for name in ("torn-letter", "lost-letter")
+            ],
+            "counts": {"operations": 250},
+        }
+        store.write_json(run_dir / "verdict.json", document)
+        return document
+
+    def fetch(self, url, contract):
+        self.log.append(("fetch", url, contract))
+        directory = store.new_run_dir(self.results, "adopted", secrets.token_hex(3))
+        store.write_json(directory / "plan.json", {"run": "far", "expect": ["valid"], "fate": "valid"})
+        return directory
+
+    def request_stop(self):
+        self.log.append("request_stop")
+        if self.results.name != "deaf":
+            self._stop.set()
+
+    def kill(self):
+        self.log.append("kill")
+        (self.results / "killed").write_text("")
+
+    def close(self):
+        self.log.append("close")
+
+
+if __name__ == "__main__":
+    console.engine = lambda results, master, on_event, conf: FakeEngine(results=results, master=master, on_event=on_event)
+    main.main(sys.argv[1:])

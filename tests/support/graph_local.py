@@ -1,0 +1,64 @@
+"""The graph search without Spark: a history's edges in plain lists, the same functions over them."""
+
+import numpy as np
+
+from checkers.graph.edge_filter import brief_for
+from checkers.graph.edge_store import DriverEdges
+from checkers.graph.edges import decode, gather
+from checkers.graph.layers import LAYERS
+from checkers.graph.search import Cycles, cycles_among
+from checkers.partition.assembly import build_log
+from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets, Settings
+from checkers.spark.overview import Overview, read_overview
+from checkers.spark.scan import FINAL, FINISHED, TXN, UNCOMMITTED
+from support.histories import write_history
+
+
+def local_cycles(folder, ops, demanded=None) -> tuple[Cycles, Overview]:
+    """Every layer's answer for a history. demanded: classes that are forbidden; all of them where not said."""
+    demanded = [layer.name for layer in LAYERS] if demanded is None else demanded
+    write_history(folder, ops)
+    view = read_overview(folder / "history.parquet")
+    return cycles_among(edges_here(ops, view, brief_for(view, demanded)), view, demanded), view
+
+
+def local_edges(ops, view):
+    """All edges as (partition, columns)."""
+    return [(partition, decode(batch)) for partition, one in gathered(ops, view) for _, batch in one.stays]
+
+
+def edges_here(ops, view, brief):
+    """What the partitions give, in this process."""
+    taken = gathered(ops, view, brief)
+    messages = [(partition, batch) for partition, one in taken for _, batch in one.stays]
+    return DriverEdges([partition for partition, _ in taken], messages, [message for _, one in taken for message in one.leaves])
+
+
+def gathered(ops, view, brief=None):
+    logs = [build(ops, partition, view) for partition in sorted({mop[1] for op in ops for mop in op["mops"]})]
+    return [(log.partition, gather(log, brief)) for log in logs]
+
+
+def build(ops, partition, view):
+    """One partition's log from operations whose micro-operations are tuples."""
+    rows = [(index, op, mop) for index, op in enumerate(ops) for mop in op["mops"] if mop[1] == partition]
+    number = lambda value: NONE if value is None else value  # noqa: E731
+    columns = {
+        "op": np.array([index for index, _, _ in rows], dtype=np.int64),
+        "process": np.array([op["process"] for _, op, _ in rows], dtype=np.int32),
+        "flags": np.array([flags(op) for _, op, _ in rows], dtype=np.int8),
+        "decided": np.array([number(op["decided"]) for _, op, _ in rows], dtype=np.int64),
+        "over": np.array([number(op["end"]) if op["type"] == "ok" else NONE for _, op, _ in rows], dtype=np.int64),
+    }
+    for at, name in ((2, "v"), (3, "offset"), (4, "began"), (5, "ended")):
+        columns[name] = np.array([number(mop[at]) for _, _, mop in rows], dtype=np.int64)
+    sent = np.array([mop[0] == 0 for _, _, mop in rows])
+    final = view.final_reads.get(partition, FinalRead())
+    return build_log(partition, columns, sent, final, Settings(), Resets())
+
+
+def flags(op):
+    failed = op["type"] == "fail" or (op["type"] == "ok" and op["f"] == "txn" and op["intent"] == "abort")
+    status = ABORTED if failed else COMMITTED if op["type"] == "ok" else INFO
+    bits = TXN * (op["f"] == "txn") + FINISHED * (op["end"] is not None) + FINAL * bool(op["final"])
+    return status + bits + UNCOMMITTED * (op["isolation"] == "read_uncommitted")

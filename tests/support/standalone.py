@@ -1,0 +1,130 @@
+"""A standalone Spark cluster of one master and two workers, from PySpark's own jars, and drivers that judge on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+from checkers.spark.session import JAVA
+
+HOME = Path(pyspark.__file__).parent
+OPENED = ("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util", "sun.nio.ch")
+DRIVER = Path(__file__).with_name("standalone_driver.py")
+START_S, PATIENCE_S = 90.0, 300.0
+
+
+@contextmanager
+def standalone(folder: Path) -> Iterator[str]:
+    """The address of a standalone master with two registered workers, of one core each."""
+    port = _free_port()
+    address, main = f"spark://127.0.0.1:{port}", "org.apache.spark.deploy"
+    listens = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
+    running = [_daemon(folder, "master", f"{main}.master.Master", *listens)]
+    try:
+        _wait_for("I have been elected leader", folder / "master.log", running[0])
+        names, sizes = ("worker-1", "worker-2"), ("--cores", "1", "--memory", "1200m", "--webui-port", "0")
+        running += [_daemon(folder, name, f"{main}.worker.Worker", "--host", "127.0.0.1", *sizes, address) for name in names]
+        for name, process in zip(names, running[1:], strict=True):
+            _wait_for("Successfully registered with master", folder / f"{name}.log", process)
+        yield address
+    finally:
+        for process in reversed(running):
+            process.terminate()
+        for process in running:
+            process.wait(timeout=30)
+
+
+class Driver:
+    """A session on a cluster, in a process of its own, that judges one folder after the other."""
+
+    def __init__(self, master: str, log: Path, *conf: str) -> None:
+        """conf: `KEY=VALUE`, over our own settings. What it says goes to `log`.
+
+        Workers are started as `python` beside it, which leaves a file `used` there.
+        """
+        self.master, self._log, self.used = master, log, log.with_name("used")
+        python = log.with_name("python")
+        python.write_text(f'#!/bin/sh\n: > "{self.used}"\nexec "{sys.executable}" "$@"\n')
+        python.chmod(0o755)
+        quick = f"spark.executor.extraJavaOptions={JAVA}"
+        self._process = subprocess.Popen(
+            [sys.executable, str(DRIVER), master, quick, *conf],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log.open("w"),
+            env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": str(python)},
+            start_new_session=True,
+        )
+
+    def judge(self, folder: Path, near: bool = True, ends: str = "", times: int = 0) -> Any:
+        """The verdict on a run.
+
+        near: a short history is scanned by the driver; else by the executors, as a long one is. ends, times: a check ends so
+        often a `worker` (Python's) or an `executor`.
+        """
+        asked = {"folder": str(folder), "near": near, "ends": ends, "times": times}
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
+        self._process.stdin.flush()
+        if not select.select([self._process.stdout], [], [], PATIENCE_S)[0]:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            raise AssertionError(f"no verdict within {PATIENCE_S} s; the last it said: {self._said()}")
+        assert self._process.stdout.readline() == b"judged\n", self._said()
+        return json.loads((folder / "verdict.json").read_text())
+
+    def close(self) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _said(self) -> str:
+        return self._log.read_text()[-3000:]
+
+
+def _free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
+
+
+def _daemon(folder: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """A JVM of Spark's own, its output in a file."""
+    java = shutil.which("java", path=os.environ.get("JAVA_HOME", "") + "/bin:" + os.environ["PATH"])
+    assert java
+    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
+    command = [java, "-Xmx256m", *JAVA.split(), *opened, "-cp", f"{HOME}/jars/*", *arguments]
+    env = {
+        **os.environ,
+        "SPARK_HOME": str(HOME),
+        "SPARK_SCALA_VERSION": "2.13",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(folder / name),
+    }
+    with (folder / f"{name}.log").open("w") as log:
+        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, cwd=folder)
+
+
+def _wait_for(words: str, log: Path, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_S
+    while words not in log.read_text():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise AssertionError(f"waited for {words!r}; the last that {log.name} says: {log.read_text()[-2000:]}")
+        time.sleep(0.2)

@@ -1,0 +1,24 @@
+"""Run as a program by `standalone.Driver`: a session that judges every folder it is told of on standard input."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from fatal_check import fatal
+
+import checkers.verdict.judge
+from checkers.api import installed_checks
+from checkers.spark.session import start_session
+
+if __name__ == "__main__":
+    master, *conf = sys.argv[1:]
+    session = start_session(master, conf=dict(text.split("=", 1) for text in conf))
+    for line in sys.stdin:
+        asked = json.loads(line)
+        folder = Path(asked["folder"])
+        checkers.verdict.judge.NEAR = checkers.spark.gathering.NEAR if asked["near"] else 0
+        more = [fatal(folder, asked["ends"], asked["times"])] if asked["ends"] else []
+        checkers.verdict.judge.judge(folder, session, checks=[*installed_checks()[0], *more])
+        print("judged", flush=True)

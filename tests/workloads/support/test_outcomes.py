@@ -1,0 +1,29 @@
+"""The published table of outcomes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.api import Outcome
+from workloads.support import outcomes
+from workloads.testing import error
+
+
+def test_what_is_in_no_row_is_unknown():
+    assert outcomes.judge("teleport", error("teleport"), "transaction") is outcomes.DEFAULT
+    assert outcomes.DEFAULT.outcome is Outcome.INFO
+
+
+def test_a_record_refused_inside_the_client_failed_and_one_that_timed_out_is_unknown():
+    assert outcomes.judge("deliver", error("deliver", "_QUEUE_FULL"), "no transaction").outcome is Outcome.FAIL
+    assert outcomes.judge("deliver", error("deliver", "_MSG_TIMED_OUT"), "no transaction").outcome is Outcome.INFO
+
+
+def test_no_row_of_commit_ever_says_that_it_surely_failed_unless_an_abort_was_acknowledged():
+    rows = [row for row in outcomes.TABLE if row.call == "commit" and row.outcome is Outcome.FAIL]
+    assert [row.after for row in rows] == ["aborted"]
+
+
+def test_the_published_table_is_the_one_in_use():
+    page = Path(__file__).parents[3] / "docs" / "outcomes.md"
+    assert outcomes.markdown() in page.read_text()

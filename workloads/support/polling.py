@@ -1,0 +1,58 @@
+"""What every workload's processes share: reading records and turning them into a `poll` micro-operation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from harness.api import CallError, Client, Operation, Outcome, Planned
+from workloads.support import outcomes, record_format
+
+READER_POLL_S = 0.5
+
+
+def reader_operations() -> Iterator[Planned]:
+    """What a process does that only reads: poll, for ever."""
+    while True:
+        yield Planned(f="poll", mops=(("poll",),))
+
+
+def read(op: Operation, client: Client, run: str) -> Outcome:
+    """A `poll` operation outside any transaction."""
+    try:
+        op.value[0] = polled(client, run, READER_POLL_S)
+    except CallError as error:
+        note(op, error)
+        op.renew = error.fatal
+        return outcomes.judge("poll", error, "no transaction").outcome
+    return Outcome.OK
+
+
+def polled(client: Client, run: str, timeout_s: float) -> list[Any]:
+    """One call of poll as a finished micro-operation. Raises CallError."""
+    got: dict[str, list[list[int]]] = {}
+    odd = []
+    for record in client.poll(timeout_s):
+        v, why = record_format.decode(record, run)
+        got.setdefault(record.partition, []).append([record.offset, v])
+        if why is not None:
+            odd.append(record_format.strange(record, why))
+    mop: list[Any] = ["poll", got, time.monotonic_ns()]
+    return [*mop, odd] if odd else mop
+
+
+def note(op: Operation, error: CallError) -> None:
+    """Keep a client's error with its operation, whatever the outcome will be."""
+    op.errors.append(
+        {
+            "call": error.call,
+            "name": error.name,
+            "code": error.code,
+            "text": error.text,
+            "fatal": error.fatal,
+            "retriable": error.retriable,
+            "abortable": error.abortable,
+            "time": time.monotonic_ns(),
+        }
+    )

@@ -1,0 +1,29 @@
+"""What every writing process shares: the `send` micro-operation and its delivery report."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from harness.api import CallError, Client, Operation
+from workloads.support import record_format
+from workloads.support.polling import note
+
+
+def send(op: Operation, seq: int, client: Client, run: str, size: int) -> None:
+    """Hand over the record of micro-operation `seq`; its delivery fills in offset and time. Raises CallError.
+
+    A record that was refused or not delivered keeps null for both, and its error is noted with the operation.
+    """
+    partition = op.value[seq][1]
+    done: list[Any] = [*op.value[seq][:3], None, time.monotonic_ns(), None]
+    op.value[seq] = done
+
+    def delivered(offset: int | None, error: CallError | None) -> None:
+        if error is None:
+            done[3], done[5] = offset, time.monotonic_ns()
+        else:
+            note(op, error)
+
+    value = record_format.encode(run, op.process, op.number, seq, partition, op.planned.intent, size)
+    client.send(partition, f"{op.process}/{op.number}".encode(), value, delivered)
