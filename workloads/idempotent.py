@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.api import CallError, Client, Isolation, Operation, Outcome, Planned, Role, TopicSpec
+from harness.api import CallError, Client, Isolation, Operation, Outcome, PlannedOperation, Role, TopicSpec
 from workloads.support import outcomes
 from workloads.support.polling import note, read, reader_operations
 from workloads.support.sending import send
@@ -56,12 +56,12 @@ class Idempotent:
     def producer_settings(self) -> Mapping[str, Any]:
         return {"acks": "all", "enable.idempotence": True, "message.timeout.ms": round(self.message_timeout_s * 1000)}
 
-    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[Planned]:
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         if role.name != "writer":
             yield from reader_operations()
         while True:
             partition = rng.choice(partitions)
-            yield Planned(f="send", mops=(("send", partition),) * rng.randint(*self.burst))
+            yield PlannedOperation(f="send", mops=(("send", partition),) * rng.randint(*self.burst))
 
     def perform(self, op: Operation, client: Client, run: str) -> Outcome:
         """Send the burst and wait for every answer."""

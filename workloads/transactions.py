@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.api import CallError, Client, Isolation, Operation, Outcome, Planned, Role, TopicSpec
+from harness.api import CallError, Client, Isolation, Operation, Outcome, PlannedOperation, Role, TopicSpec
 from workloads.support import outcomes
 from workloads.support.polling import note, polled, read, reader_operations
 from workloads.support.sending import send
@@ -75,7 +75,7 @@ class Transactions:
         # librdkafka refuses a message timeout above the transaction timeout
         return {"acks": "all", "transaction.timeout.ms": timeout_ms, "message.timeout.ms": max(1000, timeout_ms * 2 // 3)}
 
-    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[Planned]:
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         if role.name != "writer":
             yield from reader_operations()
         while True:
@@ -88,7 +88,7 @@ class Transactions:
                     mops.append(("poll",))
                 mops.append(("send", partition))
             intent = "abort" if rng.random() < self.abort_share else "commit"
-            yield Planned(f="txn", mops=tuple(mops), intent=intent, think_s=self.think_ms / 1000)
+            yield PlannedOperation(f="txn", mops=tuple(mops), intent=intent, think_s=self.think_ms / 1000)
 
     def perform(self, op: Operation, client: Client, run: str) -> Outcome:
         """One transaction from begin to decision; only a commit or abort that the client says to call again is repeated."""

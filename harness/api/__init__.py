@@ -47,7 +47,7 @@ from harness.api.values import (
     record_id,
     split_record_id,
 )
-from harness.api.workloads import CallError, Client, ClientSettings, Operation, Planned, Polled, Role, Workload
+from harness.api.workloads import CallError, Client, ClientSettings, Operation, PlannedOperation, Polled, Role, Workload
 
 if TYPE_CHECKING:
     from checkers.api import Check, Suspects, partition_check, run_check
@@ -95,7 +95,7 @@ __all__ = [
     "Partitionable",
     "Pausable",
     "Placement",
-    "Planned",
+    "PlannedOperation",
     "Polled",
     "Powered",
     "Property",

@@ -21,7 +21,7 @@ class Role:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned:
+class PlannedOperation:
     """An operation that a generator asks for.
 
     ``mops`` are `("send", partition)` and `("poll",)` in order; ``think_s`` is slept before each of them and before the
@@ -43,14 +43,14 @@ class Operation:
 
     process: int
     number: int
-    planned: Planned
+    planned: PlannedOperation
     value: list[list[Any]]
     errors: list[dict[str, Any]] = field(default_factory=list)
     decided: int | None = None  # when commit was first called, CLOCK_MONOTONIC ns
     renew: bool = False  # the producer cannot be used any more: go on as a new process
 
     @classmethod
-    def of(cls, process: int, number: int, planned: Planned) -> Operation:
+    def of(cls, process: int, number: int, planned: PlannedOperation) -> Operation:
         """An operation about to be made: every planned record gets its identity, so that the invoke line already names it."""
         value = [
             ["send", mop[1], record_id(process, number, seq)] if mop[0] == "send" else ["poll"]
@@ -126,7 +126,7 @@ class Workload(Protocol):
     def producer_settings(self) -> Mapping[str, Any]:
         """Producer settings the workload stands for (the test's own are laid over them)."""
 
-    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[Planned]:
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         """What comes next, for whom: pure, endless, decided by `rng` alone."""
 
     def perform(self, op: Operation, client: Client, run: str) -> Outcome:

@@ -36,7 +36,7 @@ class Campaign:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedRun:
     """One run that is to be performed: its test, its seed, and the command that repeats it alone."""
 
     test: Test
@@ -78,7 +78,7 @@ def draw_seed() -> int:
     return secrets.randbelow(1_000_000)
 
 
-def planned(campaign: Campaign, only: Sequence[str] = (), repeat: int | None = None) -> list[Planned]:
+def planned(campaign: Campaign, only: Sequence[str] = (), repeat: int | None = None) -> list[PlannedRun]:
     """The runs of a campaign in their order. `only` names tests, or tests of a matrix by the name before the bracket.
 
     Raises CampaignError when `only` names a test that is not there.
@@ -89,7 +89,7 @@ def planned(campaign: Campaign, only: Sequence[str] = (), repeat: int | None = N
         raise CampaignError(lost)
     chosen = [test for test in campaign.tests if not only or {test.name, test.name.partition("[")[0]} & set(only)]
     return [
-        Planned(test, seed, _command(campaign, test, seed))
+        PlannedRun(test, seed, _command(campaign, test, seed))
         for test in chosen
         for number in range(repeat or test.repeat)
         for seed in [(campaign.seed if test.seed is None else test.seed) + number]

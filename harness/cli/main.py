@@ -20,7 +20,7 @@ from harness.cli import nemesis as nemesis_commands
 from harness.cli.console import Checkers, Conf, Json, Master, Results, Texts, err, out, pairs, say, say_json, table
 
 if TYPE_CHECKING:
-    from harness.campaign.campaign import Planned
+    from harness.campaign.campaign import PlannedRun
     from harness.runs.sequence import Event, Result
 
 EXIT_CODES = """Exit codes: 0 everything as expected (a live bug that a test expects and finds counts as such); 1 against
@@ -128,7 +128,7 @@ def run(
     master: Master = "local[*]",
     spark_conf: Conf = None,
 ) -> None:
-    from harness.campaign.campaign import Planned, draw_seed
+    from harness.campaign.campaign import PlannedRun, draw_seed
     from harness.cli.arguments import from_options
 
     test = from_options(
@@ -154,7 +154,7 @@ def run(
         rate=rate,
     )
     drawn = draw_seed() if seed is None else seed
-    plan = [Planned(test, drawn, _repeating(context, drawn))]
+    plan = [PlannedRun(test, drawn, _repeating(context, drawn))]
     found = _perform(plan, results, master, spark_conf, to_stderr=json_)
     if json_:
         say_json(found[0].verdict if found and found[0].verdict else _summary(found))
@@ -215,7 +215,7 @@ clean.register(app)
 nemesis_commands.register(app)
 
 
-def _perform(plan: Sequence[Planned], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[Result]:
+def _perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[Result]:
     """Run the plan, showing progress; every result is told in words as it comes.
 
     Raises CampaignError, with nothing started, when a secret of any test is missing.
@@ -240,7 +240,7 @@ def _perform(plan: Sequence[Planned], results: Path | None, master: str, spark_c
         engine.close()
 
 
-def _finish(results: Sequence[Result], plan: Sequence[Planned], seed: int, quiet: bool) -> int:
+def _finish(results: Sequence[Result], plan: Sequence[PlannedRun], seed: int, quiet: bool) -> int:
     """The last lines: table, reports, how to repeat it, the seed. Returns the exit code."""
     from harness.cli import display
     from harness.runs.sequence import exit_code
@@ -273,7 +273,7 @@ def _repeating(context: typer.Context, seed: int) -> str:
     return shlex.join([*words, "--seed", str(seed)])
 
 
-def _list_plan(plan: Sequence[Planned], as_json: bool) -> None:
+def _list_plan(plan: Sequence[PlannedRun], as_json: bool) -> None:
     if as_json:
         tests = [(run.test.name, run.seed, list(run.test.expect), run.command) for run in plan]
         say_json([dict(zip(("test", "seed", "expect", "command"), test, strict=True)) for test in tests])

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import msgspec
 
 from harness import secrets
-from harness.api import CallError, Client, ClientSettings, Isolation, Operation, Outcome, Planned, Role
+from harness.api import CallError, Client, ClientSettings, Isolation, Operation, Outcome, PlannedOperation, Role
 from harness.history.writer import HistoryWriter
 from harness.plugins import registry
 
@@ -221,7 +221,7 @@ class FinalRead:
         deadline = time.monotonic() + orders["bound_s"]
         number = 0
         while not _covers(client.ends(), ends) and time.monotonic() < deadline and not self._control.stop.is_set():
-            op = Operation.of(self._process, number, Planned(f="poll", mops=(("poll",),)))
+            op = Operation.of(self._process, number, PlannedOperation(f="poll", mops=(("poll",),)))
             self._writer.invoke(op.process, op.number, "poll", op.value)
             outcome = self._workload.perform(op, client, run)
             self._writer.complete(outcome, op.process, op.number, "poll", op.value, errors=secrets.masked(op.errors))

@@ -13,7 +13,7 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from harness.api import Client, ClusterProvider, Planned, Role, TopicSpec, Workload
+from harness.api import Client, ClusterProvider, PlannedOperation, Role, TopicSpec, Workload
 from harness.plugins import fault_validation, registry
 
 PROTOCOLS: dict[str, type] = {"workload": Workload, "cluster": ClusterProvider, "client": Client}
@@ -161,13 +161,13 @@ def _drawn(workload: Any, role: Role, partitions: Sequence[str]) -> list[Any] | 
     """The first operations; a sentence when what was returned cannot be gone through."""
     operations = workload.operations(role, list(partitions), Random(7))
     if not isinstance(operations, Iterator):
-        return f"must be a generator (yield one Planned after the other), but returned {type(operations).__name__}"
+        return f"must be a generator (yield one PlannedOperation after the other), but returned {type(operations).__name__}"
     return list(islice(operations, LOOKED_AT))
 
 
 def _wrong_planned(planned: Any, role: Role, partitions: Sequence[str]) -> Iterator[str]:
-    if not isinstance(planned, Planned):
-        yield f"must yield Planned(f=..., mops=...), not {planned!r}"
+    if not isinstance(planned, PlannedOperation):
+        yield f"must yield PlannedOperation(f=..., mops=...), not {planned!r}"
         return
     if planned.f not in ("txn", "send", "poll"):
         yield f'plans f = "{planned.f}"; the history knows "txn", "send" and "poll" (docs/history.md)'
@@ -177,7 +177,7 @@ def _wrong_planned(planned: Any, role: Role, partitions: Sequence[str]) -> Itera
     yield from _wrong_transaction(planned, role)
 
 
-def _wrong_transaction(planned: Planned, role: Role) -> Iterator[str]:
+def _wrong_transaction(planned: PlannedOperation, role: Role) -> Iterator[str]:
     if planned.f == "txn" and planned.intent not in ("commit", "abort"):
         yield f'plans a transaction with intent = {planned.intent!r}; it must be "commit" or "abort"'
     if planned.f == "txn" and not role.transactional:

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from harness.api import Exit, HarnessError, Interrupted, Test, Verdict
-from harness.campaign.campaign import Planned
+from harness.campaign.campaign import PlannedRun
 
 Event = dict[str, Any]
 LEFT_BY_CTRL_C = 130
@@ -42,7 +42,7 @@ class Engine(Protocol):
 class Result:
     """What became of one planned run: a verdict document, or the reason why there is none."""
 
-    planned: Planned
+    planned: PlannedRun
     run_dir: Path | None = None
     verdict: Mapping[str, Any] = field(default_factory=dict)
     error: str = ""
@@ -88,7 +88,7 @@ class Conductor:
             self._spark_started = True
             self._engine.start_spark()
 
-    def run_all(self, plan: Sequence[Planned], each: Callable[[Result], None] = lambda _: None) -> list[Result]:
+    def run_all(self, plan: Sequence[PlannedRun], each: Callable[[Result], None] = lambda _: None) -> list[Result]:
         """Every run of the plan; after Ctrl-C none that had not begun. `each` hears every result at once."""
         results = []
         with self._ctrl_c():
@@ -100,7 +100,7 @@ class Conductor:
                 each(results[-1])
         return results
 
-    def _run(self, planned: Planned) -> Result:
+    def _run(self, planned: PlannedRun) -> Result:
         began, run_dir, verdict, error = self._clock(), None, {}, ""
         try:
             run_dir = self._engine.prepare(planned.test, seed=planned.seed, command=planned.command)

@@ -11,7 +11,7 @@ THINGS = '''
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Mapping
 
-from harness.api import Killable, Outcome, Planned, Receipt, Role, TopicSpec
+from harness.api import Killable, Outcome, PlannedOperation, Receipt, Role, TopicSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class Letters:
 
     def operations(self, role, partitions, rng):
         while True:
-            yield Planned(f="txn", mops=(("send", rng.choice(partitions)),), intent="commit")
+            yield PlannedOperation(f="txn", mops=(("send", rng.choice(partitions)),), intent="commit")
 
     def perform(self, op, client, run):
         return Outcome.OK

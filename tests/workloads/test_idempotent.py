@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.api import Operation, Outcome, Planned
+from harness.api import Operation, Outcome, PlannedOperation
 from workloads.idempotent import Idempotent
 from workloads.testing import FakeClient, error
 
-BURST = Planned(f="send", mops=(("send", "t-0"),) * 3)
+BURST = PlannedOperation(f="send", mops=(("send", "t-0"),) * 3)
 
 
 def test_a_burst_is_ok_when_every_record_is_acknowledged():

@@ -6,17 +6,17 @@ from random import Random
 
 import pytest
 
-from harness.api import Operation, Outcome, Planned, Polled
+from harness.api import Operation, Outcome, PlannedOperation, Polled
 from workloads.support.record_format import encode
 from workloads.testing import FakeClient, error
 from workloads.transactions import Transactions
 
 WORKLOAD = Transactions(think_ms=0, transaction_timeout_s=0.0)
-COMMIT = Planned(f="txn", mops=(("send", "t-0"), ("send", "t-1")), intent="commit")
-ABORT = Planned(f="txn", mops=(("send", "t-0"),), intent="abort")
+COMMIT = PlannedOperation(f="txn", mops=(("send", "t-0"), ("send", "t-1")), intent="commit")
+ABORT = PlannedOperation(f="txn", mops=(("send", "t-0"),), intent="abort")
 
 
-def perform(client: FakeClient, planned: Planned = COMMIT) -> tuple[Outcome, Operation]:
+def perform(client: FakeClient, planned: PlannedOperation = COMMIT) -> tuple[Outcome, Operation]:
     op = Operation.of(5, 7, planned)
     return WORKLOAD.perform(op, client, "run1"), op
 
@@ -107,7 +107,7 @@ def test_a_poll_names_our_records_by_identity_and_keeps_strangers_as_evidence():
     ours = Polled("t-0", 3, encode("run1", 2, 9, 1, "t-0", "commit", 100))
     foreign = Polled("t-0", 4, encode("other", 2, 9, 1, "t-0", "commit", 100))
     broken = Polled("t-1", 5, b"<script>alert(1)</script>\xff")
-    op = Operation.of(0, 0, Planned(f="poll", mops=(("poll",),)))
+    op = Operation.of(0, 0, PlannedOperation(f="poll", mops=(("poll",),)))
     assert WORKLOAD.perform(op, FakeClient(polled=[[ours, foreign, broken]]), "run1") is Outcome.OK
     (mop,) = op.value
     assert mop[1] == {"t-0": [[3, 2 << 39 | 9 << 12 | 1], [4, -1]], "t-1": [[5, -1]]}
@@ -116,7 +116,7 @@ def test_a_poll_names_our_records_by_identity_and_keeps_strangers_as_evidence():
 
 
 def test_the_generator_is_decided_by_its_seed_alone():
-    def first(seed: int) -> list[Planned]:
+    def first(seed: int) -> list[PlannedOperation]:
         workload = Transactions()
         operations = workload.operations(workload.roles()[0], ["t-0", "t-1", "t-2"], Random(seed))
         return [next(operations) for _ in range(50)]

@@ -6,16 +6,16 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from harness.api import CallError, Client, Operation, Outcome, Planned
+from harness.api import CallError, Client, Operation, Outcome, PlannedOperation
 from workloads.support import outcomes, record_format
 
 READER_POLL_S = 0.5
 
 
-def reader_operations() -> Iterator[Planned]:
+def reader_operations() -> Iterator[PlannedOperation]:
     """What a process does that only reads: poll, for ever."""
     while True:
-        yield Planned(f="poll", mops=(("poll",),))
+        yield PlannedOperation(f="poll", mops=(("poll",),))
 
 
 def read(op: Operation, client: Client, run: str) -> Outcome:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import CallError, ClientSettings, Operation, Outcome, Planned, Polled, Workload
+from harness.api import CallError, ClientSettings, Operation, Outcome, PlannedOperation, Polled, Workload
 
 SETTINGS = ClientSettings(name="fake", bootstrap="nowhere:0", partitions=())
 
@@ -80,14 +80,14 @@ class FakeClient:
 
 
 def perform(
-    workload: Workload, planned: Planned, client: Any, process: int = 1, number: int = 0, run: str = "run1"
+    workload: Workload, planned: PlannedOperation, client: Any, process: int = 1, number: int = 0, run: str = "run1"
 ) -> tuple[Outcome, Operation]:
     """Perform one planned operation as the interpreter does: its outcome, and the operation with all that was filled in."""
     operation = Operation.of(process, number, planned)
     return workload.perform(operation, client, run), operation
 
 
-def planned(workload: Workload, count: int, seed: int = 7) -> list[Planned]:
+def planned(workload: Workload, count: int, seed: int = 7) -> list[PlannedOperation]:
     """The first operations of the workload's first role."""
     partitions = [f"{topic}-{number}" for topic, spec in workload.topics().items() for number in range(spec.partitions)]
     operations = workload.operations(workload.roles()[0], partitions, Random(seed))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.api import CallError, Client, Operation, Outcome, Planned, Role, TopicSpec
+from harness.api import CallError, Client, Operation, Outcome, PlannedOperation, Role, TopicSpec
 from workloads.support import outcomes
 from workloads.support.polling import note, read, reader_operations
 from workloads.support.sending import send
@@ -39,12 +39,12 @@ class Trickle:
         """What the workload stands for; the test's own settings are laid over it. The contract is derived from the sum."""
         return {"acks": "all", "enable.idempotence": True, "message.timeout.ms": round(self.timeout_s * 1000)}
 
-    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[Planned]:
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         """What comes next: pure, endless, decided by `rng` alone."""
         if role.name != "writer":
             yield from reader_operations()
         while True:
-            yield Planned(f="send", mops=(("send", rng.choice(partitions)),))
+            yield PlannedOperation(f="send", mops=(("send", rng.choice(partitions)),))
 
     def perform(self, op: Operation, client: Client, run: str) -> Outcome:
         """Make it happen. ok: it surely did; fail: it surely did not; info: nobody knows. When in doubt it is info."""

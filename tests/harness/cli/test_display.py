@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from harness.api import Test
-from harness.campaign.campaign import Planned
+from harness.campaign.campaign import PlannedRun
 from harness.cli import display
 from harness.runs.sequence import Result
 
@@ -18,7 +18,7 @@ def a_result(expect=("valid",), verdict="valid", met=True, violated=(), name="st
     properties = [{"name": anomaly, "verdict": "violated", "count": 1} for anomaly in violated]
     counts = {"counts": {"operations": 100}, "reason": "nothing was compared"}
     document = {} if error else {"verdict": verdict, "expectation_met": met, "properties": properties, **counts}
-    planned = Planned(Test(name=name, expect=tuple(expect)), 7, "fencepost run")
+    planned = PlannedRun(Test(name=name, expect=tuple(expect)), 7, "fencepost run")
     return Result(planned=planned, run_dir=Path("results/x"), verdict=document, error=error, took_s=took_s)
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.api import Planned, Role, TopicSpec
+from harness.api import PlannedOperation, Role, TopicSpec
 from harness.plugins import registry
 from harness.plugins.validation import breaches, flaws, guess
 from workloads.transactions import Transactions
 
 KINDS = [(group, name) for group in ("nemesis", "workload", "checker", "cluster", "client") for name in registry.names(group)]
-SEND = Planned(f="send", mops=(("send", "t-0"),))
+SEND = PlannedOperation(f="send", mops=(("send", "t-0"),))
 
 
 @pytest.mark.parametrize(("group", "name"), KINDS)
@@ -42,7 +42,7 @@ class Steady:
 
     def operations(self, role, partitions, rng):
         while True:
-            yield Planned(f="send", mops=(("send", rng.choice(partitions)),))
+            yield PlannedOperation(f="send", mops=(("send", rng.choice(partitions)),))
 
     def perform(self, op, client, run):
         raise NotImplementedError
@@ -76,13 +76,16 @@ def endless(*planned):
         ({"roles": (Role(name="reader"),)}, "at least one role must be a writer"),
         ({"roles": (Role(name="writer"), Role(name="scribe"))}, '"scribe" is no role; there are writer, reader'),
         ({"producer_settings": None}, "producer_settings() must return a mapping"),
-        ({"operations": [SEND] * 100}, "must be a generator (yield one Planned after the other), but returned list"),
+        ({"operations": [SEND] * 100}, "must be a generator (yield one PlannedOperation after the other), but returned list"),
         ({"operations": lambda *_: iter([SEND] * 3)}, "must never end, but ended after 3"),
-        ({"operations": endless("send")}, "must yield Planned(f=..., mops=...), not 'send'"),
-        ({"operations": endless(Planned(f="sned", mops=()))}, 'plans f = "sned"; the history knows'),
-        ({"operations": endless(Planned(f="send", mops=(("send", "u-0"),)))}, "plans ('send', 'u-0')"),
-        ({"operations": endless(Planned(f="txn", mops=()))}, "plans a transaction with intent = None"),
-        ({"operations": endless(Planned(f="txn", mops=(), intent="commit"))}, "say so in its role: Role(name=..., transactional"),
+        ({"operations": endless("send")}, "must yield PlannedOperation(f=..., mops=...), not 'send'"),
+        ({"operations": endless(PlannedOperation(f="sned", mops=()))}, 'plans f = "sned"; the history knows'),
+        ({"operations": endless(PlannedOperation(f="send", mops=(("send", "u-0"),)))}, "plans ('send', 'u-0')"),
+        ({"operations": endless(PlannedOperation(f="txn", mops=()))}, "plans a transaction with intent = None"),
+        (
+            {"operations": endless(PlannedOperation(f="txn", mops=(), intent="commit"))},
+            "say so in its role: Role(name=..., transactional",
+        ),
         ({"roles": lambda _: 1 / 0}, "roles() raised ZeroDivisionError: division by zero; it must answer without a cluster"),
     ],
 )
@@ -94,7 +97,7 @@ def test_a_flaw_of_a_workload_says_what_to_change(damage, said):
 def test_a_workload_that_draws_from_elsewhere_than_its_rng_is_found():
     def operations(self, role, partitions, rng):
         while True:
-            yield Planned(f="send", mops=(("send", random.choice(partitions)),))
+            yield PlannedOperation(f="send", mops=(("send", random.choice(partitions)),))
 
     (said,) = flaws("workload", damaged(operations=operations))
     assert said.endswith("must do the same again from the same seed: draw every choice from `rng`, and from nothing else")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.fake_engine import FakeEngine
 
 from harness.api import CampaignError, Exit, Test
-from harness.campaign.campaign import Planned
+from harness.campaign.campaign import PlannedRun
 from harness.runs.sequence import Conductor, exit_code
 
 
@@ -15,7 +15,7 @@ def perform(tmp_path, *tests, said=None):
     engine = FakeEngine(results=tmp_path, on_event=lambda event: conductor.hear(event))
     conductor = Conductor(engine, heard.append, lambda: None, clock=lambda: 0.0)
     plan = [
-        Planned(Test(name=name, expect=(expect,), repeat=times), seed, "fencepost ...")
+        PlannedRun(Test(name=name, expect=(expect,), repeat=times), seed, "fencepost ...")
         for name, expect, times in tests
         for seed in range(times)
     ]
@@ -86,7 +86,7 @@ def test_a_run_that_was_stopped_is_judged_and_the_rest_is_left(tmp_path):
     engine = FakeEngine(results=tmp_path, on_event=lambda event: None)
     engine.request_stop()
     conductor = Conductor(engine, lambda event: None, lambda: None)
-    plan = [Planned(Test(name=name), 1, "") for name in ("endless", "valid")]
+    plan = [PlannedRun(Test(name=name), 1, "") for name in ("endless", "valid")]
     [result] = conductor.run_all(plan)
     assert result.verdict["verdict"] == "valid"
 
@@ -99,6 +99,6 @@ def test_a_mistake_that_shows_only_when_a_run_begins_costs_that_run_only(tmp_pat
             return super().prepare(test, seed=seed, command=command)
 
     conductor = Conductor(Refusing(results=tmp_path, on_event=print), lambda _: None, lambda: None)
-    results = conductor.run_all([Planned(Test(name="valid"), seed, "") for seed in (1, 2, 3)])
+    results = conductor.run_all([PlannedRun(Test(name="valid"), seed, "") for seed in (1, 2, 3)])
     assert [result.error for result in results] == ["", "CampaignError: no such thing", ""]
     assert exit_code(results) is Exit.HARNESS_BROKE
