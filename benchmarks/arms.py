@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.bare_loop import Orders
 from harness.api import Cluster
 from harness.perform.worker import name_of, roles_of
-from harness.perform.worker_pool import Crew
+from harness.perform.worker_pool import WorkerPool
 from harness.planning.plan import workload_of
 from workloads.clients.librdkafka import PRODUCER_DEFAULTS
 
@@ -44,11 +44,11 @@ def harness_round(cluster: Cluster, folder: Path, plan: Mapping[str, Any], secon
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(json.dumps(plan))
     workload = workload_of(plan)
-    crew = Crew(cluster, folder, len(roles_of(workload)), lambda text: print(text, file=sys.stderr))
-    crew.start(range(workload.writers))
-    crew.go({"rate": 0.0})
+    pool = WorkerPool(cluster, folder, len(roles_of(workload)), lambda text: print(text, file=sys.stderr))
+    pool.start(range(workload.writers))
+    pool.go({"rate": 0.0})
     window = watch(cluster, workload.writers, seconds)
-    crew.stop(STOP_S)
+    pool.stop(STOP_S)
     return figures([_recorded(path) for path in (folder / "history").glob("*.jsonl")], *window)
 
 

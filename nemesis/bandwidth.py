@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import Receipt, Slowable, Took
+from harness.api import PacketTimes, Receipt, Slowable
 from nemesis import latency
 from nemesis.support import network_partition, targets
 from nemesis.support.capabilities import SlowableCluster
@@ -62,10 +62,10 @@ class Narrow:
     def _car_ms(self) -> float:
         return (SIZE + HEADERS) * 8 / self.kbit_s
 
-    def _seen(self, measured: Mapping[Any, Took]) -> dict[str, dict[str, float]]:
+    def _seen(self, measured: Mapping[Any, PacketTimes]) -> dict[str, dict[str, float]]:
         return {network_partition.text(pair): self._train(took) for pair, took in measured.items()}
 
-    def _train(self, took: Took) -> dict[str, float]:
+    def _train(self, took: PacketTimes) -> dict[str, float]:
         """How much longer the last car that arrived took than the first one, and what is to be expected on a link so narrow."""
         arrived = [(number, ms) for number, ms in enumerate(took) if ms is not None]
         if not arrived:

@@ -50,14 +50,14 @@ class Stop:
             during = until(lambda: _pids(cluster, nodes), lambda pids: not _left(tried, before, pids), self.gone_within_s)
             left = _left(alive, before, during)
             statuses = {node: cluster.status(node) for node in alive if node not in left}
-            farewells = {node: cluster.farewell(node) for node in statuses}
+            shutdown_lines = {node: cluster.shutdown_line(node) for node in statuses}
         problems += [f"{node} was dead already" for node in nodes if node not in alive]
         problems += [f"{node} had not ended after {self.gone_within_s:g} s" for node in left if node in tried]
         problems += [f"{node} ended with status {status}" for node, status in statuses.items() if status != POLITE]
         return Receipt(
             role=self.target,
             targets=tuple(node for node in nodes if node in tried or node not in alive),
-            evidence={"before": before, "during": during, "status": statuses, "farewell": farewells},
+            evidence={"before": before, "during": during, "status": statuses, "farewell": shutdown_lines},
             effective=bool(alive) and not left,
             note="; ".join(problems),
         )

@@ -7,7 +7,7 @@ from random import Random
 from statistics import median
 from typing import Any, ClassVar
 
-from harness.api import Receipt, Slowable, Took
+from harness.api import PacketTimes, Receipt, Slowable
 from nemesis.support import network_partition, targets
 from nemesis.support.capabilities import SlowableCluster
 from nemesis.support.network_partition import Reach
@@ -70,7 +70,7 @@ def end(cluster: SlowableCluster, receipt: Receipt) -> Receipt:
     return replace(receipt, healing={"counted": packets, "after": typical(cluster.measure(list(counted), PACKETS))})
 
 
-def typical(measured: dict[Any, Took]) -> dict[str, float | None]:
+def typical(measured: dict[Any, PacketTimes]) -> dict[str, float | None]:
     """The median of the milliseconds that datagrams took over each link, as plain JSON; None where none arrived."""
     arrived = {network_partition.text(pair): [one for one in took if one is not None] for pair, took in measured.items()}
     return {link: round(median(took), 1) if took else None for link, took in arrived.items()}

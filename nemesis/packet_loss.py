@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import Losable, Receipt, Took
+from harness.api import Losable, PacketTimes, Receipt
 from nemesis.support import network_partition, targets
 from nemesis.support.capabilities import LosableCluster
 from nemesis.support.network_partition import Reach
@@ -70,10 +70,10 @@ class Lossy:
         return replace(receipt, healing=healing, effective=False, note="the kernel dropped no packet on these links")
 
 
-def _lost(took: Took) -> int:
+def _lost(took: PacketTimes) -> int:
     return sum(one is None for one in took)
 
 
-def _seen(measured: dict[Any, Took]) -> dict[str, dict[str, int]]:
+def _seen(measured: dict[Any, PacketTimes]) -> dict[str, dict[str, int]]:
     """Datagrams sent and lost over each link, as plain JSON."""
     return {network_partition.text(pair): {"sent": len(took), "lost": _lost(took)} for pair, took in measured.items()}

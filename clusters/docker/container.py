@@ -192,7 +192,7 @@ def ran(
 
 
 class WorkerProcess:
-    """A worker's container as `harness.api.Spawned`: what the crew does with a process."""
+    """A worker's container as `harness.api.Spawned`: what the worker pool does with a process."""
 
     def __init__(self, container: Container, stdout: IO[bytes]) -> None:
         self._container = container

@@ -25,7 +25,7 @@ from clusters.docker.container import Container
 from clusters.fault_tools.delays import Slows
 from clusters.fault_tools.probes import Train
 from clusters.fault_tools.remote_probes import ride
-from harness.api import ClusterError, Pair, Took
+from harness.api import ClusterError, PacketTimes, Pair
 
 T = TypeVar("T")
 
@@ -133,7 +133,7 @@ class Network(Slows):
         """Whether a datagram sent now arrives, for all pairs at once; if not, after 0.25 s and what slow links take."""
         return self._send(Train(pairs, packets=2), self.patience_s()).arrived()
 
-    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
+    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
         """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`)."""
         return self._send(Train(pairs, packets, size), within_s).took
 

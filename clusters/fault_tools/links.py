@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Protocol
 
-from harness.api import Losable, Measurable, Pair, Partitionable, Slowable, Took
+from harness.api import Losable, Measurable, PacketTimes, Pair, Partitionable, Slowable
 
 NEED_A_NETWORK: tuple[type, ...] = (Partitionable, Measurable, Losable, Slowable)
 
@@ -41,7 +41,7 @@ class LinkFaults(ABC):
     def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
         return self._links().dropped_packets(pairs)
 
-    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
+    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
         return self._links().measure(pairs, packets, size, within_s)
 
     def lose(self, pairs: Iterable[Pair], share: float) -> int:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.api import Pair, Took
+    from harness.api import PacketTimes, Pair
 
 PROBE_S = 0.25  # how long a probe waits for a datagram before the pair counts as closed
 LOOK_S = 0.02
@@ -101,7 +101,7 @@ class Train:
     def __init__(self, pairs: Iterable[Pair], packets: int, size: int = 64) -> None:
         self.name, self.packets, self.size = new(), packets, size
         self.pairs: Sequence[Pair] = list(dict.fromkeys(pairs))
-        self.took: dict[Pair, Took] = {pair: [None] * packets for pair in self.pairs}
+        self.took: dict[Pair, PacketTimes] = {pair: [None] * packets for pair in self.pairs}
 
     def datagram(self, number: int, pair: Pair) -> bytes:
         return datagram(self.name, self.pairs.index(pair), number, self.size)

@@ -198,7 +198,7 @@ class KafkaCluster(ABC):
         """All that a node has logged so far."""
         return self._log(node).read_text(errors="replace")
 
-    def farewell(self, node: str) -> str:
+    def shutdown_line(self, node: str) -> str:
         last_end = self._logged(self._a_server(node)).rpartition(_STOPPED)[2]
         return next((line for line in last_end.splitlines() if _RELEASED in line), "")
 

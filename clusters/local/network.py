@@ -23,7 +23,7 @@ from clusters.fault_tools.delays import Slower, Slows, lacks
 from clusters.fault_tools.probes import LOOK_S, Train
 from clusters.kafka.node_plan import HUB
 from clusters.local import disks
-from harness.api import ClusterError, Fillable, Pair, Took
+from harness.api import ClusterError, Fillable, PacketTimes, Pair
 
 _PREFIX = 16
 _BRIDGE, _INTERFACE = "fencepost", "eth0"
@@ -125,7 +125,7 @@ class Network(Slows):
         """Whether a datagram sent now arrives, for all pairs at once; at most a quarter of a second and what slow links take."""
         return self._send(Train(pairs, packets=2), self.patience_s()).arrived()
 
-    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
+    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
         """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`)."""
         return self._send(Train(pairs, packets, size), within_s).took
 

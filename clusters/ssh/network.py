@@ -21,7 +21,7 @@ from clusters.ssh.install import everywhere
 from clusters.ssh.probes import CLIENTS, Probes
 from clusters.ssh.remote.rules import COUNT, DROP
 from clusters.ssh.watcher_client import Watch
-from harness.api import ClusterError, Pair, Took
+from harness.api import ClusterError, PacketTimes, Pair
 
 A = TypeVar("A")
 
@@ -242,7 +242,7 @@ class Network(Slows):
         wanted = list(pairs)
         return self._told(wanted, self._probes.probe(self._of(wanted), self.patience_s()))
 
-    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
+    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
         """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`).
 
         A link that clients share is measured once: a narrow one has no room for a train of each of them.

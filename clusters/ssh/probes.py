@@ -12,7 +12,7 @@ from clusters.fault_tools.probes import PROBE_S, Heard, Ports, Train
 from clusters.ssh.install import everywhere
 from clusters.ssh.remote import watcher
 from clusters.ssh.watcher_client import Watch
-from harness.api import Pair, Took
+from harness.api import PacketTimes, Pair
 
 CLIENTS = "clients"  # stands for all of them in a pair
 _CLOCK_LOOKS = 5
@@ -44,7 +44,7 @@ class Probes:
         """Whether a datagram sent now arrives, for all pairs at once; when one does not, after `within_s`."""
         return self._ride(Train(pairs, packets=2), within_s, {}).arrived()
 
-    def measure(self, train: Train, within_s: float) -> dict[Pair, Took]:
+    def measure(self, train: Train, within_s: float) -> dict[Pair, PacketTimes]:
         """How long each datagram took. Clocks of hosts are compared over ssh, which no fault of ours makes slow.
 
         So times are known to half of the fastest of five round trips.

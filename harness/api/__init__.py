@@ -1,7 +1,7 @@
 """The vocabulary: what every room of fencepost knows, and nothing else.
 
 It imports nothing else of ours (the words of a check are looked up on first use). It holds the values that travel between rooms
-(tests, operations, receipts, answers) and the contracts of the four kinds of plug-in: cluster, workload, fault (nemesis) and
+(tests, operations, receipts, answers) and the interfaces of the four kinds of plug-in: cluster, workload, fault (nemesis) and
 checker; use every name from here, whichever file it stands in. Words are those of Jepsen (op, process, history, nemesis), Adya
 (anomalies) and KIP-98 (transactional id, coordinator, last stable offset).
 """
@@ -17,6 +17,7 @@ from harness.api.capabilities import (
     Killable,
     Losable,
     Measurable,
+    PacketTimes,
     Pair,
     Partitionable,
     Pausable,
@@ -25,7 +26,6 @@ from harness.api.capabilities import (
     Slowable,
     Stoppable,
     Throttleable,
-    Took,
     Upgradable,
     Wipeable,
 )
@@ -90,6 +90,7 @@ __all__ = [
     "Operation",
     "Outcome",
     "OverBudget",
+    "PacketTimes",
     "Pair",
     "PartitionLog",
     "Partitionable",
@@ -109,7 +110,6 @@ __all__ = [
     "Suspects",
     "Test",
     "Throttleable",
-    "Took",
     "TopicSpec",
     "Upgradable",
     "Verdict",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 Pair = tuple[str, str]  # (source node, destination node): packets from source are dropped on arrival at destination
-Took = list[float | None]  # milliseconds that each of some packets took, in sending order; None: it has not arrived
+PacketTimes = list[float | None]  # milliseconds that each of some packets took, in sending order; None: it has not arrived
 
 
 @runtime_checkable
@@ -46,7 +46,7 @@ class Stoppable(Protocol):
     def status(self, node: str) -> int | None:
         """The exit status of a node that ended (a JVM that SIGTERM ended: 143), None while it lives."""
 
-    def farewell(self, node: str) -> str:
+    def shutdown_line(self, node: str) -> str:
         """The line of its log in which the controller let the broker go, when it was last stopped; empty if there is none."""
 
     def start(self, node: str) -> None:
@@ -166,7 +166,7 @@ class Partitionable(Protocol):
 class Measurable(Protocol):
     """Links whose quality can be measured, pair by pair and direction by direction."""
 
-    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
+    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
         """Send `packets` datagrams of `size` bytes per pair, all at once, and wait for them for at most `within_s` seconds."""
 
 

@@ -182,7 +182,7 @@ class _Reader:
         return None if flaws else made
 
     def sound(self, group: str, plug_in: Any, keys: Keys) -> bool:
-        """Whether what was loaded keeps its kind's contract; every breach is a mistake."""
+        """Whether what was loaded has its kind's interface; every breach is a mistake."""
         broken = validation.breaches(group, plug_in)
         for text in broken:
             self.wrong(keys, text)

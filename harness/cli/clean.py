@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 def plugins(name: Annotated[str | None, typer.Argument(metavar="NAME")] = None, json_: Json = False) -> None:
     """Every plug-in by name; with NAME, what it is and its options.
 
-    NAME may be an import path `module:Class`; the current directory is searched too. Every breach of its contract is named
+    NAME may be an import path `module:Class`; the current directory is searched too. Every breach of its interface is named
     (docs/plugins.md).
 
     Exit codes: 0 it can be used; 254 it cannot, or there is none of that name.

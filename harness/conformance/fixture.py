@@ -13,7 +13,7 @@ from harness.conformance import snapshot
 from harness.conformance.deadline import Answer, ask
 from harness.conformance.doubles import ENDS, Noting
 from harness.conformance.receipt_checks import Wrong
-from harness.conformance.results import Told
+from harness.conformance.results import StoryResult
 from harness.conformance.snapshot import take
 
 LOOK_EVERY_S = 0.1
@@ -39,7 +39,7 @@ class Bounds:
 class Stuck(Exception):
     """The cluster cannot be used for further stories; the text says why, and `told` which story ended like that."""
 
-    def __init__(self, text: str, told: Told | None = None) -> None:
+    def __init__(self, text: str, told: StoryResult | None = None) -> None:
         super().__init__(text)
         self.told = told
 
@@ -179,5 +179,5 @@ class Ground:
 def usable(answer: Answer, story: str) -> None:
     """Raises Stuck when a call still hangs: nobody knows what it will do to the cluster."""
     if answer.hung:
-        told = Told(story, False, f"the fault {answer.problem()}", IN_TIME)
+        told = StoryResult(story, False, f"the fault {answer.problem()}", IN_TIME)
         raise Stuck("the fault still hangs, and nobody knows what it will do to the cluster", told)

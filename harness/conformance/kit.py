@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api import CampaignError, Choice, ClusterError, Fault, HarnessError, Test
-from harness.conformance.results import STORIES, Told, unplayed
+from harness.conformance.results import STORIES, StoryResult, unplayed
 from harness.planning.plan import make_plan
 from harness.plugins import fault_validation, registry, validation
 from harness.runs import leftovers, store
@@ -36,7 +36,7 @@ class Checked:
     """One fault's stories, in order. version: Kafka's, empty when no cluster was started."""
 
     kind: str
-    told: list[Told] = field(default_factory=list)
+    told: list[StoryResult] = field(default_factory=list)
     version: str = ""
 
 
@@ -81,7 +81,7 @@ class Check:
         with _harness(run_dir) as harness:
             for event in _events(harness, run_dir):
                 if event["event"] == "told":
-                    found[event["kind"]].told.append(Told(**event["told"]))
+                    found[event["kind"]].told.append(StoryResult(**event["told"]))
                 elif event["event"] == "held":
                     held.append(event["kind"])
                 elif event["event"] == "up":
@@ -101,7 +101,7 @@ class Check:
         choices = [{"name": name, "kind": self._faults[name][0].kind, "options": self._faults[name][0].options} for name in names]
         store.write_json(run_dir / "plan.json", {**plan, "conformance": {"faults": choices, "seed": self._seed}})
 
-    def _die(self, harness: subprocess.Popen[bytes], run_dir: Path, held: Sequence[str]) -> Told:
+    def _die(self, harness: subprocess.Popen[bytes], run_dir: Path, held: Sequence[str]) -> StoryResult:
         """Kill the harness while the faults are on, and look for what stays."""
         self._hear({"event": "phase", "text": f"killing the harness while {', '.join(held)} is on"})
         harness.kill()
@@ -112,17 +112,17 @@ class Check:
             time.sleep(0.1)
         if left:
             change = "start nothing that outlives the sandbox; what is hurt outside it needs a lease that undoes it"
-            return Told(_DIED, False, f"{within_s:g} s after kill -9 there still is: {'; '.join(left)}", change)
-        return Told(_DIED, True, f"nothing left {time.monotonic() - began:.1f} s after kill -9, with {', '.join(held)} on")
+            return StoryResult(_DIED, False, f"{within_s:g} s after kill -9 there still is: {'; '.join(left)}", change)
+        return StoryResult(_DIED, True, f"nothing left {time.monotonic() - began:.1f} s after kill -9, with {', '.join(held)} on")
 
 
 _DIED = tuple(STORIES)[-1]
 
 
-def missing(told: Sequence[Told], died: Told | None) -> list[Told]:
+def missing(told: Sequence[StoryResult], died: StoryResult | None) -> list[StoryResult]:
     """What is still to be told of a fault when the kit has ended. died: what the harness left that was killed meanwhile."""
     lost = [story for story in PLAYED[:-1] if story not in [one.story for one in told]]
-    last = died or Told(_DIED, None, "not played: the fault was not on when the harness could have been killed")
+    last = died or StoryResult(_DIED, None, "not played: the fault was not on when the harness could have been killed")
     return [*unplayed(lost, "not played: a fault before this one left no cluster to play on"), last]
 
 
@@ -154,20 +154,20 @@ def _small(provider: Any) -> dict[str, Any]:
     return {name: value for name, value in SMALL.items() if name in known}
 
 
-def _at_rest(choice: Choice, fault: Fault) -> list[Told]:
+def _at_rest(choice: Choice, fault: Fault) -> list[StoryResult]:
     needs = ", ".join(need.__name__ for need in fault.needs) or "nothing"
-    return [Told("contract", True, f"{type(fault).__name__} needs {needs}"), _options(choice, type(fault))]
+    return [StoryResult("interface", True, f"{type(fault).__name__} needs {needs}"), _options(choice, type(fault))]
 
 
-def _options(choice: Choice, cls: type) -> Told:
+def _options(choice: Choice, cls: type) -> StoryResult:
     fields = {one.name for one in registry.option_fields(cls)}
     tried = {key: value for key, value in NONSENSE.items() if key in fields}
     taken = [f"{key} = {value!r}" for key, value in tried.items() if not registry.attempt(cls, {**choice.options, key: value})[1]]
     if taken:
         change = "raise ValueError in __post_init__ for what cannot be meant (nemesis.support.targets.check for roles)"
-        return Told("options", False, f"{', '.join(taken)} was taken", change)
+        return StoryResult("options", False, f"{', '.join(taken)} was taken", change)
     refused = ", ".join(f"{key} = {value!r}" for key, value in tried.items())
-    return Told("options", True, f"{refused or 'an unknown option'} is refused")
+    return StoryResult("options", True, f"{refused or 'an unknown option'} is refused")
 
 
 @contextmanager

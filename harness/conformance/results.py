@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness.api import Exit, Receipt
 
 STORIES = {
-    "contract": "the class is what a fault must be",
+    "interface": "the class is what a fault must be",
     "options": "options that cannot be meant are refused before a cluster starts",
     "inject": "it strikes a whole cluster, and comes back",
     "receipt": "its receipt is plain, complete, and names who was hurt",
@@ -25,7 +25,7 @@ STORIES = {
 
 
 @dataclass(frozen=True)
-class Told:
+class StoryResult:
     """One story. ok: it passed, failed, or (None) could not be played or shown; then `seen` says why."""
 
     story: str
@@ -34,7 +34,7 @@ class Told:
     change: str = ""
 
 
-def exit_code(told: Iterable[Told]) -> Exit:
+def exit_code(told: Iterable[StoryResult]) -> Exit:
     """1 when a story failed; 2 when none did, but one could not be shown; else 0."""
     answers = {one.ok for one in told}
     return Exit.INVALID if False in answers else Exit.UNKNOWN if None in answers or not answers else Exit.VALID
@@ -44,22 +44,24 @@ def mark(ok: bool | None) -> str:
     return {True: "✓", False: "✗", None: "–"}[ok]  # noqa: RUF001 - the dash of a table
 
 
-def markdown(kind: str, cluster: str, version: str, told: Sequence[Told]) -> str:
-    """One row of a compatibility table: `| kill | local | Kafka 4.3.0 | contract ✓ | inject ✓ | ...`."""
+def markdown(kind: str, cluster: str, version: str, told: Sequence[StoryResult]) -> str:
+    """One row of a compatibility table: `| kill | local | Kafka 4.3.0 | interface ✓ | inject ✓ | ...`."""
     cells = [kind, cluster, f"Kafka {version}" if version else "-", *(f"{one.story} {mark(one.ok)}" for one in told)]
     return "".join(f"| {cell} " for cell in cells) + "|"
 
 
-def unplayed(stories: Iterable[str], why: str) -> list[Told]:
+def unplayed(stories: Iterable[str], why: str) -> list[StoryResult]:
     """Stories that could not be played, all for one reason."""
-    return [Told(story, None, why) for story in stories]
+    return [StoryResult(story, None, why) for story in stories]
 
 
-def ended(story: str, wrong: Sequence[tuple[str, str]], seen: str) -> Told:
+def ended(story: str, wrong: Sequence[tuple[str, str]], seen: str) -> StoryResult:
     """A story that was played: everything that was wrong, with every remedy once; or what was seen when nothing was."""
     if not wrong:
-        return Told(story, True, seen)
-    return Told(story, False, "; ".join(text for text, _ in wrong), "; ".join(dict.fromkeys(change for _, change in wrong)))
+        return StoryResult(story, True, seen)
+    return StoryResult(
+        story, False, "; ".join(text for text, _ in wrong), "; ".join(dict.fromkeys(change for _, change in wrong))
+    )
 
 
 def whom(receipt: Receipt) -> str:

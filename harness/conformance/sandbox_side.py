@@ -20,7 +20,7 @@ from harness.api import Cluster, HarnessError, TopicSpec
 from harness.conformance.stories import Kit
 from harness.perform import parent_watch
 from harness.perform.worker import name_of, roles_of
-from harness.perform.worker_pool import Crew
+from harness.perform.worker_pool import WorkerPool
 from harness.planning.plan import cluster_of, workload_of
 from harness.plugins import registry
 
@@ -65,22 +65,22 @@ def _on_a_cluster(plan: Mapping[str, Any], run_dir: Path, emit: Emit) -> None:
         ids = [name_of(plan, slot) for slot, role in enumerate(roles) if role.transactional]
         cluster.note_clients(transactional_ids=ids, groups=[])
         emit("phase", text="starting clients, so that there is something to hurt")
-        crew = Crew(cluster, run_dir, len(roles_of(workload)), lambda text: emit("phase", text=text))
-        crew.start(range(len(roles)))
-        crew.go({"rate": RATE})
+        pool = WorkerPool(cluster, run_dir, len(roles_of(workload)), lambda text: emit("phase", text=text))
+        pool.start(range(len(roles)))
+        pool.go({"rate": RATE})
         emit("up", version=cluster.kafka_version)
-        if _played(plan["conformance"], cluster, crew, emit):
+        if _played(plan["conformance"], cluster, pool, emit):
             _sweep(run_dir, emit)  # what kills us lets us sweep no more
             emit("holding")
             threading.Event().wait()
 
 
-def _played(wanted: Mapping[str, Any], cluster: Cluster, crew: Crew, emit: Emit) -> bool:
+def _played(wanted: Mapping[str, Any], cluster: Cluster, pool: WorkerPool, emit: Emit) -> bool:
     """Every fault's stories; then all of them are on at once. False when one left a cluster that cannot be used."""
     kits: dict[str, Kit] = {}
     for choice in wanted["faults"]:
         fault = registry.build(registry.load("nemesis", choice["kind"]), choice["options"], choice["kind"])
-        kit = Kit(cluster, fault, wanted["seed"], tend=crew.tend, alive=lambda: crew.counts()["ok"])
+        kit = Kit(cluster, fault, wanted["seed"], tend=pool.tend, alive=lambda: pool.counts()["ok"])
         for told in kit.play():
             emit("told", kind=choice["name"], told=vars(told))
         if kit.stuck:

@@ -16,7 +16,7 @@ from harness.conformance.deadline import Answer
 from harness.conformance.doubles import Breaking, Steadfast
 from harness.conformance.fixture import IN_TIME, RETURN_RECEIPT, Bounds, Ground, Stuck, nothing, usable
 from harness.conformance.receipt_checks import Wrong
-from harness.conformance.results import STORIES, Told, ended, unplayed, whom
+from harness.conformance.results import STORIES, StoryResult, ended, unplayed, whom
 from harness.conformance.snapshot import Picture, take
 from harness.plugins.fault_validation import lacks
 
@@ -44,7 +44,7 @@ class Kit:
         self._chosen: list[Receipt] = []
         self.stuck = False
 
-    def play(self) -> Iterator[Told]:
+    def play(self) -> Iterator[StoryResult]:
         """Tell one story after the other. Raises HarnessError when the cluster is not whole to begin with."""
         if reasons := lacks(self._on.fault, self._cluster):
             yield from unplayed(ON_CLUSTER, f"unavailable here, because {'; '.join(reasons.values())}")
@@ -68,7 +68,7 @@ class Kit:
         return answer.value if isinstance(answer.value, Receipt) else None
 
     # -- a whole cluster -------------------------------------------------------------------------
-    def _stories(self) -> Iterator[Told]:
+    def _stories(self) -> Iterator[StoryResult]:
         before = take(self._cluster)
         answer = self._on.strike(self._steadfast)
         during = take(self._cluster)
@@ -88,19 +88,19 @@ class Kit:
         yield self._when("frozen node", Pausable, "pause", "resume", receipt)
         yield self._broke_off()
 
-    def _injected(self, answer: Answer) -> Told:
+    def _injected(self, answer: Answer) -> StoryResult:
         if problem := answer.problem():
             change = IN_TIME if answer.hung else "on a whole cluster inject must strike, or say in a receipt why it could not"
-            return Told("inject", False, f"inject {problem}", change)
+            return StoryResult("inject", False, f"inject {problem}", change)
         if not isinstance(answer.value, Receipt):
-            return Told("inject", False, f"inject returned {type(answer.value).__name__}", RETURN_RECEIPT)
-        return Told("inject", True, f"{whom(answer.value)} in {answer.took_s:.1f} s")
+            return StoryResult("inject", False, f"inject returned {type(answer.value).__name__}", RETURN_RECEIPT)
+        return StoryResult("inject", True, f"{whom(answer.value)} in {answer.took_s:.1f} s")
 
-    def _received(self, receipt: Receipt) -> Told:
+    def _received(self, receipt: Receipt) -> StoryResult:
         wrong = receipt_checks.malformed(receipt, self._on.fault, (*snapshot.servers(self._cluster), *self._cluster.clients))
         return ended("receipt", wrong, f"effective {str(receipt.effective).lower()}, evidence {', '.join(receipt.evidence)}")
 
-    def _healed(self, receipt: Receipt) -> Iterator[Told]:
+    def _healed(self, receipt: Receipt) -> Iterator[StoryResult]:
         began = time.monotonic()
         answer = self._on.heal(receipt)
         wrong = self._on.wrong_heal(answer)
@@ -121,12 +121,14 @@ class Kit:
         self._on.restore("heal twice", again)
 
     # -- side by side with others ----------------------------------------------------------------
-    def _heals_its_own(self) -> Told:
+    def _heals_its_own(self) -> StoryResult:
         """Another fault is on when this one is healed: a broker that is frozen, a pair that is cut."""
         answer = self._on.strike(self._steadfast)
         if not isinstance(answer.value, Receipt):
             self._on.restore("heals its own", answer)
-            return Told("heals its own", False, f"its second inject {answer.problem()}", "strike as often as it is asked to")
+            return StoryResult(
+                "heals its own", False, f"its second inject {answer.problem()}", "strike as often as it is asked to"
+            )
         self._chosen.append(answer.value)
         node, pair = self._hurt_others(answer.value)
         healed = self._on.heal(answer.value)
@@ -138,7 +140,7 @@ class Kit:
         self._undo_others(node, pair, healed)
         others = [f"{node} stayed frozen"] * bool(node) + [f"{pair[0]}>{pair[1]} stayed cut" if pair else ""]
         if not any(others):
-            return Told("heals its own", None, "nobody was left to be hurt by another")
+            return StoryResult("heals its own", None, "nobody was left to be hurt by another")
         return ended("heals its own", wrong, " and ".join(filter(None, others)))
 
     def _hurt_others(self, receipt: Receipt) -> tuple[str, tuple[str, str] | None]:
@@ -169,7 +171,7 @@ class Kit:
             cluster.undrop([pair])
         self._on.restore("heals its own")
 
-    def _same_seed(self) -> Told:
+    def _same_seed(self) -> StoryResult:
         """The seed is the same, and roles are remembered, so the choice must be too."""
         for _ in range(self._on.bounds.repeats):
             answer = self._on.strike(self._steadfast)
@@ -182,11 +184,11 @@ class Kit:
         return ended("same seed", wrong if len(choices) > 1 else [], f"{len(self._chosen)} times {choices[0]}")
 
     # -- when things are bad already -------------------------------------------------------------
-    def _when(self, story: str, capability: type, hurt: str, undo: str, first: Receipt) -> Told:
+    def _when(self, story: str, capability: type, hurt: str, undo: str, first: Receipt) -> StoryResult:
         """The node that the same seed chose before is dead or frozen when the fault comes."""
         cluster: Any = self._cluster
         if not snapshot.can(cluster, capability):
-            return Told(story, None, f"unavailable here, because {cluster.unavailable(capability) or capability.__name__}")
+            return StoryResult(story, None, f"unavailable here, because {cluster.unavailable(capability) or capability.__name__}")
         node = next((node for node in first.targets if node in cluster.brokers), cluster.brokers[0])
         getattr(cluster, hurt)(node)
         self._on.wait(lambda: snapshot.down(take(cluster, snapshot.PROCESS, snapshot.STATE), node), self._on.bounds.heal_s)
@@ -204,7 +206,7 @@ class Kit:
         self._on.restore(story)
         return ended(story, wrong, f"{node}: {seen}")
 
-    def _broke_off(self) -> Told:
+    def _broke_off(self) -> StoryResult:
         """Calls after the first that hurts are refused, one strike for each; what is hurt by then must be healed."""
         seen: list[str] = []
         for number in range(1, self._on.bounds.breaks + 1):
@@ -220,19 +222,23 @@ class Kit:
             if wrong:
                 change = "undo in inject before you raise, or let heal put right all that your kind of fault may have hurt"
                 text = f"{double.broke or 'nothing'} was refused; {'; '.join(text for text, _ in wrong)}"
-                return Told("broke off", False, text, change)
+                return StoryResult("broke off", False, text, change)
             if not double.broke:
                 break
             seen.append(double.broke)
         if not double.first and not seen:
-            return Told("broke off", None, "could not be shown: no call that is known to hurt was seen, to break off after it")
-        return Told("broke off", True, f"at {', '.join(seen)}" if seen else f"it makes no call after {double.first}, which hurts")
+            return StoryResult(
+                "broke off", None, "could not be shown: no call that is known to hurt was seen, to break off after it"
+            )
+        return StoryResult(
+            "broke off", True, f"at {', '.join(seen)}" if seen else f"it makes no call after {double.first}, which hurts"
+        )
 
 
-def _effect(receipt: Receipt, before: Picture, during: Picture) -> Told:
+def _effect(receipt: Receipt, before: Picture, during: Picture) -> StoryResult:
     wrong = receipt_checks.dishonest(receipt, before, during)
     if not wrong and not receipt.effective:
-        return Told("effect", None, f"it says itself that nothing was hurt: {receipt.note}")
+        return StoryResult("effect", None, f"it says itself that nothing was hurt: {receipt.note}")
     seen = snapshot.changes(before, during)
     shown = "; ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
     return ended("effect", wrong, shown or "by its own evidence, which differs before and during")

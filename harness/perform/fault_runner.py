@@ -19,7 +19,7 @@ import structlog
 
 from harness.api import Budget, CampaignError, Cluster, Fault, HarnessError, Injection, Receipt
 from harness.perform.budget import Ledger
-from harness.perform.reachability import PATIENT_LOOKS, Reach, look, still_closed, told
+from harness.perform.reachability import PATIENT_LOOKS, Reachability, look, still_closed, told
 from harness.plugins.fault_validation import breaches, lacks
 
 log = structlog.get_logger()
@@ -48,7 +48,7 @@ class _Held:
     receipt: Receipt
 
 
-class Nemesis:
+class FaultRunner:
     """Runs a schedule against a cluster, every lane in a thread of its own.
 
     A lane that is late, because a heal waited for a broker, still makes the planned pause before its next fault.
@@ -61,7 +61,7 @@ class Nemesis:
     budget: how many servers the faults together may hurt at a time; what would be too much is refused.
     conditions: what an injection's `when` waits for: name -> who fulfils it right now (nobody: it does not hold).
 
-    Raises CampaignError with every breach of the contract by a fault's class, and what `make_fault` raises.
+    Raises CampaignError with every way in which a fault's class breaks its interface, and what `make_fault` raises.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Nemesis:
         waited_s = round((self._clock() - began_ns) / 1e9, 3)
         self._inject(injection, before, {"when": {"condition": injection.when, "by": by, "waited_s": waited_s}})
 
-    def _inject(self, injection: Injection, before: Reach | None, more: Mapping[str, Any] | None = None) -> None:
+    def _inject(self, injection: Injection, before: Reachability | None, more: Mapping[str, Any] | None = None) -> None:
         """Strike. When the fault raises, it may have hurt something all the same, so it is asked to heal at once."""
         view: Any = self._ledger.view(injection.id, injection.kind, strikes=True)
         fault, blank = self._faults[injection.id], self._blank(injection, "")

@@ -24,10 +24,11 @@ import structlog
 from harness import secrets
 from harness.api import Budget, Cluster, ClusterError, HarnessError, Injection, Isolation, Outcome, TopicSpec, Workload
 from harness.history.writer import FAULTS_FILE, HistoryWriter
-from harness.perform import fault_runner, parent_watch
+from harness.perform import parent_watch
+from harness.perform.fault_runner import FaultRunner
 from harness.perform.open_transactions import in_transaction
 from harness.perform.worker import name_of, partitions_of, roles_of
-from harness.perform.worker_pool import Crew
+from harness.perform.worker_pool import WorkerPool
 from harness.planning.plan import complete
 from harness.plugins import registry
 from harness.runs import store
@@ -59,21 +60,21 @@ class Performance:
 
     def run(self) -> None:
         """Both acts. A stop asked for meanwhile shortens the first; the second always happens."""
-        crew = Crew(self._cluster, self._run_dir, self._slots, lambda text: self._emit("note", text=text))
+        pool = WorkerPool(self._cluster, self._run_dir, self._slots, lambda text: self._emit("note", text=text))
         self._emit("phase", phase="workload", text=f"{len(self._roles)} processes open their clients")
-        crew.start(range(len(self._roles)))
+        pool.start(range(len(self._roles)))
         with open(self._run_dir / "history" / FAULTS_FILE, "ab", buffering=0) as receipts:  # a fault may end late
-            self._first_act(crew, receipts)
+            self._first_act(pool, receipts)
             self._emit("phase", phase="heal", text="healing everything")
             self._cluster.heal()
-            self._second_act(crew)
+            self._second_act(pool)
 
     # -- faults on -------------------------------------------------------------------------------
-    def _first_act(self, crew: Crew, receipts: Any) -> None:
+    def _first_act(self, pool: WorkerPool, receipts: Any) -> None:
         started = time.monotonic()
         writers = max(1, sum(role.name == "writer" for role in self._roles))
-        crew.go({"rate": self._plan["rate"] / writers})
-        nemesis = fault_runner.Nemesis(
+        pool.go({"rate": self._plan["rate"] / writers})
+        runner = FaultRunner(
             self._cluster,
             [Injection(**injection) for injection in self._plan["schedule"]],
             make_fault,
@@ -81,27 +82,27 @@ class Performance:
             budget=Budget(**self._plan.get("budget", {})),
             conditions={"transaction-open": lambda: in_transaction(self._run_dir / "history")},
         )
-        nemesis.start(time.monotonic_ns())
+        runner.start(time.monotonic_ns())
         self._emit("phase", phase="workload", text=f"workload and faults for {self._plan['time_s']:g} s")
         try:
             while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():
-                self._watch(crew, nemesis, started)
+                self._watch(pool, runner, started)
             self._emit("phase", phase="heal", text="no more faults")
         finally:  # when this breaks off too, a fault must not outlive us
-            for problem in nemesis.stop():
+            for problem in runner.stop():
                 self._emit("note", text=problem)
         healed = time.monotonic()
-        before = crew.counts()["ok"]
-        while crew.counts()["ok"] < before + writers and time.monotonic() - healed < RECOVERY_S:
-            self._watch(crew, nemesis, started)
+        before = pool.counts()["ok"]
+        while pool.counts()["ok"] < before + writers and time.monotonic() - healed < RECOVERY_S:
+            self._watch(pool, runner, started)
         timeout_s = self._transaction_timeout_s()
-        crew.stop(2 * timeout_s + STOP_MARGIN_S)
-        self._watch(crew, nemesis, started)
+        pool.stop(2 * timeout_s + STOP_MARGIN_S)
+        self._watch(pool, runner, started)
 
-    def _watch(self, crew: Crew, nemesis: fault_runner.Nemesis, started: float) -> None:
-        crew.tend()
+    def _watch(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
+        pool.tend()
         elapsed = time.monotonic() - started
-        self._emit("progress", elapsed_s=elapsed, time_s=self._plan["time_s"], faults=nemesis.active(), **crew.counts())
+        self._emit("progress", elapsed_s=elapsed, time_s=self._plan["time_s"], faults=runner.active(), **pool.counts())
         time.sleep(PROGRESS_EVERY_S)
 
     def _receipt(self, file: Any, line: dict[str, Any]) -> None:
@@ -113,7 +114,7 @@ class Performance:
         self._emit("fault", text=text + (f" - without effect: {line['note']}" if line["effective"] is False else ""))
 
     # -- healed ----------------------------------------------------------------------------------
-    def _second_act(self, crew: Crew) -> None:
+    def _second_act(self, pool: WorkerPool) -> None:
         writer = HistoryWriter(
             self._run_dir / "history" / "harness.jsonl",
             run=self._plan["run"],
@@ -130,7 +131,7 @@ class Performance:
         common = {"partitions": self._partitions, "starts": starts, "bound_s": FINAL_READ_S}
         committed, uncommitted = self._slots - 2, self._slots - 1
         orders = {str(committed): {**common, "ends": stable}, str(uncommitted): {**common, "ends": high}}
-        for worker in crew.launch((committed, uncommitted), orders):
+        for worker in pool.launch((committed, uncommitted), orders):
             if not worker.done.wait(FINAL_READ_S + STOP_MARGIN_S) or worker.final != Outcome.OK.value:
                 self._emit("note", text=f"final reader {worker.slot} did not reach every end: the final read is incomplete")
         writer.close()

@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
-class Reach:
+class Reachability:
     """One look at all pairs. closed: those that nothing crossed."""
 
     nodes: tuple[str, ...]
@@ -28,7 +28,7 @@ class Reach:
         return [f"{source}>{destination}" for source, destination in self.closed]
 
 
-def look(cluster: Cluster, meant: Iterable[Pair] = (), looks: int = LOOKS) -> Reach | None:
+def look(cluster: Cluster, meant: Iterable[Pair] = (), looks: int = LOOKS) -> Reachability | None:
     """All pairs of brokers, controllers and clients; None where nodes have no network of their own, or none that could be asked.
 
     Looks again, at most so often, while a pair is closed that is not meant to be.
@@ -45,10 +45,10 @@ def look(cluster: Cluster, meant: Iterable[Pair] = (), looks: int = LOOKS) -> Re
     except Exception as error:  # noqa: BLE001 - a cluster may be anybody's; a fault must not fail for a look at it
         log.warning("probe failed", error=f"{type(error).__name__}: {error}")
         return None
-    return Reach(nodes, tuple(sorted(left)))
+    return Reachability(nodes, tuple(sorted(left)))
 
 
-def told(before: Reach | None, during: Reach | None) -> dict[str, Any]:
+def told(before: Reachability | None, during: Reachability | None) -> dict[str, Any]:
     """A receipt's `reach` before healing: all nodes, and the closed pairs before and during the fault."""
     if before is None or during is None:
         return {}
@@ -56,7 +56,7 @@ def told(before: Reach | None, during: Reach | None) -> dict[str, Any]:
     return {"nodes": list(nodes), "before": before.plain(), "during": during.plain()}
 
 
-def still_closed(after: Reach | None, meant: Iterable[Pair]) -> str:
+def still_closed(after: Reachability | None, meant: Iterable[Pair]) -> str:
     """What `note` gets when healing did not open every pair that no other fault holds; "" when it did."""
     left = (
         [] if after is None else [text for pair, text in zip(after.closed, after.plain(), strict=True) if pair not in set(meant)]

@@ -73,7 +73,7 @@ class Slot:
         return self.process
 
 
-class Interpreter:
+class WorkerLoop:
     """Performs a workload's operations one by one, as one process after the other."""
 
     def __init__(
@@ -208,14 +208,14 @@ class Interpreter:
 class FinalRead:
     """Reads every partition once, from the log's start to the end it is told, at one isolation level."""
 
-    def __init__(self, interpreter: Interpreter, workload: Any, writer: HistoryWriter, control: Control, process: int) -> None:
-        self._interpreter, self._workload, self._writer = interpreter, workload, writer
+    def __init__(self, loop: WorkerLoop, workload: Any, writer: HistoryWriter, control: Control, process: int) -> None:
+        self._loop, self._workload, self._writer = loop, workload, writer
         self._control, self._process = control, process
 
     def run(self, tell: Tell, run: str) -> None:
         """Orders: `ends` and `starts` per partition, `bound_s`."""
         self._control.go.wait()
-        client = self._interpreter.open()
+        client = self._loop.open()
         orders = self._control.orders
         starts, ends = orders["starts"], orders["ends"]
         deadline = time.monotonic() + orders["bound_s"]
@@ -292,11 +292,11 @@ def main(argv: list[str]) -> None:
     )
     control = Control()
     threading.Thread(target=control.listen, daemon=True).start()
-    interpreter = Interpreter(plan, workload, roles[index], Slot(index, len(roles), process), writer, control, tell)
+    loop = WorkerLoop(plan, workload, roles[index], Slot(index, len(roles), process), writer, control, tell)
     if roles[index].name == "final":
-        FinalRead(interpreter, workload, writer, control, process).run(tell, plan["run"])
+        FinalRead(loop, workload, writer, control, process).run(tell, plan["run"])
     else:
-        interpreter.run()
+        loop.run()
     tell({"done": True})
     os._exit(0)  # librdkafka's threads may be waiting for a broker that is gone; nothing of ours is left to do
 

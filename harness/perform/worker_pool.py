@@ -28,7 +28,7 @@ class Worker:
         self.final: str | None = None
 
     def send(self, command: Mapping[str, Any]) -> None:
-        """Give a command; a worker that is gone already is the crew's to notice, not ours."""
+        """Give a command; a worker that is gone already is noticed by the pool, not ours."""
         stdin = self.popen.stdin
         assert stdin is not None
         try:
@@ -50,7 +50,7 @@ class Worker:
             note(message["note"])
 
 
-class Crew:
+class WorkerPool:
     """Keeps one worker alive per slot."""
 
     def __init__(self, cluster: Cluster, run_dir: Path, slots: int, note: Callable[[str], None]) -> None:

@@ -13,7 +13,7 @@ SIGNATURES = {"inject": "(self, cluster, rng)", "heal": "(self, cluster, receipt
 
 
 def breaches(cls: Any) -> list[str]:
-    """Every way in which `cls` breaks the contract of a fault, in words; none when it is sound."""
+    """Every way in which `cls` breaks the interface of a fault, in words; none when it is sound."""
     if not isinstance(cls, type):
         return [f"{cls!r} is not a class; a fault is a frozen dataclass"]
     found = [] if _is_frozen(cls) else [f"{cls.__name__} must be a frozen dataclass: its fields are the options"]

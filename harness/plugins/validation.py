@@ -1,7 +1,7 @@
 """What each kind of plug-in must be, checked when it is loaded: every breach is a sentence that says what to change.
 
 `breaches` looks at a class (or, for checkers, at the check itself) and runs nothing of it. `flaws` looks at an instance with its
-options: a workload is asked for its topics, its roles and its first operations, which are pure by contract.
+options: a workload is asked for its topics, its roles and its first operations, which the interface requires to be pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOOKED_AT = 25  # operations of each role
 
 
 def breaches(group: str, plug_in: Any) -> list[str]:
-    """Every way in which what was loaded breaks its kind's contract; none when it is sound, or of a kind that has no contract."""
+    """Every way in which what was loaded breaks its kind's interface; none when it is sound, or its kind has none."""
     if group == "nemesis":
         return fault_validation.breaches(plug_in)
     if group == "checker":

@@ -102,7 +102,7 @@ class FakeCluster(FakeSurroundings):
         """143 after `stop`, -9 after `kill`."""
         return self._statuses.get(node) if self.pid(node) is None else None
 
-    def farewell(self, node: str) -> str:
+    def shutdown_line(self, node: str) -> str:
         return "let go" if self.status(node) == 143 and node in self.brokers else ""
 
     def version(self, node: str) -> str:

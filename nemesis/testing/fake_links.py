@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from harness.api import Pair, Took
+from harness.api import PacketTimes, Pair
 
 
 class FakeLinks(ABC):
@@ -77,7 +77,7 @@ class FakeLinks(ABC):
         _, _, seen = self._slow.pop(number, (0.0, 0.0, {}))
         return {pair: (count, 0) for pair, count in seen.items()}
 
-    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, Took]:
+    def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
         """A tenth of a millisecond each, and what `slow` adds; nothing arrives later than `within_s`."""
         return {pair: [self._took(pair, number, size, within_s) for number in range(packets)] for pair in pairs}
 

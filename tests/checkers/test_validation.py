@@ -46,7 +46,7 @@ def test_a_sound_check_has_no_breaches():
     assert breaches(empty_offset) == []
 
 
-def test_a_check_that_breaks_the_contract_is_unknown_with_the_reason(tmp_path, monkeypatch):
+def test_a_check_that_breaks_the_interface_is_unknown_with_the_reason(tmp_path, monkeypatch):
     """It is not asked, and it takes no other check with it."""
     information = tmp_path / "odd_checks-1.dist-info"
     information.mkdir()

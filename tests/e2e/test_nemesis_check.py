@@ -65,7 +65,7 @@ def test_a_boaster_is_rejected_where_it_boasts_and_nowhere_else(checked):
     assert code == 1
     assert set(failed) == {"effect", "dead node", "frozen node"}
     assert "nobody saw anything change" in failed["effect"]["seen"]
-    assert "| boaster:Boasts | local | Kafka 4.3.0 | contract ✓ | options ✓ | inject ✓ | receipt ✓ | effect ✗ |" in out
+    assert "| boaster:Boasts | local | Kafka 4.3.0 | interface ✓ | options ✓ | inject ✓ | receipt ✓ | effect ✗ |" in out
 
 
 def test_the_killed_harness_left_nothing(checked):
@@ -79,4 +79,4 @@ def test_what_the_cluster_cannot_do_is_told_without_starting_one(tmp_path):
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert done.returncode == 2, done.stderr
     assert "unavailable here, because the campaign asks for loopback" in " ".join(done.stdout.split())
-    assert "| isolate | local | - | contract ✓ | options ✓ | inject – |" in done.stdout  # noqa: RUF001
+    assert "| isolate | local | - | interface ✓ | options ✓ | inject – |" in done.stdout  # noqa: RUF001

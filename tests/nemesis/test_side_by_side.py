@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from harness.api import Injection
-from harness.perform.fault_runner import Nemesis
+from harness.perform.fault_runner import FaultRunner
 from harness.perform.performer import make_fault
 from nemesis import topic_settings
 from nemesis.support import placement
@@ -32,11 +32,11 @@ def staged(cluster, *faults, until_s=8, seed=1):
         )
         for number, (kind, (at, lasts), options) in enumerate(faults)
     ]
-    nemesis = Nemesis(
+    runner = FaultRunner(
         cluster, plan, make_fault, lambda line: lines.update({line["id"]: line}), clock=clock, wait=lambda event, ns: False
     )
     start_ns = clock()
-    clock.play(nemesis.timelines(start_ns).values(), until_ns=start_ns + until_s * 10**9)
+    clock.play(runner.timelines(start_ns).values(), until_ns=start_ns + until_s * 10**9)
     return [lines[number] for number in range(len(plan))]
 
 

@@ -11,7 +11,7 @@ from harness.api import ClusterError, FaultChoice, Receipt
 from harness.campaign import campaign
 from harness.conformance.fixture import Bounds
 from harness.conformance.stories import Kit
-from harness.perform.fault_runner import Nemesis
+from harness.perform.fault_runner import FaultRunner
 from harness.planning.schedule import draw
 from harness.plugins.fault_validation import breaches
 from harness.plugins.registry import build, load
@@ -39,7 +39,7 @@ def test_the_test_on_the_page_passes(stutter):
     names["test_the_leader_stutters_and_wakes_up"]()
 
 
-def test_the_example_keeps_the_contract(stutter):
+def test_the_example_has_the_interface_of_a_fault(stutter):
     assert breaches(stutter) == []
 
 
@@ -65,8 +65,8 @@ def test_the_example_runs_in_a_schedule_by_its_import_path(stutter):
     choice = FaultChoice(kind="my_faults:Stutter", options={"target": "random", "frozen_s": 0.0, "awake_s": 0.0})
     cluster, clock, lines = FakeCluster(), FakeClock(), []
     make = lambda injection: build(stutter, injection.options, "nemesis[0]")  # noqa: E731
-    nemesis = Nemesis(cluster, draw([choice], 600, 7), make, lines.append, clock)
-    clock.play(nemesis.timelines(clock()).values())
+    runner = FaultRunner(cluster, draw([choice], 600, 7), make, lines.append, clock)
+    clock.play(runner.timelines(clock()).values())
     assert len(lines) > 50
     assert all(line["effective"] for line in lines)
     assert cluster.whole()

@@ -4,7 +4,7 @@ import json
 from functools import partial
 
 from harness.api import Budget, Injection
-from harness.perform.fault_runner import Nemesis
+from harness.perform.fault_runner import FaultRunner
 from nemesis.cut_clients import CutClients
 from nemesis.halves import Halves
 from nemesis.isolate import Isolate
@@ -37,11 +37,11 @@ def known(injection):
 
 
 class Stage:
-    """A nemesis on a fake cluster under a fake clock, and what it wrote."""
+    """A fault runner on a fake cluster under a fake clock, and what it wrote."""
 
     def __init__(self, *schedule, make=known, cluster=None, **host):
         self.cluster, self.clock, self.lines = cluster or FakeCluster(), FakeClock(T0), []
-        self.nemesis = Nemesis(self.cluster, schedule, make, self.write, self.clock, **host)
+        self.runner = FaultRunner(self.cluster, schedule, make, self.write, self.clock, **host)
         self.running = None
 
     def write(self, line):
@@ -49,7 +49,7 @@ class Stage:
         self.lines.append(line)
 
     def play(self, until_s=None):
-        self.running = self.running or list(self.nemesis.timelines(T0).values())
+        self.running = self.running or list(self.runner.timelines(T0).values())
         self.clock.play(self.running, None if until_s is None else T0 + round(until_s * S))
         return self.lines
 

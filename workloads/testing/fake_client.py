@@ -82,7 +82,7 @@ class FakeClient:
 def perform(
     workload: Workload, planned: PlannedOperation, client: Any, process: int = 1, number: int = 0, run: str = "run1"
 ) -> tuple[Outcome, Operation]:
-    """Perform one planned operation as the interpreter does: its outcome, and the operation with all that was filled in."""
+    """Perform one planned operation as the worker loop does: its outcome, and the operation with all that was filled in."""
     operation = Operation.of(process, number, planned)
     return workload.perform(operation, client, run), operation
 

@@ -19,7 +19,7 @@ def test_it_freezes_the_leader_and_thaws_it():
     assert cluster.whole()
 
 
-def test_it_keeps_the_contract_in_every_story():
+def test_it_behaves_as_required_in_every_story():
     told = list(Kit(FakeCluster(), Hiccup(), seed=7).play())
     assert [one for one in told if one.ok is not True] == []
 

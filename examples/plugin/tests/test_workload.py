@@ -10,7 +10,7 @@ from harness.plugins.validation import breaches, flaws
 from workloads.testing import FakeClient, error, perform, planned
 
 
-def test_it_keeps_the_contract():
+def test_it_has_the_interface_of_a_workload():
     assert breaches("workload", Trickle) == []
     assert flaws("workload", Trickle()) == []
 

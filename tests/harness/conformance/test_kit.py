@@ -10,7 +10,7 @@ from harness.api import CampaignError, Choice, Exit
 from harness.cli import main
 from harness.cli.arguments import faults_of
 from harness.conformance.kit import PLAYED, Check, missing
-from harness.conformance.results import STORIES, Told, exit_code, markdown
+from harness.conformance.results import STORIES, StoryResult, exit_code, markdown
 
 LENIENT = """
 from dataclasses import dataclass
@@ -55,8 +55,8 @@ def test_every_mistake_is_told_at_once_and_nothing_starts():
 def test_a_fault_that_takes_any_option_is_told_to_refuse(stranger):
     (stranger / "my_faults.py").write_text(LENIENT)
     (checked,) = Check(faults_of(["my_faults:Lenient"]), Choice(kind="attic"), 1, nothing_heard).at_rest()
-    contract, options = checked.told
-    assert contract.ok
+    interface, options = checked.told
+    assert interface.ok
     assert options.ok is False
     assert options.seen == "target = 'nobody-of-this-name', count = 0 was taken"
     assert "raise ValueError in __post_init__" in options.change
@@ -67,20 +67,24 @@ def test_a_fault_that_takes_any_option_is_told_to_refuse(stranger):
     [([True, True], Exit.VALID), ([True, None], Exit.UNKNOWN), ([True, None, False], Exit.INVALID), ([], Exit.UNKNOWN)],
 )
 def test_the_exit_code_is_of_the_worst_story(answers, code):
-    assert exit_code([Told("heal", ok, "") for ok in answers]) is code
+    assert exit_code([StoryResult("heal", ok, "") for ok in answers]) is code
 
 
 def test_a_fault_that_was_never_reached_has_all_its_stories_told_as_not_played():
-    told = [Told("contract", True, ""), Told("options", True, "")]
+    told = [StoryResult("interface", True, ""), StoryResult("options", True, "")]
     assert [one.story for one in [*told, *missing(told, None)]] == list(STORIES)
     assert {one.ok for one in missing(told, None)} == {None}
-    everything = [*told, *(Told(story, True, "") for story in PLAYED[:-1])]
-    died = Told("harness died", True, "nothing left")
+    everything = [*told, *(StoryResult(story, True, "") for story in PLAYED[:-1])]
+    died = StoryResult("harness died", True, "nothing left")
     assert missing(everything, died) == [died]
 
 
 def test_a_row_of_the_compatibility_table():
-    told = [Told("inject", True, "n1"), Told("effect", False, "none"), Told("frozen node", None, "unavailable here")]
+    told = [
+        StoryResult("inject", True, "n1"),
+        StoryResult("effect", False, "none"),
+        StoryResult("frozen node", None, "unavailable here"),
+    ]
     assert markdown("kill", "local", "4.3.0", told) == "| kill | local | Kafka 4.3.0 | inject ✓ | effect ✗ | frozen node – |"  # noqa: RUF001
 
 

@@ -9,7 +9,7 @@ import pytest
 from support.fault_schedule import FREE, KINDS, T0, S, Stage, known, planned
 
 from harness.api import CampaignError, ClusterError, FaultChoice, Killable, Partitionable, Receipt
-from harness.perform.fault_runner import Nemesis, in_words, plain, wait_until
+from harness.perform.fault_runner import FaultRunner, in_words, plain, wait_until
 from harness.planning.schedule import draw
 from nemesis.testing import FakeClock, FakeCluster
 
@@ -56,7 +56,7 @@ def test_ten_minutes_of_every_kind_leave_the_cluster_whole():
     stage.play()
     assert len(stage.last()) > 150
     assert all(line["healed_ns"] for line in stage.last().values())
-    assert stage.nemesis.stop() == []
+    assert stage.runner.stop() == []
     assert stage.cluster.whole()
 
 
@@ -79,16 +79,16 @@ def test_a_late_lane_keeps_its_pauses():
 def test_lanes_run_side_by_side():
     stage = Stage(planned(0, 1.0, target="broker:n1"), planned(1, 2.0, lane="other", target="broker:n2"), budget=FREE)
     stage.play(until_s=3)
-    assert stage.nemesis.active() == ["pause n1 (broker:n1)", "pause n2 (broker:n2)"]
+    assert stage.runner.active() == ["pause n1 (broker:n1)", "pause n2 (broker:n2)"]
     stage.play()
-    assert stage.nemesis.active() == []
+    assert stage.runner.active() == []
 
 
 def test_stop_heals_what_is_hurt_and_injects_nothing_more():
     stage = Stage(planned(0, 1.0, lasts_s=50.0), planned(1, 60.0))
     stage.play(until_s=5)
     assert not stage.cluster.whole()
-    assert stage.nemesis.stop() == []
+    assert stage.runner.stop() == []
     assert stage.cluster.whole()
     assert list(stage.last()) == [0]
     assert stage.last()[0]["healed_ns"] == T0 + 5 * S
@@ -97,8 +97,8 @@ def test_stop_heals_what_is_hurt_and_injects_nothing_more():
 def test_stop_twice_is_stop_once():
     stage = Stage(planned(0, 1.0, lasts_s=50.0))
     stage.play(until_s=5)
-    stage.nemesis.stop()
-    stage.nemesis.stop()
+    stage.runner.stop()
+    stage.runner.stop()
     assert len(stage.lines) == 2
 
 
@@ -106,16 +106,16 @@ def test_a_fault_whose_lane_was_busy_until_the_end_is_known():
     """Nothing was tried, so there is no receipt; the third one's time had not come."""
     stage = Stage(planned(0, 1.0, lasts_s=50.0), planned(1, 3.0), planned(2, 90.0))
     stage.play(until_s=5)
-    stage.nemesis.stop()
+    stage.runner.stop()
     assert sorted(stage.last()) == [0]
-    assert stage.nemesis.not_reached() == [1]
+    assert stage.runner.not_reached() == [1]
 
 
 def test_what_cannot_be_done_here_is_written_with_the_reason():
     cluster = FakeCluster()
     cluster.missing = {Partitionable: "user namespaces are forbidden"}
     stage = Stage(planned(0, 1.0, "isolate", target="leader"), planned(1, 2.0, "pause"), cluster=cluster)
-    assert stage.nemesis.unavailable() == {0: "user namespaces are forbidden"}
+    assert stage.runner.unavailable() == {0: "user namespaces are forbidden"}
     stage.play()
     never = stage.last()[0]
     assert (never["effective"], never["role"], never["injected_ns"], never["healed_ns"]) == (False, "leader", 0, 0)
@@ -214,7 +214,7 @@ def test_a_fault_that_mends_while_it_injects_mends_nothing_of_anothers():
     assert cluster.whole()
 
 
-def test_breaches_of_the_contract_are_all_named_before_anything_starts():
+def test_every_breach_of_the_interface_is_named_before_anything_starts():
     class Useless:
         needs = (Killable,)
 
@@ -230,9 +230,9 @@ def test_breaches_of_the_contract_are_all_named_before_anything_starts():
 def test_a_receipt_that_cannot_be_written_is_reported_and_the_healing_goes_on():
     stage = Stage(planned(0, 1.0))
     stage.write = raises(OSError("disk full"))
-    stage.nemesis = Nemesis(stage.cluster, [planned(0, 1.0)], known, stage.write, stage.clock)
+    stage.runner = FaultRunner(stage.cluster, [planned(0, 1.0)], known, stage.write, stage.clock)
     stage.play()
-    assert stage.nemesis.stop() == ["the receipt of fault 0 could not be written: disk full"] * 2
+    assert stage.runner.stop() == ["the receipt of fault 0 could not be written: disk full"] * 2
     assert stage.cluster.whole()
 
 
@@ -247,11 +247,11 @@ def test_threads_strike_and_stop_ends_them_at_once():
     def wait(stopped, until_ns):
         return struck.is_set() and stopped.wait()
 
-    nemesis = Nemesis(cluster, [planned(0, 1.0, lasts_s=3600.0)], known, write, FakeClock(T0), wait)
-    nemesis.start(T0)
+    runner = FaultRunner(cluster, [planned(0, 1.0, lasts_s=3600.0)], known, write, FakeClock(T0), wait)
+    runner.start(T0)
     assert struck.wait(30)
-    assert nemesis.active() == [f"pause {lines[0]['targets'][0]} (random)"]
-    assert nemesis.stop() == []
+    assert runner.active() == [f"pause {lines[0]['targets'][0]} (random)"]
+    assert runner.stop() == []
     assert cluster.whole()
     assert len(lines) == 2
 
@@ -264,12 +264,12 @@ def test_a_fault_that_hangs_is_given_up_and_named():
         release.wait()
         return Receipt()
 
-    nemesis = Nemesis(FakeCluster(), [planned(0, 0.0)], fault(hang), lambda line: None, wait=lambda stopped, until_ns: False)
-    nemesis.start(T0)
+    runner = FaultRunner(FakeCluster(), [planned(0, 0.0)], fault(hang), lambda line: None, wait=lambda stopped, until_ns: False)
+    runner.start(T0)
     assert hanging.wait(30)
-    assert nemesis.stop(within_s=0) == ["lane main did not end within 0 s of stopping; a fault hangs in inject or heal"]
+    assert runner.stop(within_s=0) == ["lane main did not end within 0 s of stopping; a fault hangs in inject or heal"]
     release.set()
-    nemesis.stop()
+    runner.stop()
 
 
 def test_a_fault_that_was_given_up_hurts_nothing_any_more():
@@ -290,14 +290,14 @@ def test_a_fault_that_was_given_up_hurts_nothing_any_more():
         return receipt
 
     cluster = FakeCluster()
-    nemesis = Nemesis(cluster, [planned(0, 0.0)], fault(late, heal), lines.append, wait=lambda stopped, until_ns: False)
-    nemesis.start(T0)
+    runner = FaultRunner(cluster, [planned(0, 0.0)], fault(late, heal), lines.append, wait=lambda stopped, until_ns: False)
+    runner.start(T0)
     assert hanging.wait(30)
-    nemesis.stop(within_s=0)
+    runner.stop(within_s=0)
     assert [(line["effective"], line["note"].partition(":")[0]) for line in lines] == [(False, "given up")]
     release.set()
     assert healed.wait(30)
-    nemesis.stop()
+    runner.stop()
     assert lines[-1]["healed_ns"]
     assert "was given up: it was still injecting" in lines[-1]["note"]
     assert cluster.whole()

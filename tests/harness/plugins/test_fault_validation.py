@@ -1,4 +1,4 @@
-"""Every breach of a fault's contract is named at once, before anything starts."""
+"""Every breach of a fault's interface is named at once, before anything starts."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from nemesis.testing import FakeCluster
 
 
 @pytest.mark.parametrize("kind", ["kill", "pause", "isolate", "halves", "bridge", "one-way", "cut-clients", "cut-client"])
-def test_every_built_in_keeps_the_contract(kind):
+def test_every_built_in_fault_has_the_interface_of_a_fault(kind):
     """They come in by the same door as strangers."""
     assert breaches(load("nemesis", kind)) == []
 

@@ -63,8 +63,8 @@ def test_the_stories_are_those_that_are_played():
         assert f"| {story} | {meaning} |" in GUIDE
 
 
-def test_the_words_of_the_contracts_are_in_the_vocabulary():
-    table = next(part for part in GUIDE.split("\n\n") if part.startswith("| kind | contract"))
+def test_the_names_of_the_interfaces_are_in_the_api():
+    table = next(part for part in GUIDE.split("\n\n") if part.startswith("| kind | interface"))
     words = {word for row in table.splitlines()[2:] for word in re.findall(r"`([A-Za-z_]+)`", row.split("|")[2])}
     assert len(words) > 15
     assert [word for word in words if not hasattr(api, word)] == []

@@ -17,7 +17,7 @@ SEND = PlannedOperation(f="send", mops=(("send", "t-0"),))
 
 
 @pytest.mark.parametrize(("group", "name"), KINDS)
-def test_what_comes_with_fencepost_keeps_the_contract(group, name):
+def test_every_built_in_plug_in_has_the_interface_of_its_kind(group, name):
     plug_in = registry.load(group, name)
     assert breaches(group, plug_in) == []
     assert guess(plug_in) == group
