@@ -3,13 +3,13 @@
 A stranger adds an anomaly by writing one function, decorating it, and naming it in an entry point::
 
     @partition_check("empty-offset")
-    def empty_offset(log: PartitionLog) -> Suspects:
+    def empty_offset(log: PartitionLog) -> CheckResult:
         '''A record at offset 0. (The docstring of a check is the definition of its anomaly.)'''
         odd = log.reads.offset == 0
         return read_suspects(log, odd, compared=len(odd))
 
 Two kinds exist. A `partition` check sees one Kafka partition at a time as numpy arrays (`PartitionLog`) and runs inside the one
-Spark job that every partition check shares. A `run` check sees the whole run (`World`: Spark tables, final reads, settling).
+Spark job that every partition check shares. A `run` check sees the whole run (`RunView`: Spark tables, final reads, settling).
 Whether an anomaly is forbidden is not a check's business: see `checkers.verdict.rules`.
 """
 
@@ -29,8 +29,8 @@ from harness.api import HarnessError
 
 if TYPE_CHECKING:
     from checkers.partition.log import PartitionLog
-    from checkers.run_view import World
-    from checkers.verdict.findings import Finding, Story
+    from checkers.run_view import RunView
+    from checkers.verdict.findings import Finding, FindingText
 
 GROUP = "fencepost.checker"
 Ints = NDArray[np.int64]
@@ -40,7 +40,7 @@ COLUMNS = ("partition", *NUMBERS, "role")
 
 
 @dataclass(frozen=True)
-class Suspects:
+class CheckResult:
     """What a check found in one place, and how much it compared there.
 
     compared: how many things were really compared; 0 means the anomaly had no chance to show.
@@ -68,11 +68,11 @@ class Suspects:
 
 
 Where = TypeVar("Where")
-Explain = Callable[["Finding", "Story"], str]
-Resolve = Callable[[pd.DataFrame, "World"], pd.DataFrame]
+Explain = Callable[["Finding", "FindingText"], str]
+Resolve = Callable[[pd.DataFrame, "RunView"], pd.DataFrame]
 Gather = Callable[..., "Gathered"]
-Brief = Callable[["World"], Any]
-Detail = Callable[["Finding", "Story"], dict[str, Any]]
+Brief = Callable[["RunView"], Any]
+Detail = Callable[["Finding", "FindingText"], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -87,21 +87,21 @@ class Gathered:
 class Check(Generic[Where]):
     """A named anomaly and the function that looks for it.
 
-    scope: `partition` (function over a `PartitionLog`) or `run` (function over a `World`).
+    scope: `partition` (function over a `PartitionLog`) or `run` (function over a `RunView`).
     across: findings are grouped by cause over all partitions (a transaction), not inside each (a run of offsets).
     resolve: second step over the few suspicious rows of all partitions, for anomalies that no partition can decide alone;
         returns the rows that stay. It may set `rows.attrs["compared"]` to add to what was compared.
     explain: one plain sentence per finding.
-    gather: what a run check needs of every partition: a function over its `PartitionLog`, run in the one job (`World.kept`).
+    gather: what a run check needs of every partition: a function over its `PartitionLog`, run in the one job (`RunView.kept`).
         Checks that share the function share the messages.
-    brief: what `gather` has to know of the whole run, as its argument `brief`: a function over the `World`.
+    brief: what `gather` has to know of the whole run, as its argument `brief`: a function over the `RunView`.
     detail: more keys for a finding's document.
     needs: what has to be there before anything can be compared, in words.
     """
 
     name: str
     scope: str
-    function: Callable[[Where], Suspects]
+    function: Callable[[Where], CheckResult]
     across: bool = False
     resolve: Resolve | None = None
     explain: Explain | None = None
@@ -110,7 +110,7 @@ class Check(Generic[Where]):
     detail: Detail | None = None
     needs: str = "nothing of the kind was in the history"
 
-    def __call__(self, where: Where) -> Suspects:
+    def __call__(self, where: Where) -> CheckResult:
         return self.function(where)
 
     @property
@@ -118,12 +118,12 @@ class Check(Generic[Where]):
         return (self.function.__doc__ or "").strip()
 
 
-def partition_check(name: str, **options: Any) -> Callable[[Callable[[PartitionLog], Suspects]], Check[PartitionLog]]:
+def partition_check(name: str, **options: Any) -> Callable[[Callable[[PartitionLog], CheckResult]], Check[PartitionLog]]:
     """Make a function over one partition's log a check. Options are `Check`'s fields."""
     return lambda function: Check(name=name, scope="partition", function=function, **options)
 
 
-def run_check(name: str, **options: Any) -> Callable[[Callable[[World], Suspects]], Check[World]]:
+def run_check(name: str, **options: Any) -> Callable[[Callable[[RunView], CheckResult]], Check[RunView]]:
     """Make a function over the whole run a check. Options are `Check`'s fields."""
     return lambda function: Check(name=name, scope="run", function=function, **options)
 

@@ -28,7 +28,7 @@ from harness.api import MAX_OP
 _OP_SHIFT, _PROCESS_SHIFT = 12, 39
 
 
-class World:
+class RunView:
     """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
 
     strangers: identities that were read in partitions to which they were not sent; known once the partition checks ran.

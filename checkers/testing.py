@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import Suspects
+from checkers.api import CheckResult
 from checkers.partition.assembly import sorted_log
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, PartitionLog, Resets, Settings
 from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED
@@ -18,10 +18,10 @@ from harness.api import record_id
 STATUS = {"ok": COMMITTED, "fail": ABORTED, "info": INFO}
 
 
-class Story:
-    """What happened to a partition: sends and reads in the order they are told, a millisecond (10^6 ns) after one another.
+class PartitionBuilder:
+    """Builds a partition's log from sends and reads, in call order, a millisecond (10^6 ns) after one another.
 
-    Times can be given instead: nanoseconds. A record is named by what `sent` returned.
+    Times can be given instead: nanoseconds. A record is named by what `send` returned.
     """
 
     def __init__(self, partition: str = "t-0") -> None:
@@ -29,7 +29,7 @@ class Story:
         self._sent: list[dict[str, int]] = []
         self._read: list[dict[str, int]] = []
 
-    def sent(
+    def send(
         self, offset: int | None = None, *, process: int = 0, outcome: str = "ok", txn: bool = False, began: int | None = None
     ) -> int:
         """A record that was sent, and acknowledged at `offset` (None: not). outcome: of its operation, ok, fail or info."""
@@ -60,9 +60,9 @@ class Story:
         return self.now if given is None else given
 
 
-def found(suspects: Suspects) -> list[tuple[str, int, int]]:
+def found(result: CheckResult) -> list[tuple[str, int, int]]:
     """What a check found, as (role, record, offset), sorted."""
-    rows = suspects.rows
+    rows = result.rows
     if not rows:
         return []
     return sorted(

@@ -7,8 +7,8 @@ from typing import Any
 
 from checkers.api import Check
 
-SCOPES = {"partition": "log", "run": "world"}
-STEPS = {"resolve": "(rows, world)", "explain": "(finding, story)", "detail": "(finding, story)", "brief": "(world)"}
+SCOPES = {"partition": "log", "run": "run"}
+STEPS = {"resolve": "(rows, run)", "explain": "(finding, text)", "detail": "(finding, text)", "brief": "(run)"}
 
 
 def breaches(check: Any) -> list[str]:

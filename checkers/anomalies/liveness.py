@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.api import Suspects, run_check
+from checkers.api import CheckResult, run_check
 from checkers.partition.log import NONE
-from checkers.run_view import World
-from checkers.verdict.findings import Finding, Story
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding, FindingText
 
 
-def _explain_stall(finding: Finding, story: Story) -> str:
+def _explain_stall(finding: Finding, text: FindingText) -> str:
     row = finding.rows[0]
-    lso, high = story.world.overview.settled[row.partition]
-    bound = story.world.overview.settle_bound_s
+    lso, high = text.run.overview.settled[row.partition]
+    bound = text.run.overview.settle_bound_s
     waited = f" within {bound:g} s" if bound else ""
     return (
         f"After all faults were healed, the last stable offset of {row.partition} stayed at {lso}, below its high watermark "
@@ -22,21 +22,21 @@ def _explain_stall(finding: Finding, story: Story) -> str:
 
 
 @run_check("lso-stall", explain=_explain_stall, needs="nobody looked at last stable offsets (no `settle` operation)")
-def lso_stall(world: World) -> Suspects:
+def lso_stall(run: RunView) -> CheckResult:
     """After healing, and after every transaction timeout has passed, a last stable offset is still below the high watermark.
 
     compared: partitions whose two offsets are known at the end of settling. One cause: the partition.
     """
-    settled = world.overview.settled
+    settled = run.overview.settled
     stuck = sorted(partition for partition, (lso, high) in settled.items() if lso < high)
     count = len(stuck)
     rows = {
         "partition": np.array(stuck, dtype=object),
         "cause": np.arange(count),
-        "op": np.full(count, world.overview.settle_op),
+        "op": np.full(count, run.overview.settle_op),
         "v": np.full(count, NONE),
         "offset": np.array([settled[partition][0] for partition in stuck], dtype=np.int64),
-        "time": np.full(count, world.overview.settle_time),
+        "time": np.full(count, run.overview.settle_time),
         "role": np.full(count, "missing", dtype=object),
     }
-    return Suspects(len(settled), rows)
+    return CheckResult(len(settled), rows)

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import Bools, Ints, Suspects, join_rows, partition_check
+from checkers.api import Bools, CheckResult, Ints, join_rows, partition_check
 from checkers.partition.log import COMMITTED, INFO, NONE, SLICE, PartitionLog, slices
 from checkers.partition.positions import Positions
 from checkers.partition.versions import aborted, due, fixed, lost
-from checkers.verdict.findings import Finding, Story
+from checkers.verdict.findings import Finding, FindingText
 
 MOST_MISSING = 100  # records that one jump lists
 NOBODY_KNOWS = (
@@ -246,11 +246,11 @@ def _read_pairs(log: PartitionLog, taken: Steps) -> dict[str, Any]:
     return {"cause": cause, **rows, "role": np.full(len(which), "read", dtype=object)}
 
 
-def _skips(log: PartitionLog, inside: bool) -> Suspects:
+def _skips(log: PartitionLog, inside: bool) -> CheckResult:
     """Jumps inside operations, or from one operation to the next."""
     found = log.shared(walk)
     rows = [row for part in found.jumps for row in _skip_rows(log, part, part.steps.inside == inside)]
-    return Suspects(int(found.steps[int(inside)]), join_rows(*rows) if rows else {}, _unsure(found, inside))
+    return CheckResult(int(found.steps[int(inside)]), join_rows(*rows) if rows else {}, _unsure(found, inside))
 
 
 def _unsure(found: Walk, inside: bool) -> str:
@@ -269,40 +269,40 @@ def _skip_rows(log: PartitionLog, part: Jumps, mine: Bools) -> Iterator[dict[str
     yield rows | {"time": log.reads.ended[cause], "role": np.full(len(missing), "missing", dtype=object)}
 
 
-def _returns(log: PartitionLog, inside: bool) -> Suspects:
+def _returns(log: PartitionLog, inside: bool) -> CheckResult:
     """Steps back, or to the same record again."""
     found = log.shared(walk)
     rows = [_read_pairs(log, part.pick(mine)) for part in found.back if (mine := part.inside == inside).any()]
-    return Suspects(int(found.continued[int(inside)]), join_rows(*rows) if rows else {}, _unsure(found, inside))
+    return CheckResult(int(found.continued[int(inside)]), join_rows(*rows) if rows else {}, _unsure(found, inside))
 
 
 # --------------------------------------------------------------------------------------------------
 # poll-skip, int-poll-skip
 # --------------------------------------------------------------------------------------------------
-def _explain_skip(finding: Finding, story: Story) -> str:
+def _explain_skip(finding: Finding, text: FindingText) -> str:
     reads, missing = finding.records("read"), finding.records("missing")
     last = reads[-1]
     records = f"{len(missing)} records" if len(missing) < MOST_MISSING else f"{MOST_MISSING} records or more"
-    over = f"{records} ({story.places(missing)})" if len(missing) > 1 else missing[0].place
+    over = f"{records} ({text.places(missing)})" if len(missing) > 1 else missing[0].place
     if len(reads) == 1:
-        began = f"{_process(story, last.op).capitalize()} began at the log's start"
+        began = f"{_process(text, last.op).capitalize()} began at the log's start"
         return f"{began} and got {last.place} first, past {over}, which others got."
     first, same = reads[0], reads[0].op == last.op
-    where = f"inside {story.name(last.op, capital=False)}" if same else f"between {_two(story, first.op, last.op)}"
-    who = _process(story, last.op).capitalize()
+    where = f"inside {text.name(last.op, capital=False)}" if same else f"between {_two(text, first.op, last.op)}"
+    who = _process(text, last.op).capitalize()
     return f"{who} read {first.place} and next {last.place} ({where}), past {over}, which others got."
 
 
-def _process(story: Story, op: int) -> str:
-    return f"process {story.world.overview.process[story.world.overview.at(op)]}"
+def _process(text: FindingText, op: int) -> str:
+    return f"process {text.run.overview.process[text.run.overview.at(op)]}"
 
 
-def _two(story: Story, first: int, last: int) -> str:
-    return f"{story.name(first, capital=False)} and {story.name(last, capital=False)}"
+def _two(text: FindingText, first: int, last: int) -> str:
+    return f"{text.name(first, capital=False)} and {text.name(last, capital=False)}"
 
 
 @partition_check("poll-skip", explain=_explain_skip, needs=NO_STEPS)
-def poll_skip(log: PartitionLog) -> Suspects:
+def poll_skip(log: PartitionLog) -> CheckResult:
     """From one operation to the next, the reads of a process jump over a record that it had to be given.
 
     That is a record between the two in the version order, visible at the reader's isolation level and in the log for ever
@@ -315,7 +315,7 @@ def poll_skip(log: PartitionLog) -> Suspects:
 
 
 @partition_check("int-poll-skip", explain=_explain_skip, needs="no operation returned two records of one partition")
-def int_poll_skip(log: PartitionLog) -> Suspects:
+def int_poll_skip(log: PartitionLog) -> CheckResult:
     """Inside one operation, consecutive reads of a partition jump over a record that the process had to be given.
 
     See `poll-skip`, which is the same from one operation to the next.
@@ -328,16 +328,16 @@ def int_poll_skip(log: PartitionLog) -> Suspects:
 # --------------------------------------------------------------------------------------------------
 # nonmonotonic-poll, int-nonmonotonic-poll
 # --------------------------------------------------------------------------------------------------
-def _explain_return(finding: Finding, story: Story) -> str:
+def _explain_return(finding: Finding, text: FindingText) -> str:
     low, high = finding.rows[0], finding.rows[-1]
     same = low.op == high.op
-    where = f"inside {story.name(low.op, capital=False)}" if same else f"from {_two(story, *sorted((high.op, low.op)))}"
+    where = f"inside {text.name(low.op, capital=False)}" if same else f"from {_two(text, *sorted((high.op, low.op)))}"
     how = "got it once more" if low.offset == high.offset else f"went back to {low.place}"
-    return f"{_process(story, low.op).capitalize()} read {high.place} and then {how} ({where})."
+    return f"{_process(text, low.op).capitalize()} read {high.place} and then {how} ({where})."
 
 
 @partition_check("nonmonotonic-poll", explain=_explain_return, needs=NO_STEPS)
-def nonmonotonic_poll(log: PartitionLog) -> Suspects:
+def nonmonotonic_poll(log: PartitionLog) -> CheckResult:
     """From one operation to the next, a process reads the same record again or goes back to an earlier one.
 
     Not where the client seeks back by design after an operation that did not end ok (contract `aborted_polls = "rewound"`,
@@ -349,7 +349,7 @@ def nonmonotonic_poll(log: PartitionLog) -> Suspects:
 
 
 @partition_check("int-nonmonotonic-poll", explain=_explain_return, needs="no operation returned two records of one partition")
-def int_nonmonotonic_poll(log: PartitionLog) -> Suspects:
+def int_nonmonotonic_poll(log: PartitionLog) -> CheckResult:
     """Inside one operation, a process reads the same record again or goes back to an earlier one.
 
     compared: reads with a predecessor in the same operation. One cause: the step back.
@@ -360,14 +360,14 @@ def int_nonmonotonic_poll(log: PartitionLog) -> Suspects:
 # --------------------------------------------------------------------------------------------------
 # stale-read
 # --------------------------------------------------------------------------------------------------
-def _explain_stale(finding: Finding, story: Story) -> str:
+def _explain_stale(finding: Finding, text: FindingText) -> str:
     got, missing = finding.records("read"), finding.records("missing")
     final = next(row.op for row in got if row.v == NONE)
     seen = next(row for row in got if row.v != NONE)
-    what = missing[0].place if len(missing) == 1 else f"{len(missing)} records ({story.places(missing)})"
+    what = missing[0].place if len(missing) == 1 else f"{len(missing)} records ({text.places(missing)})"
     return (
-        f"The complete read_committed final read of {_process(story, final)} did not return {what}, "
-        f"although {story.name(seen.op, capital=False)} got {seen.place} before it began."
+        f"The complete read_committed final read of {_process(text, final)} did not return {what}, "
+        f"although {text.name(seen.op, capital=False)} got {seen.place} before it began."
     )
 
 
@@ -376,7 +376,7 @@ def _explain_stale(finding: Finding, story: Story) -> str:
     explain=_explain_stale,
     needs="no read_committed reader got a record before a complete read_committed final read",
 )
-def stale_read(log: PartitionLog) -> Suspects:
+def stale_read(log: PartitionLog) -> CheckResult:
     """A complete read_committed final read lacks a record that another read_committed reader got before it began.
 
     It jumped over the record, or ended below it: what was visible once is not any more. For readers of the main phase nobody
@@ -387,10 +387,10 @@ def stale_read(log: PartitionLog) -> Suspects:
     """
     parts = [_stale(log, *reader) for reader in log.final.readers]
     rows = [part.rows for part in parts if part.rows]
-    return Suspects(sum(part.compared for part in parts), join_rows(*rows) if rows else {})
+    return CheckResult(sum(part.compared for part in parts), join_rows(*rows) if rows else {})
 
 
-def _stale(log: PartitionLog, process: int, final: int, began: int) -> Suspects:
+def _stale(log: PartitionLog, process: int, final: int, began: int) -> CheckResult:
     """What one final read lacks; `final`: its operation."""
     reads, sends = log.reads, log.sends
     earlier = reads.committed & ~log.strangers & (reads.process != process) & (reads.ended != NONE) & (reads.ended < began)
@@ -399,7 +399,7 @@ def _stale(log: PartitionLog, process: int, final: int, began: int) -> Suspects:
     known = log.seen_by(earlier) & ~doubtful
     missing = np.flatnonzero(known & ~log.seen_by(reads.process == process))
     if not len(missing):
-        return Suspects(int(known.sum()))
+        return CheckResult(int(known.sum()))
     of_it = np.flatnonzero(earlier)
     _, first = np.unique(reads.send[of_it], return_index=True)
     witness = of_it[first][np.isin(reads.send[of_it][first], missing)]
@@ -408,4 +408,4 @@ def _stale(log: PartitionLog, process: int, final: int, began: int) -> Suspects:
     rows = {"op": np.r_[op, sends.op[missing]], "v": np.r_[v, sends.v[missing]], "offset": np.r_[offset, log.place[missing]]}
     role = np.array(["read"] * len(op) + ["missing"] * len(missing), dtype=object)
     count = len(role)
-    return Suspects(int(known.sum()), {"cause": np.full(count, final), **rows, "time": np.full(count, began), "role": role})
+    return CheckResult(int(known.sum()), {"cause": np.full(count, final), **rows, "time": np.full(count, began), "role": role})

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import functions as F
 
-from checkers.api import Bools, Ints, Suspects, join_rows, partition_check
+from checkers.api import Bools, CheckResult, Ints, join_rows, partition_check
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog, slices
 from checkers.partition.passed_over import passed_over
 from checkers.partition.positions import Positions
 from checkers.partition.rows import read_rows, send_rows
-from checkers.run_view import World
-from checkers.verdict.findings import Finding, Story
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding, FindingText
 from harness.api import Isolation
 
 NO_FINAL = "no final read was complete, and nobody read a promised record or past one"
@@ -30,32 +30,32 @@ NO_PASSING = (
 # --------------------------------------------------------------------------------------------------
 # lost-write
 # --------------------------------------------------------------------------------------------------
-def _explain_lost(finding: Finding, story: Story) -> str:
+def _explain_lost(finding: Finding, text: FindingText) -> str:
     lost = finding.records("missing")
     writers = sorted({record.op for record in lost})
-    places = story.places(lost)
-    how = story.how_missing(lost[0].partition, len(lost))
+    places = text.places(lost)
+    how = text.how_missing(lost[0].partition, len(lost))
     if len(writers) > 1:
         return (
             f"{len(lost)} records of {len(writers)} operations, next to each other in {lost[0].partition} ({places}), "
             f"were acknowledged, and {how}."
         )
-    writer, elsewhere = story.name(writers[0]), story.read_elsewhere(finding)
+    writer, elsewhere = text.name(writers[0]), text.read_elsewhere(finding)
     record = "the record" if len(lost) == 1 else f"the {len(lost)} records"
-    return f"{writer} {story.outcome(writers[0])}{elsewhere}, but {record} it wrote to {places} {how}."
+    return f"{writer} {text.outcome(writers[0])}{elsewhere}, but {record} it wrote to {places} {how}."
 
 
-def _resolve_lost(rows: pd.DataFrame, world: World) -> pd.DataFrame:
+def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     """Keep what is surely lost: promises, and the missing records of undecided transactions that prove to be committed.
 
     An undecided transaction emits a row for each of its records in every partition, so that its proof (one record that a
     read_committed reader got, role `read`) is found wherever it is. Misplaced records are not lost: `wrong-partition` has them.
     """
-    undecided = world.status(rows["op"].to_numpy()) == INFO
-    undecided &= world.transactional(rows["op"].to_numpy())
+    undecided = run.status(rows["op"].to_numpy()) == INFO
+    undecided &= run.transactional(rows["op"].to_numpy())
     proven = set(rows.loc[undecided & (rows["role"] == "read"), "op"])
     committed = ~undecided | rows["op"].isin(proven)
-    kept = rows[committed & (rows["role"] == "missing") & ~rows["v"].isin(world.misplaced)]
+    kept = rows[committed & (rows["role"] == "missing") & ~rows["v"].isin(run.misplaced)]
     kept.attrs["compared"] = int((undecided & committed).sum())
     return kept
 
@@ -63,7 +63,7 @@ def _resolve_lost(rows: pd.DataFrame, world: World) -> pd.DataFrame:
 @partition_check(
     "lost-write", resolve=_resolve_lost, explain=_explain_lost, needs="no record was promised (acknowledged or committed)"
 )
-def lost_write(log: PartitionLog) -> Suspects:
+def lost_write(log: PartitionLog) -> CheckResult:
     """A promised record that a completed final read did not return.
 
     Promised: every record of a transaction whose commit returned ok; an acknowledged record outside transactions; an
@@ -89,7 +89,7 @@ def lost_write(log: PartitionLog) -> Suspects:
         send_rows(log, doubtful & ~lost, -2 - log.sends.op, "missing"),
         send_rows(log, proof, -2 - log.sends.op, "read"),
     ]
-    return Suspects(int((log.promised & judged).sum()), join_rows(*rows), lacking)
+    return CheckResult(int((log.promised & judged).sum()), join_rows(*rows), lacking)
 
 
 def final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
@@ -132,24 +132,24 @@ def _stretch(places: Ints, between: Ints, wanted: Ints) -> Ints:
 # --------------------------------------------------------------------------------------------------
 # duplicate
 # --------------------------------------------------------------------------------------------------
-def _explain_duplicate(finding: Finding, story: Story) -> str:
+def _explain_duplicate(finding: Finding, text: FindingText) -> str:
     sent, read = finding.records("sent"), finding.records("read")
     offsets = sorted({record.offset for record in read})
     if len(sent) == 1 and len(offsets) == 1:
         acknowledged = f"it was acknowledged at offset {sent[0].offset}, and readers got it at {offsets[0]}"
-        return f"{story.name(sent[0].op)} sent one record{sent[0].called} to {sent[0].partition}: {acknowledged}."
+        return f"{text.name(sent[0].op)} sent one record{sent[0].called} to {sent[0].partition}: {acknowledged}."
     if len(sent) > 1:
         return (
-            f"{len(sent)} records that {story.name(sent[0].op)} sent once each to {sent[0].partition} "
+            f"{len(sent)} records that {text.name(sent[0].op)} sent once each to {sent[0].partition} "
             f"are in the log more than once (offsets {offsets[0]} to {offsets[-1]})."
         )
     places = " and ".join(str(offset) for offset in offsets)
     record = f"one record{sent[0].called}"
-    return f"{story.name(sent[0].op)} sent {record} to {sent[0].partition}, and readers got it at offsets {places}."
+    return f"{text.name(sent[0].op)} sent {record} to {sent[0].partition}, and readers got it at offsets {places}."
 
 
 @partition_check("duplicate", explain=_explain_duplicate, needs="no record was read")
-def duplicate(log: PartitionLog) -> Suspects:
+def duplicate(log: PartitionLog) -> CheckResult:
     """One sent record at two or more offsets of its partition, both visible at the isolation level in use.
 
     A record sent in a transaction counts where read_committed returned it; one sent outside transactions where anybody got it.
@@ -165,7 +165,7 @@ def duplicate(log: PartitionLog) -> Suspects:
     told[told] = ~np.isin(log.sends.offset[told], log.reads.offset)
     twice = (low != high) | told
     if not twice.any():
-        return Suspects(int((low != NONE).sum()))
+        return CheckResult(int((low != NONE).sum()))
     again = visible.copy()
     again[visible] &= twice[log.reads.send[visible]]
     again[again] &= _first_of_each(log.reads.send[again], log.reads.offset[again])
@@ -173,7 +173,7 @@ def duplicate(log: PartitionLog) -> Suspects:
     acknowledged = send_rows(log, twice, log.sends.op, "sent")
     acknowledged["offset"] = np.where(told, log.sends.offset, log.place)[twice]
     rows = join_rows(read_rows(log, again, writer), acknowledged)
-    return Suspects(int((low != NONE).sum()), rows)
+    return CheckResult(int((low != NONE).sum()), rows)
 
 
 def _first_of_each(*keys: Ints | Any) -> Bools:
@@ -186,11 +186,11 @@ def _first_of_each(*keys: Ints | Any) -> Bools:
 # --------------------------------------------------------------------------------------------------
 # inconsistent-offset
 # --------------------------------------------------------------------------------------------------
-def _explain_inconsistent(finding: Finding, story: Story) -> str:
+def _explain_inconsistent(finding: Finding, text: FindingText) -> str:
     first = min(row.offset for row in finding.rows)
     last = max(row.offset for row in finding.rows)
     where = f"{finding.rows[0].partition}@{first}"
-    writers = sorted({story.writer(record) for record in finding.rows if record.offset == first})
+    writers = sorted({text.writer(record) for record in finding.rows if record.offset == first})
     if last > first:
         count = len({row.offset for row in finding.rows})
         pair = " and ".join(writers)
@@ -198,30 +198,30 @@ def _explain_inconsistent(finding: Finding, story: Story) -> str:
     return f"Two different records are at {where}: one is {'; another is '.join(writers)}."
 
 
-def _resolve_inconsistent(rows: pd.DataFrame, world: World) -> pd.DataFrame:
+def _resolve_inconsistent(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     """Of offsets that nobody read, keep those of two records that surely are in the log."""
     place = [rows["partition"], rows["offset"]]
     read = rows["role"].eq("read").groupby(place).transform("any")
     sent = rows["op"].to_numpy()
-    sure = read | (world.status(sent) == COMMITTED) | ~world.transactional(sent)
+    sure = read | (run.status(sent) == COMMITTED) | ~run.transactional(sent)
     if not sure.all():
-        sure |= rows["op"].isin(_proven(rows.loc[~sure & (world.status(sent) == INFO), "op"].unique(), world))
+        sure |= rows["op"].isin(_proven(rows.loc[~sure & (run.status(sent) == INFO), "op"].unique(), run))
     rows = rows[sure]
     return rows[rows["v"].groupby([rows["partition"], rows["offset"]]).transform("nunique") > 1]
 
 
-def _proven(ops: Any, world: World) -> set[int]:
+def _proven(ops: Any, run: RunView) -> set[int]:
     """Transactions of which a read_committed reader got some record."""
     if not len(ops):
         return set()
-    wanted = world.sends_of(ops)
-    got = world.reads.where(F.col("v").isin(wanted["v"].tolist()) & (F.col("isolation") == Isolation.COMMITTED.value))
+    wanted = run.sends_of(ops)
+    got = run.reads.where(F.col("v").isin(wanted["v"].tolist()) & (F.col("isolation") == Isolation.COMMITTED.value))
     got = got.select("partition", "v").distinct().toPandas()
     return set(wanted.merge(got, on=["partition", "v"])["op"])
 
 
 @partition_check("inconsistent-offset", resolve=_resolve_inconsistent, explain=_explain_inconsistent, needs="no record was read")
-def inconsistent_offset(log: PartitionLog) -> Suspects:
+def inconsistent_offset(log: PartitionLog) -> CheckResult:
     """Two different records at one offset of one partition.
 
     Reads and acknowledgements are both evidence, except the acknowledgement of a lost write, whose offset was naturally given
@@ -234,14 +234,14 @@ def inconsistent_offset(log: PartitionLog) -> Suspects:
     distinct = np.flatnonzero(np.diff(log.reads.offset, prepend=-2))
     bad = _disputed(log, np.flatnonzero(believed))
     if not len(bad):
-        return Suspects(len(distinct))
+        return CheckResult(len(distinct))
     clean = np.setdiff1d(np.concatenate([log.reads.offset[distinct], log.sends.offset[believed]]), bad)
     read = np.isin(log.reads.offset, bad)
     read[read] &= _first_of_each(log.reads.offset[read], log.reads.v[read])
     sent = believed & np.isin(log.sends.offset, bad)
     acknowledged = send_rows(log, sent, _stretch(bad, clean, log.sends.offset), "sent")
     acknowledged["offset"] = log.sends.offset[sent]
-    return Suspects(len(distinct), join_rows(read_rows(log, read, _stretch(bad, clean, log.reads.offset)), acknowledged))
+    return CheckResult(len(distinct), join_rows(read_rows(log, read, _stretch(bad, clean, log.reads.offset)), acknowledged))
 
 
 def _disputed(log: PartitionLog, believed: Ints) -> Ints:
@@ -264,27 +264,27 @@ def _disputed(log: PartitionLog, believed: Ints) -> Ints:
 # --------------------------------------------------------------------------------------------------
 # phantom, wrong-partition
 # --------------------------------------------------------------------------------------------------
-def _strangers(log: PartitionLog) -> Suspects:
+def _strangers(log: PartitionLog) -> CheckResult:
     """Every distinct record read here that nobody sent here; which of them are phantoms is decided over all partitions."""
     which = log.strangers.copy()
     if which.any():
         which[which] &= _first_of_each(log.reads.offset[which], log.reads.v[which])
-    return Suspects(len(log.reads), read_rows(log, which, log.reads.offset))
+    return CheckResult(len(log.reads), read_rows(log, which, log.reads.offset))
 
 
-def _explain_phantom(finding: Finding, story: Story) -> str:
+def _explain_phantom(finding: Finding, text: FindingText) -> str:
     row = finding.rows[0]
-    why = story.strange(row) if row.v < 0 else "its identity was sent by no operation of this run"
-    return f"{story.name(row.op)} read a record at {row.partition}@{row.offset} that nobody in this run sent: {why}."
+    why = text.strange(row) if row.v < 0 else "its identity was sent by no operation of this run"
+    return f"{text.name(row.op)} read a record at {row.partition}@{row.offset} that nobody in this run sent: {why}."
 
 
 @partition_check(
     "phantom",
-    resolve=lambda rows, world: rows[~rows["v"].isin(world.misplaced)],
+    resolve=lambda rows, run: rows[~rows["v"].isin(run.misplaced)],
     explain=_explain_phantom,
     needs="no record was read",
 )
-def phantom(log: PartitionLog) -> Suspects:
+def phantom(log: PartitionLog) -> CheckResult:
     """A record that nobody in this run sent to any partition, or whose content does not match what was sent.
 
     compared: reads. One cause: the offset.
@@ -292,20 +292,20 @@ def phantom(log: PartitionLog) -> Suspects:
     return _strangers(log)
 
 
-def _explain_wrong(finding: Finding, story: Story) -> str:
+def _explain_wrong(finding: Finding, text: FindingText) -> str:
     row = finding.rows[0]
-    reader = story.name(row.op, capital=False)
-    sent = f"{story.writer(row, capital=True)} was sent to {story.destination(row.v)}"
+    reader = text.name(row.op, capital=False)
+    sent = f"{text.writer(row, capital=True)} was sent to {text.destination(row.v)}"
     return f"{sent}, but {reader} read it at {row.partition}@{row.offset}."
 
 
 @partition_check(
     "wrong-partition",
-    resolve=lambda rows, world: rows[rows["v"].isin(world.misplaced)],
+    resolve=lambda rows, run: rows[rows["v"].isin(run.misplaced)],
     explain=_explain_wrong,
     needs="no record was read",
 )
-def wrong_partition(log: PartitionLog) -> Suspects:
+def wrong_partition(log: PartitionLog) -> CheckResult:
     """A record read from a topic or partition to which it was not sent, though it was sent to another.
 
     compared: reads. One cause: the offset.
@@ -316,10 +316,10 @@ def wrong_partition(log: PartitionLog) -> Suspects:
 # --------------------------------------------------------------------------------------------------
 # order-inversion
 # --------------------------------------------------------------------------------------------------
-def _explain_inversion(finding: Finding, story: Story) -> str:
+def _explain_inversion(finding: Finding, text: FindingText) -> str:
     first, second = sorted(finding.rows[:2], key=lambda row: row.v)
     return (
-        f"{story.writer(first, capital=True)} was sent to {first.partition} before {story.writer(second)}, "
+        f"{text.writer(first, capital=True)} was sent to {first.partition} before {text.writer(second)}, "
         f"but lies after it (offsets {first.offset} and {second.offset})."
     )
 
@@ -327,7 +327,7 @@ def _explain_inversion(finding: Finding, story: Story) -> str:
 @partition_check(
     "order-inversion", explain=_explain_inversion, needs="no process sent two records of known place to one partition"
 )
-def order_inversion(log: PartitionLog) -> Suspects:
+def order_inversion(log: PartitionLog) -> CheckResult:
     """Two sends of one process to one partition that are stored the other way round.
 
     Under idempotence (so in transactions too) sends keep the order of their calls even when in flight together (KIP-98:
@@ -345,9 +345,9 @@ def order_inversion(log: PartitionLog) -> Suspects:
     compared = sum(count for _, _, count in pairs)
     later = np.concatenate([low for low, _, _ in pairs]) if pairs else np.empty(0, np.int64)
     if not len(later):
-        return Suspects(compared)
+        return CheckResult(compared)
     earlier = np.concatenate([high for _, high, _ in pairs])
-    return Suspects(compared, join_rows(_pick(log, later, later), _pick(log, earlier, later)))
+    return CheckResult(compared, join_rows(_pick(log, later, later), _pick(log, earlier, later)))
 
 
 def _inverted(log: PartitionLog, group: Ints) -> tuple[Ints, Ints, int]:

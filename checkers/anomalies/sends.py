@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import Ints, Suspects, partition_check
+from checkers.api import CheckResult, Ints, partition_check
 from checkers.partition.log import NONE, PartitionLog
 from checkers.partition.versions import visible
-from checkers.verdict.findings import Finding, Story
+from checkers.verdict.findings import Finding, FindingText
 
 EXAMPLES = 20  # of a lawful and frequent anomaly, in each partition
 LATEST = np.iinfo(np.int64).max
@@ -30,10 +30,10 @@ def _rows(log: PartitionLog, which: Ints, cause: Ints) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------------
 # real-time-inversion
 # --------------------------------------------------------------------------------------------------
-def _explain_inversion(finding: Finding, story: Story) -> str:
+def _explain_inversion(finding: Finding, text: FindingText) -> str:
     low, high = finding.rows[0], finding.rows[-1]
     return (
-        f"{story.name(high.op)} had its record at {high.place} acknowledged before {story.name(low.op, capital=False)} "
+        f"{text.name(high.op)} had its record at {high.place} acknowledged before {text.name(low.op, capital=False)} "
         f"sent the one that lies below it, at {low.place}."
     )
 
@@ -43,7 +43,7 @@ def _explain_inversion(finding: Finding, story: Story) -> str:
     explain=_explain_inversion,
     needs="no send began after another producer's was acknowledged in its partition",
 )
-def real_time_inversion(log: PartitionLog) -> Suspects:
+def real_time_inversion(log: PartitionLog) -> CheckResult:
     """A send that began after another producer's send was acknowledged lies before it in the same partition.
 
     compared: sends that began after some acknowledgement in their partition. One cause: the send that lies too low, with the
@@ -52,14 +52,14 @@ def real_time_inversion(log: PartitionLog) -> Suspects:
     rows = np.flatnonzero(log.shared(visible) & (log.sends.began != NONE))
     rows = rows[np.argsort(log.place[rows], kind="stable")]
     if not len(rows):
-        return Suspects(0)
+        return CheckResult(0)
     began, process = log.sends.began[rows], log.sends.v[rows] >> _PROCESS
     ended = np.where(log.sends.ended[rows] != NONE, log.sends.ended[rows], LATEST)
     compared = int((began > ended.min()).sum())
     low, high = _inverted(began, ended, process)
     if not len(low):
-        return Suspects(compared)
-    return Suspects(compared, _rows(log, rows[np.r_[low, high]], rows[np.r_[low, low]]))
+        return CheckResult(compared)
+    return CheckResult(compared, _rows(log, rows[np.r_[low, high]], rows[np.r_[low, low]]))
 
 
 def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:
@@ -100,25 +100,25 @@ def _neighbours(log: PartitionLog) -> tuple[Ints, Ints, Any]:
     return before, after, v[before] >> _OP == v[after] >> _OP
 
 
-def _turned(log: PartitionLog, inside: bool) -> Suspects:
+def _turned(log: PartitionLog, inside: bool) -> CheckResult:
     before, after, together = log.shared(_neighbours)
     mine = together == inside
     before, after = before[mine], after[mine]
     back = log.place[after] <= log.place[before]
     low, high = after[back], before[back]
-    return Suspects(len(after), _rows(log, np.r_[low, high], np.r_[low, low]) if len(low) else {})
+    return CheckResult(len(after), _rows(log, np.r_[low, high], np.r_[low, low]) if len(low) else {})
 
 
-def _explain_turned(finding: Finding, story: Story) -> str:
+def _explain_turned(finding: Finding, text: FindingText) -> str:
     low, high = finding.rows[0], finding.rows[-1]
     if low.op == high.op:
-        return f"{story.name(low.op)} sent {high.place} first and {low.place} next, which lies before it."
-    later = story.name(low.op, capital=False)
-    return f"{story.name(high.op)} sent {high.place}, and {later} sent {low.place} after it, which lies before it."
+        return f"{text.name(low.op)} sent {high.place} first and {low.place} next, which lies before it."
+    later = text.name(low.op, capital=False)
+    return f"{text.name(high.op)} sent {high.place}, and {later} sent {low.place} after it, which lies before it."
 
 
 @partition_check("nonmonotonic-send", explain=_explain_turned, needs="no process sent to one partition in two operations")
-def nonmonotonic_send(log: PartitionLog) -> Suspects:
+def nonmonotonic_send(log: PartitionLog) -> CheckResult:
     """From one operation to the next that sends there, a process's send lies before its predecessor in the version order.
 
     Jepsen's name; `order-inversion` compares with every earlier send of the process and holds in more cases.
@@ -129,7 +129,7 @@ def nonmonotonic_send(log: PartitionLog) -> Suspects:
 
 
 @partition_check("int-nonmonotonic-send", explain=_explain_turned, needs="no operation sent two records to one partition")
-def int_nonmonotonic_send(log: PartitionLog) -> Suspects:
+def int_nonmonotonic_send(log: PartitionLog) -> CheckResult:
     """Inside one operation, a later send to a partition lies before an earlier one in the version order.
 
     Jepsen's name; see `order-inversion`.
@@ -139,13 +139,13 @@ def int_nonmonotonic_send(log: PartitionLog) -> Suspects:
     return _turned(log, inside=True)
 
 
-def _explain_send_skip(finding: Finding, story: Story) -> str:
+def _explain_send_skip(finding: Finding, text: FindingText) -> str:
     low, high = finding.rows[0], finding.rows[-1]
-    return f"{story.name(low.op)} sent {low.place} and next {high.place}; other producers' records lie between them."
+    return f"{text.name(low.op)} sent {low.place} and next {high.place}; other producers' records lie between them."
 
 
 @partition_check("int-send-skip", explain=_explain_send_skip, needs="no operation sent two records to one partition")
-def int_send_skip(log: PartitionLog) -> Suspects:
+def int_send_skip(log: PartitionLog) -> CheckResult:
     """Inside one operation, other visible records lie between two consecutive sends to one partition. Lawful, and frequent.
 
     Only the first examples of a partition are kept; the reason says how many more there were.
@@ -160,4 +160,4 @@ def int_send_skip(log: PartitionLog) -> Suspects:
     kept = skip[:EXAMPLES]
     low, high = before[kept], after[kept]
     rows = _rows(log, np.r_[low, high], np.r_[high, high]) if len(kept) else {}
-    return Suspects(len(after), rows, more=len(skip) - len(kept))
+    return CheckResult(len(after), rows, more=len(skip) - len(kept))

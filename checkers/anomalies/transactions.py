@@ -8,22 +8,22 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from checkers.api import Suspects, join_rows, partition_check
+from checkers.api import CheckResult, join_rows, partition_check
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
 from checkers.partition.rows import reads_with_writers, send_rows
-from checkers.run_view import World
-from checkers.verdict.findings import Finding, Story
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding, FindingText
 
 
 # --------------------------------------------------------------------------------------------------
 # aborted-read
 # --------------------------------------------------------------------------------------------------
-def _explain_aborted(finding: Finding, story: Story) -> str:
+def _explain_aborted(finding: Finding, text: FindingText) -> str:
     writer, reader = finding.records("sent")[0], finding.records("read")[0]
-    how = "was surely aborted" if story.world.transactional(np.array([writer.op]))[0] else "surely failed"
+    how = "was surely aborted" if text.run.transactional(np.array([writer.op]))[0] else "surely failed"
     return (
-        f"{story.name(writer.op)} {how}, yet {story.name(reader.op, capital=False)} "
-        f"read its record at {reader.place}{story.and_more(finding.records('read'))}."
+        f"{text.name(writer.op)} {how}, yet {text.name(reader.op, capital=False)} "
+        f"read its record at {reader.place}{text.and_more(finding.records('read'))}."
     )
 
 
@@ -33,7 +33,7 @@ def _explain_aborted(finding: Finding, story: Story) -> str:
     explain=_explain_aborted,
     needs="nothing that failed was sent to a partition that was read (at read_committed, if in a transaction)",
 )
-def aborted_read(log: PartitionLog) -> Suspects:
+def aborted_read(log: PartitionLog) -> CheckResult:
     """G1a: a record of a transaction that surely failed was returned to a reader judged by read_committed.
 
     Outside transactions: an unacknowledged record of an operation that surely failed was returned to anybody. What became of the
@@ -54,22 +54,22 @@ def aborted_read(log: PartitionLog) -> Suspects:
 # --------------------------------------------------------------------------------------------------
 # dirty-read
 # --------------------------------------------------------------------------------------------------
-def _explain_dirty(finding: Finding, story: Story) -> str:
+def _explain_dirty(finding: Finding, text: FindingText) -> str:
     writer, reader = finding.records("sent")[0], finding.records("read")[0]
-    where = f"{reader.place}{story.and_more(finding.records('read'))}"
+    where = f"{reader.place}{text.and_more(finding.records('read'))}"
     if writer.op == reader.op:
-        return f"{story.name(writer.op)} polled its own record at {where} before it was decided."
-    got = f"{story.name(reader.op)} read {where} of {story.name(writer.op, capital=False)}"
+        return f"{text.name(writer.op)} polled its own record at {where} before it was decided."
+    got = f"{text.name(reader.op)} read {where} of {text.name(writer.op, capital=False)}"
     if reader.time < writer.time:
         return f"{got} before it was sent."
-    if story.decided(writer.op) == NONE:
+    if text.decided(writer.op) == NONE:
         return f"{got}, for which commit was never called."
-    early = (story.decided(writer.op) - reader.time) / 1e6
+    early = (text.decided(writer.op) - reader.time) / 1e6
     return f"{got} {early:.1f} ms before its commit was called."
 
 
 @partition_check("dirty-read", across=True, explain=_explain_dirty, needs="no record was read whose sending has a known time")
-def dirty_read(log: PartitionLog) -> Suspects:
+def dirty_read(log: PartitionLog) -> CheckResult:
     """A record returned to a reader judged by read_committed before its transaction was decided, or to the one that wrote it;
     and one returned to anybody before it was sent at all, in a transaction or not.
 
@@ -90,36 +90,36 @@ def dirty_read(log: PartitionLog) -> Suspects:
     early = (earliest != NONE) & (ended != NONE) & (ended < earliest)
     compared = int(((earliest != NONE) | never | own).sum())
     which[which] = early | never | own
-    return reads_with_writers(log, which, compared, told=log.sends.began)
+    return reads_with_writers(log, which, compared, time=log.sends.began)
 
 
 # --------------------------------------------------------------------------------------------------
 # torn-transaction
 # --------------------------------------------------------------------------------------------------
-def _explain_torn(finding: Finding, story: Story) -> str:
+def _explain_torn(finding: Finding, text: FindingText) -> str:
     seen, missing = finding.records("read"), finding.records("missing")
     return (
-        f"{story.name(missing[0].op)} {story.outcome(missing[0].op)}; its records at {story.places(seen)} were read back, "
-        f"but {story.written(missing)} {'was' if len(missing) == 1 else 'were'} not returned by the complete final read."
+        f"{text.name(missing[0].op)} {text.outcome(missing[0].op)}; its records at {text.places(seen)} were read back, "
+        f"but {text.written(missing)} {'was' if len(missing) == 1 else 'were'} not returned by the complete final read."
     )
 
 
-def _resolve_torn(rows: pd.DataFrame, world: World) -> pd.DataFrame:
+def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     """Put the suspicious transactions together over all partitions; keep those with records on both sides.
 
     Exact although partitions report little: a covered partition that reports no missing record of an ok transaction returned all
     of them, and one that reports nothing seen of a failed transaction returned none. So the sends of the suspicious operations
     (read again from the history, these few only) fill in what was left out.
     """
-    rows = _may_be_torn(rows, world)
+    rows = _may_be_torn(rows, run)
     reported = rows.drop_duplicates("v").set_index("v")["role"]
-    sends = world.sends_of(rows["op"].unique())
-    sends = sends[world.covered(sends["partition"], sends["offset"].to_numpy()) | sends["v"].isin(reported.index)]
-    status = pd.Series(world.status(sends["op"].to_numpy()), index=sends.index)
+    sends = run.sends_of(rows["op"].unique())
+    sends = sends[run.covered(sends["partition"], sends["offset"].to_numpy()) | sends["v"].isin(reported.index)]
+    status = pd.Series(run.status(sends["op"].to_numpy()), index=sends.index)
     silent = status.map({COMMITTED: "read", ABORTED: "missing", INFO: ""})
     role = sends["v"].map(reported).fillna(silent)
-    tried = (sends["began"] != NONE) | (status == COMMITTED) | ~world.finished(sends["op"].to_numpy())
-    missed = tried & ~sends["v"].isin(world.misplaced)
+    tried = (sends["began"] != NONE) | (status == COMMITTED) | ~run.finished(sends["op"].to_numpy())
+    missed = tried & ~sends["v"].isin(run.misplaced)
     whole = sends.assign(role=role, cause=sends["op"], time=sends["ended"].where(sends["ended"] != NONE, sends["began"]))
     whole = whole[(role == "read") | ((role == "missing") & missed)]
     sides = whole.groupby("op")["role"].nunique()
@@ -127,10 +127,10 @@ def _resolve_torn(rows: pd.DataFrame, world: World) -> pd.DataFrame:
     return whole[whole["op"].isin(torn)]
 
 
-def _may_be_torn(rows: pd.DataFrame, world: World) -> pd.DataFrame:
+def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     """Without operations of unknown outcome of which only one side was reported: of these every covered record is."""
     roles = rows.groupby("op")["role"].nunique()
-    status = world.status(roles.index.to_numpy())
+    status = run.status(roles.index.to_numpy())
     return rows[rows["op"].isin(roles.index[(roles > 1) | (status != INFO)])]
 
 
@@ -141,7 +141,7 @@ def _may_be_torn(rows: pd.DataFrame, world: World) -> pd.DataFrame:
     explain=_explain_torn,
     needs="no transaction of two or more records in partitions with a complete read_committed final read",
 )
-def torn_transaction(log: PartitionLog) -> Suspects:
+def torn_transaction(log: PartitionLog) -> CheckResult:
     """A completed final read shows some but not all records of one transaction, whatever its outcome was.
 
     Only partitions with a completed read_committed final read count, and in them only what lies below a stuck last stable
@@ -156,4 +156,4 @@ def torn_transaction(log: PartitionLog) -> Suspects:
     missing = part & ~log.seen_final & (sends.status != ABORTED)
     shown = part & log.seen_final & (sends.status != COMMITTED)
     rows = join_rows(send_rows(log, missing, sends.op, "missing"), send_rows(log, shown, sends.op, "read"))
-    return Suspects(int((part & (sends.v & np.int64(4095) == 1)).sum()), rows)
+    return CheckResult(int((part & (sends.v & np.int64(4095) == 1)).sum()), rows)

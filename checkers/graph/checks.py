@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from checkers.api import Check, Suspects
+from checkers.api import Check, CheckResult
 from checkers.graph import explain
 from checkers.graph.edge_filter import Brief, brief_for
 from checkers.graph.edges import gather
 from checkers.graph.layers import LAYERS, Layer
 from checkers.graph.search import Cycles, demanded, find_cycles
-from checkers.run_view import World
-from checkers.verdict.findings import Finding, Story
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding, FindingText
 
 _SAID = {
     "G1c-wr": "Operations that read each other's records in a circle, through read_committed readers.",
@@ -37,39 +37,39 @@ _NEEDS_READ = (
     "no process that writes read another operation's record",
     "no record was read by another operation than its writer",
 )
-_ANSWERS: WeakKeyDictionary[World, Cycles | Exception] = WeakKeyDictionary()
+_ANSWERS: WeakKeyDictionary[RunView, Cycles | Exception] = WeakKeyDictionary()
 
 
-def cycles_of(world: World) -> Cycles:
+def cycles_of(run: RunView) -> Cycles:
     """Every layer's answer; searched once for a run, whichever check asks first. Raises what the search raised, each time."""
-    if world not in _ANSWERS:
+    if run not in _ANSWERS:
         try:
-            _ANSWERS[world] = find_cycles(world)
+            _ANSWERS[run] = find_cycles(run)
         except Exception as error:  # noqa: BLE001 - raised again below, for every check that asks
-            _ANSWERS[world] = error
-    answer = _ANSWERS[world]
+            _ANSWERS[run] = error
+    answer = _ANSWERS[run]
     if isinstance(answer, Exception):
         raise answer
     return answer
 
 
-def graph_check(layer: Layer) -> Check[World]:
+def graph_check(layer: Layer) -> Check[RunView]:
     """The check of one class of cycles. compared: edges without which there is no such cycle. One finding: the smallest cycle."""
 
-    def smallest_cycle(world: World) -> Suspects:
-        cycles = cycles_of(world)
+    def smallest_cycle(run: RunView) -> CheckResult:
+        cycles = cycles_of(run)
         answer = cycles.layers[layer.name]
         if not answer.cycle:
-            return Suspects(answer.compared, unknown=answer.unknown)
-        return Suspects(answer.compared, explain.rows(answer.cycle, cycles.partitions, cycles.records, world))
+            return CheckResult(answer.compared, unknown=answer.unknown)
+        return CheckResult(answer.compared, explain.rows(answer.cycle, cycles.partitions, cycles.records, run))
 
-    def sentence(finding: Finding, story: Story) -> str:
-        cycles = cycles_of(story.world)
-        return explain.sentence(cycles.layers[layer.name].cycle, cycles.partitions, finding, story)
+    def sentence(finding: Finding, text: FindingText) -> str:
+        cycles = cycles_of(text.run)
+        return explain.sentence(cycles.layers[layer.name].cycle, cycles.partitions, finding, text)
 
-    def detail(finding: Finding, story: Story) -> dict[str, object]:
-        cycles = cycles_of(story.world)
-        return {"cycle": explain.drawing(cycles.layers[layer.name].cycle, cycles.partitions, finding, story)}
+    def detail(finding: Finding, text: FindingText) -> dict[str, object]:
+        cycles = cycles_of(text.run)
+        return {"cycle": explain.drawing(cycles.layers[layer.name].cycle, cycles.partitions, finding, text)}
 
     base = layer.name.removesuffix("-process").removesuffix("-realtime")
     smallest_cycle.__doc__ = _SAID[base] + _ORDER[layer.order]
@@ -77,8 +77,8 @@ def graph_check(layer: Layer) -> Check[World]:
     return Check(layer.name, "run", smallest_cycle, True, None, sentence, gather, _brief, detail, needs)
 
 
-def _brief(world: World) -> Brief | None:
-    return brief_for(world.overview, demanded(world.contract))
+def _brief(run: RunView) -> Brief | None:
+    return brief_for(run.overview, demanded(run.contract))
 
 
 CHECKS = {layer.name: graph_check(layer) for layer in LAYERS}

@@ -11,20 +11,20 @@ import pandas as pd
 from checkers.graph.cycles import Edge
 from checkers.graph.layers import DIRTY_WR, PROCESS, REALTIME, RW, WR, WW
 from checkers.partition.log import NONE
-from checkers.run_view import World
+from checkers.run_view import RunView
 from checkers.spark.lookup import records_of
-from checkers.verdict.findings import Finding, Story
+from checkers.verdict.findings import Finding, FindingText
 
 KINDS = {WW: "ww", WR: "wr", DIRTY_WR: "wr", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
 Records = Mapping[tuple[int, str, int, str], int]  # (operation, partition, offset, role) -> v
 Places = Mapping[tuple[str, int], str]  # (partition, offset) -> the place as a sentence says it
 
 
-def sentence(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, story: Story) -> str:
+def sentence(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, text: FindingText) -> str:
     """`T1 before T2, because T1 wrote t-0@5 right before T2's t-0@6; T2 before T1, because ...`, and who T1 and T2 are."""
     names, said = labels(cycle), _places(finding)
-    steps = [f"{names[e.source]} before {names[e.target]}, because {because(e, names, partitions, said, story)}" for e in cycle]
-    who = [f"{name} is {story.name(op, capital=False)}" for op, name in names.items()]
+    steps = [f"{names[e.source]} before {names[e.target]}, because {because(e, names, partitions, said, text)}" for e in cycle]
+    who = [f"{name} is {text.name(op, capital=False)}" for op, name in names.items()]
     return f"{'; '.join(steps)}. ({', '.join(who)}.)"
 
 
@@ -37,10 +37,10 @@ def _places(finding: Finding) -> Places:
     return {(row.partition, row.offset): row.place for row in sorted(finding.rows, key=lambda row: bool(row.value))}
 
 
-def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], said: Places, story: Story) -> str:
+def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], said: Places, text: FindingText) -> str:
     """Why an edge's source comes before its target."""
     one, two = names[edge.source], names[edge.target]
-    view = story.world.overview
+    view = text.run.overview
     if edge.kind == PROCESS:
         return f"process {view.process[view.at(edge.source)]} ended {one} before it began {two}"
     if edge.kind == REALTIME:
@@ -54,7 +54,7 @@ def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], said: 
     return f"{two} read {one}'s {low}"
 
 
-def drawing(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, story: Story) -> dict[str, Any]:
+def drawing(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, text: FindingText) -> dict[str, Any]:
     """The cycle of a finding in `verdict.json`: vertices are operations by history index."""
     names, said = labels(cycle), _places(finding)
     edges = [
@@ -62,21 +62,21 @@ def drawing(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, 
             "from": edge.source,
             "to": edge.target,
             "kind": KINDS[edge.kind],
-            "why": because(edge, names, partitions, said, story),
+            "why": because(edge, names, partitions, said, text),
         }
         for edge in cycle
     ]
     return {"vertices": list(names), "edges": edges}
 
 
-def rows(cycle: Sequence[Edge], partitions: Sequence[str], known: Records, world: World) -> dict[str, Any]:
+def rows(cycle: Sequence[Edge], partitions: Sequence[str], known: Records, run: RunView) -> dict[str, Any]:
     """Rows of a finding: the versions behind the edges, as what their operations sent or read."""
     ends = [end for edge in cycle if edge.place != NONE for end in _ends(edge)]
     made = [
         (partitions[place], op, offset, role, known.get((op, partitions[place], offset, role)))
         for op, place, offset, role in ends
     ]
-    begun = world.overview.time[world.overview.at(np.array([row[1] for row in made]))]
+    begun = run.overview.time[run.overview.at(np.array([row[1] for row in made]))]
     return {
         "partition": np.array([row[0] for row in made], dtype=object),
         "cause": np.zeros(len(made), dtype=np.int64),
@@ -95,13 +95,13 @@ def _ends(edge: Edge) -> list[tuple[int, int, int, str]]:
     return [(edge.source, edge.place, edge.low, first), (edge.target, edge.place, edge.high, second)]
 
 
-def records_behind(cycles: Iterable[Sequence[Edge]], world: World) -> Records:
+def records_behind(cycles: Iterable[Sequence[Edge]], run: RunView) -> Records:
     """Identities of what the operations of some cycles sent and read; looked up once for all of them.
 
     A record whose acknowledgement had no offset is found by what was read, when one of these operations read it.
     """
     ops = {op for cycle in cycles for edge in cycle if edge.place != NONE for op in (edge.source, edge.target)}
-    mops: pd.DataFrame = records_of(world.history, ops).to_pandas()
+    mops: pd.DataFrame = records_of(run.history, ops).to_pandas()
     read = mops[mops["kind"] == 1]
     places = {(row.partition, row.v): row.offset for row in read.itertuples() if row.offset != NONE}
     known = {

@@ -39,7 +39,7 @@ from checkers.graph.layers import (
 )
 from checkers.graph.spans import FOREVER, Spans, ends, merge, merge_all, points, rank, reading_points
 from checkers.partition.log import NONE
-from checkers.run_view import World
+from checkers.run_view import RunView
 from checkers.spark.overview import Overview
 from checkers.verdict.rules import FORBIDDEN, clause
 
@@ -122,11 +122,11 @@ class Area:
     layers: tuple[Layer, ...]
 
 
-def find_cycles(world: World) -> Cycles:
+def find_cycles(run: RunView) -> Cycles:
     """The shortest cycle of every layer. Raises RuntimeError when a partition's edges could not be made."""
-    with edges_of(world.kept) as edges:
-        cycles = cycles_among(edges, world.overview, demanded(world.contract))
-    cycles.records = records_behind((answer.cycle for answer in cycles.layers.values()), world)
+    with edges_of(run.kept) as edges:
+        cycles = cycles_among(edges, run.overview, demanded(run.contract))
+    cycles.records = records_behind((answer.cycle for answer in cycles.layers.values()), run)
     return cycles
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import Bools, Ints, Suspects, join_rows
+from checkers.api import Bools, CheckResult, Ints, join_rows
 from checkers.partition.log import NONE, PartitionLog
 
 
-def send_rows(log: PartitionLog, which: Bools, cause: Ints, role: str, told: Ints | None = None) -> dict[str, Any]:
-    """Rows for some sends; `cause` has one entry per send of the log, and so has `told`: their times, if not when they ended."""
+def send_rows(log: PartitionLog, which: Bools, cause: Ints, role: str, time: Ints | None = None) -> dict[str, Any]:
+    """Rows for some sends; `cause` has one entry per send of the log, and so has `time`, if it is not when they ended."""
     sends = log.sends
-    told = sends.ended if told is None else told
-    time = np.where(told != NONE, told, sends.began)[which]
+    time = sends.ended if time is None else time
+    time = np.where(time != NONE, time, sends.began)[which]
     rows = {"cause": cause[which], "op": sends.op[which], "v": sends.v[which], "offset": log.place[which], "time": time}
     return {**rows, "role": np.full(len(time), role, dtype=object)}
 
@@ -27,12 +27,14 @@ def read_rows(log: PartitionLog, which: Bools, cause: Ints) -> dict[str, Any]:
     return {**rows, "role": np.full(len(rows["op"]), "read", dtype=object)}
 
 
-def reads_with_writers(log: PartitionLog, which: Bools, compared: int, lacking: str = "", told: Ints | None = None) -> Suspects:
-    """Suspicious reads and the sends they returned, one cause per writing operation. told: as of `send_rows`."""
+def reads_with_writers(
+    log: PartitionLog, which: Bools, compared: int, lacking: str = "", time: Ints | None = None
+) -> CheckResult:
+    """Suspicious reads and the sends they returned, one cause per writing operation. time: as of `send_rows`."""
     if not which.any():
-        return Suspects(compared, lacking=lacking)
+        return CheckResult(compared, lacking=lacking)
     writer = log.sends.op[log.reads.send]  # the reads in `which` all have a send
     sent = np.zeros(len(log.sends), dtype=np.bool_)
     sent[log.reads.send[which]] = True
-    rows = join_rows(read_rows(log, which, writer), send_rows(log, sent, log.sends.op, "sent", told))
-    return Suspects(compared, rows, lacking)
+    rows = join_rows(read_rows(log, which, writer), send_rows(log, sent, log.sends.op, "sent", time))
+    return CheckResult(compared, rows, lacking)

@@ -26,10 +26,10 @@ class Stays:
     message: bytes
 
 
-def gathers(checks: Sequence[Check[Any]], world: Any) -> list[Function]:
+def gathers(checks: Sequence[Check[Any]], run: Any) -> list[Function]:
     """The distinct gathering functions of some checks, each with what it has to know of the whole run."""
     distinct = {check.gather: check.brief for check in checks if check.gather is not None}
-    return [gather if brief is None else partial(gather, brief=brief(world)) for gather, brief in distinct.items()]
+    return [gather if brief is None else partial(gather, brief=brief(run)) for gather, brief in distinct.items()]
 
 
 def gathered(functions: Sequence[Function], log: PartitionLog) -> tuple[Gathered, str]:

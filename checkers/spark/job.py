@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark import RDD
 from pyspark.sql import SparkSession
 
-from checkers.api import COLUMNS, NUMBERS, Check, Ints, Suspects
+from checkers.api import COLUMNS, NUMBERS, Check, CheckResult, Ints
 from checkers.partition.assembly import unpack_log
 from checkers.partition.log import FinalRead, PartitionLog, Resets, Settings
 from checkers.partition.unseen import total_unseen, unseen_at
@@ -58,7 +58,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Said:
-    """What one check says of one partition: `Suspects`, its rows as an Arrow message; or an error."""
+    """What one check says of one partition: `CheckResult`, its rows as an Arrow message; or an error."""
 
     compared: int = 0
     lacking: str = ""
@@ -202,17 +202,17 @@ def _judge(
 def _asked(check: Check[PartitionLog], log: PartitionLog) -> Said:
     """One check's answer about one partition. Whatever it raises is its own trouble."""
     try:
-        suspects = check(log)
-        return Said(suspects.compared, suspects.lacking, suspects.more, rows=_packed_rows(suspects))
+        result = check(log)
+        return Said(result.compared, result.lacking, result.more, rows=_packed_rows(result))
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
         return Said(error=f"{type(error).__name__}: {error}")
 
 
-def _packed_rows(suspects: Suspects) -> bytes:
+def _packed_rows(result: CheckResult) -> bytes:
     """The rows as a message; a single value stands for a whole column."""
-    if not suspects.count:
+    if not result.count:
         return b""
-    columns = {name: np.broadcast_to(suspects.rows[name], suspects.count) for name in (*NUMBERS, "role")}
+    columns = {name: np.broadcast_to(result.rows[name], result.count) for name in (*NUMBERS, "role")}
     numbers = {name: pa.array(columns[name], pa.int64()) for name in NUMBERS}
     return message(pa.RecordBatch.from_pydict({**numbers, "role": pa.array(columns["role"], pa.string()).dictionary_encode()}))
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from checkers.api import Check
 from checkers.partition.log import ABORTED, COMMITTED, NONE
-from checkers.run_view import World
+from checkers.run_view import RunView
 from harness.api import split_record_id
 
 SLACK_NS = 1_000_000_000
@@ -22,7 +22,7 @@ LONGEST_VALUE = 40
 
 @dataclass(frozen=True)
 class Row:
-    """One record involved in a finding (`Suspects` says what the fields mean).
+    """One record involved in a finding (`CheckResult` says what the fields mean).
 
     value: what the record was called where the history comes from; empty for our own histories, where `v` is the name.
     """
@@ -103,7 +103,7 @@ class Finding:
 def group(check: Check[Any], rows: pd.DataFrame, originals: Mapping[int, str]) -> list[Finding]:
     """Rows to findings: by cause, over all partitions or inside each as the check says; first in time first.
 
-    originals: identity -> the record's value where the history comes from (`World.originals`).
+    originals: identity -> the record's value where the history comes from (`RunView.originals`).
     """
     if rows.empty:
         return []
@@ -118,28 +118,28 @@ def group(check: Check[Any], rows: pd.DataFrame, originals: Mapping[int, str]) -
     return [Finding(check.name, made[start:stop]) for start, stop in itertools.pairwise(bounds)]
 
 
-class Story:
+class FindingText:
     """Words for operations and records."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, run: RunView) -> None:
+        self.run = run
 
     def _at(self, op: int) -> int:
-        return int(self.world.overview.at(op))
+        return int(self.run.overview.at(op))
 
     def name(self, op: int, capital: bool = True) -> str:
         """`Transaction 412 of process 3`."""
-        view, at = self.world.overview, self._at(op)
+        view, at = self.run.overview, self._at(op)
         word = "transaction" if view.txn[at] else "send" if view.send[at] else "poll"
         text = f"{word} {view.op[at]} of process {view.process[at]}"
         return text.capitalize() if capital else text
 
     def decided(self, op: int) -> int:
-        return int(self.world.overview.decided[self._at(op)])
+        return int(self.run.overview.decided[self._at(op)])
 
     def outcome(self, op: int) -> str:
         """How an operation ended, as the rest of a sentence whose subject is the operation."""
-        view, at = self.world.overview, self._at(op)
+        view, at = self.run.overview, self._at(op)
         if not view.txn[at]:
             return "was acknowledged"
         if view.status[at] == COMMITTED:
@@ -149,7 +149,7 @@ class Story:
         return "ended without a known outcome"
 
     def how_missing(self, partition: str, count: int = 1) -> str:
-        final = self.world.overview.final_reads.get(partition)
+        final = self.run.overview.final_reads.get(partition)
         verb = "was" if count == 1 else "were"
         if final and final.committed:
             return f"{verb} not returned by the complete final read"
@@ -187,7 +187,7 @@ class Story:
         return f"{'R' if capital else 'r'}ecord {seq} of operation {op} of process {process}{row.called}"
 
     def destination(self, v: int) -> str:
-        return self.world.homes.get(v, ("nowhere", NONE))[0]
+        return self.run.homes.get(v, ("nowhere", NONE))[0]
 
     def strange(self, row: Row) -> str:
-        return self.world.strange(row.op, row.partition, row.offset) or "its content is not what anybody sent"
+        return self.run.strange(row.op, row.partition, row.offset) or "its content is not what anybody sent"

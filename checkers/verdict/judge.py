@@ -18,18 +18,18 @@ import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import SparkSession
 
-from checkers.api import COLUMNS, NUMBERS, Check, Suspects, installed_checks, with_more
+from checkers.api import COLUMNS, NUMBERS, Check, CheckResult, installed_checks, with_more
 from checkers.partition.log import NONE
 from checkers.partition.positions import positions
 from checkers.partition.unseen import moments
-from checkers.run_view import World
+from checkers.run_view import RunView
 from checkers.spark.gathering import NEAR, Kept, gathers
 from checkers.spark.job import Answer, Counts, run_partition_checks
 from checkers.spark.overview import Overview, read_overview
 from checkers.spark.session import start_session
 from checkers.spark.source import UNREADABLE, Source, SparkSource, last_cause, source_of
 from checkers.verdict.decision import Judged, decide, expectation_met, judge_property, weaknesses
-from checkers.verdict.findings import SLACK_NS, Finding, Story, group
+from checkers.verdict.findings import SLACK_NS, Finding, FindingText, group
 from checkers.verdict.progress import count_operations, progress
 from checkers.verdict.rules import clause, full_contract, settings
 from harness.api import VERDICT_SCHEMA, HistoryError
@@ -75,17 +75,17 @@ def judge(
     found, broken = with_more(found, broken, more or {})
     history = source_of(run_dir, plan, session)
     view = _overview(history)
-    world = World(history, session(), view, full)
-    answers, counts, unseen = _ask(world, found)
+    run = RunView(history, session(), view, full)
+    answers, counts, unseen = _ask(run, found)
     receipts = _receipts(run_dir / "faults.parquet")
-    judged = [_judged(check, answers[check.name], world, receipts) for check in found]
+    judged = [_judged(check, answers[check.name], run, receipts) for check in found]
     judged += [judge_property(one.name, clause(one.name, full), 0, [], error=one.reason) for one in broken]
     unread = _unread(plan, view) if full["final_read"] == "true" else []
     tail = unseen[-1][1] if unseen and full["final_read"] != "true" else 0
     document = _document(plan, view, counts, receipts, judged, unread, tail)
     document["unseen"] = unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
-    document["checker"] = {"spark": pyspark.__version__, "master": world.spark.sparkContext.master}
+    document["checker"] = {"spark": pyspark.__version__, "master": run.spark.sparkContext.master}
     _write(run_dir, document, judged)
     return document
 
@@ -124,32 +124,32 @@ def _receipts(path: Path) -> list[dict[str, Any]]:
 # --------------------------------------------------------------------------------------------------
 # Asking
 # --------------------------------------------------------------------------------------------------
-def _ask(world: World, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer], Counts, list[list[int]]]:
+def _ask(run: RunView, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer], Counts, list[list[int]]]:
     """Every check's answer, second steps done; how many micro-operations there were; what was unseen over time."""
     local = [check for check in checks if check.scope == "partition"]
-    view = world.overview
-    world.kept = Kept(gathers(checks, world), near=len(view) <= NEAR)
+    view = run.overview
+    run.kept = Kept(gathers(checks, run), near=len(view) <= NEAR)
     try:
-        answers, counts, world.strangers, unseen = run_partition_checks(
-            world.spark,
-            world.history,
+        answers, counts, run.strangers, unseen = run_partition_checks(
+            run.spark,
+            run.history,
             local,
             view.final_reads,
-            settings(world.contract),
-            positions(view, world.history, world.contract),
+            settings(run.contract),
+            positions(view, run.history, run.contract),
             moments(view),
-            world.kept,
+            run.kept,
         )
     except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: what it would have said is unknown
-        world.kept.error = _unfinished(error)  # or what nobody could gather would look like nothing to gather
+        run.kept.error = _unfinished(error)  # or what nobody could gather would look like nothing to gather
         answers, counts, unseen = {check.name: _lost(error) for check in local}, Counts(), []
     for check in checks:
         if check.scope == "partition":
-            answers[check.name] = _resolved(check, answers[check.name], world)
+            answers[check.name] = _resolved(check, answers[check.name], run)
         else:
-            answers[check.name] = _whole(check, world)
-    world.kept.forget()
-    world.remember(answer.rows for answer in answers.values())
+            answers[check.name] = _whole(check, run)
+    run.kept.forget()
+    run.remember(answer.rows for answer in answers.values())
     return answers, counts, unseen
 
 
@@ -163,11 +163,11 @@ def _unfinished(error: Exception) -> str:
     return f"the Spark job did not finish ({type(error).__name__}: {last_cause(error)})"
 
 
-def _resolved(check: Check[Any], answer: Answer, world: World) -> Answer:
+def _resolved(check: Check[Any], answer: Answer, run: RunView) -> Answer:
     if check.resolve is None or answer.rows.empty:
         return answer
     try:
-        rows = check.resolve(answer.rows, world)
+        rows = check.resolve(answer.rows, run)
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
         return Answer(answer.rows.iloc[:0], answer.compared, error=f"{type(error).__name__}: {error}")
     answer.compared += int(rows.attrs.get("compared", 0))
@@ -175,11 +175,11 @@ def _resolved(check: Check[Any], answer: Answer, world: World) -> Answer:
     return answer
 
 
-def _whole(check: Check[Any], world: World) -> Answer:
+def _whole(check: Check[Any], run: RunView) -> Answer:
     try:
-        suspects: Suspects = check(world)
-        rows = pd.DataFrame(suspects.rows, columns=list(COLUMNS)).astype(dict.fromkeys(NUMBERS, "int64"))
-        return Answer(rows, suspects.compared, suspects.lacking, suspects.unknown)
+        result: CheckResult = check(run)
+        rows = pd.DataFrame(result.rows, columns=list(COLUMNS)).astype(dict.fromkeys(NUMBERS, "int64"))
+        return Answer(rows, result.compared, result.lacking, result.unknown)
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
         return Answer(pd.DataFrame(columns=list(COLUMNS)), error=f"{type(error).__name__}: {error}")
 
@@ -187,27 +187,27 @@ def _whole(check: Check[Any], world: World) -> Answer:
 # --------------------------------------------------------------------------------------------------
 # Judging
 # --------------------------------------------------------------------------------------------------
-def _judged(check: Check[Any], answer: Answer, world: World, receipts: Sequence[Mapping[str, Any]]) -> Judged:
+def _judged(check: Check[Any], answer: Answer, run: RunView, receipts: Sequence[Mapping[str, Any]]) -> Judged:
     """A check's answer with its findings explained, the faults around each, and the clause that decides."""
-    decided = clause(check.name, world.contract)
-    findings = group(check, answer.rows, world.originals)
-    story = Story(world)
+    decided = clause(check.name, run.contract)
+    findings = group(check, answer.rows, run.originals)
+    text = FindingText(run)
     for finding in findings:
         finding.forbidden = decided.judged == "forbidden"
-        finding.sentence = _sentence(check, finding, story)
-        finding.detail = check.detail(finding, story) if check.detail else {}
-        finding.faults = _faults_around(finding, world.overview, receipts)
+        finding.sentence = _sentence(check, finding, text)
+        finding.detail = check.detail(finding, text) if check.detail else {}
+        finding.faults = _faults_around(finding, run.overview, receipts)
     lacking = answer.lacking or check.needs
     said = answer.error or (f"{answer.more} more were found; only examples are kept" if answer.more else "")
     return judge_property(check.name, decided, answer.compared, findings, error=said, lacking=lacking)
 
 
-def _sentence(check: Check[Any], finding: Finding, story: Story) -> str:
+def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:
     plain = f"{check.name}: {len(finding.rows)} records, first {finding.rows[0].place}."
     if check.explain is None:
         return plain
     try:
-        return check.explain(finding, story)
+        return check.explain(finding, text)
     except Exception as error:  # noqa: BLE001 - a finding without a good sentence is still a finding
         return f"{plain} (It could not be explained: {type(error).__name__}: {error})"
 

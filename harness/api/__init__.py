@@ -50,9 +50,9 @@ from harness.api.values import (
 from harness.api.workloads import CallError, Client, ClientSettings, Operation, PlannedOperation, Polled, Role, Workload
 
 if TYPE_CHECKING:
-    from checkers.api import Check, Suspects, partition_check, run_check
+    from checkers.api import Check, CheckResult, partition_check, run_check
     from checkers.partition.log import PartitionLog
-    from checkers.run_view import World
+    from checkers.run_view import RunView
 
 __all__ = [
     "HISTORY_VERSION",
@@ -67,6 +67,7 @@ __all__ = [
     "CallError",
     "CampaignError",
     "Check",
+    "CheckResult",
     "Choice",
     "Client",
     "ClientSettings",
@@ -103,11 +104,11 @@ __all__ = [
     "Receipt",
     "Role",
     "Roles",
+    "RunView",
     "Skewable",
     "Slowable",
     "Spawned",
     "Stoppable",
-    "Suspects",
     "Test",
     "Throttleable",
     "TopicSpec",
@@ -115,23 +116,22 @@ __all__ = [
     "Verdict",
     "Wipeable",
     "Workload",
-    "World",
     "partition_check",
     "record_id",
     "run_check",
     "split_record_id",
 ]
 
-# Plug-in `fencepost.checker`: a function over one partition (`PartitionLog`, numpy) or over a whole run (`World`, Spark) that
-# returns `Suspects`, decorated with `partition_check` or `run_check`. They bring numpy and Spark along, which nobody needs who
+# Plug-in `fencepost.checker`: a function over one partition (`PartitionLog`, numpy) or over a whole run (`RunView`, Spark) that
+# returns `CheckResult`, decorated with `partition_check` or `run_check`. They bring numpy and Spark along, which nobody needs who
 # only performs a test; so they live with the checks, and come from there when they are asked for.
 _OF_CHECKS = {
     "Check": "checkers.api",
-    "Suspects": "checkers.api",
+    "CheckResult": "checkers.api",
     "partition_check": "checkers.api",
     "run_check": "checkers.api",
     "PartitionLog": "checkers.partition.log",
-    "World": "checkers.run_view",
+    "RunView": "checkers.run_view",
 }
 
 

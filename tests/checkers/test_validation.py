@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from support.histories import History, answer, violated, write_history
 
-from checkers.api import Broken, Suspects, installed_checks, partition_check
+from checkers.api import Broken, CheckResult, installed_checks, partition_check
 from checkers.lawful_history import CONTRACT
 from checkers.validation import breaches
 from checkers.verdict.judge import judge
@@ -17,11 +17,11 @@ from checkers.verdict.judge import judge
 @partition_check("empty-offset", needs="nothing was read")
 def empty_offset(log):
     """A record at offset 0."""
-    return Suspects(0)
+    return CheckResult(0)
 
 
 def undocumented(log):
-    return Suspects(0)
+    return CheckResult(0)
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,10 @@ def undocumented(log):
         (replace(empty_offset, name=" "), "the check has no name"),
         (replace(empty_offset, scope="partitions"), 'scope = "partitions"; it must be one of partition, run'),
         (replace(empty_offset, function=undocumented), "its function needs a docstring"),
-        (replace(empty_offset, function=lambda: Suspects(0)), "the function must take (log), not ()"),
+        (replace(empty_offset, function=lambda: CheckResult(0)), "the function must take (log), not ()"),
         (replace(empty_offset, needs=""), "needs must say what has to be there"),
-        (replace(empty_offset, explain=lambda finding: ""), "explain must take (finding, story), not (finding)"),
-        (replace(empty_offset, resolve="rows"), "resolve must be a function (rows, world), not 'rows'"),
+        (replace(empty_offset, explain=lambda finding: ""), "explain must take (finding, text), not (finding)"),
+        (replace(empty_offset, resolve="rows"), "resolve must be a function (rows, run), not 'rows'"),
         (replace(empty_offset, gather=len), "gather belongs to run checks"),
     ],
 )
@@ -62,8 +62,8 @@ def test_a_check_that_breaks_the_interface_is_unknown_with_the_reason(tmp_path, 
 
 
 STRANGE = """
-from checkers.suspects import read_rows
-from harness.api import Suspects, partition_check
+from checkers.partition.rows import read_rows
+from harness.api import CheckResult, partition_check
 
 
 def odd(log):
@@ -73,7 +73,7 @@ def odd(log):
 @partition_check("first-place")
 def first_place(log):
     'A record that was read at offset 0.'
-    return Suspects(len(log.reads), read_rows(log, odd(log), log.reads.op))
+    return CheckResult(len(log.reads), read_rows(log, odd(log), log.reads.op))
 """
 
 

@@ -44,14 +44,14 @@ def test_its_own_tests_pass(installed, tmp_path):
 
 
 OWN_CHECK = """
-from checkers.suspects import read_rows
-from harness.api import Suspects, partition_check
+from checkers.partition.rows import read_rows
+from harness.api import CheckResult, partition_check
 
 
 @partition_check("first-place")
 def first_place(log):
     'A record was read at offset 0: there always is one.'
-    return Suspects(len(log.reads), read_rows(log, log.reads.offset == 0, log.reads.op))
+    return CheckResult(len(log.reads), read_rows(log, log.reads.offset == 0, log.reads.op))
 """
 
 

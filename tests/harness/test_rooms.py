@@ -56,7 +56,7 @@ def test_the_vocabulary_imports_nothing_of_ours():
 
 def test_the_words_of_a_check_come_from_the_vocabulary_too():
     assert api.partition_check is checkers_api.partition_check
-    assert api.Suspects is checkers_api.Suspects
+    assert api.CheckResult is checkers_api.CheckResult
     assert {name for name in api._OF_CHECKS if getattr(api, name) is None} == set()
     with pytest.raises(AttributeError, match="no attribute 'Suspect'"):
         _ = api.Suspect

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from checkers.api import Check, Suspects, partition_check
+from checkers.api import Check, CheckResult, partition_check
 
 
 def fatal(folder: Path, what: str, times: int) -> Check[Any]:
@@ -20,7 +20,7 @@ def fatal(folder: Path, what: str, times: int) -> Check[Any]:
             at = int(Path(f"/proc/{at}/stat").read_text().rpartition(")")[2].split()[1])
         return at
 
-    def end(log: Any) -> Suspects:
+    def end(log: Any) -> CheckResult:
         for turn in range(times):
             try:
                 (folder / f"ended-{turn}").open("x").close()
@@ -28,7 +28,7 @@ def fatal(folder: Path, what: str, times: int) -> Check[Any]:
                 continue
             os.kill(os.getpid() if what == "worker" else executor(), signal.SIGKILL)
             time.sleep(60)  # the executor's end takes a moment
-        return Suspects(1)
+        return CheckResult(1)
 
     return partition_check("fatal")(end)
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from checkers.partition.log import NONE
 from checkers.partition.rows import reads_with_writers
-from harness.api import PartitionLog, Suspects, partition_check
+from harness.api import CheckResult, PartitionLog, partition_check
 
 
 @partition_check("read-before-sent", needs="nobody read a record that this run sent")
-def read_before_sent(log: PartitionLog) -> Suspects:
+def read_before_sent(log: PartitionLog) -> CheckResult:
     """A poll returned a record before its producer had begun to send it (times are of one machine's CLOCK_MONOTONIC).
 
     compared: reads of records that this run sent. One cause: the operation that sent the record.

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.histories import History, write_history
 
-from checkers.api import Suspects, installed_checks, partition_check, run_check
+from checkers.api import CheckResult, installed_checks, partition_check, run_check
 from checkers.graph.checks import CHECKS
 from checkers.graph.edges import gather
 from checkers.lawful_history import write_lawful
@@ -40,7 +40,7 @@ def test_a_check_without_damage_has_a_row_of_its_own(spark, lawful):
 
     def quiet(log):
         """Nothing anybody planted."""
-        return Suspects(1)
+        return CheckResult(1)
 
     _, row = selfcheck(lawful, spark, checks=[partition_check("quiet")(quiet)], damages=())
     assert (row.expected, row.ok) == (("quiet",), None)
@@ -52,7 +52,7 @@ def test_a_blind_check_is_found_out(spark, lawful):
 
     def blind(log):
         """Sees nothing."""
-        return Suspects(len(log.reads))
+        return CheckResult(len(log.reads))
 
     checks = [partition_check("duplicate")(blind)]
     _, row = selfcheck(lawful, spark, checks=checks, damages=some("repeat"))
@@ -68,7 +68,7 @@ def test_a_check_that_cries_wolf_is_found_out(spark, lawful):
         which = log.strangers
         rows = {name: getattr(log.reads, name)[which] for name in ("op", "v", "offset")}
         rows |= {"cause": rows["offset"], "time": log.reads.ended[which], "role": ["read"] * int(which.sum())}
-        return Suspects(1, rows)
+        return CheckResult(1, rows)
 
     installed = [check for check in installed_checks()[0] if check.name == "phantom"]
     checks = [*installed, partition_check("nervous")(nervous)]
@@ -110,14 +110,14 @@ def test_a_history_with_cycles_of_its_own_shows_the_planted_one(spark, lawful):
 def own_first(name, alone):
     """A check for cycles that shows some record of the history itself, and another one only when that carries none."""
 
-    def some_cycle(world):
+    def some_cycle(run):
         """A cycle, or what is said to be one."""
-        own = world.sends_of(world.overview.index).query("not partition.str.startswith('planted')")
+        own = run.sends_of(run.overview.index).query("not partition.str.startswith('planted')")
         if not len(own):
-            return alone(world)
+            return alone(run)
         one = own.iloc[:1]
         rows = {column: one[column].to_numpy() for column in ("partition", "op", "v", "offset")}
-        return Suspects(1, {**rows, "cause": [0], "time": one["began"].to_numpy(), "role": ["sent"]})
+        return CheckResult(1, {**rows, "cause": [0], "time": one["began"].to_numpy(), "role": ["sent"]})
 
     return run_check(name, across=True, gather=gather)(some_cycle)
 
@@ -131,7 +131,7 @@ def test_a_cycle_behind_another_is_asked_for_again_without_that(spark, lawful):
 
 def test_a_check_that_only_ever_shows_the_old_cycle_is_found_out(spark, lawful):
     """It speaks of G0 whatever was planted."""
-    _, row = selfcheck(lawful, spark, checks=[own_first("G0", lambda world: Suspects(1))], damages=some("G0"))
+    _, row = selfcheck(lawful, spark, checks=[own_first("G0", lambda run: CheckResult(1))], damages=some("G0"))
     assert row.ok is False
     assert "missed G0" in row.note
 

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from support.histories import History, answer, write_history
 
-from checkers.api import Suspects, installed_checks, partition_check
+from checkers.api import CheckResult, installed_checks, partition_check
 from checkers.lawful_history import CONTRACT
 from checkers.verdict.judge import judge
 from harness.api import HistoryError
@@ -132,7 +132,7 @@ def test_a_worker_that_dies_always_is_an_unknown_verdict(spark, tmp_path):
     def deadly(log):
         """Ends its worker at once, as the kernel does when memory gives out."""
         os.kill(os.getpid(), signal.SIGKILL)
-        return Suspects(1)
+        return CheckResult(1)
 
     good(tmp_path)
     document = judge(tmp_path, spark=spark, contract=CONTRACT, checks=[*installed_checks()[0], partition_check("deadly")(deadly)])

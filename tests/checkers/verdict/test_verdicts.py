@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.histories import History, answer, finding, violated, write_faults, write_history
 
-from checkers.api import Suspects, installed_checks, partition_check, run_check
+from checkers.api import CheckResult, installed_checks, partition_check, run_check
 from checkers.lawful_history import CONTRACT, write_lawful
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import CLAUSES, clause, full_contract, settings
@@ -29,17 +29,17 @@ def broken_checks():
         """Raises in one partition only."""
         if log.partition == "t-1":
             raise ZeroDivisionError("one over nothing")
-        return Suspects(1)
+        return CheckResult(1)
 
-    def worse(world):
+    def worse(run):
         """Raises over the whole run."""
         raise KeyError("gone")
 
     def unresolved(log):
         """Finds something, and its second step raises."""
-        return Suspects(1, {name: [1] for name in ("cause", "op", "v", "offset", "time")} | {"role": ["read"]})
+        return CheckResult(1, {name: [1] for name in ("cause", "op", "v", "offset", "time")} | {"role": ["read"]})
 
-    def bad_step(rows, world):
+    def bad_step(rows, run):
         raise RuntimeError("second step")
 
     return [
@@ -70,7 +70,7 @@ def test_a_strangers_check_is_one_function(spark, tmp_path):
         names = ("op", "v", "offset")
         rows = {name: getattr(log.reads, name)[which] for name in names}
         rows |= {"cause": rows["offset"], "time": log.reads.ended[which], "role": ["read"] * int(which.sum())}
-        return Suspects(len(which), rows)
+        return CheckResult(len(which), rows)
 
     write_history(tmp_path, good().ops)
     document = judge(tmp_path, spark=spark, checks=[partition_check("low-offset")(low)])

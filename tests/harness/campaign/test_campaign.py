@@ -326,17 +326,17 @@ def test_a_wrong_cluster_from_outside_is_a_mistake_like_any_other():
 
 
 CHECKS = """
-from harness.api import Suspects, partition_check
+from harness.api import CheckResult, partition_check
 
 
 @partition_check("my-anomaly")
 def mine(log):
     'Something odd.'
-    return Suspects(0)
+    return CheckResult(0)
 
 
 def bare(log):
-    return Suspects(0)
+    return CheckResult(0)
 """
 
 
