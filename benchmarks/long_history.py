@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from checkers.lawful_history import write_lawful
+from harness.api import record_ids
 
 ERA = 250_000
 SECOND = 1_000_000_000
@@ -95,7 +96,7 @@ class _Long:
         names = flat["partition"].combine_chunks().dictionary_encode()
         names = names.chunk(0) if isinstance(names, pa.ChunkedArray) else names
         bases = np.array([self.offsets[name] for name in names.dictionary.to_pylist()])
-        added: dict[str, Any] = {"v": ops << 12, "offset": pa.array(bases[names.indices.to_numpy()])}
+        added: dict[str, Any] = {"v": record_ids.of(0, ops, 0), "offset": pa.array(bases[names.indices.to_numpy()])}
         added |= {"began": self.time, "ended": self.time}
         for name, base in added.items():
             flat = flat.set_column(flat.column_names.index(name), name, pc.add(flat[name], base))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.api import Ints
+from harness.api import record_ids
 
 CONTRACT = {
     "acks": "all",
@@ -99,7 +100,7 @@ def _run(
     offset = np.empty(len(order), dtype=np.int64)
     offset[order] = np.arange(len(order)) - starts[where[order]]
     records = order[order < len(txn)]
-    log = {"txn": txn, "partition": partition, "began": began, "v": process[txn] << 39 | op[txn] << 12 | seq}
+    log = {"txn": txn, "partition": partition, "began": began, "v": record_ids.of(process[txn], op[txn], seq)}
     log = {name: values[records] for name, values in {**log, "offset": offset[: len(txn)]}.items()}
     log["fate"], end = fate[log["txn"]], txns["end"][log["txn"]]
     span = int(end.max()) + 1

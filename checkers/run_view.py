@@ -23,9 +23,7 @@ from checkers.spark.gathering import Kept
 from checkers.spark.lookup import records_of
 from checkers.spark.overview import Overview
 from checkers.spark.source import UNREADABLE, Source
-from harness.api import MAX_OP
-
-_OP_SHIFT, _PROCESS_SHIFT = 12, 39
+from harness.api import MAX_OP, record_ids
 
 
 class RunView:
@@ -106,8 +104,8 @@ class RunView:
     def _senders(self, identities: Ints) -> Any:
         identities = np.unique(identities)
         view = self.overview
-        keys = (view.process.astype(np.int64) << (_PROCESS_SHIFT - _OP_SHIFT)) | (view.op & MAX_OP)
-        ops = view.index[np.isin(keys, identities >> _OP_SHIFT) & (view.txn | view.send)]
+        keys = record_ids.operation_key(view.process.astype(np.int64), view.op & MAX_OP)
+        ops = view.index[np.isin(keys, record_ids.operation_key_of(identities)) & (view.txn | view.send)]
         if not len(ops):
             return []
         sends = self.sends_of(ops)

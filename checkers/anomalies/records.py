@@ -18,7 +18,7 @@ from checkers.partition.positions import Positions
 from checkers.partition.rows import read_rows, send_rows
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding, FindingText
-from harness.api import Isolation
+from harness.api import Isolation, record_ids
 
 NO_FINAL = "no final read was complete, and nobody read a promised record or past one"
 NO_PASSING = (
@@ -339,7 +339,7 @@ def order_inversion(log: PartitionLog) -> CheckResult:
     """
     judged, found, _ = final_witness(log)
     known = np.flatnonzero((log.place != NONE) & ~(log.promised & judged & ~found))
-    process = log.sends.v[known] >> 39
+    process = record_ids.process_of(log.sends.v[known])
     starts = np.flatnonzero(np.r_[True, process[1:] != process[:-1]]) if len(known) else np.empty(0, np.int64)
     pairs = [_inverted(log, group) for group in np.split(known, starts[1:]) if len(group) > 1]
     compared = sum(count for _, _, count in pairs)

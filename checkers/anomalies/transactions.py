@@ -13,6 +13,7 @@ from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
 from checkers.partition.rows import reads_with_writers, send_rows
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding, FindingText
+from harness.api import record_ids
 
 
 # --------------------------------------------------------------------------------------------------
@@ -156,4 +157,4 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     missing = part & ~log.seen_final & (sends.status != ABORTED)
     shown = part & log.seen_final & (sends.status != COMMITTED)
     rows = join_rows(send_rows(log, missing, sends.op, "missing"), send_rows(log, shown, sends.op, "read"))
-    return CheckResult(int((part & (sends.v & np.int64(4095) == 1)).sum()), rows)
+    return CheckResult(int((part & (record_ids.seq_of(sends.v) == 1)).sum()), rows)

@@ -33,19 +33,15 @@ from harness.api.clusters import Admin, Cluster, ClusterProvider, Placement, Rol
 from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, HistoryError, Interrupted, OverBudget
 from harness.api.faults import Fault, Receipt
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
+from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, split_record_id
 from harness.api.values import (
     HISTORY_VERSION,
-    MAX_OP,
-    MAX_PROCESS,
-    MAX_SEQ,
     PLAN_SCHEMA,
     VERDICT_SCHEMA,
     Isolation,
     Outcome,
     Property,
     Verdict,
-    record_id,
-    split_record_id,
 )
 from harness.api.workloads import CallError, Client, ClientSettings, Operation, PlannedOperation, Polled, Role, Workload
 

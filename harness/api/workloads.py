@@ -8,7 +8,8 @@ from random import Random
 from typing import Any, ClassVar, Protocol
 
 from harness.api.clusters import TopicSpec
-from harness.api.values import Isolation, Outcome, record_id
+from harness.api.record_ids import record_id
+from harness.api.values import Isolation, Outcome
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from harness.api import record_ids
+
 NAMES = (
     "lost-write",
     "duplicate",
@@ -125,7 +127,7 @@ def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, set[Any]]:
 
     there = [send for send in sends if send["v"] not in gone]
     for one, two in combinations(sorted(there, key=lambda send: send["v"]), 2):
-        same = one["p"] == two["p"] and one["v"] >> 39 == two["v"] >> 39
+        same = one["p"] == two["p"] and record_ids.process_of(one["v"]) == record_ids.process_of(two["v"])
         if same and None not in (place[one["v"]], place[two["v"]]) and place[one["v"]] > place[two["v"]]:
             found["order-inversion"].add(two["v"])  # the one that lies too low
     return found

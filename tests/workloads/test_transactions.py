@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from harness.api import Operation, Outcome, PlannedOperation, Polled
+from harness.api import Operation, Outcome, PlannedOperation, Polled, record_id
 from workloads.support.record_format import encode
 from workloads.testing import FakeClient, error
 from workloads.transactions import Transactions
@@ -110,7 +110,7 @@ def test_a_poll_names_our_records_by_identity_and_keeps_strangers_as_evidence():
     op = Operation.of(0, 0, PlannedOperation(f="poll", mops=(("poll",),)))
     assert WORKLOAD.perform(op, FakeClient(polled=[[ours, foreign, broken]]), "run1") is Outcome.OK
     (mop,) = op.value
-    assert mop[1] == {"t-0": [[3, 2 << 39 | 9 << 12 | 1], [4, -1]], "t-1": [[5, -1]]}
+    assert mop[1] == {"t-0": [[3, record_id(2, 9, 1)], [4, -1]], "t-1": [[5, -1]]}
     assert [odd["why"] for odd in mop[3]] == ["record of another run (other)", "content does not match its checksum"]
     assert mop[3][1]["raw"].endswith("\\xff")
 

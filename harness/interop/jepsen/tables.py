@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.api import MAX_OP, MAX_PROCESS, HistoryError
+from harness.api import MAX_OP, MAX_PROCESS, HistoryError, record_ids
 from harness.history.merge import ERROR, MOP, OPS_SCHEMA, STRANGE, Damage
 from harness.interop.jepsen.drafts import Draft
 from harness.interop.jepsen.identities import NONE, Identities, Ints, Names
@@ -48,7 +48,7 @@ class Part:
         sent = np.cumsum(self.kind == 0)
         before = np.concatenate([[0], sent])[np.searchsorted(self.owner, np.arange(len(self.ops)))]
         seq = sent - 1 - before[self.owner]
-        return np.asarray(self.process[self.owner] << 39 | self.number[self.owner] << 12 | seq, dtype=np.int64)
+        return np.asarray(record_ids.of(self.process[self.owner], self.number[self.owner], seq), dtype=np.int64)
 
 
 class Assembly:

@@ -13,7 +13,7 @@ from support.histories import History, answer, write_history
 from checkers.api import CheckResult, installed_checks, partition_check
 from checkers.lawful_history import CONTRACT
 from checkers.verdict.judge import judge
-from harness.api import HistoryError
+from harness.api import HistoryError, record_id
 from harness.history.merge import merge
 
 HUGE = 1 << 62
@@ -97,7 +97,7 @@ def recorded(folder: Path) -> None:
         ]
         for op in range(8):
             name = {"process": process, "op": op, "f": "txn"}
-            v, at = process << 39 | op << 12, 1000 * op + process
+            v, at = record_id(process, op, 0), 1000 * op + process
             done = [["send", "t-0", v, 2 * op + process, at + 10, at + 20], ["poll", {}, at + 30]]
             lines.append({"type": "invoke", **name, "time": at, "intent": "commit", "value": [["send", "t-0", v], ["poll"]]})
             lines.append({"type": "ok", **name, "time": at + 90, "decided": at + 80, "value": done, "errors": []})

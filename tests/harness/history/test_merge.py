@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from harness.api import HistoryError, Outcome, record_id, split_record_id
+from harness.api import HistoryError, Outcome
 from harness.history import merge
 from harness.history.writer import HistoryWriter
 
@@ -119,11 +119,3 @@ def test_another_version_of_the_format_is_refused_by_name(tmp_path):
     (tmp_path / "history" / "c0-0.jsonl").write_text('{"format": "fencepost-history", "version": 99}\n')
     with pytest.raises(HistoryError, match="version 99"):
         merge.merge(tmp_path)
-
-
-def test_a_record_identity_survives_readers_that_use_doubles():
-    v = record_id(16383, (1 << 27) - 1, 4095)
-    assert v < 2**53
-    assert split_record_id(v) == (16383, (1 << 27) - 1, 4095)
-    with pytest.raises(ValueError, match="out of range"):
-        record_id(16384, 0, 0)
