@@ -78,8 +78,6 @@ def draft(block: Block, language: str, file: str, spill: Path) -> Draft:
     """Parse a block (lines of `edn` or `json`) of the file named `file`; spill to `spill`.ops and `spill`.mops."""
     lines = block.text.split(b"\n")
     reader, known = (EdnLines(), plain(block.text, lines)) if language == "edn" else (JsonLines(), None)
-    if known:
-        reader.event(lines[int(np.argmax(known.rows == 0))])  # so that it knows their shape
     drafting = _Drafting(reader, block, file, Draft(spill), known)
     with _no_collector():
         read = {at: _read(reader, lines[at]) for at in np.flatnonzero(known.rows < 0).tolist()} if known else {}
@@ -211,9 +209,9 @@ class _Drafting:
     def _completed(self, position: int, event: Event, line: bytes) -> None:
         begun, read, planned = self._open[int(event.process)]
         invoked = read or self._reader.event(planned)
-        value = self._reader.value(event, line)
+        value = self._reader.value(event)
         if value is None:
-            value = self._reader.value(invoked, planned)
+            value = self._reader.value(invoked)
         self._rows.add(self._block.first + begun, invoked, event, value, self._block.first + position)
 
     def _unfinished(self, opened: tuple[int, Event | None, bytes] | None) -> None:
@@ -223,12 +221,12 @@ class _Drafting:
         position, read, line = opened
         try:
             invoked = read or self._reader.event(line)
-            self._rows.add(self._block.first + position, invoked, None, self._reader.value(invoked, line))
+            self._rows.add(self._block.first + position, invoked, None, self._reader.value(invoked))
         except NOT_UNDERSTOOD as error:
             self.damaged(position, f"not understood ({error})")
 
     def _seen(self, position: int, event: Event, line: bytes) -> Seen:
-        value, event.value = self._reader.value(event, line), None
+        value, event.value = self._reader.value(event), None
         return Seen(self._block.first + position, self._block.line(position), event, value)
 
     def finished(self) -> Draft:

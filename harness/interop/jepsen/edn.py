@@ -1,8 +1,11 @@
-"""A complete, unhurried reader of EDN (github.com/edn-format/edn): for the lines that the quick path of `lines` cannot read.
+"""The reader of EDN (github.com/edn-format/edn): every form, one value at a time.
 
-Maps become dicts, vectors, lists and sets become lists, keywords and symbols become texts without their colon, characters become
-texts, `#tag value` becomes the value (so `#jepsen.history.Op{...}` is the map in it), and what Python has no exact number for
-(ratios, decimals with `M`) stays text.
+Maps become dicts (pairs where a key comes twice), vectors, lists and sets become lists, keywords and symbols become texts without
+their colon, characters become texts, `#tag value` becomes the value (so `#jepsen.history.Op{...}` is the map in it), and what
+Python has no exact number for (ratios, decimals with `M`) stays text.
+
+Method: one regular expression splits the text into tokens, and one loop over them keeps a stack of the open collections. That is
+more than twice as fast as descending from value to value, because the expression does most of the work.
 """
 
 from __future__ import annotations
@@ -10,106 +13,119 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_SKIP = re.compile(r"(?:[\s,]|;[^\n]*)*")
-_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
-_ATOM = re.compile(r"[^\s,;\"\[\](){}]+")
-_CHARACTER = re.compile(r"\\(newline|return|space|tab|formfeed|backspace|u[0-9A-Fa-f]{4}|.)", re.DOTALL)
+_TOKEN = re.compile(
+    r"""[^\s,;"\[\](){}\\#][^\s,;"\[\](){}]*  # a number, keyword or symbol
+    |[\[\](){}]|\#[{_]          # a bracket, a set's opening, a discard
+    |"(?:[^"\\]|\\.)*"          # a string
+    |;[^\n]*                    # a comment
+    |\\(?:newline|return|space|tab|formfeed|backspace|u[0-9A-Fa-f]{4}|.)
+    |[^\s,;"\[\](){}]+          # a tag
+    |["]                        # a string that does not end""",
+    re.DOTALL | re.VERBOSE,
+)
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _INTEGER = re.compile(r"[+-]?\d+N?")
 _FLOAT = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
-_CLOSING = {"[": "]", "(": ")", "{": "}"}
+_CLOSED_BY = {"[": "]", "(": ")", "{": "}", "#{": "}#"}
+_CLOSINGS = frozenset("])}")
 _ESCAPED = {"t": "\t", "r": "\r", "n": "\n", "b": "\b", "f": "\f"}
 _NAMED = {"newline": "\n", "return": "\r", "space": " ", "tab": "\t", "formfeed": "\f", "backspace": "\b"}
 _WORDS: dict[str, Any] = {"nil": None, "true": True, "false": False}
+_TAG, _DISCARD = object(), object()  # stand before the value that they belong to, until their collection is closed
 
 
 def read(text: str) -> Any:
     """The one value that `text` holds. Raises ValueError with the position of what is wrong."""
-    reader = _Reader(text)
-    value = reader.value()
-    reader.skip()
-    if reader.at < len(text):
-        raise ValueError(f"more than one value: {text[reader.at : reader.at + 20]!r} at {reader.at}")
-    return value
+    found: list[Any] = []  # of the collection that is open; at first of the text itself
+    outer: list[tuple[str, list[Any]]] = []  # how each open collection ends, and what the one around it holds
+    marked = False  # whether there is any tag or discard
+    closed_by, add = _CLOSED_BY.get, found.append
+    for number, token in enumerate(_TOKEN.findall(text)):
+        if token.isdecimal():
+            add(int(token))
+        elif closing := closed_by(token):
+            outer.append((closing, found))
+            found = []
+            add = found.append
+        elif token in _CLOSINGS:
+            closing, around = outer.pop() if outer else ("a value", found)
+            if closing[0] != token:
+                raise ValueError(f"{token!r} at {_position(text, number)} where {closing.rstrip('#')!r} was due")
+            values = _unmarked(found) if marked else found
+            found, add = around, around.append
+            add(_mapping(values, text, number) if closing == "}" else values)
+        elif token[0] == ";":
+            continue
+        elif token[0] == "#":
+            marked = True
+            add(_marker(token, text, number))
+        else:
+            add(token[1:] if token[0] == ":" and token[1:2] != ":" else _atom(token, text, number))
+    if outer:
+        raise ValueError("ends too early")
+    values = _unmarked(found) if marked else found
+    if len(values) != 1:
+        raise ValueError(f"more than one value: {text[-20:]!r}" if values else "ends too early")
+    return values[0]
 
 
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self.text, self.at = text, 0
+def _atom(token: str, text: str, number: int) -> Any:
+    first = token[0]
+    if first == '"':
+        if len(token) == 1:
+            raise ValueError(f"not understood at {_position(text, number)}: a text that does not end")
+        return _ESCAPE.sub(_unescaped, token[1:-1]) if "\\" in token else token[1:-1]
+    if first == ":":
+        return token.lstrip(":")
+    if first == "\\":
+        return _character(token[1:], text, number)
+    if token in _WORDS:
+        return _WORDS[token]
+    if _INTEGER.fullmatch(token):
+        return int(token.rstrip("N"))
+    return float(token) if _FLOAT.fullmatch(token) else token
 
-    def skip(self) -> str:
-        """Pass over white space, comments and `#_ discarded` values; the next character, empty at the end."""
-        while True:
-            found = _SKIP.match(self.text, self.at)
-            self.at = found.end() if found else self.at
-            if not self.text.startswith("#_", self.at):
-                return self.text[self.at : self.at + 1]
-            self.at += 2
-            self.value()
 
-    def value(self) -> Any:
-        first = self.skip()
-        if not first:
+def _character(name: str, text: str, number: int) -> str:
+    if not name:
+        raise ValueError(f"not understood at {_position(text, number)}: a character without a name")
+    return chr(int(name[1:], 16)) if len(name) == 5 and name[0] == "u" else _NAMED.get(name, name)
+
+
+def _marker(token: str, text: str, number: int) -> Any:
+    """A discard, a tag, or the value of `##Inf` and its like."""
+    if token == "#":
+        raise ValueError(f"not understood at {_position(text, number)}: a tag without a name")
+    if token.startswith("##"):
+        return token.lstrip("#")
+    return _DISCARD if token == "#_" else _TAG
+
+
+def _unmarked(found: list[Any]) -> list[Any]:
+    """Values without tags and without what is discarded. From the last to the first: a mark belongs to the value behind it."""
+    values: list[Any] = []
+    for value in reversed(found):
+        if value is not _TAG and value is not _DISCARD:
+            values.append(value)
+        elif not values:
             raise ValueError("ends too early")
-        if first in _CLOSING:
-            return self.mapping() if first == "{" else self.sequence(_CLOSING[first])
-        if first == '"':
-            return self.string()
-        if first == "\\":
-            return self.character()
-        if first == "#":
-            return self.dispatched()
-        return self.atom()
+        elif value is _DISCARD:
+            values.pop()
+    return values[::-1]
 
-    def sequence(self, closing: str) -> list[Any]:
-        self.at += 1
-        found = []
-        while (following := self.skip()) != closing:
-            if following in ("]", ")", "}"):
-                raise ValueError(f"{following!r} at {self.at} where {closing!r} was due")
-            found.append(self.value())
-        self.at += 1
-        return found
 
-    def mapping(self) -> dict[Any, Any]:
-        flat = self.sequence("}")
-        if len(flat) % 2:
-            raise ValueError(f"a map with a key but no value before {self.at}")
-        keys = [key if isinstance(key, (str, int)) else str(key) for key in flat[::2]]
-        return dict(zip(keys, flat[1::2], strict=True))
+def _mapping(flat: list[Any], text: str, number: int) -> Any:
+    """A map; pairs where a key comes twice, which Clojure refuses, so that nothing of it is lost."""
+    if len(flat) % 2:
+        raise ValueError(f"a map with a key but no value before {_position(text, number)}")
+    keys = [key if isinstance(key, (str, int)) else str(key) for key in flat[::2]]
+    found = dict(zip(keys, flat[1::2], strict=True))
+    return found if len(found) == len(keys) else list(map(list, zip(keys, flat[1::2], strict=True)))
 
-    def dispatched(self) -> Any:
-        """`#{set}`, `##Inf`, or `#tag value`."""
-        if self.text.startswith("#{", self.at):
-            self.at += 1
-            return self.sequence("}")
-        self.at += 1
-        tag = self.token(_ATOM)
-        return tag.lstrip("#") if tag.startswith("#") else self.value()
 
-    def string(self) -> str:
-        return _ESCAPE.sub(_unescaped, self.token(_STRING)[1:-1])
-
-    def character(self) -> str:
-        name = self.token(_CHARACTER)[1:]
-        return chr(int(name[1:], 16)) if len(name) == 5 and name[0] == "u" else _NAMED.get(name, name)
-
-    def atom(self) -> Any:
-        word = self.token(_ATOM)
-        if word in _WORDS:
-            return _WORDS[word]
-        if _INTEGER.fullmatch(word):
-            return int(word.rstrip("N"))
-        if _FLOAT.fullmatch(word):
-            return float(word)
-        return word.lstrip(":")
-
-    def token(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self.at)
-        if not found:
-            raise ValueError(f"not understood at {self.at}: {self.text[self.at : self.at + 20]!r}")
-        self.at = found.end()
-        return found.group()
+def _position(text: str, number: int) -> int:
+    """Where the token with this number begins; looked up only for the words of an error."""
+    return next(found.start() for at, found in enumerate(_TOKEN.finditer(text)) if at == number)
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -1,7 +1,6 @@
-"""One line of a Jepsen history -> one event. Quick for what Jepsen prints, and right for everything else.
+"""One line of a Jepsen history -> one event: the reader that decides what a line means.
 
-EDN: the lines of one history have few *shapes* (the order of their keys). The first line of a shape is read by `edn` and its
-shape learnt as a regular expression; the others need one match, and their value a few replacements that make it JSON.
+`columnar` reads plain lines of EDN many at a time, and means the same; whatever it does not know comes here.
 """
 
 from __future__ import annotations
@@ -72,8 +71,8 @@ class Reader(Protocol):
     """Both raise ValueError for what cannot be understood."""
 
     def event(self, line: bytes) -> Event: ...
-    def value(self, event: Event, line: bytes) -> Any:
-        """The event's value as JSON has it; a map may also be a flat list `[key, value, ...]`."""
+    def value(self, event: Event) -> Any:
+        """The event's value as JSON has it."""
 
 
 # --------------------------------------------------------------------------------------------------
@@ -105,7 +104,7 @@ class JsonLines:
         more = bool(got.seek), _rebalances(got.rebalances), got.transactional
         return Event(got.type.lstrip(":"), f, process, got.time, got.index, got.value, said, *more)
 
-    def value(self, event: Event, line: bytes) -> Any:
+    def value(self, event: Event) -> Any:
         return _decode(event.value)
 
 
@@ -138,51 +137,17 @@ def _rebalances(log: Any) -> list[Any] | None:
 # EDN
 # --------------------------------------------------------------------------------------------------
 class EdnLines:
-    def __init__(self) -> None:
-        self._shapes: list[tuple[int, re.Pattern[bytes], tuple[int, ...]]] = []
-        self._words: dict[bytes, str] = {}
-        self._errors = Errors(lambda raw: edn.read(raw.decode()))
-
     def event(self, line: bytes) -> Event:
-        for _, pattern, places in self._shapes:
-            match = pattern.fullmatch(line)
-            if match:
-                type_, f, process, time, index, value, error, seek, txn = match.group(*places)
-                if b", :" in value and not _is_one(value):
-                    break
-                said = self._errors.told(error) if error else ""
-                when, sought, atomic = (int(time or -1), int(index or -1)), seek == b"true", txn != b"false"
-                return Event(self._word(type_), self._word(f), int(process), *when, value, said, sought, None, atomic)
-        return self._slowly(line)
-
-    def value(self, event: Event, line: bytes) -> Any:
-        if event.value.__class__ is not bytes:
-            return event.value
-        try:
-            return _decode(_as_json(event.value))
-        except ValueError:
-            return self._slowly(line).value
-
-    def _word(self, keyword: bytes) -> str:
-        word = self._words.get(keyword)
-        if word is None:
-            word = self._words[keyword] = keyword[1:].decode()
-        return word
-
-    def _slowly(self, line: bytes) -> Event:
         found = edn.read(line.decode())
         if not isinstance(found, dict):
             raise ValueError("not a map")
         if not isinstance(found.get("type"), str):
             raise ValueError("without a type")
-        f, process = _function(found.get("f")), _process(found.get("process"))
-        if process != "nemesis":
-            self._learn(list(found))
         time, index = (number if (number := found.get(key)).__class__ is int else -1 for key in ("time", "index"))
         return Event(
             found["type"],
-            f,
-            process,
+            _function(found.get("f")),
+            _process(found.get("process")),
             time,
             index,
             found.get("value"),
@@ -192,41 +157,5 @@ class EdnLines:
             found.get("transactional"),
         )
 
-    def _learn(self, keys: list[Any]) -> None:
-        """Remember the shape of a line. Longer shapes are tried first: a shorter one could take a further key for the value's."""
-        names = [str(key).encode() for key in keys]
-        known = {b"type", b"f", b"process"} <= set(names)
-        if len(self._shapes) >= MOST_SHAPES or _REBALANCES in names or not known:
-            return
-        parts = [b":" + re.escape(name) + b" " + _FIELDS.get(name, _ANYTHING) for name in names]
-        pattern = re.compile(rb"(?:#jepsen\.history\.Op)?\{" + b", ".join(parts) + rb"\}()", re.DOTALL)
-        places = tuple(names.index(name) + 1 if name in names else len(names) + 1 for name in _TAKEN)
-        if all(pattern.pattern != known.pattern for _, known, _ in self._shapes):
-            self._shapes.append((len(names), pattern, places))
-            self._shapes.sort(key=lambda shape: -shape[0])
-
-
-def _is_one(value: bytes) -> bool:
-    """Whether what was taken for a value holds no further key of the operation: no `, :` outside its brackets. No for texts."""
-    if b'"' in value:
-        return False
-    depth = 0
-    for part in value.split(b", :")[:-1]:
-        depth += sum(map(part.count, (b"[", b"(", b"{"))) - sum(map(part.count, (b"]", b")", b"}")))
-        if depth <= 0:
-            return False
-    return True
-
-
-def _as_json(value: bytes) -> bytes:
-    """An EDN value as JSON, maps as flat lists. What this cannot do rightly comes out as no JSON at all, or raises ValueError."""
-    if b'"' in value:
-        inside = value.split(b'"')[1::2]
-        if b"\\" in value or not all(text.replace(b"-", b"").replace(b"_", b"").isalnum() for text in inside):
-            raise ValueError("a text with more than letters and digits")
-    value = value.replace(b", ", b" ").replace(b":send ", b'"send" ').replace(b":poll", b'"poll"')
-    if b"nil" in value:
-        value = _NIL.sub(b"null", value)
-    if b":" in value:
-        value = _KEYWORD.sub(rb'"\1"', value)
-    return value.translate(_TO_JSON)
+    def value(self, event: Event) -> Any:
+        return event.value
