@@ -1,11 +1,11 @@
-# Two commands: `make run` does the main job, `make test` passes the tests. Both set everything up first.
+# `make run` does the main job, `make check` is for every save, `make test` passes the tests. Each sets up what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 KAFKA ?= 4.3.0
 READY := $(VENV)/.ready
 
-.PHONY: help run test setup lint controls bench clean
+.PHONY: help run check test setup lint controls bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -13,8 +13,11 @@ help:  ## what there is
 run: setup  ## perform campaigns/first.toml on a real cluster and report
 	$(BIN)/fencepost campaign campaigns/first.toml
 
-test: setup  ## pass all tests, those on real clusters included
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadscope
+check: lint  ## under a minute: lint, types, and all tests that need no broker, no Spark and no browser
+	$(BIN)/python -m pytest --numprocesses 2 -m "not cluster and not spark and not browser"
+
+test: setup  ## all tests, those on real clusters included
+	$(BIN)/python -m pytest --numprocesses 3
 
 setup: $(READY)  ## virtual environment, locked dependencies, Kafka's jars
 	@$(BIN)/fencepost cluster fetch $(KAFKA)

@@ -1,5 +1,8 @@
-"""For all tests: machines are shared, so nothing is held to a time; and what may run side by side (`make test`)."""
+"""For all tests: no deadlines, since machines are shared; marks that follow from what a test uses; and what runs side by side."""
 
+from __future__ import annotations
+
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,12 +12,18 @@ from pyspark.sql import SparkSession
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
-TOGETHER = {  # folder or file -> what runs one after the other
-    "clusters": "clusters",
-    "e2e": "clusters",
-    "e2e/test_histories.py": "checkers",
-    "e2e/test_runs_elsewhere.py": "checkers",
-    "checkers": "checkers",
+
+# What one process runs from its first test to its last, since it shares what takes seconds to start; the longest first.
+# Under each name how paths of files begin, and `@provider` for that provider's part of clusters/test_providers.py.
+# Every other file is a unit of its own, and comes after these.
+UNITS = {
+    "spark": ("checkers/", "e2e/test_histories.py", "e2e/test_runs_elsewhere.py"),
+    "docker": ("@docker", "clusters/docker/"),
+    "ssh": ("@ssh", "clusters/ssh/"),
+    "runs": ("e2e/test_runs.py",),
+    "local": ("@local",),
+    "kit": ("e2e/test_nemesis_check.py",),
+    "other clusters": ("clusters/local/", "clusters/external/", "e2e/"),
 }
 
 
@@ -28,14 +37,31 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks `spark` what starts Spark, by the fixture or through the command line (e2e); and puts the longest units first."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()) or item.path.parent.name == "e2e":
+            item.add_marker("spark")
+    order = list(UNITS)
+    items.sort(key=lambda item: order.index(name) if (name := unit(item.nodeid)) in UNITS else len(order))
+
+
+def unit(nodeid: str) -> str:
+    """The name of the unit that a test belongs to."""
+    file, _, test = nodeid.removeprefix("tests/").partition("::")
+    provider = re.search(r"\b(local|docker|ssh)\b", test) if file == "clusters/test_providers.py" else None
+    place = f"@{provider[1]}" if provider else file
+    return next((name for name, beginnings in UNITS.items() if place.startswith(beginnings)), file)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One process has the real clusters; meanwhile another has Spark, and then all the rest, file by file."""
+    """Units go to processes in their order: to whichever is free."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByRoom(LoadScopeScheduling):
+    class ByUnit(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = nodeid.partition("::")[0]
-            return TOGETHER.get(file.removeprefix("tests/")) or TOGETHER.get(file.split("/")[1], file)
+            return unit(nodeid)
 
-    return ByRoom(config, log)
+    config.option.loadscopereorder = False
+    return ByUnit(config, log)
