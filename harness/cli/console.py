@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from harness.cli.display import Display
     from harness.runs.sequence import Engine
 
+EXIT_CODES = """Exit codes: 0 everything as expected (a live bug that a test expects and finds counts as such); 1 against
+expectation; 2 unknown: nothing could be concluded; 254 bad campaign or option, nothing was started; 255 the harness broke;
+130 left by Ctrl-C twice (once: heal, collect, and judge what there is)."""
+RUN_HELP = "A directory, a run's id or the beginning of one, or `latest`."
+
 Results = Annotated[
     Path | None,
     typer.Option("--results", help="Where runs land. Default: $FENCEPOST_RESULTS, else ./results.", show_default=False),
@@ -25,6 +30,7 @@ Results = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output; all else goes to standard error.")]
 Master = Annotated[str, typer.Option("--spark-master", help="The Spark that judges.")]
 Texts = list[str] | None
+Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 Checkers = Annotated[
     list[str] | None,
     typer.Option("--checker", metavar="MODULE:NAME", help="A check of yours, asked beside the installed ones."),
@@ -52,15 +58,20 @@ def err() -> Console:
     return _console(stderr=True)
 
 
-def say(text: str = "") -> None:
+def print_line(text: str = "") -> None:
     """A line on standard output, never folded."""
     out().print(text, soft_wrap=True)
 
 
-def say_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
+def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output."""
     sys.stdout.write(json.dumps(document, indent=1, default=str) + "\n")
     sys.stdout.flush()
+
+
+def count(number: int, thing: str) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -1,28 +1,26 @@
-"""The commands for authors of plug-ins: a new one from an example, and the conformance kit for faults."""
+"""`fencepost nemesis check`: the conformance kit for faults."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.api import Choice, Exit
-from harness.cli.console import Texts, err, out, pairs, say, table
+from harness.cli.console import Texts, err, out, pairs, print_line, table
 
 if TYPE_CHECKING:
     from harness.conformance.kit import Checked
 
-CHECK_EXAMPLES = """\b
+EXAMPLES = """\b
 Examples:
   fencepost nemesis check my_faults:SlowDisk
   fencepost nemesis check kill,target=leader pause --cluster docker
   fencepost nemesis check my_faults:SlowDisk --json slow-disk.json --seed 7"""
-NEW_EXAMPLES = "\b\nExamples:\n  fencepost new nemesis slow_disk\n  fencepost new checker no_gaps --dir checks"
 CHECK_CODES = """Exit codes: 0 every story passed; 1 one failed; 2 none failed, but one could not be played or shown here;
 254 a fault or a cluster that cannot be used, nothing was started; 255 the harness broke."""
 
@@ -30,9 +28,8 @@ nemesis_app = typer.Typer(help="For authors of faults.", no_args_is_help=True, r
 
 
 def register(app: typer.Typer) -> None:
-    """Add these commands to `app`."""
+    """Add the commands to the application."""
     app.add_typer(nemesis_app, name="nemesis")
-    app.command(epilog=NEW_EXAMPLES)(new)
 
 
 @nemesis_app.callback()
@@ -44,7 +41,7 @@ def _root() -> None:
     "check",
     help="Put faults through every story of a fault's life on a real cluster: it strikes, its effect is seen by others, it heals,"
     f" the harness dies meanwhile, ... (docs/plugins.md).\n\n{CHECK_CODES}",
-    epilog=CHECK_EXAMPLES,
+    epilog=EXAMPLES,
 )
 def check(
     faults: Annotated[
@@ -67,36 +64,11 @@ def check(
         checked = kit.run()
     for one in checked:
         _show(one)
-    say(_markdown(checked, cluster))
+    print_line(_markdown(checked, cluster))
     if json_:
         write_json(json_, [_document(one, cluster) for one in checked])
     codes = [exit_of(one) for one in checked]
     raise typer.Exit(Exit.INVALID if Exit.INVALID in codes else max(codes))
-
-
-class Kind(str, Enum):
-    """What can be written anew."""
-
-    NEMESIS, WORKLOAD, CHECKER, CLUSTER = "nemesis", "workload", "checker", "cluster"
-
-
-def new(
-    kind: Annotated[Kind, typer.Argument(help="What it is to be.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, like slow_disk; it becomes a module NAME.py.")],
-    directory: Annotated[Path, typer.Option("--dir", help="Where to.")] = Path(),
-) -> None:
-    """Write a plug-in that works at once, and its test. What is there already is never overwritten (docs/plugins.md).
-
-    Exit codes: 0 written; 254 a name or a place that cannot be used, nothing was written.
-    """
-    from harness.plugins import scaffold
-
-    files, commands = scaffold.new(kind.value, name, directory)
-    for path in files:
-        say(f"wrote {path}")
-    say("\nTry:")
-    for command in commands:
-        say(f"  {command}")
 
 
 @contextmanager
@@ -128,10 +100,10 @@ def _progress(event: Mapping[str, Any]) -> None:
 
 def _show(checked: Checked) -> None:
     words = {True: "ok", False: "FAILED", None: "-"}
-    say(f"{checked.kind}\n")
+    print_line(f"{checked.kind}\n")
     rows = [(words[one.ok], one.story, one.seen + (f"\n-> {one.change}" if one.change else "")) for one in checked.told]
     out().print(table(("", "story", "what was seen, and what to change"), rows))
-    say()
+    print_line()
 
 
 def _markdown(checked: Sequence[Checked], cluster: str) -> str:

@@ -1,0 +1,71 @@
+"""`fencepost campaign`: every test of a campaign file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.console import EXIT_CODES, Conf, Json, Master, Results, Texts, count, err, out, pairs, print_json, table
+
+if TYPE_CHECKING:
+    from harness.campaign.campaign import PlannedRun
+
+EXAMPLES = """\b
+Examples:
+  fencepost campaign campaigns/smoke.toml
+  fencepost campaign nightly.toml --dry-run
+  fencepost campaign nightly.toml --only steady --seed 7
+  fencepost campaign campaigns/first.toml --cluster docker"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(
+        help="Perform every test of a campaign file, one after another. A test that is repeated and expects an anomaly must find"
+        f" it at least once.\n\n{EXIT_CODES}",
+        epilog=EXAMPLES,
+    )(campaign)
+
+
+def campaign(
+    file: Annotated[Path, typer.Argument(help="The campaign, a TOML file.")],
+    only: Annotated[Texts, typer.Option("--only", metavar="NAME", help="Only this test, or all tests of this matrix.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Comes before every seed in the file.")] = None,
+    repeat: Annotated[int | None, typer.Option("--repeat", min=1, help="How often each test is run.")] = None,
+    cluster: Annotated[str | None, typer.Option("--cluster", help="Where brokers live, whatever the file says.")] = None,
+    cluster_set: Annotated[Texts, pairs("--cluster-set", "An option of the cluster, laid over the file's.")] = None,
+    results: Results = None,
+    json_: Json = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the runs that would be performed.")] = False,
+    master: Master = "local[*]",
+    spark_conf: Conf = None,
+) -> None:
+    from harness.campaign.campaign import planned, read
+    from harness.cli.arguments import cluster_of
+    from harness.cli.planned_runs import perform, print_outcome, summary
+
+    found = read(file, seed, cluster_of(cluster, cluster_set or ()))
+    plan = planned(found, only or (), repeat)
+    if dry_run:
+        _list_plan(plan, json_)
+        return
+    (err() if json_ else out()).print(f"{found.name}: {count(len(plan), 'run')}  seed {found.seed}", soft_wrap=True)
+    performed = perform(plan, results, master, spark_conf, to_stderr=json_)
+    if json_:
+        print_json({"campaign": found.name, "seed": found.seed, **summary(performed)})
+    raise typer.Exit(print_outcome(performed, plan, seed=found.seed, quiet=json_))
+
+
+def _list_plan(plan: Sequence[PlannedRun], as_json: bool) -> None:
+    if as_json:
+        tests = [(run.test.name, run.seed, list(run.test.expect), run.command) for run in plan]
+        print_json([dict(zip(("test", "seed", "expect", "command"), test, strict=True)) for test in tests])
+        return
+    rows = []
+    for run in plan:
+        faults = ", ".join(fault.kind for fault in run.test.nemesis) or "none"
+        rows.append((run.test.name, f"{run.test.time_s:g} s", faults, ", ".join(run.test.expect), str(run.seed)))
+    out().print(table(("test", "time", "nemesis", "expect", "seed"), rows))

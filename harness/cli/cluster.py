@@ -1,0 +1,59 @@
+"""`fencepost cluster`: versions of Kafka in the cache, and images made of them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.cli.console import Json, out, print_json, print_line, table
+
+IMAGE_EXAMPLES = (
+    "\b\nExamples:\n  sudo fencepost cluster image\n  fencepost cluster image --kafka 3.9.1 --base eclipse-temurin:21-jre"
+)
+
+cluster_app = typer.Typer(
+    help="Kafka by version: fetched once, kept for all runs; images.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.add_typer(cluster_app, name="cluster")
+
+
+@cluster_app.command("fetch", epilog="\b\nExample:\n  fencepost cluster fetch 4.3.0")
+def cluster_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) -> None:
+    """Fetch a version of Kafka into the cache (about 45 MB)."""
+    from harness.plugins.registry import load
+
+    found = load("kafka", "fetch")(version, on_progress=lambda text: print_line(f"  {text}"))
+    print_line(f"Kafka {found.version}: {len(found.jars)} jars in {found.directory}")
+
+
+@cluster_app.command("image", epilog=IMAGE_EXAMPLES)
+def cluster_image(
+    kafka: Annotated[str, typer.Option("--kafka", metavar="VERSION", help="Kafka's version.")] = "4.3.0",
+    base: Annotated[str, typer.Option("--base", metavar="IMAGE", help="An image with Java 17 or newer to build on.")] = "",
+) -> None:
+    """Build the image that `--cluster docker` makes brokers of, where no registry has one for you.
+
+    It holds the same jars as `local` uses. Without --base, Debian's debootstrap makes a base with Java first (as root, once).
+    """
+    from harness.plugins.registry import load
+
+    made = load("docker", "image")(kafka, base, on_progress=lambda text: print_line(f"  {text}"))
+    print_line(f"{made.name}: {made.id}")
+
+
+@cluster_app.command("list")
+def cluster_list(json_: Json = False) -> None:
+    """The versions of Kafka that lie in the cache."""
+    from harness.plugins.registry import load
+
+    found = load("kafka", "installed")()
+    if json_:
+        print_json([{"version": one.version, "directory": str(one.directory), "jars": dict(one.jars)} for one in found])
+    else:
+        rows = [(one.version, str(len(one.jars)), str(one.directory)) for one in found]
+        out().print(table(("version", "jars", "directory"), rows))

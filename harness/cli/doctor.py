@@ -1,0 +1,31 @@
+"""`fencepost doctor`: what this machine can do."""
+
+from __future__ import annotations
+
+import typer
+
+from harness.cli.console import Json, Results, out, print_json, print_line, table
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command()(doctor)
+
+
+def doctor(results: Results = None, json_: Json = False) -> None:
+    """What this machine can do, and what to do about what it cannot.
+
+    Exit code: 0 when a run is possible, else 1.
+    """
+    from harness.cli.machine import examine, possible
+    from harness.runs.store import results_root
+
+    findings = examine(results_root(results))
+    if json_:
+        print_json([vars(finding) for finding in findings])
+    else:
+        marks = {True: "ok", False: "MISSING", None: "-"}
+        rows = [(marks[one.ok], one.name, one.text + (f"\n-> {one.remedy}" if one.remedy else "")) for one in findings]
+        out().print(table(("", "what", "found"), rows))
+        print_line("A run is possible here." if possible(findings) else "No run is possible here.")
+    raise typer.Exit(0 if possible(findings) else 1)

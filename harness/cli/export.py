@@ -1,0 +1,39 @@
+"""`fencepost export`: a run's history for Jepsen's own checker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.api import CampaignError
+from harness.cli.console import Results, Run, print_line
+
+EXAMPLES = "\b\nExamples:\n  fencepost export latest --format jepsen-edn --out merge.edn"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(epilog=EXAMPLES)(export)
+
+
+def export(
+    run: Run,
+    format_: Annotated[str, typer.Option("--format", help="jepsen-edn or jepsen-json.")] = "jepsen-edn",
+    to: Annotated[Path | None, typer.Option("--out", help="Where to; default: in the run's directory.")] = None,
+    results: Results = None,
+) -> None:
+    """Write a run's history as Jepsen's own checker reads it, and print where it is."""
+    from harness.history import merge
+    from harness.interop.jepsen import export as exporting
+    from harness.runs.store import find, results_root
+
+    directory = find(results_root(results), run)
+    if not merge.is_merged(directory):
+        merge.merge(directory)
+    target = to or directory / f"history.{format_.rpartition('-')[2]}"
+    if not target.parent.is_dir():
+        raise CampaignError([f"--out {target}: there is no directory {target.parent}"])
+    lines = exporting.export(directory, format_, target)
+    print_line(f"{target} ({lines} lines)")

@@ -1,0 +1,43 @@
+"""`fencepost new`: a plug-in written from the example."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.console import print_line
+
+EXAMPLES = "\b\nExamples:\n  fencepost new nemesis slow_disk\n  fencepost new checker no_gaps --dir checks"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(epilog=EXAMPLES)(new)
+
+
+class Kind(str, Enum):
+    """What can be written anew."""
+
+    NEMESIS, WORKLOAD, CHECKER, CLUSTER = "nemesis", "workload", "checker", "cluster"
+
+
+def new(
+    kind: Annotated[Kind, typer.Argument(help="What it is to be.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, like slow_disk; it becomes a module NAME.py.")],
+    directory: Annotated[Path, typer.Option("--dir", help="Where to.")] = Path(),
+) -> None:
+    """Write a plug-in that works at once, and its test. What is there already is never overwritten (docs/plugins.md).
+
+    Exit codes: 0 written; 254 a name or a place that cannot be used, nothing was written.
+    """
+    from harness.plugins import scaffold
+
+    files, commands = scaffold.new(kind.value, name, directory)
+    for path in files:
+        print_line(f"wrote {path}")
+    print_line("\nTry:")
+    for command in commands:
+        print_line(f"  {command}")

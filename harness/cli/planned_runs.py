@@ -1,0 +1,69 @@
+"""Performing planned runs with progress on the screen, and the last lines of `fencepost run` and `fencepost campaign`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.api import Exit
+from harness.cli import console
+from harness.cli.console import Texts, count, err, out, print_line
+
+if TYPE_CHECKING:
+    from harness.campaign.campaign import PlannedRun
+    from harness.runs.sequence import Event, Result
+
+
+def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[Result]:
+    """Run the plan, showing progress; every result is printed as a sentence as it comes.
+
+    Raises CampaignError, with nothing started, when a secret of any test is missing.
+    """
+    from harness.cli import display
+    from harness.cli.arguments import spark_conf_of
+    from harness.planning.plan import look_up_secrets
+    from harness.runs.sequence import Conductor
+    from harness.runs.store import results_root
+
+    look_up_secrets(planned.test for planned in plan)
+    conf = spark_conf_of(spark_conf or ())
+    progress = console.display(to_stderr)
+    hear: Callable[[Event], None] = progress.event
+    engine = console.engine(results_root(results), master, lambda event: hear(event), conf)
+    conductor = Conductor(engine, progress.event, progress.close)
+    hear = conductor.hear
+    try:
+        return conductor.run_all(plan, lambda result: progress.event({"event": "result", "text": display.in_words(result)}))
+    finally:
+        progress.close()
+        engine.close()
+
+
+def print_outcome(results: Sequence[Result], plan: Sequence[PlannedRun], seed: int, quiet: bool) -> int:
+    """The last lines: table, reports, how to repeat it, the seed. Returns the exit code."""
+    from harness.cli import display
+    from harness.runs.sequence import exit_code
+
+    code = int(exit_code(results))
+    if len(results) < len(plan):
+        code = code or int(Exit.UNKNOWN)
+        err().print(f"stopped: {len(plan) - len(results)} of {count(len(plan), 'run')} not performed")
+    if quiet:
+        return code
+    print_line()
+    out().print(display.results_table(results))
+    for line in display.report_lines(results):
+        print_line(line)
+    if len(plan) == 1:
+        print_line(f"repeat: {plan[0].command}")
+    print_line(f"seed {seed}")
+    return code
+
+
+def summary(results: Sequence[Result]) -> dict[str, Any]:
+    """The results for machines."""
+    from harness.cli.display import as_json
+    from harness.runs.sequence import exit_code
+
+    return {"exit": int(exit_code(results)), "runs": [as_json(result) for result in results]}

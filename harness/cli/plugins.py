@@ -1,0 +1,97 @@
+"""`fencepost plugins`: every plug-in, its options, and what is wrong with it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+import typer
+
+from harness.api import CampaignError, Exit
+from harness.cli.console import Json, out, print_json, print_line, table
+
+EXAMPLES = "\b\nExamples:\n  fencepost plugins\n  fencepost plugins pause\n  fencepost plugins my_faults:Stutter"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(epilog=EXAMPLES)(plugins)
+
+
+def plugins(name: Annotated[str | None, typer.Argument(metavar="NAME")] = None, json_: Json = False) -> None:
+    """Every plug-in by name; with NAME, what it is and its options.
+
+    NAME may be an import path `module:Class`; the current directory is searched too. Every breach of its interface is named
+    (docs/plugins.md).
+
+    Exit codes: 0 it can be used; 254 it cannot, or there is none of that name.
+    """
+    from harness.plugins.registry import GROUPS, load, names, unknown
+
+    if name is None:
+        found = {group: names(group) for group in GROUPS}
+        if json_:
+            print_json(found)
+        else:
+            rows = [(group, one, _first_line(group, one)) for group, many in found.items() for one in many]
+            out().print(table(("group", "name", ""), rows))
+        return
+    groups = [_guessed(name)] if ":" in name else [group for group in GROUPS if name in names(group)]
+    if not groups:
+        raise CampaignError([unknown("plug-in", name, {one for group in GROUPS for one in names(group)})])
+    described = [_description(group, name, load(group, name)) for group in groups]
+    if json_:
+        print_json(described)
+    else:
+        for one in described:
+            _describe(one)
+    if any(one["breaches"] for one in described):
+        raise typer.Exit(Exit.BAD_CAMPAIGN)
+
+
+def _description(group: str, name: str, plug_in: Any) -> dict[str, Any]:
+    from harness.plugins.registry import options
+    from harness.plugins.validation import breaches
+
+    return {
+        "group": group,
+        "name": name,
+        "doc": inspect.getdoc(getattr(plug_in, "function", plug_in)) or "",  # a check speaks through its function
+        "options": [vars(one) for one in options(plug_in)],
+        "breaches": breaches(group, plug_in),
+    }
+
+
+def _describe(found: dict[str, Any]) -> None:
+    print_line(f"{found['name']} ({found['group']})\n\n{found['doc']}\n")
+    if found["options"]:
+        rows = [(one["name"], one["type"], one["default"], one["doc"]) for one in found["options"]]
+        out().print(table(("option", "type", "default", ""), rows))
+    else:
+        print_line("It has no options.")
+    if found["breaches"]:
+        print_line("\nIt cannot be used as it is:")
+    for text in found["breaches"]:
+        print_line(f"  {text}")
+
+
+def _guessed(path: str) -> str:
+    """The kind of plug-in behind an import path, as far as it can be told."""
+    from harness.plugins.registry import load
+    from harness.plugins.validation import guess
+
+    return guess(load("import path", path)) or "import path"
+
+
+def _first_line(group: str, name: str) -> str:
+    """The first sentence of a plug-in, or why it cannot be loaded."""
+    from harness.plugins.registry import load
+    from harness.plugins.validation import breaches
+
+    try:
+        plug_in = load(group, name)
+    except CampaignError as error:
+        return f"cannot be used: {error}"
+    if wrong := breaches(group, plug_in):
+        return f"cannot be used: {'; '.join(wrong)}"
+    return (inspect.getdoc(getattr(plug_in, "function", plug_in)) or "").partition("\n")[0]

@@ -1,0 +1,20 @@
+"""`fencepost report`: a run's report, written again."""
+
+from __future__ import annotations
+
+import typer
+
+from harness.cli.console import Results, Run, print_line
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command()(report)
+
+
+def report(run: Run, results: Results = None) -> None:
+    """Write a run's report again, and print where it is."""
+    from harness.report import render
+    from harness.runs.store import find, results_root
+
+    print_line(str(render(find(results_root(results), run))))

@@ -1,0 +1,59 @@
+"""`fencepost selfcheck`: the proof that the checks can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from harness.api import Exit
+from harness.cli.console import RUN_HELP, Conf, Json, Master, Results, out, print_json, print_line, table
+
+EXAMPLES = "\b\nExamples:\n  fencepost selfcheck\n  fencepost selfcheck latest --seed 7"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command(epilog=EXAMPLES)(selfcheck)
+
+
+def selfcheck(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help=RUN_HELP + " Without one: a generated history.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides what is damaged.")] = 0,
+    results: Results = None,
+    json_: Json = False,
+    master: Master = "local[*]",
+    spark_conf: Conf = None,
+) -> None:
+    """Prove that the checks can fail: plant one damage after the other in a clean history, and demand exactly its anomaly.
+
+    Exit codes: 0 every damage was named; 1 one was missed or another was named; 254 no such run; 255 the harness broke.
+    """
+    from harness.cli.arguments import spark_conf_of
+    from harness.history import merge
+    from harness.plugins import registry
+    from harness.runs.store import find, results_root
+
+    conf = spark_conf_of(spark_conf or ())
+    directory = find(results_root(results), run) if run else None
+    if directory:
+        merge.here(directory)
+    spark = registry.load("fencepost.judge", "session")(master, conf=conf)
+    try:
+        rows: Sequence[Any] = registry.load("fencepost.judge", "selfcheck")(directory, spark, seed=seed)
+    finally:
+        spark.stop()
+    if json_:
+        print_json([vars(row) for row in rows])
+    else:
+        words = {True: "ok", False: "FAILED", None: "-"}
+        cells = [(row.damage, ", ".join(row.expected), ", ".join(row.found), words[row.ok], row.note) for row in rows]
+        out().print(table(("damage", "demanded", "found", "", "what was done"), cells))
+        counts = {
+            word: sum(row.ok is ok for row in rows)
+            for ok, word in ((True, "as demanded"), (False, "failed"), (None, "not judged"))
+        }
+        print_line(", ".join(f"{count} {word}" for word, count in counts.items() if count))
+    caught = any(row.ok for row in rows) and not any(row.ok is False for row in rows)
+    raise typer.Exit(Exit.VALID if caught else Exit.INVALID)
