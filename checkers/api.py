@@ -15,26 +15,21 @@ Whether an anomaly is forbidden is not a check's business: see `checkers.verdict
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from harness.api import HarnessError
+from checkers.partition.log import PartitionLog
+from checkers.run_view import RunView
+from checkers.spark.gathering import PartitionMessages
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
 
-if TYPE_CHECKING:
-    from checkers.partition.log import PartitionLog
-    from checkers.run_view import RunView
-    from checkers.verdict.findings import Finding, FindingText
+__all__ = ["Check", "CheckResult", "PartitionLog", "PartitionMessages", "RunView", "join_rows", "partition_check", "run_check"]
 
-GROUP = "fencepost.checker"
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 NUMBERS = ("cause", "op", "v", "offset", "time")
 COLUMNS = ("partition", *NUMBERS, "role")
 
@@ -68,19 +63,11 @@ class CheckResult:
 
 
 Where = TypeVar("Where")
-Explain = Callable[["Finding", "FindingText"], str]
-Resolve = Callable[[pd.DataFrame, "RunView"], pd.DataFrame]
-Gather = Callable[..., "Gathered"]
-Brief = Callable[["RunView"], Any]
-Detail = Callable[["Finding", "FindingText"], dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """Named messages of one partition: what stays on the executors (`Kept`), and the little that leaves (`Kept.leaves`)."""
-
-    stays: list[tuple[str, bytes]] = field(default_factory=list)
-    leaves: list[tuple[str, bytes]] = field(default_factory=list)
+Explain = Callable[[Finding, FindingText], str]
+Resolve = Callable[[pd.DataFrame, RunView], pd.DataFrame]
+Gather = Callable[..., PartitionMessages]
+Brief = Callable[[RunView], Any]
+Detail = Callable[[Finding, FindingText], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -92,8 +79,8 @@ class Check(Generic[Where]):
     resolve: second step over the few suspicious rows of all partitions, for anomalies that no partition can decide alone;
         returns the rows that stay. It may set `rows.attrs["compared"]` to add to what was compared.
     explain: one plain sentence per finding.
-    gather: what a run check needs of every partition: a function over its `PartitionLog`, run in the one job (`RunView.kept`).
-        Checks that share the function share the messages.
+    gather: what a run check needs of every partition: a function over its `PartitionLog`, run in the one job; its messages are in
+        `RunView.gathered`. Checks that share the function share the messages.
     brief: what `gather` has to know of the whole run, as its argument `brief`: a function over the `RunView`.
     detail: more keys for a finding's document.
     needs: what has to be there before anything can be compared, in words.
@@ -126,55 +113,6 @@ def partition_check(name: str, **options: Any) -> Callable[[Callable[[PartitionL
 def run_check(name: str, **options: Any) -> Callable[[Callable[[RunView], CheckResult]], Check[RunView]]:
     """Make a function over the whole run a check. Options are `Check`'s fields."""
     return lambda function: Check(name=name, scope="run", function=function, **options)
-
-
-@dataclass(frozen=True)
-class Broken:
-    """A plug-in that could not be loaded; its property is unknown, with this reason."""
-
-    name: str
-    reason: str
-
-
-def installed_checks() -> tuple[list[Check[Any]], list[Broken]]:
-    """Every check that is installed, by name, and those that could not be loaded. Raises HarnessError when there is none."""
-    from checkers.validation import breaches
-
-    checks: dict[str, Check[Any]] = {}
-    broken: list[Broken] = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        try:
-            check = entry.load()
-        except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything; it becomes `unknown`
-            broken.append(Broken(entry.name, f"could not be loaded: {type(error).__name__}: {error}"))
-            continue
-        if wrong := breaches(check):
-            broken.append(Broken(entry.name, f"{entry.value} cannot be used: {'; '.join(wrong)}"))
-        else:
-            checks[check.name] = check
-    if not checks and not broken:
-        raise HarnessError(f"no checks are installed (entry-point group {GROUP}); reinstall fencepost")
-    return list(checks.values()), broken
-
-
-def with_more(
-    checks: Sequence[Check[Any]], broken: Sequence[Broken], more: Mapping[str, Any]
-) -> tuple[list[Check[Any]], list[Broken]]:
-    """Checks and broken ones, and those that come by import path (path -> check, or why there is none) beside or instead of them.
-
-    Their modules may lie where no executor of Spark finds them, so they are sent along with their code.
-    """
-    from pyspark.cloudpickle import register_pickle_by_value
-
-    from checkers.validation import breaches
-
-    wrong = {path: [one] if isinstance(one, str) else breaches(one) for path, one in more.items()}
-    sound: dict[str, Check[Any]] = {one.name: one for path, one in more.items() if not wrong[path]}
-    for check in sound.values():
-        register_pickle_by_value(sys.modules[check.function.__module__])
-    kept = [check for check in checks if check.name not in sound]
-    lost = [Broken(path, f"cannot be used: {'; '.join(texts)}") for path, texts in wrong.items() if texts]
-    return [*kept, *sound.values()], [*broken, *lost]
 
 
 def join_rows(*parts: dict[str, Any]) -> dict[str, Any]:

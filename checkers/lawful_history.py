@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.api import Ints
+from checkers.arrays import Ints
 from harness.api import record_ids
 
 CONTRACT = {

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from checkers.api import Bools, Ints
+from checkers.arrays import Bools, Ints
 from checkers.partition.log import NONE
-from checkers.spark.gathering import Kept
+from checkers.spark.gathering import GatheredMessages
 from checkers.spark.lookup import records_of
 from checkers.spark.overview import Overview
 from checkers.spark.source import UNREADABLE, Source
@@ -30,14 +30,14 @@ class RunView:
     """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
 
     strangers: identities that were read in partitions to which they were not sent; known once the partition checks ran.
-    kept: what run checks gathered of each partition, likewise.
+    gathered: what run checks gathered of each partition, likewise.
     originals: identity -> the value it stands for, of records in question in a history from elsewhere; known once all checks ran.
     """
 
     def __init__(self, history: Source, spark: SparkSession, overview: Overview, contract: Mapping[str, str]) -> None:
         self.history, self.spark, self.overview, self.contract = history, spark, overview, contract
         self.strangers: Ints = np.empty(0, dtype=np.int64)
-        self.kept = Kept()
+        self.gathered = GatheredMessages()
         self.originals: dict[int, str] = {}
         self._strange: dict[tuple[int, str, int], str] = {}
 

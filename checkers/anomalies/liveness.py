@@ -7,7 +7,8 @@ import numpy as np
 from checkers.api import CheckResult, run_check
 from checkers.partition.log import NONE
 from checkers.run_view import RunView
-from checkers.verdict.findings import Finding, FindingText
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
 
 
 def _explain_stall(finding: Finding, text: FindingText) -> str:

@@ -17,11 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import Bools, CheckResult, Ints, join_rows, partition_check
+from checkers.api import CheckResult, join_rows, partition_check
+from checkers.arrays import Bools, Ints
 from checkers.partition.log import COMMITTED, INFO, NONE, SLICE, PartitionLog, slices
 from checkers.partition.positions import Positions
 from checkers.partition.versions import aborted, due, fixed, lost
-from checkers.verdict.findings import Finding, FindingText
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
 
 MOST_MISSING = 100  # records that one jump lists
 NOBODY_KNOWS = (

@@ -11,13 +11,15 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import functions as F
 
-from checkers.api import Bools, CheckResult, Ints, join_rows, partition_check
+from checkers.api import CheckResult, join_rows, partition_check
+from checkers.arrays import Bools, Ints
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog, slices
 from checkers.partition.passed_over import passed_over
 from checkers.partition.positions import Positions
 from checkers.partition.rows import read_rows, send_rows
 from checkers.run_view import RunView
-from checkers.verdict.findings import Finding, FindingText
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
 from harness.api import Isolation, record_ids
 
 NO_FINAL = "no final read was complete, and nobody read a promised record or past one"

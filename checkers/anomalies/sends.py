@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import CheckResult, Ints, partition_check
+from checkers.api import CheckResult, partition_check
+from checkers.arrays import Ints
 from checkers.partition.log import NONE, PartitionLog
 from checkers.partition.versions import visible
-from checkers.verdict.findings import Finding, FindingText
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
 
 EXAMPLES = 20  # of a lawful and frequent anomaly, in each partition
 LATEST = np.iinfo(np.int64).max

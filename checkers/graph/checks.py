@@ -14,7 +14,8 @@ from checkers.graph.edges import gather
 from checkers.graph.layers import LAYERS, Layer
 from checkers.graph.search import Cycles, demanded, find_cycles
 from checkers.run_view import RunView
-from checkers.verdict.findings import Finding, FindingText
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
 
 _SAID = {
     "G1c-wr": "Operations that read each other's records in a circle, through read_committed readers.",

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import Bools
+from checkers.arrays import Bools
 from checkers.graph.layers import ANTI, ANTI_TIME, LAYERS
 from checkers.graph.spans import Spans
 from checkers.spark.overview import Overview

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark import RDD
 
 from checkers.graph.edges import EDGES
-from checkers.spark.gathering import Kept, Stays
+from checkers.spark.gathering import ExecutorMessage, GatheredMessages
 from checkers.spark.source import from_message, message, to_message
 
 Message = tuple[str, bytes]  # of a partition
@@ -47,16 +47,16 @@ class KeptEdges(Protocol):
         """A job over all edges, and a second one over its rows, those of one `bucket` together."""
 
 
-def edges_of(kept: Kept) -> KeptEdges:
+def edges_of(gathered: GatheredMessages) -> KeptEdges:
     """Wherever they are. Raises RuntimeError when a partition's edges could not be made."""
-    if kept.error:
-        raise RuntimeError(kept.error)
-    if kept.near:
-        messages = [(one.partition, one.message) for one in kept.came if one.name == EDGES]
-        return DriverEdges(kept.partitions, messages, kept.leaves)
-    if kept.there is None:
+    if gathered.error:
+        raise RuntimeError(gathered.error)
+    if gathered.short:
+        messages = [(one.partition, one.message) for one in gathered.collected if one.name == EDGES]
+        return DriverEdges(gathered.partitions, messages, gathered.to_driver)
+    if gathered.on_executors is None:
         raise RuntimeError("the partitions kept no edges; the graph checks were not asked together with the partition checks")
-    return SparkEdges(kept.partitions, kept.there, kept.leaves)
+    return SparkEdges(gathered.partitions, gathered.on_executors, gathered.to_driver)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class DriverEdges:
 class SparkEdges:
     """Edges that stayed on Spark's executors."""
 
-    def __init__(self, partitions: list[str], kept: RDD[Stays], leaves: list[tuple[str, bytes]]) -> None:
+    def __init__(self, partitions: list[str], kept: RDD[ExecutorMessage], leaves: list[tuple[str, bytes]]) -> None:
         self.partitions, self.leaves = partitions, leaves
         self._edges = kept.filter(lambda one: one.name == EDGES).map(lambda one: (one.partition, one.message))
         self._shared: list[_Mapped] = []

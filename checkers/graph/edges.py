@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.api import Gathered, Ints
+from checkers.arrays import Ints
 from checkers.graph.edge_filter import Brief
 from checkers.graph.layers import DIRTY_WR, RW, WR, WW
 from checkers.graph.spans import FOREVER
 from checkers.partition.log import ABORTED, COMMITTED, NONE, PartitionLog, slices
+from checkers.spark.gathering import PartitionMessages
 
 FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"
 ENDS = (0, 1, 2)  # the places of an edge's operations and kind among its columns
@@ -42,7 +43,7 @@ class Edges:
         return len(self.source)
 
 
-def gather(log: PartitionLog, brief: Brief | None = None) -> Gathered:
+def gather(log: PartitionLog, brief: Brief | None = None) -> PartitionMessages:
     """All that the graph checks need of a partition, as named Arrow messages: edges, and what places operations in time.
 
     `firsts`: (op, when a record of it was first returned here), if it was not surely over by then. `latest`: (reader, the latest
@@ -51,7 +52,7 @@ def gather(log: PartitionLog, brief: Brief | None = None) -> Gathered:
     stays = [(EDGES, encode(vars(edges))) for edges in partition_edges(log, brief) if len(edges)]
     first = _first_returned(log)
     named = ((FIRSTS, _firsts(log, first)), (LATEST, _latest(log, first, brief)))
-    return Gathered(stays, [(name, encode(columns)) for name, columns in named if len(columns["op"])])
+    return PartitionMessages(stays, [(name, encode(columns)) for name, columns in named if len(columns["op"])])
 
 
 def partition_edges(log: PartitionLog, brief: Brief | None = None) -> Iterator[Edges]:

@@ -13,7 +13,8 @@ from checkers.graph.layers import DIRTY_WR, PROCESS, REALTIME, RW, WR, WW
 from checkers.partition.log import NONE
 from checkers.run_view import RunView
 from checkers.spark.lookup import records_of
-from checkers.verdict.findings import Finding, FindingText
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
 
 KINDS = {WW: "ww", WR: "wr", DIRTY_WR: "wr", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
 Records = Mapping[tuple[int, str, int, str], int]  # (operation, partition, offset, role) -> v

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.api import Ints
+from checkers.arrays import Ints
 from checkers.graph.cycles import Edge, Found, Moment, search
 from checkers.graph.edge_filter import Brief, brief_for
 from checkers.graph.edge_store import Arrays, Job, KeptEdges, Message, Shared, edges_of
@@ -124,7 +124,7 @@ class Area:
 
 def find_cycles(run: RunView) -> Cycles:
     """The shortest cycle of every layer. Raises RuntimeError when a partition's edges could not be made."""
-    with edges_of(run.kept) as edges:
+    with edges_of(run.gathered) as edges:
         cycles = cycles_among(edges, run.overview, demanded(run.contract))
     cycles.records = records_behind((answer.cycle for answer in cycles.layers.values()), run)
     return cycles

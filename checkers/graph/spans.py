@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import Bools, Ints
+from checkers.arrays import Bools, Ints
 from checkers.partition.log import NONE
 from checkers.spark.overview import Overview
 

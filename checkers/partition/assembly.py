@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from checkers.api import Ints
+from checkers.arrays import Ints
 from checkers.partition.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings, position_type, slices
 from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED, Part, unpack
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from checkers.api import Bools, Ints
+from checkers.arrays import Bools, Ints
 
 NONE = -1
 COMMITTED, ABORTED, INFO = 0, 1, 2  # what is known of the operation that sent a record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.api import Bools
+from checkers.arrays import Bools
 from checkers.partition.log import NONE, PartitionLog
 from checkers.partition.positions import Positions
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from checkers.api import Bools, Ints
+from checkers.arrays import Bools, Ints
 from checkers.partition.log import NONE, Resets
 from checkers.spark.overview import Overview
 from checkers.spark.source import Source

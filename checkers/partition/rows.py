@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from checkers.api import Bools, CheckResult, Ints, join_rows
+from checkers.api import CheckResult, join_rows
+from checkers.arrays import Bools, Ints
 from checkers.partition.log import NONE, PartitionLog
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from checkers.api import Ints
+from checkers.arrays import Ints
 from checkers.partition.log import NONE, PartitionLog
 from checkers.spark.overview import Overview
 

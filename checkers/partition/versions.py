@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from checkers.anomalies.records import final_witness
-from checkers.api import Bools
+from checkers.arrays import Bools
 from checkers.partition.log import ABORTED, NONE, PartitionLog
 
 

@@ -15,8 +15,9 @@ from typing import Any
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from checkers.api import Check, installed_checks
+from checkers.api import Check
 from checkers.lawful_history import write_lawful
+from checkers.registry import installed_checks
 from checkers.selfcheck.prefix_history import before, small_lawful
 from checkers.selfcheck.records import Planted
 from checkers.selfcheck.rows import Rows, read_rows, write_rows

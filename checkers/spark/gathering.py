@@ -3,76 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark import RDD
 from pyspark.storagelevel import StorageLevel
 
-from checkers.api import Check, Gathered
 from checkers.partition.log import PartitionLog
 
-NEAR = 50_000  # operations: what a history of so few gives is brought to the driver at once
-Function = Callable[[PartitionLog], Gathered]
+SHORT_HISTORY = 50_000  # operations: what the partitions of a history of so few give is brought to the driver at once
 
 
 @dataclass(frozen=True)
-class Stays:
-    """A named message of a partition that is only looked at where it was made."""
+class PartitionMessages:
+    """Named messages of one partition: those that stay on the executors, and the few small ones that go to the driver."""
+
+    on_executors: list[tuple[str, bytes]] = field(default_factory=list)
+    to_driver: list[tuple[str, bytes]] = field(default_factory=list)
+
+
+Gatherer = Callable[[PartitionLog], PartitionMessages]
+
+
+@dataclass(frozen=True)
+class ExecutorMessage:
+    """A named message of a partition that is read only on the executor that made it."""
 
     partition: str
     name: str
     message: bytes
 
 
-def gathers(checks: Sequence[Check[Any]], run: Any) -> list[Function]:
-    """The distinct gathering functions of some checks, each with what it has to know of the whole run."""
-    distinct = {check.gather: check.brief for check in checks if check.gather is not None}
-    return [gather if brief is None else partial(gather, brief=brief(run)) for gather, brief in distinct.items()]
-
-
-def gathered(functions: Sequence[Function], log: PartitionLog) -> tuple[Gathered, str]:
-    """The messages of all functions, and what one of them raised."""
-    found, broken = Gathered(), ""
-    for function in functions:
+def gather_messages(gatherers: Sequence[Gatherer], log: PartitionLog) -> tuple[PartitionMessages, str]:
+    """The messages of all gatherers, and what one of them raised."""
+    found, error = PartitionMessages(), ""
+    for gatherer in gatherers:
         try:
-            messages = function(log)
-        except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
-            broken = f"{type(error).__name__}: {error}"
+            messages = gatherer(log)
+        except Exception as raised:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
+            error = f"{type(raised).__name__}: {raised}"
             continue
-        found.stays.extend(messages.stays)
-        found.leaves.extend(messages.leaves)
-    return found, broken
+        found.on_executors.extend(messages.on_executors)
+        found.to_driver.extend(messages.to_driver)
+    return found, error
 
 
-class Kept:
-    """What was taken of a run.
+class GatheredMessages:
+    """The messages of all partitions of a run.
 
-    near: nothing stays, all comes to the driver. there: what stays on the executors; None until the partitions were judged. came:
-    the same of a history that is `near`.
-    leaves: the few messages that come along in any case, as (name, message). partitions: all that were judged.
-    error: what a gathering function raised.
+    short: the history is short, and all messages come to the driver.
+    on_executors: of a long history, the messages that stay there; None until the partitions were judged.
+    collected: of a short one, the same messages.
+    to_driver: the few messages that come along in any case, as (name, message). partitions: all that were judged.
+    error: what a gatherer raised.
     """
 
-    def __init__(self, functions: Sequence[Function] = (), near: bool = False) -> None:
-        self.functions, self.near = functions, near
-        self.there: RDD[Stays] | None = None
-        self.came: list[Stays] = []
-        self.leaves: list[tuple[str, bytes]] = []
+    def __init__(self, gatherers: Sequence[Gatherer] = (), short: bool = False) -> None:
+        self.gatherers, self.short = gatherers, short
+        self.on_executors: RDD[ExecutorMessage] | None = None
+        self.collected: list[ExecutorMessage] = []
+        self.to_driver: list[tuple[str, bytes]] = []
         self.partitions: list[str] = []
         self.error = ""
 
     def split(self, judged: RDD[Any]) -> RDD[Any]:
-        """What a job makes without what stays. The job runs once; what it keeps lies on the executors' disks."""
-        if not self.functions or self.near:
+        """What the job makes, without the messages that stay on the executors.
+
+        The job runs once: what it makes is written to the executors' disks, and both parts are read from there.
+        """
+        if not self.gatherers or self.short:
             return judged
         self._judged = judged.persist(StorageLevel.DISK_ONLY)
-        self.there = self._judged.filter(lambda one: isinstance(one, Stays))
-        return self._judged.filter(lambda one: not isinstance(one, Stays))
+        self.on_executors = self._judged.filter(lambda one: isinstance(one, ExecutorMessage))
+        return self._judged.filter(lambda one: not isinstance(one, ExecutorMessage))
 
-    def forget(self) -> None:
-        """Free the disks."""
-        if self.there is not None:
+    def release(self) -> None:
+        """Free the executors' disks."""
+        if self.on_executors is not None:
             self._judged.unpersist()
-            self.there = None
+            self.on_executors = None

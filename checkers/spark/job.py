@@ -20,11 +20,12 @@ import pyarrow as pa
 from pyspark import RDD
 from pyspark.sql import SparkSession
 
-from checkers.api import COLUMNS, NUMBERS, Check, CheckResult, Ints
+from checkers.api import COLUMNS, NUMBERS, Check, CheckResult
+from checkers.arrays import Ints
 from checkers.partition.assembly import unpack_log
 from checkers.partition.log import FinalRead, PartitionLog, Resets, Settings
 from checkers.partition.unseen import total_unseen, unseen_at
-from checkers.spark.gathering import Function, Kept, Stays, gathered
+from checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, gather_messages
 from checkers.spark.large_partitions import turn
 from checkers.spark.scan import Named, Part, scan, scan_here
 from checkers.spark.source import Source, from_message, message
@@ -32,7 +33,7 @@ from checkers.spark.source import Source, from_message, message
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; a worker's start costs as much as to judge so many
 MOST_HERE = 64 << 20  # packed, of all partitions: tasks carry them, and Spark sends none of more than 128 MiB
 BUCKETS, BUCKETS_PER_CORE = 16, 4  # at least; partitions are shared out among them
-Judge = Callable[[str, Sequence[Part]], Iterator["Told | Stays"]]
+Judge = Callable[[str, Sequence[Part]], Iterator["PartitionResult | ExecutorMessage"]]
 
 
 @dataclass
@@ -57,8 +58,8 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What one check says of one partition: `CheckResult`, its rows as an Arrow message; or an error."""
+class PackedResult:
+    """A check's result for one partition (`CheckResult`), its rows as an Arrow message; or its error."""
 
     compared: int = 0
     lacking: str = ""
@@ -68,20 +69,20 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Told:
+class PartitionResult:
     """What leaves the worker that judged a partition.
 
-    said: by check. strangers: identities that nobody sent to it. unseen: records at each of the moments. leaves, broken: what was
-    gathered of it for run checks, and what failed there.
+    results: by check. strangers: identities that nobody sent to it. unseen: records at each of the moments. to_driver: what run
+    checks gathered for the driver. gather_error: what a gatherer raised.
     """
 
     partition: str
-    said: dict[str, Said]
+    results: dict[str, PackedResult]
     counts: Counts
     strangers: Ints
     unseen: Ints
-    leaves: list[tuple[str, bytes]] = field(default_factory=list)
-    broken: str = ""
+    to_driver: list[tuple[str, bytes]] = field(default_factory=list)
+    gather_error: str = ""
 
 
 def run_partition_checks(
@@ -92,7 +93,7 @@ def run_partition_checks(
     settings: Settings,
     resets: Resets | None = None,
     moments: Ints | None = None,
-    kept: Kept | None = None,
+    gathered: GatheredMessages | None = None,
 ) -> tuple[dict[str, Answer], Counts, Any, list[list[int]]]:
     """Run every partition check over every partition in one job.
 
@@ -101,35 +102,35 @@ def run_partition_checks(
     """
     bare = [replace(check, resolve=None, explain=None) for check in checks]  # what the workers need
     moments = np.empty(0, dtype=np.int64) if moments is None else moments
-    kept = kept or Kept()
-    judge = _judge(bare, dict(finals), settings, resets or Resets(), moments, kept.functions)
-    found = kept.split(_judged(spark, history, judge, kept.near)).collect()
-    told = sorted((one for one in found if isinstance(one, Told)), key=lambda one: one.partition)
-    kept.came = [one for one in found if isinstance(one, Stays)]
-    kept.leaves = [left for one in told for left in one.leaves]
-    kept.partitions = [one.partition for one in told]
-    kept.error = next((one.broken for one in told if one.broken), "")
-    strangers = np.concatenate([np.empty(0, dtype=np.int64), *(one.strangers for one in told)])
-    counts = Counts(*map(sum, zip(*(astuple(one.counts) for one in told), strict=True)))
+    gathered = gathered or GatheredMessages()
+    judge = _judge(bare, dict(finals), settings, resets or Resets(), moments, gathered.gatherers)
+    made = gathered.split(_judged(spark, history, judge, gathered.short)).collect()
+    results = sorted((one for one in made if isinstance(one, PartitionResult)), key=lambda one: one.partition)
+    gathered.collected = [one for one in made if isinstance(one, ExecutorMessage)]
+    gathered.to_driver = [message for one in results for message in one.to_driver]
+    gathered.partitions = [one.partition for one in results]
+    gathered.error = next((one.gather_error for one in results if one.gather_error), "")
+    strangers = np.concatenate([np.empty(0, dtype=np.int64), *(one.strangers for one in results)])
+    counts = Counts(*map(sum, zip(*(astuple(one.counts) for one in results), strict=True)))
     return (
-        {check.name: _answer(check.name, told) for check in checks},
+        {check.name: _answer(check.name, results) for check in checks},
         counts,
         strangers,
-        total_unseen(moments, [t.unseen for t in told]),
+        total_unseen(moments, [one.unseen for one in results]),
     )
 
 
-def _judged(spark: SparkSession, history: Source, judge: Judge, near: bool) -> RDD[Any]:
+def _judged(spark: SparkSession, history: Source, judge: Judge, short: bool) -> RDD[Any]:
     """What the judge says of every partition."""
-    groups = scan_here(history) if near else {}
+    groups = scan_here(history) if short else {}
     sizes = {name: sum(len(part.shared) + len(part.own) for part in parts) for name, parts in groups.items()}
-    if near and sum(sizes.values()) <= MOST_HERE:
-        return _judged_near(spark, groups, sum(sizes.values()), judge)
+    if short and sum(sizes.values()) <= MOST_HERE:
+        return _judged_short(spark, groups, sum(sizes.values()), judge)
     buckets = max(BUCKETS, BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism)
     return scan(spark, history).partitionBy(buckets, _bucket).mapPartitions(partial(_judged_bucket, judge))
 
 
-def _judged_near(spark: SparkSession, groups: Mapping[str, Sequence[Part]], size: int, judge: Judge) -> RDD[Any]:
+def _judged_short(spark: SparkSession, groups: Mapping[str, Sequence[Part]], size: int, judge: Judge) -> RDD[Any]:
     """A short history's partitions were packed here and go to the workers as they are.
 
     The shuffle would take longer than everything else together.
@@ -145,7 +146,7 @@ def _bucket(partition: str) -> int:
     return zlib.crc32(topic.encode()) + (int(number) if number.isdecimal() else zlib.crc32(number.encode()))
 
 
-def _judged_bucket(judge: Judge, parts: Iterable[Named]) -> Iterator[Told | Stays]:
+def _judged_bucket(judge: Judge, parts: Iterable[Named]) -> Iterator[PartitionResult | ExecutorMessage]:
     """What the judge says of the partitions of one bucket, one after the other."""
     groups: dict[str, list[Part]] = {}
     for name, part in parts:
@@ -154,12 +155,12 @@ def _judged_bucket(judge: Judge, parts: Iterable[Named]) -> Iterator[Told | Stay
         yield from judge(name, groups.pop(name))
 
 
-def _answer(name: str, told: Sequence[Told]) -> Answer:
-    said = [(one.partition, one.said[name]) for one in told]
-    rows = pd.concat([_rows(partition, one.rows) for partition, one in said if one.rows] or [_no_rows()], ignore_index=True)
-    lacking = "; ".join(sorted({one.lacking for _, one in said} - {""}))
-    error = next((one.error for _, one in said if one.error), "")
-    return Answer(rows, sum(one.compared for _, one in said), lacking, error, sum(one.more for _, one in said))
+def _answer(name: str, partitions: Sequence[PartitionResult]) -> Answer:
+    results = [(one.partition, one.results[name]) for one in partitions]
+    rows = pd.concat([_rows(partition, one.rows) for partition, one in results if one.rows] or [_no_rows()], ignore_index=True)
+    lacking = "; ".join(sorted({one.lacking for _, one in results} - {""}))
+    error = next((one.error for _, one in results if one.error), "")
+    return Answer(rows, sum(one.compared for _, one in results), lacking, error, sum(one.more for _, one in results))
 
 
 def _rows(partition: str, packed: bytes) -> pd.DataFrame:
@@ -183,29 +184,31 @@ def _judge(
     settings: Settings,
     resets: Resets,
     moments: Ints,
-    gathers: Sequence[Function],
+    gatherers: Sequence[Gatherer],
 ) -> Judge:
     """The function that judges one partition's packed parts with every check."""
 
-    def judge_partition(partition: str, parts: Sequence[Part]) -> Iterator[Told | Stays]:
+    def judge_partition(partition: str, parts: Sequence[Part]) -> Iterator[PartitionResult | ExecutorMessage]:
         with turn(sum(len(part.shared) + len(part.own) for part in parts)):
             log = unpack_log(partition, parts, finals.get(partition, FinalRead()), settings, resets)
-            said = {check.name: _asked(check, log) for check in checks}
-            messages, broken = gathered(gathers, log)
+            results = {check.name: _result(check, log) for check in checks}
+            messages, error = gather_messages(gatherers, log)
             strangers = np.unique(log.reads.v[log.strangers])
-            yield Told(partition, said, _counted(log), strangers, unseen_at(log, moments), messages.leaves, broken)
-            yield from (Stays(partition, name, message) for name, message in messages.stays)
+            yield PartitionResult(
+                partition, results, _counted(log), strangers, unseen_at(log, moments), messages.to_driver, error
+            )
+            yield from (ExecutorMessage(partition, name, message) for name, message in messages.on_executors)
 
     return judge_partition
 
 
-def _asked(check: Check[PartitionLog], log: PartitionLog) -> Said:
-    """One check's answer about one partition. Whatever it raises is its own trouble."""
+def _result(check: Check[PartitionLog], log: PartitionLog) -> PackedResult:
+    """One check's result for one partition. What it raises becomes the result's error."""
     try:
         result = check(log)
-        return Said(result.compared, result.lacking, result.more, rows=_packed_rows(result))
+        return PackedResult(result.compared, result.lacking, result.more, rows=_packed_rows(result))
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
-        return Said(error=f"{type(error).__name__}: {error}")
+        return PackedResult(error=f"{type(error).__name__}: {error}")
 
 
 def _packed_rows(result: CheckResult) -> bytes:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from checkers.api import Bools, Ints
+from checkers.arrays import Bools, Ints
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets
 from checkers.spark.source import LocalSource, Source
 

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from checkers.api import Ints
+from checkers.arrays import Ints
 from checkers.spark.source import VALUES_FILE, SparkSource, last_cause, whole_table
 from harness.api import CampaignError, HarnessError, HistoryError
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark import RDD
 from pyspark.sql import SparkSession
 
-from checkers.api import Bools
+from checkers.arrays import Bools
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
 from checkers.spark.source import Source, message
 

@@ -120,13 +120,3 @@ def _launched(settings: SparkConf, log: Path) -> Any:
         said = [line.strip() for line in log.read_text(errors="replace").splitlines()]
         why = [line for line in said if line.startswith("Exception in thread") or "not found" in line] or said or [str(error)]
         raise HarnessError(f"Spark's JVM did not start: {why[-1][:500]}") from error
-
-
-def warm(spark: SparkSession) -> None:
-    """Judge a tiny built-in history, so that JIT, code generation and Python workers are hot when the real one arrives."""
-    from checkers.lawful_history import write_lawful
-    from checkers.verdict.judge import judge
-
-    with tempfile.TemporaryDirectory(prefix="fencepost-warm-") as folder:
-        write_lawful(Path(folder), transactions=200)
-        judge(Path(folder), spark=spark)

@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from checkers.api import Ints
+from checkers.arrays import Ints
 
 Job = Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]
 MOPS_PER_BATCH = 250_000

@@ -1,22 +1,18 @@
-"""Findings: suspicious rows grouped by cause, with a sentence that a Kafka engineer understands."""
+"""Findings: the rows of a check's result, grouped by cause."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from checkers.api import Check
-from checkers.partition.log import ABORTED, COMMITTED, NONE
-from checkers.run_view import RunView
-from harness.api import split_record_id
+from checkers.partition.log import NONE
 
 SLACK_NS = 1_000_000_000
-MOST_PLACES = 6
 LONGEST_VALUE = 40
 
 
@@ -100,94 +96,19 @@ class Finding:
         }
 
 
-def group(check: Check[Any], rows: pd.DataFrame, originals: Mapping[int, str]) -> list[Finding]:
-    """Rows to findings: by cause, over all partitions or inside each as the check says; first in time first.
+def group(anomaly: str, rows: pd.DataFrame, originals: Mapping[int, str], across: bool) -> list[Finding]:
+    """Rows to findings: one for each cause, over all partitions (`across`) or inside each; first in time first.
 
     originals: identity -> the record's value where the history comes from (`RunView.originals`).
     """
     if rows.empty:
         return []
     rows = rows.sort_values(["time", "partition", "offset"], kind="stable")
-    keys = ["cause"] if check.across else ["partition", "cause"]
+    keys = ["cause"] if across else ["partition", "cause"]
     numbers = rows.groupby(keys, sort=False).ngroup().to_numpy()
     order = np.argsort(numbers, kind="stable")
     columns = [rows[name].to_numpy()[order].tolist() for name in ("partition", "op", "v", "offset", "time", "role")]
     bounds = [*np.flatnonzero(np.diff(numbers[order], prepend=-1)).tolist(), len(order)]
     columns.append([originals.get(v, "") for v in columns[2]])
     made = [Row(*values) for values in zip(*columns, strict=True)]
-    return [Finding(check.name, made[start:stop]) for start, stop in itertools.pairwise(bounds)]
-
-
-class FindingText:
-    """Words for operations and records."""
-
-    def __init__(self, run: RunView) -> None:
-        self.run = run
-
-    def _at(self, op: int) -> int:
-        return int(self.run.overview.at(op))
-
-    def name(self, op: int, capital: bool = True) -> str:
-        """`Transaction 412 of process 3`."""
-        view, at = self.run.overview, self._at(op)
-        word = "transaction" if view.txn[at] else "send" if view.send[at] else "poll"
-        text = f"{word} {view.op[at]} of process {view.process[at]}"
-        return text.capitalize() if capital else text
-
-    def decided(self, op: int) -> int:
-        return int(self.run.overview.decided[self._at(op)])
-
-    def outcome(self, op: int) -> str:
-        """How an operation ended, as the rest of a sentence whose subject is the operation."""
-        view, at = self.run.overview, self._at(op)
-        if not view.txn[at]:
-            return "was acknowledged"
-        if view.status[at] == COMMITTED:
-            return "was acknowledged as committed"
-        if view.status[at] == ABORTED:
-            return "was surely aborted"
-        return "ended without a known outcome"
-
-    def how_missing(self, partition: str, count: int = 1) -> str:
-        final = self.run.overview.final_reads.get(partition)
-        verb = "was" if count == 1 else "were"
-        if final and final.committed:
-            return f"{verb} not returned by the complete final read"
-        if final and final.uncommitted:
-            return f"{verb} not returned even by the complete read_uncommitted final read"
-        return f"{verb} read by nobody, though later records were"
-
-    def places(self, rows: Sequence[Row]) -> str:
-        """`t-0@17, t-2@9`, shortened when there are many."""
-        places = list(dict.fromkeys(row.place for row in sorted(rows, key=lambda row: (row.partition, row.offset))))
-        if len(places) <= MOST_PLACES:
-            return " and ".join(places) if len(places) < 3 else ", ".join(places)
-        return f"{places[0]} to {places[-1]}"
-
-    def written(self, rows: Sequence[Row]) -> str:
-        """`the record it wrote to t-1 (acknowledged at offset 12)`."""
-        if len(rows) > 1:
-            return f"the {len(rows)} records it wrote to {self.places(rows)}"
-        row = rows[0]
-        ack = f"acknowledged at offset {row.offset}" if row.offset != NONE else "its offset is unknown"
-        return f"the record it wrote to {row.partition} ({', '.join(filter(None, (row.valued, ack)))})"
-
-    def and_more(self, rows: Sequence[Row]) -> str:
-        return f" (and {len(rows) - 1} more times)" if len(rows) > 1 else ""
-
-    def read_elsewhere(self, finding: Finding) -> str:
-        seen = finding.records("read")
-        return f", and its records at {self.places(seen)} were read" if seen else ""
-
-    def writer(self, row: Row, capital: bool = False) -> str:
-        """Who sent a record, from the identity it carries."""
-        if row.v < 0:
-            return f"{'A' if capital else 'a'} record that {'nobody sent' if row.value else 'is not readable'}{row.called}"
-        process, op, seq = split_record_id(row.v)
-        return f"{'R' if capital else 'r'}ecord {seq} of operation {op} of process {process}{row.called}"
-
-    def destination(self, v: int) -> str:
-        return self.run.homes.get(v, ("nowhere", NONE))[0]
-
-    def strange(self, row: Row) -> str:
-        return self.run.strange(row.op, row.partition, row.offset) or "its content is not what anybody sent"
+    return [Finding(anomaly, made[start:stop]) for start, stop in itertools.pairwise(bounds)]

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,22 @@ import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import SparkSession
 
-from checkers.api import COLUMNS, NUMBERS, Check, CheckResult, installed_checks, with_more
+from checkers.api import COLUMNS, NUMBERS, Check, CheckResult
 from checkers.partition.log import NONE
 from checkers.partition.positions import positions
 from checkers.partition.unseen import moments
+from checkers.registry import installed_checks, with_more
 from checkers.run_view import RunView
-from checkers.spark.gathering import NEAR, Kept, gathers
+from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages, Gatherer
 from checkers.spark.job import Answer, Counts, run_partition_checks
 from checkers.spark.overview import Overview, read_overview
 from checkers.spark.session import start_session
 from checkers.spark.source import UNREADABLE, Source, SparkSource, last_cause, source_of
 from checkers.verdict.decision import Judged, decide, expectation_met, judge_property, weaknesses
-from checkers.verdict.findings import SLACK_NS, Finding, FindingText, group
+from checkers.verdict.findings import SLACK_NS, Finding, group
 from checkers.verdict.progress import count_operations, progress
 from checkers.verdict.rules import clause, full_contract, settings
+from checkers.verdict.wording import FindingText
 from harness.api import VERDICT_SCHEMA, HistoryError
 
 SHOWN_PER_ANOMALY, SHOWN_PER_FINDING = 100, 200
@@ -128,7 +130,7 @@ def _ask(run: RunView, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer],
     """Every check's answer, second steps done; how many micro-operations there were; what was unseen over time."""
     local = [check for check in checks if check.scope == "partition"]
     view = run.overview
-    run.kept = Kept(gathers(checks, run), near=len(view) <= NEAR)
+    run.gathered = GatheredMessages(_gatherers(checks, run), short=len(view) <= SHORT_HISTORY)
     try:
         answers, counts, run.strangers, unseen = run_partition_checks(
             run.spark,
@@ -138,19 +140,25 @@ def _ask(run: RunView, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer],
             settings(run.contract),
             positions(view, run.history, run.contract),
             moments(view),
-            run.kept,
+            run.gathered,
         )
     except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: what it would have said is unknown
-        run.kept.error = _unfinished(error)  # or what nobody could gather would look like nothing to gather
+        run.gathered.error = _unfinished(error)  # or what nobody could gather would look like nothing to gather
         answers, counts, unseen = {check.name: _lost(error) for check in local}, Counts(), []
     for check in checks:
         if check.scope == "partition":
             answers[check.name] = _resolved(check, answers[check.name], run)
         else:
             answers[check.name] = _whole(check, run)
-    run.kept.forget()
+    run.gathered.release()
     run.remember(answer.rows for answer in answers.values())
     return answers, counts, unseen
+
+
+def _gatherers(checks: Sequence[Check[Any]], run: RunView) -> list[Gatherer]:
+    """The distinct gathering functions of some checks, each with what it has to know of the whole run."""
+    distinct = {check.gather: check.brief for check in checks if check.gather is not None}
+    return [gather if brief is None else partial(gather, brief=brief(run)) for gather, brief in distinct.items()]
 
 
 def _lost(error: Exception) -> Answer:
@@ -190,7 +198,7 @@ def _whole(check: Check[Any], run: RunView) -> Answer:
 def _judged(check: Check[Any], answer: Answer, run: RunView, receipts: Sequence[Mapping[str, Any]]) -> Judged:
     """A check's answer with its findings explained, the faults around each, and the clause that decides."""
     decided = clause(check.name, run.contract)
-    findings = group(check, answer.rows, run.originals)
+    findings = group(check.name, answer.rows, run.originals, check.across)
     text = FindingText(run)
     for finding in findings:
         finding.forbidden = decided.judged == "forbidden"

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from support.histories import History, answer, violated, write_history
 
-from checkers.api import Broken, CheckResult, installed_checks, partition_check
+from checkers.api import CheckResult, partition_check
 from checkers.lawful_history import CONTRACT
+from checkers.registry import Broken, installed_checks
 from checkers.validation import breaches
 from checkers.verdict.judge import judge
 
@@ -62,8 +63,8 @@ def test_a_check_that_breaks_the_interface_is_unknown_with_the_reason(tmp_path, 
 
 
 STRANGE = """
+from checkers.api import CheckResult, partition_check
 from checkers.partition.rows import read_rows
-from harness.api import CheckResult, partition_check
 
 
 def odd(log):

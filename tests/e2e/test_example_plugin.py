@@ -44,8 +44,8 @@ def test_its_own_tests_pass(installed, tmp_path):
 
 
 OWN_CHECK = """
+from checkers.api import CheckResult, partition_check
 from checkers.partition.rows import read_rows
-from harness.api import CheckResult, partition_check
 
 
 @partition_check("first-place")

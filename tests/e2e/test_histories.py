@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from support.command import answers, fencepost
 
-from checkers.api import installed_checks
 from checkers.lawful_history import write_lawful
+from checkers.registry import installed_checks
 from checkers.selfcheck.table import WITHOUT
 
 CLEAN = (Path(__file__).parent / "data" / "clean.edn").read_text()

@@ -24,14 +24,16 @@ def local_cycles(folder, ops, demanded=None) -> tuple[Cycles, Overview]:
 
 def local_edges(ops, view):
     """All edges as (partition, columns)."""
-    return [(partition, decode(batch)) for partition, one in gathered(ops, view) for _, batch in one.stays]
+    return [(partition, decode(batch)) for partition, one in gathered(ops, view) for _, batch in one.on_executors]
 
 
 def edges_here(ops, view, brief):
     """What the partitions give, in this process."""
     taken = gathered(ops, view, brief)
-    messages = [(partition, batch) for partition, one in taken for _, batch in one.stays]
-    return DriverEdges([partition for partition, _ in taken], messages, [message for _, one in taken for message in one.leaves])
+    messages = [(partition, batch) for partition, one in taken for _, batch in one.on_executors]
+    return DriverEdges(
+        [partition for partition, _ in taken], messages, [message for _, one in taken for message in one.to_driver]
+    )
 
 
 def gathered(ops, view, brief=None):

@@ -10,8 +10,8 @@ from support.histories import COMMITTED, UNCOMMITTED, History, answer, finding, 
 
 from checkers.anomalies.readers import int_nonmonotonic_poll, int_poll_skip, nonmonotonic_poll, poll_skip, stale_read
 from checkers.anomalies.records import lost_write
-from checkers.api import installed_checks
 from checkers.partition.log import Resets
+from checkers.registry import installed_checks
 from checkers.verdict.rules import CLAUSES
 
 CHECKS = (poll_skip, int_poll_skip, nonmonotonic_poll, int_nonmonotonic_poll, stale_read, lost_write)

@@ -6,10 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 from support.histories import History, write_history
 
-from checkers.api import CheckResult, installed_checks, partition_check, run_check
+from checkers.api import CheckResult, partition_check, run_check
 from checkers.graph.checks import CHECKS
 from checkers.graph.edges import gather
 from checkers.lawful_history import write_lawful
+from checkers.registry import installed_checks
 from checkers.selfcheck import selfcheck
 from checkers.selfcheck.rows import read_rows, write_rows
 from checkers.selfcheck.table import DAMAGES, WITHOUT

@@ -10,8 +10,9 @@ from random import Random
 import pytest
 from support.histories import History, answer, write_history
 
-from checkers.api import CheckResult, installed_checks, partition_check
+from checkers.api import CheckResult, partition_check
 from checkers.lawful_history import CONTRACT
+from checkers.registry import installed_checks
 from checkers.verdict.judge import judge
 from harness.api import HistoryError, record_id
 from harness.history.merge import merge

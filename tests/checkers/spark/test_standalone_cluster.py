@@ -13,8 +13,8 @@ import pytest
 from support.fatal_check import ended, fatal
 from support.standalone import Driver, standalone
 
-from checkers.api import installed_checks
 from checkers.lawful_history import write_lawful
+from checkers.registry import installed_checks
 from checkers.selfcheck.rows import read_rows, write_rows
 from checkers.selfcheck.transactions import tear
 from checkers.verdict.judge import judge

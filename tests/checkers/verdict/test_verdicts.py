@@ -6,8 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 from support.histories import History, answer, finding, violated, write_faults, write_history
 
-from checkers.api import CheckResult, installed_checks, partition_check, run_check
+from checkers.api import CheckResult, partition_check, run_check
 from checkers.lawful_history import CONTRACT, write_lawful
+from checkers.registry import installed_checks
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import CLAUSES, clause, full_contract, settings
 from harness.api import HistoryError

@@ -326,7 +326,7 @@ def test_a_wrong_cluster_from_outside_is_a_mistake_like_any_other():
 
 
 CHECKS = """
-from harness.api import CheckResult, partition_check
+from checkers.api import CheckResult, partition_check
 
 
 @partition_check("my-anomaly")

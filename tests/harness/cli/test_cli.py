@@ -214,7 +214,7 @@ def test_check_as_json_prints_only_the_verdict(fencepost):
 
 
 def test_check_asks_a_check_of_ones_own_as_well_and_refuses_one_that_cannot_be_used(fencepost):
-    code = "from harness.api import CheckResult, partition_check\n\n\n@partition_check('mine')\ndef mine(log):\n    'Odd.'\n"
+    code = "from checkers.api import CheckResult, partition_check\n\n\n@partition_check('mine')\ndef mine(log):\n    'Odd.'\n"
     Path("my_faults.py").write_text(code + "    return CheckResult(0)\n\n\ndef bare(log):\n    return CheckResult(0)\n")
     fencepost(*RUN, "--name", "valid")
     assert fencepost("check", "latest", "--checker", "my_faults:mine")[0] == 0
