@@ -1,10 +1,25 @@
-"""What can be done to a cluster beyond `Cluster`: each kind of fault needs some of these, and a cluster has those it can."""
+"""Capabilities: what can be done to a cluster beyond `Cluster`. A fault names those it needs; a cluster has those it can offer.
+
+Every call declares what it does to the cluster (`harness.api.effects`); the budget of faults and the conformance kit read it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+from harness.api.effects import (
+    changes,
+    changes_until,
+    cuts_links,
+    ends_change,
+    hurts_node,
+    looks,
+    mends_links,
+    prepares,
+    restores_node,
+)
 
 Pair = tuple[str, str]  # (source node, destination node): packets from source are dropped on arrival at destination
 PacketTimes = list[float | None]  # milliseconds that each of some packets took, in sending order; None: it has not arrived
@@ -14,13 +29,17 @@ PacketTimes = list[float | None]  # milliseconds that each of some packets took,
 class Killable(Protocol):
     """Nodes that can be killed (SIGKILL) and started again."""
 
+    @hurts_node
     def kill(self, node: str) -> None: ...
+    @restores_node
     def start(self, node: str) -> None:
         """Start a dead node; nothing if it runs. A client node is replaced by the harness instead, so nothing here."""
 
+    @looks
     def pid(self, node: str) -> int | None:
         """The node's process id while it lives, else None."""
 
+    @looks
     def answers(self, node: str) -> bool:
         """Whether a broker answers a Kafka request right now (a client: whether it lives)."""
 
@@ -29,6 +48,7 @@ class Killable(Protocol):
 class Powered(Killable, Protocol):
     """Nodes that can lose what they had not fsynced, as when their power fails."""
 
+    @hurts_node
     def lose_unsynced(self, node: str) -> dict[str, tuple[int, int]]:
         """Throw away what a dead broker had written and not fsynced.
 
@@ -40,19 +60,25 @@ class Powered(Killable, Protocol):
 class Stoppable(Protocol):
     """Nodes that can be stopped politely (SIGTERM) and started again: a broker hands its partitions over before it ends."""
 
+    @hurts_node
     def stop(self, node: str) -> None:
         """Ask a node to end, and return at once; nothing if it is dead. A frozen one begins when it thaws."""
 
+    @looks
     def status(self, node: str) -> int | None:
         """The exit status of a node that ended (a JVM that SIGTERM ended: 143), None while it lives."""
 
+    @looks
     def shutdown_line(self, node: str) -> str:
         """The line of its log in which the controller let the broker go, when it was last stopped; empty if there is none."""
 
+    @restores_node
     def start(self, node: str) -> None:
         """As in `Killable`; so are `pid` and `answers`."""
 
+    @looks
     def pid(self, node: str) -> int | None: ...
+    @looks
     def answers(self, node: str) -> bool: ...
 
 
@@ -60,9 +86,11 @@ class Stoppable(Protocol):
 class Upgradable(Protocol):
     """Nodes whose version of Kafka can be changed while they are down."""
 
+    @looks
     def version(self, node: str) -> str:
         """The version that the node's next start runs; the one it runs already, unless `use_version` came after its start."""
 
+    @prepares
     def use_version(self, node: str, version: str) -> None:
         """From its next start on the node runs `version`. Raises ClusterError unless the cluster's options name it."""
 
@@ -71,6 +99,7 @@ class Upgradable(Protocol):
 class Wipeable(Protocol):
     """Brokers whose data can be removed while they are down, as if they had got a new disk."""
 
+    @hurts_node
     def wipe(self, node: str) -> None:
         """Remove all that a dead broker holds. Raises ClusterError while it lives, or when it votes in the quorum."""
 
@@ -79,8 +108,11 @@ class Wipeable(Protocol):
 class Pausable(Protocol):
     """Nodes that can be frozen (SIGSTOP) and thawed (SIGCONT)."""
 
+    @hurts_node
     def pause(self, node: str) -> None: ...
+    @restores_node
     def resume(self, node: str) -> None: ...
+    @looks
     def process_state(self, node: str) -> str:
         """The kernel's letter for the process (R, S, D, T, Z; empty: gone). T is frozen."""
 
@@ -89,15 +121,19 @@ class Pausable(Protocol):
 class Fillable(Killable, Protocol):
     """Nodes whose disks can be filled."""
 
+    @hurts_node
     def fill_disk(self, node: str) -> None:
         """Take all room that is left on the disk of the node's data."""
 
+    @restores_node
     def clear_disk(self, node: str) -> None:
         """Give back what `fill_disk` took; nothing if it took nothing."""
 
+    @looks
     def disk_free(self, node: str) -> int:
         """Bytes that are free there."""
 
+    @looks
     def disk_complaint(self, node: str) -> str:
         """The first line since `fill_disk` in which the node's log says that there is no room; empty when there is none."""
 
@@ -115,6 +151,7 @@ class HeldBack:
 class Throttleable(Protocol):
     """Nodes whose disks can be made slow."""
 
+    @changes_until("unthrottle")
     def throttle(self, nodes: Iterable[str], delay_ms: float = 0.0, mb_s: float = 0.0) -> int:
         """From now on hold back what these nodes write and sync, beside what holds it back already; a number for `unthrottle`.
 
@@ -122,12 +159,15 @@ class Throttleable(Protocol):
         A node that dies finds its disk as slow when it starts again.
         """
 
+    @looks
     def held_back(self, number: int) -> dict[str, HeldBack]:
         """What `throttle` has held back so far. Nothing when it has ended."""
 
+    @ends_change
     def unthrottle(self, number: int) -> dict[str, HeldBack]:
         """End what `throttle` began; what waits goes on. What it held back meanwhile; nothing for what has ended already."""
 
+    @looks
     def disk_waits(self, nodes: Iterable[str], for_s: float) -> dict[str, float | None]:
         """The longest time, in milliseconds, that a thread of each node is seen in one write or sync of the node's data.
 
@@ -139,9 +179,11 @@ class Throttleable(Protocol):
 class Skewable(Protocol):
     """Nodes whose wall clocks can be set."""
 
+    @changes
     def skew(self, node: str, ahead_s: float) -> None:
         """Set a broker's wall clock so many seconds ahead of ours (behind, if negative); 0 sets it right."""
 
+    @looks
     def clock_ahead(self, node: str) -> float | None:
         """How many seconds a broker's wall clock is ahead of ours, by its own word; None when it does not answer."""
 
@@ -150,15 +192,19 @@ class Skewable(Protocol):
 class Partitionable(Protocol):
     """Nodes whose network can be cut, pair by pair and direction by direction."""
 
+    @cuts_links
     def drop(self, pairs: Iterable[Pair]) -> None:
         """From now on drop every packet of each pair (adds to what is dropped already)."""
 
+    @mends_links
     def undrop(self, pairs: Iterable[Pair]) -> None:
         """Let these pairs talk again; a pair that is not dropped is left alone."""
 
+    @looks
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
         """Send one datagram per pair; whether it arrived."""
 
+    @looks
     def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
         """How many packets were dropped for each pair since `drop`."""
 
@@ -166,6 +212,7 @@ class Partitionable(Protocol):
 class Measurable(Protocol):
     """Links whose quality can be measured, pair by pair and direction by direction."""
 
+    @looks
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
         """Send `packets` datagrams of `size` bytes per pair, all at once, and wait for them for at most `within_s` seconds."""
 
@@ -174,9 +221,11 @@ class Measurable(Protocol):
 class Losable(Measurable, Protocol):
     """Links that can be made to lose packets at random."""
 
+    @changes_until("unlose")
     def lose(self, pairs: Iterable[Pair], share: float) -> int:
         """From now on lose this share (0 to 1) of each pair's packets, beside what is lost already; a number for `unlose`."""
 
+    @ends_change
     def unlose(self, number: int) -> dict[Pair, tuple[int, int]]:
         """End what `lose` began; packets (seen, lost) of each pair meanwhile. Nothing for what has ended already."""
 
@@ -185,6 +234,7 @@ class Losable(Measurable, Protocol):
 class Slowable(Measurable, Protocol):
     """Links that can be made slow and narrow."""
 
+    @changes_until("unslow")
     def slow(self, pairs: Iterable[Pair], delay_ms: float = 0.0, jitter_ms: float = 0.0, kbit_s: float = 0.0) -> int:
         """From now on hold each pair's packets back, beside what holds them back already; a number for `unslow`.
 
@@ -192,5 +242,12 @@ class Slowable(Measurable, Protocol):
         `jitter_ms`. Packets keep their order. A narrow link has room for half a second; what comes then is dropped.
         """
 
+    @ends_change
     def unslow(self, number: int) -> dict[Pair, tuple[int, int]]:
         """End what `slow` began; packets (seen, dropped for want of room) of each pair. Nothing for what has ended already."""
+
+
+# Every capability above.
+CAPABILITIES: tuple[type, ...] = tuple(
+    one for one in vars().values() if isinstance(one, type) and Protocol in one.__mro__ and one.__module__ == __name__
+)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from harness.api.effects import changes, looks, prepares
 from harness.api.values import Isolation
 
 
@@ -41,37 +42,48 @@ class Placement:
 class Admin(Protocol):
     """What the harness asks of a cluster. Partitions are written ``topic-number`` (`orders-0`)."""
 
+    @prepares
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         """Create topics and wait until every partition has a leader. Raises ClusterError."""
 
+    @looks
     def lagging(self, topics: Iterable[str]) -> dict[str, str]:
         """Partitions whose in-sync replicas are not all replicas: partition -> what is missing, in words."""
 
+    @looks
     def end_offsets(self, partitions: Iterable[str], isolation: Isolation) -> dict[str, int]:
         """Last stable offset (read_committed) or high watermark (read_uncommitted) of each partition that answered."""
 
+    @looks
     def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]: ...
 
     # The rest arranges the cluster anew, for faults. Each asks once, takes a few seconds at most, and raises ClusterError.
 
+    @looks
     def placements(self, partitions: Iterable[str] | None = None) -> dict[str, Placement]:
         """Where each of these partitions is (None: of all there are, Kafka's own too); one that does not exist is left out."""
 
+    @looks
     def in_service(self) -> tuple[str, ...]:
         """Brokers that all brokers that answer have for a part of the cluster."""
 
+    @changes
     def reassign(self, replicas: Mapping[str, Sequence[str]]) -> None:
         """Begin to move partitions to these nodes, the preferred leader first; `placements` shows how far it is."""
 
+    @changes
     def elect(self, partitions: Iterable[str]) -> None:
         """Let the preferred replica of each lead, now."""
 
+    @changes
     def unregister(self, node: str) -> None:
         """Strike a broker that is away off the cluster's list; it joins anew when it starts."""
 
+    @looks
     def topic_settings(self, topic: str) -> dict[str, str]:
         """A topic's own settings, without what it inherits."""
 
+    @changes
     def set_topic_settings(self, topic: str, settings: Mapping[str, str | None]) -> None:
         """Change a topic's own settings; None takes one away."""
 

@@ -1,29 +1,20 @@
-"""Stand-ins that a fault is given instead of the cluster: one remembers roles, one what was begun, one breaks a call off."""
+"""Test doubles of the cluster: one fixes roles, one records changes that have not ended, one refuses a call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from harness import api
-from harness.api import Cluster, ClusterError
+from harness.api import Admin, Cluster, ClusterError
+from harness.api.capabilities import CAPABILITIES
+from harness.api.effects import Effect, calls_of, effects_of, ends_of
 
-Remembered = dict[tuple[str, tuple[Any, ...]], str]
-KNOWN: tuple[type, ...] = (
-    *(api.Killable, api.Powered, api.Stoppable, api.Upgradable, api.Wipeable, api.Pausable, api.Fillable, api.Throttleable),
-    *(api.Skewable, api.Partitionable, api.Losable, api.Slowable, api.Admin),
-)
-# What each call does cannot be told by what it returns, so it is written down. All others of these capabilities only look.
-HURT = {
-    *("kill", "stop", "pause", "drop", "lose", "slow", "throttle", "fill_disk", "skew", "lose_unsynced", "wipe"),
-    *("reassign", "elect", "unregister", "set_topic_settings"),
-}
-MEND = {"start", "resume", "undrop", "unlose", "unslow", "unthrottle", "clear_disk", "use_version", "create_topics"}
-ENDS = {"lose": "unlose", "slow": "unslow", "throttle": "unthrottle"}  # what returns a number, and what ends it
+RoleHolders = dict[tuple[str, tuple[Any, ...]], str]  # (role, its arguments) -> node
+ENDS = ends_of(CAPABILITIES)  # a call that returns a number -> the call that ends what it began
 
 
 class Double:
-    """Everything is the real cluster's, unless a subclass says otherwise."""
+    """Everything is the real cluster's, unless a subclass overrides it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -32,32 +23,32 @@ class Double:
         return getattr(self._cluster, name)
 
 
-class Steadfast(Double):
-    """Roles stay with whoever had them when they were first asked for, so that one seed means one choice."""
+class FixedRoles(Double):
+    """A role stays with the node that had it when it was first asked for, so that one seed means one choice."""
 
-    def __init__(self, cluster: Cluster, remembered: Remembered) -> None:
+    def __init__(self, cluster: Cluster, holders: RoleHolders) -> None:
         super().__init__(cluster)
-        self._remembered = remembered
+        self._holders = holders
 
     def roles(self) -> Any:
-        return _SteadfastRoles(self._cluster, self._remembered)
+        return _Roles(self._cluster, self._holders)
 
 
-class _SteadfastRoles:
-    def __init__(self, cluster: Cluster, remembered: Remembered) -> None:
-        self._cluster, self._remembered = cluster, remembered
+class _Roles:
+    def __init__(self, cluster: Cluster, holders: RoleHolders) -> None:
+        self._cluster, self._holders = cluster, holders
 
     def __getattr__(self, name: str) -> Callable[..., str]:
-        def ask(*which: Any) -> str:
-            if (name, which) not in self._remembered:
-                self._remembered[name, which] = getattr(self._cluster.roles(), name)(*which)
-            return self._remembered[name, which]
+        def holder(*which: Any) -> str:
+            if (name, which) not in self._holders:
+                self._holders[name, which] = getattr(self._cluster.roles(), name)(*which)
+            return self._holders[name, which]
 
-        return ask
+        return holder
 
 
-class Noting(Double):
-    """Notes in `begun` what is begun under a number, and by which call: nobody can see at a glance whether it has ended."""
+class ChangeRecorder(Double):
+    """Records every call that returns a number, with the number: no look at the cluster shows whether such a change has ended."""
 
     def __init__(self, cluster: Cluster, begun: list[tuple[str, int]]) -> None:
         super().__init__(cluster)
@@ -76,65 +67,52 @@ class Noting(Double):
         return begin
 
 
-class Breaking(Double):
-    """After the first call that hurts, the n-th one that looks or hurts is refused: what is hurt by then is hurt.
+class RefusingCluster(Double):
+    """After the first call that hurts, refuses the n-th one that looks or hurts. What is hurt by then is hurt.
 
-    Calls that mend are let through. Of a capability that does not come with fencepost, what returns nothing is taken to hurt; but
-    as it may mend as well, only the same call is refused then, beside those that look. `first`: the call that hurt; `broke`: the
-    one that was refused; both empty until then.
+    Calls that undo or prepare something are never refused. A call that declares no effect (of a capability that a plug-in brings)
+    is taken to hurt when it returns nothing; as it may also undo something, it is refused only when it was the first call that
+    hurt. `first`: the call that hurt; `refused`: the call that was refused; both empty until then.
     """
 
     def __init__(self, cluster: Cluster, needs: Iterable[type], number: int) -> None:
         super().__init__(cluster)
-        self._hurts = _calls(needs)
+        interfaces = [*needs, *CAPABILITIES, Admin]
+        undeclared = {name: call for name, call in calls_of(interfaces).items() if "effect" not in vars(call)}
+        self._guessed = {name for name, call in undeclared.items() if call.__annotations__.get("return") in (None, "None")}
+        guesses = {name: Effect.CHANGES if name in self._guessed else Effect.LOOKS for name in undeclared}
+        self._effects = {**guesses, **effects_of(interfaces)}
         self._number, self._since = number, 0
-        self.first = self.broke = ""
+        self.first = self.refused = ""
 
     def __getattr__(self, name: str) -> Any:
-        return self.watched(name, super().__getattr__(name))
+        return self.refusable(name, super().__getattr__(name))
 
     def admin(self) -> Any:
-        return _BreakingAdmin(self, self._cluster.admin())
+        return _RefusingAdmin(self, self._cluster.admin())
 
-    def watched(self, name: str, found: Any) -> Any:
-        """The call, if it is one that looks or hurts, so that it may be refused."""
-        return self._refusable(name, found) if name in self._hurts else found
+    def refusable(self, name: str, call: Any) -> Any:
+        """The call, such that it may be refused if it looks or hurts."""
+        effect = self._effects.get(name)
+        if effect is None or not (effect.hurts or effect is Effect.LOOKS):
+            return call
 
-    def _refusable(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def made(*arguments: Any, **options: Any) -> Any:
-            if self.first and (name in HURT or name == self.first or not self._hurts[name]):
+            if self.first and (name not in self._guessed or name == self.first):
                 self._since += 1
                 if self._since == self._number:
-                    self.broke = name
+                    self.refused = name
                     raise ClusterError(f"{name} was refused: the kit breaks this call off")
             answer = call(*arguments, **options)
-            self.first = self.first or (name if self._hurts[name] else "")
+            self.first = self.first or (name if effect.hurts else "")
             return answer
 
         return made
 
 
-class _BreakingAdmin:
-    def __init__(self, breaking: Breaking, admin: Any) -> None:
-        self._breaking, self._admin = breaking, admin
+class _RefusingAdmin:
+    def __init__(self, cluster: RefusingCluster, admin: Any) -> None:
+        self._refusing, self._admin = cluster, admin
 
     def __getattr__(self, name: str) -> Any:
-        return self._breaking.watched(name, getattr(self._admin, name))
-
-
-def _calls(needs: Iterable[type]) -> dict[str, bool]:
-    """Every call of a capability that looks or hurts -> whether it hurts."""
-    strange = {name: returned in (None, "None") for name, returned in _returns(needs).items()}
-    known = {name: name in HURT for name in _returns(KNOWN)}
-    return {name: hurts for name, hurts in {**strange, **known}.items() if name not in MEND}
-
-
-def _returns(capabilities: Iterable[type]) -> dict[str, Any]:
-    """The calls of capabilities, those that they have from others too, with what each is annotated to return."""
-    return {
-        name: one.__annotations__.get("return")
-        for capability in capabilities
-        for base in capability.__mro__
-        for name, one in vars(base).items()
-        if callable(one) and not name.startswith("_") and hasattr(one, "__annotations__")
-    }
+        return self._refusing.refusable(name, getattr(self._admin, name))

@@ -11,7 +11,7 @@ from typing import Any
 from harness.api import Cluster, Fault, HarnessError, Receipt
 from harness.conformance import snapshot
 from harness.conformance.deadline import Answer, ask
-from harness.conformance.doubles import ENDS, Noting
+from harness.conformance.doubles import ENDS, ChangeRecorder
 from harness.conformance.receipt_checks import Wrong
 from harness.conformance.results import StoryResult
 from harness.conformance.snapshot import take
@@ -67,7 +67,7 @@ class Ground:
 
     def strike(self, cluster: Any) -> Answer:
         """Inject, from the seed; `cluster` is the real one or a double of it."""
-        return ask(lambda: self.fault.inject(Noting(cluster, self._begun), Random(self._seed)), self.bounds.inject_s)
+        return ask(lambda: self.fault.inject(ChangeRecorder(cluster, self._begun), Random(self._seed)), self.bounds.inject_s)
 
     def heal(self, receipt: Receipt) -> Answer:
         """Let the fault heal what the receipt says."""

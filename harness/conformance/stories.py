@@ -13,7 +13,7 @@ from typing import Any
 from harness.api import Cluster, Fault, Killable, Pausable, Receipt
 from harness.conformance import receipt_checks, snapshot
 from harness.conformance.deadline import Answer
-from harness.conformance.doubles import Breaking, Steadfast
+from harness.conformance.doubles import FixedRoles, RefusingCluster
 from harness.conformance.fixture import IN_TIME, RETURN_RECEIPT, Bounds, Ground, Stuck, nothing, usable
 from harness.conformance.receipt_checks import Wrong
 from harness.conformance.results import STORIES, StoryResult, ended, unplayed, whom
@@ -40,7 +40,7 @@ class Kit:
         alive: Callable[[], int] | None = None,
     ) -> None:
         self._cluster, self._on = cluster, Ground(cluster, fault, seed, bounds or Bounds(), tend, alive)
-        self._steadfast = Steadfast(cluster, {})
+        self._fixed_roles = FixedRoles(cluster, {})
         self._chosen: list[Receipt] = []
         self.stuck = False
 
@@ -70,7 +70,7 @@ class Kit:
     # -- a whole cluster -------------------------------------------------------------------------
     def _stories(self) -> Iterator[StoryResult]:
         before = take(self._cluster)
-        answer = self._on.strike(self._steadfast)
+        answer = self._on.strike(self._fixed_roles)
         during = take(self._cluster)
         yield self._injected(answer)
         if not isinstance(answer.value, Receipt):
@@ -123,7 +123,7 @@ class Kit:
     # -- side by side with others ----------------------------------------------------------------
     def _heals_its_own(self) -> StoryResult:
         """Another fault is on when this one is healed: a broker that is frozen, a pair that is cut."""
-        answer = self._on.strike(self._steadfast)
+        answer = self._on.strike(self._fixed_roles)
         if not isinstance(answer.value, Receipt):
             self._on.restore("heals its own", answer)
             return StoryResult(
@@ -174,7 +174,7 @@ class Kit:
     def _same_seed(self) -> StoryResult:
         """The seed is the same, and roles are remembered, so the choice must be too."""
         for _ in range(self._on.bounds.repeats):
-            answer = self._on.strike(self._steadfast)
+            answer = self._on.strike(self._fixed_roles)
             if isinstance(answer.value, Receipt):
                 self._chosen.append(answer.value)
                 usable(self._on.heal(answer.value), "same seed")
@@ -193,7 +193,7 @@ class Kit:
         getattr(cluster, hurt)(node)
         self._on.wait(lambda: snapshot.down(take(cluster, snapshot.PROCESS, snapshot.STATE), node), self._on.bounds.heal_s)
         before = take(cluster)
-        answer = self._on.strike(self._steadfast)
+        answer = self._on.strike(self._fixed_roles)
         wrong, seen = _on_the_hurt(answer, before, take(cluster))
         usable(answer, story)
         receipt = answer.value if isinstance(answer.value, Receipt) else Receipt(effective=False)
@@ -210,7 +210,7 @@ class Kit:
         """Calls after the first that hurts are refused, one strike for each; what is hurt by then must be healed."""
         seen: list[str] = []
         for number in range(1, self._on.bounds.breaks + 1):
-            double = Breaking(self._steadfast, self._on.fault.needs, number)
+            double = RefusingCluster(self._fixed_roles, self._on.fault.needs, number)
             answer = self._on.strike(double)
             usable(answer, "broke off")
             receipt = answer.value if isinstance(answer.value, Receipt) else Receipt(effective=False)
@@ -221,11 +221,11 @@ class Kit:
             self._on.restore("broke off")
             if wrong:
                 change = "undo in inject before you raise, or let heal put right all that your kind of fault may have hurt"
-                text = f"{double.broke or 'nothing'} was refused; {'; '.join(text for text, _ in wrong)}"
+                text = f"{double.refused or 'nothing'} was refused; {'; '.join(text for text, _ in wrong)}"
                 return StoryResult("broke off", False, text, change)
-            if not double.broke:
+            if not double.refused:
                 break
-            seen.append(double.broke)
+            seen.append(double.refused)
         if not double.first and not seen:
             return StoryResult(
                 "broke off", None, "could not be shown: no call that is known to hurt was seen, to break off after it"

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from harness.api import Budget, Cluster, ClusterError, OverBudget, Pair
+from harness.api import Admin, Budget, Cluster, ClusterError, OverBudget, Pair
+from harness.api.capabilities import CAPABILITIES
+from harness.api.effects import Effect, effects_of
 
-HURT_A_NODE = ("kill", "stop", "pause", "wipe", "lose_unsynced", "fill_disk")  # calls with a node
-UNDO_IT = ("start", "resume", "clear_disk")
-CHANGE_IT = ("skew", "lose", "slow", "throttle", "use_version")  # calls that take no node
-CHANGE_BY_ADMIN = ("reassign", "elect", "unregister", "set_topic_settings")
+_CALLS = effects_of(CAPABILITIES)
+_ADMIN_CALLS = effects_of([Admin])
+_CHANGES = (Effect.CHANGES, Effect.PREPARES)
 
 
 @dataclass
@@ -162,12 +163,16 @@ class View:
         self._cluster, self._ledger, self._id, self._what, self._strikes = cluster, ledger, id_, what, strikes
 
     def __getattr__(self, name: str) -> Any:
-        does = getattr(self._cluster, name)
-        if name in HURT_A_NODE:
-            return partial(self._hurt, does)
-        if name in CHANGE_IT:
-            return partial(self._change, does)
-        return partial(self._undo, does) if name in UNDO_IT else does
+        call, effect = getattr(self._cluster, name), _CALLS.get(name)
+        if effect in _CHANGES:
+            return partial(self._change, call)
+        entered: dict[Effect | None, Callable[..., Any]] = {
+            Effect.HURTS_NODE: self._hurt,
+            Effect.RESTORES_NODE: self._restore,
+            Effect.CUTS_LINKS: self._cut,
+            Effect.MENDS_LINKS: self._mend,
+        }
+        return partial(entered[effect], call) if effect in entered else call
 
     def admin(self) -> Any:
         return AdminView(self._cluster.admin(), self._change)
@@ -177,7 +182,7 @@ class View:
         self._ledger.take(self._id, self._what, [node])
         return call(node)
 
-    def _undo(self, call: Callable[[str], Any], node: str) -> Any:
+    def _restore(self, call: Callable[[str], Any], node: str) -> Any:
         done = call(node)
         self._ledger.give_back(self._id, node)
         return done
@@ -187,19 +192,19 @@ class View:
         self._ledger.note_change(self._id)
         return call(*arguments, **named)
 
-    def drop(self, pairs: Iterable[Pair]) -> None:
+    def _cut(self, call: Callable[[Iterable[Pair]], Any], pairs: Iterable[Pair]) -> None:
         self._refuse_if_over()
         wanted = list(pairs)
         with self._ledger.links:
             self._ledger.take(self._id, self._what, pairs=wanted)
-            self._cluster.drop(wanted)
+            call(wanted)
 
-    def undrop(self, pairs: Iterable[Pair]) -> None:
+    def _mend(self, call: Callable[[Iterable[Pair]], Any], pairs: Iterable[Pair]) -> None:
         """Those that another fault cuts too stay cut until that one lets them go."""
         wanted = list(pairs)
         with self._ledger.links:
             others = self._ledger.cut(besides=self._id)
-            self._cluster.undrop([pair for pair in wanted if pair not in others])
+            call([pair for pair in wanted if pair not in others])
             self._ledger.mend(self._id, wanted)
 
     def _refuse_if_over(self) -> None:
@@ -214,8 +219,8 @@ class AdminView:
         self._admin, self._change = admin, change
 
     def __getattr__(self, name: str) -> Any:
-        does = getattr(self._admin, name)
-        return partial(self._change, does) if name in CHANGE_BY_ADMIN else does
+        call = getattr(self._admin, name)
+        return partial(self._change, call) if _ADMIN_CALLS.get(name) in _CHANGES else call
 
 
 def sides(nodes: set[str], pairs: Iterable[Pair], known: Iterable[str] = ()) -> set[str]:
