@@ -1,4 +1,4 @@
-"""Narrow: links carry only so much, as when a backup or a rebalance fills them."""
+"""Bandwidth: links carry only so much, as when a backup or a rebalance fills them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FEWEST, MOST = 4, 300
 
 
 @dataclass(frozen=True, kw_only=True)
-class Narrow:
+class Bandwidth:
     """Gives a node's links a bandwidth, in each direction: what comes faster waits, and what finds half a second waiting is lost.
 
     Evidence: a train of datagrams sent at once over every link, before and during; how much longer the last took than the first.

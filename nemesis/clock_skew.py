@@ -1,4 +1,4 @@
-"""Skew: a broker's wall clock jumps, as after a lost time server or a restored virtual machine."""
+"""Clock skew: a broker's wall clock jumps, as after a lost time server or a restored virtual machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEAST_S = 3.0  # so far off, a clock is wrong
 
 
 @dataclass(frozen=True, kw_only=True)
-class Skew:
+class ClockSkew:
     """Sets a broker's wall clock ahead or behind, at once; healing sets it right. Time that only goes forward (timeouts) goes on.
 
     A clock that is wrong already, or that nobody can read, is another's and left alone. Evidence: how far the clock is ahead,

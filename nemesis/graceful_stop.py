@@ -1,4 +1,4 @@
-"""Stop: brokers end politely, as for maintenance: they hand their partitions over, tell the controller, and leave."""
+"""Graceful stop: brokers end politely, as for maintenance: they hand their partitions over, tell the controller, and leave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLITE = 143  # exit status of a JVM that SIGTERM ended in order
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stop:
+class GracefulStop:
     """SIGTERMs brokers and waits until they have ended; healing starts those again that this very fault stopped.
 
     Evidence: process ids before, during (null: gone) and after; exit status (143: in order); the line of the log in which the

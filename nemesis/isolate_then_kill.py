@@ -1,4 +1,4 @@
-"""Strand: a leader is left alone with its clients for a while, and then dies with what it alone holds."""
+"""Isolate, then kill: a leader is left alone with its clients for a while, and then dies with what it alone holds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GONE_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Strand:
+class IsolateThenKill:
     """Cuts a broker from the other brokers (clients, and controllers of their own nodes, still reach it), waits, and SIGKILLs it.
 
     While it is alone, a leader that need not wait for its followers (acks=1, or min.insync.replicas=1 once the others have left

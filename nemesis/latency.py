@@ -1,4 +1,4 @@
-"""Slow: links take their time, as between continents or through a switch that is full."""
+"""Latency: links take their time, as between continents or through a switch that is full."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_MS = 30_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slow:
+class Latency:
     """Delays every packet on a node's links, in both directions; a request and its answer take twice the delay longer.
 
     Packets keep their order. Evidence: what datagrams took over every link before, during and after.

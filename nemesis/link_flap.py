@@ -1,4 +1,4 @@
-"""Flap: a broker's links go down and come up again and again, as with a loose cable or a router that reboots in circles."""
+"""Link flap: a broker's links go down and come up again and again, as with a loose cable or a router that reboots in circles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nemesis.support.steps import missed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flap:
+class LinkFlap:
     """Cuts a broker's links, mends them, cuts them again, ... in both directions; the last cut lasts until it is healed.
 
     Connections are half made, sessions expire while others begin, and elections are held while the last one is not over.

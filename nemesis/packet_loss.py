@@ -1,4 +1,4 @@
-"""Lossy: links lose some of their packets, as over a bad cable or a crowded switch."""
+"""Packet loss: links lose some of their packets, as over a bad cable or a crowded switch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEWEST, MOST = 10, 500  # datagrams for each pair
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lossy:
+class PacketLoss:
     """Drops a random share of the packets on a node's links, in both directions, each packet by its own luck.
 
     TCP repairs what is lost and becomes slow and jerky; at a third or more, connections die. Evidence: a train of datagrams over

@@ -1,4 +1,4 @@
-"""Roll: every broker is restarted, one after the other, as when a version or a setting is rolled out."""
+"""Rolling restart: every broker is restarted, one after the other, as when a version or a setting is rolled out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEAD = "was dead already"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Roll:
+class RollingRestart:
     """Stops a broker politely, starts it again, waits until every replica is in sync, and goes on with the next.
 
     All of it happens at the injection, which so takes as long as the brokers do; healing only starts what it left dead. With

@@ -25,7 +25,7 @@ class KafkaOptions:
     brokers: int = 3
     kafka: str = "4.3.0"  # any released version, fetched once
     versions: Mapping[str, str] = field(default_factory=dict)  # node -> another version: { n1 = "3.9.1" }
-    upgrades: tuple[str, ...] = ()  # versions that nodes may change to during a run (see the fault `roll`)
+    upgrades: tuple[str, ...] = ()  # versions that nodes may change to during a run (see the fault `rolling-restart`)
     controllers: int = 0  # separate KRaft controllers k1...; 0: every broker is one too
     settings: Mapping[str, Any] = field(default_factory=dict)  # broker settings, laid over ours
     heap_mb: int = 512  # of each JVM

@@ -26,7 +26,7 @@ def plugins(name: Annotated[str | None, typer.Argument(metavar="NAME")] = None, 
 
     Exit codes: 0 it can be used; 254 it cannot, or there is none of that name.
     """
-    from harness.plugins.registry import GROUPS, load, names, unknown
+    from harness.plugins.registry import GROUPS, load, names, renamed, unknown
 
     if name is None:
         found = {group: names(group) for group in GROUPS}
@@ -38,7 +38,7 @@ def plugins(name: Annotated[str | None, typer.Argument(metavar="NAME")] = None, 
         return
     groups = [_guessed(name)] if ":" in name else [group for group in GROUPS if name in names(group)]
     if not groups:
-        raise CampaignError([unknown("plug-in", name, {one for group in GROUPS for one in names(group)})])
+        raise CampaignError([renamed(name) or unknown("plug-in", name, {one for group in GROUPS for one in names(group)})])
     described = [_description(group, name, load(group, name)) for group in groups]
     if json_:
         print_json(described)

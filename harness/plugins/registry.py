@@ -26,6 +26,16 @@ from typing import Any, get_origin, get_type_hints
 from harness.api import CampaignError
 
 GROUPS = ("cluster", "workload", "client", "nemesis", "checker", "judge")
+RENAMED_FAULTS = {  # a fault's former name -> its name
+    "flap": "link-flap",
+    "lossy": "packet-loss",
+    "narrow": "bandwidth",
+    "roll": "rolling-restart",
+    "skew": "clock-skew",
+    "slow": "latency",
+    "stop": "graceful-stop",
+    "strand": "isolate-then-kill",
+}
 SEARCH_VARIABLE = "FENCEPOST_PLUGIN_PATH"  # inherited by the processes that perform a test
 
 
@@ -48,12 +58,14 @@ def load(group: str, name_or_path: str, search: Sequence[Path] = ()) -> Any:
     """The class or function behind a name of `group`, or behind an import path `module:Name`.
 
     `search` are directories that may hold the module, besides the current one.
-    Raises CampaignError: unknown (with the nearest names), or not importable (with what the import said).
+    Raises CampaignError: renamed (with the new name), unknown (with the nearest names), or not importable (with why).
     """
     if ":" in name_or_path:
         return _import(name_or_path, search)
     found = [entry for entry in entry_points(group=_full(group)) if entry.name == name_or_path]
     if not found:
+        if _short(group) == "nemesis" and name_or_path in RENAMED_FAULTS:
+            raise CampaignError([renamed(name_or_path)])
         raise CampaignError([unknown(_short(group), name_or_path, names(group)) + ", or an import path `module:Class`"])
     return _import(found[0].value, search)
 
@@ -142,6 +154,11 @@ def unknown(what: str, word: str, choices: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     hint = f'; did you mean "{near[0]}"?' if near else "."
     return f'unknown {what} "{word}"{hint} There are: {", ".join(known) or "none"}'
+
+
+def renamed(name: str) -> str:
+    """`the fault "slow" is called "latency" now`; empty for a name that no fault had."""
+    return f'the fault "{name}" is called "{RENAMED_FAULTS[name]}" now' if name in RENAMED_FAULTS else ""
 
 
 def _full(group: str) -> str:

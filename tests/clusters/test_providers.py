@@ -20,14 +20,14 @@ pytestmark = pytest.mark.cluster
 
 GONE_S = 30
 FAULTS = (
-    "bridge", "cut-client", "cut-clients", "flap", "halves", "isolate", "lossy", "move-coordinator",
-    "move-group-coordinator", "move-leaders", "narrow", "one-way", "pause", "power-off", "reassign", "slow", "stop", "strand",
-    "topic-settings",
+    "bandwidth", "bridge", "cut-client", "cut-clients", "graceful-stop", "halves", "isolate", "isolate-then-kill", "latency",
+    "link-flap", "move-coordinator", "move-group-coordinator", "move-leaders", "one-way", "packet-loss", "pause", "power-off",
+    "reassign", "topic-settings",
 )  # fmt: skip
 HOSTS = []  # those that the present provider uses by ssh, once there are any
 OF_THEIR_OWN = {kind: {"disk_mb": 200, "skewable": True} for kind in ("docker", "ssh")}  # a disk and a clock for each broker
 UNABLE = {  # provider -> faults that it cannot do, and words of the reason that the receipt gives
-    "local": {"disk-full": "disk_mb = 300", "skew": "skewable = true"},  # with these: test_surroundings.py
+    "local": {"disk-full": "disk_mb = 300", "clock-skew": "skewable = true"},  # with these: test_surroundings.py
     "ssh": {
         "cut-client": "a host that is reached by ssh cannot tell one from another",
     },
@@ -173,7 +173,7 @@ def test_a_full_disk_is_noticed_and_healing_brings_the_broker_back(seen, provide
 
 def test_a_wrong_clock_outlives_the_broker_and_is_set_right(seen, provider):
     """An hour ahead by the broker's own word, also by that of the one that was started in its place."""
-    if words := UNABLE.get(provider["kind"], {}).get("skew"):
+    if words := UNABLE.get(provider["kind"], {}).get("clock-skew"):
         assert words in seen["no clock"]
         return
     if faketime.library() is None:

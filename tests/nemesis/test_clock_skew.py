@@ -1,18 +1,18 @@
-"""Skew: a wall clock that is wrong until it is healed, by the broker's own word."""
+"""Clock skew: a wall clock that is wrong until it is healed, by the broker's own word."""
 
 from random import Random
 
 import pytest
 
 from harness.api import ClusterError, Receipt
-from nemesis.clock_skew import Skew
+from nemesis.clock_skew import ClockSkew
 from nemesis.testing import FakeCluster
 
 
 @pytest.mark.parametrize(("direction", "seconds"), [("ahead", 60.0), ("behind", -60.0)])
 def test_a_clock_is_wrong_until_it_is_healed(direction, seconds):
     cluster = FakeCluster()
-    fault = Skew(target="leader:t-1", direction=direction)
+    fault = ClockSkew(target="leader:t-1", direction=direction)
     receipt = fault.inject(cluster, Random(1))
     assert (receipt.targets, receipt.effective, receipt.note) == (("n2",), True, "")
     assert receipt.evidence == {"before": {"n2": 0.0}, "during": {"n2": seconds}, "by_s": seconds}
@@ -23,22 +23,22 @@ def test_a_clock_is_wrong_until_it_is_healed(direction, seconds):
 
 
 def test_the_direction_is_drawn_from_the_seed():
-    drawn = [Skew().inject(FakeCluster(), Random(seed)).evidence["by_s"] for seed in range(20)]
+    drawn = [ClockSkew().inject(FakeCluster(), Random(seed)).evidence["by_s"] for seed in range(20)]
     assert set(drawn) == {60.0, -60.0}
-    assert drawn == [Skew().inject(FakeCluster(), Random(seed)).evidence["by_s"] for seed in range(20)]
+    assert drawn == [ClockSkew().inject(FakeCluster(), Random(seed)).evidence["by_s"] for seed in range(20)]
 
 
 def test_a_clock_that_does_not_move_makes_it_ineffective():
     cluster = FakeCluster()
     cluster.stubborn.add("n1")
-    receipt = Skew(target="broker:n1", direction="ahead").inject(cluster, Random(1))
+    receipt = ClockSkew(target="broker:n1", direction="ahead").inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (False, "n1 is 0 s ahead, not 60")
 
 
 def test_a_broker_that_does_not_answer_tells_nothing():
     cluster = FakeCluster()
     cluster.kill("n1")
-    fault = Skew(target="broker:n1")
+    fault = ClockSkew(target="broker:n1")
     receipt = fault.inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (False, "n1 does not tell its time")
     fault.heal(cluster, receipt)
@@ -60,16 +60,16 @@ def test_what_breaks_off_sets_its_own_clock_right_and_no_other():
 
     cluster.clock_ahead = clock_ahead
     with pytest.raises(RuntimeError, match="unreadable"):
-        Skew(target="broker:n1").inject(cluster, Random(1))
+        ClockSkew(target="broker:n1").inject(cluster, Random(1))
     cluster.clock_ahead = was
-    Skew().heal(cluster, Receipt())
+    ClockSkew().heal(cluster, Receipt())
     assert (cluster.clock_ahead("n1"), cluster.clock_ahead("n3")) == (0.0, 5.0)
 
 
 def test_a_clock_that_nobody_can_read_is_left_alone():
     cluster = FakeCluster()
     cluster.clock_ahead = lambda node: (_ for _ in ()).throw(ClusterError("no route"))
-    receipt = Skew(target="broker:n1").inject(cluster, Random(1))
+    receipt = ClockSkew(target="broker:n1").inject(cluster, Random(1))
     assert (receipt.effective, receipt.note, cluster.calls) == (False, "nobody could look: no route", [])
 
 
@@ -83,11 +83,11 @@ def test_when_nobody_can_look_the_targets_are_known_all_the_same():
         return was(node)
 
     cluster.clock_ahead = clock_ahead
-    receipt = Skew(target="broker:n1").inject(cluster, Random(1))
+    receipt = ClockSkew(target="broker:n1").inject(cluster, Random(1))
     assert (receipt.targets, receipt.effective, receipt.note) == (("n1",), False, "nobody could look: no route")
 
 
 @pytest.mark.parametrize("options", [{"target": "client"}, {"by_s": 1}, {"direction": "left"}])
 def test_options_that_cannot_be_meant(options):
     with pytest.raises(ValueError, match=next(iter(options))):
-        Skew(**options)
+        ClockSkew(**options)

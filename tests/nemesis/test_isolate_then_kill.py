@@ -1,14 +1,14 @@
-"""Strand: alone first, then dead; the others whole again at once."""
+"""Isolate, then kill: alone first, then dead; the others whole again at once."""
 
 from random import Random
 
-from nemesis.isolate_then_kill import Strand
+from nemesis.isolate_then_kill import IsolateThenKill
 from nemesis.testing import FakeCluster
 
 
 def test_the_leader_is_cut_from_the_brokers_then_killed_and_the_cut_ends_with_it():
     cluster = FakeCluster()
-    receipt = Strand(target="leader:t-0", alone_s=0).inject(cluster, Random(1))
+    receipt = IsolateThenKill(target="leader:t-0", alone_s=0).inject(cluster, Random(1))
     assert (receipt.targets, receipt.effective, receipt.note) == (("n1",), True, "")
     assert receipt.evidence["during"] == {"n1>n2": False, "n1>n3": False, "n2>n1": False, "n3>n1": False}
     assert receipt.evidence["pids"]["during"] == {"n1": None}
@@ -18,7 +18,7 @@ def test_the_leader_is_cut_from_the_brokers_then_killed_and_the_cut_ends_with_it
 
 def test_healing_starts_it_again_and_is_idempotent():
     cluster = FakeCluster()
-    fault = Strand(target="leader:t-0", alone_s=0)
+    fault = IsolateThenKill(target="leader:t-0", alone_s=0)
     receipt = fault.inject(cluster, Random(1))
     healed = fault.heal(cluster, receipt)
     assert healed.healing["started"] == ["n1"]
@@ -31,6 +31,6 @@ def test_a_broker_that_cannot_be_killed_makes_the_fault_ineffective(monkeypatch)
     monkeypatch.setattr("nemesis.isolate_then_kill.GONE_WITHIN_S", 0.1)
     cluster = FakeCluster()
     cluster.kill = lambda node: None
-    receipt = Strand(target="leader:t-0", alone_s=0).inject(cluster, Random(1))
+    receipt = IsolateThenKill(target="leader:t-0", alone_s=0).inject(cluster, Random(1))
     assert receipt.effective is False
     assert "n1 survived" in receipt.note

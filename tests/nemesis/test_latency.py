@@ -1,18 +1,18 @@
-"""Slow and narrow: links that delay, and links that carry little."""
+"""Latency and bandwidth: links that delay, and links that carry little."""
 
 from random import Random
 
 import pytest
 
 from harness.api import ClusterError
-from nemesis.bandwidth import Narrow
-from nemesis.latency import Slow
+from nemesis.bandwidth import Bandwidth
+from nemesis.latency import Latency
 from nemesis.testing import FakeCluster
 
 
 def test_links_are_slow_until_they_are_healed():
     cluster = FakeCluster()
-    fault = Slow(target="leader:t-0", links="servers", delay_ms=200)
+    fault = Latency(target="leader:t-0", links="servers", delay_ms=200)
     receipt = fault.inject(cluster, Random(1))
     assert (receipt.targets, receipt.pairs, receipt.effective, receipt.note) == (("n1",), (), True, "")
     assert receipt.evidence["before"] == {"n1>n2": 0.1, "n1>n3": 0.1, "n2>n1": 0.1, "n3>n1": 0.1}
@@ -26,7 +26,7 @@ def test_links_are_slow_until_they_are_healed():
 
 def test_links_are_narrow_until_they_are_healed():
     cluster = FakeCluster()
-    fault = Narrow(target="leader:t-0", links="servers", kbit_s=512)
+    fault = Bandwidth(target="leader:t-0", links="servers", kbit_s=512)
     receipt = fault.inject(cluster, Random(1))
     assert (receipt.targets, receipt.effective, receipt.note) == (("n1",), True, "")
     assert receipt.evidence["before"]["n1>n2"]["spread_ms"] == 0
@@ -37,7 +37,7 @@ def test_links_are_narrow_until_they_are_healed():
     assert cluster.whole()
 
 
-@pytest.mark.parametrize("fault", [Slow(target="broker:n1", links="servers"), Narrow(target="broker:n1", links="servers")])
+@pytest.mark.parametrize("fault", [Latency(target="broker:n1", links="servers"), Bandwidth(target="broker:n1", links="servers")])
 def test_a_link_that_stays_quick_makes_it_ineffective(fault):
     cluster = FakeCluster()
     cluster.leaky = {("n1", "n2")}
@@ -46,7 +46,7 @@ def test_a_link_that_stays_quick_makes_it_ineffective(fault):
     assert receipt.note in ("not slow: n1>n2", "as wide as before: n1>n2")
 
 
-@pytest.mark.parametrize("fault", [Slow(target="broker:n1"), Narrow(target="broker:n1")])
+@pytest.mark.parametrize("fault", [Latency(target="broker:n1"), Bandwidth(target="broker:n1")])
 def test_a_link_that_another_fault_has_cut_tells_nothing(fault):
     """The others show that it took hold."""
     cluster = FakeCluster()
@@ -58,7 +58,7 @@ def test_a_link_that_another_fault_has_cut_tells_nothing(fault):
     assert fault.inject(cluster, Random(1)).effective is False
 
 
-@pytest.mark.parametrize("fault", [Slow(target="broker:n1"), Narrow(target="broker:n1")])
+@pytest.mark.parametrize("fault", [Latency(target="broker:n1"), Bandwidth(target="broker:n1")])
 def test_nothing_is_slow_when_it_breaks_off(fault):
     cluster = FakeCluster()
     whole_slow = cluster.slow
@@ -73,7 +73,7 @@ def test_nothing_is_slow_when_it_breaks_off(fault):
     assert cluster.whole()
 
 
-@pytest.mark.parametrize("fault", [Slow, Narrow])
+@pytest.mark.parametrize("fault", [Latency, Bandwidth])
 def test_a_lonely_broker_has_no_links(fault):
     assert "has no such links" in fault(target="all", links="servers").inject(FakeCluster(brokers=1), Random(1)).note
 
@@ -81,10 +81,10 @@ def test_a_lonely_broker_has_no_links(fault):
 @pytest.mark.parametrize("options", [{"delay_ms": 1}, {"delay_ms": 99999}, {"jitter_ms": 150}, {"links": "x"}, {"target": "x"}])
 def test_options_of_slow_that_cannot_be_meant(options):
     with pytest.raises(ValueError, match=next(iter(options))):
-        Slow(**options)
+        Latency(**options)
 
 
 @pytest.mark.parametrize("options", [{"kbit_s": 1}, {"kbit_s": 1e6}, {"links": "x"}, {"target": "x"}])
 def test_options_of_narrow_that_cannot_be_meant(options):
     with pytest.raises(ValueError, match=next(iter(options))):
-        Narrow(**options)
+        Bandwidth(**options)

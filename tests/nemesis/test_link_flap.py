@@ -1,16 +1,16 @@
-"""Flap: links go down and up in turn, and stay down until healed."""
+"""Link flap: links go down and up in turn, and stay down until healed."""
 
 from random import Random
 
 import pytest
 
 from harness.api import ClusterError
-from nemesis.link_flap import Flap
+from nemesis.link_flap import LinkFlap
 from nemesis.testing import FakeCluster
 
 
 def quick(**options):
-    return Flap(down_s=0, up_s=0, **options)
+    return LinkFlap(down_s=0, up_s=0, **options)
 
 
 def test_links_go_down_and_up_in_turn_and_stay_down_until_healed():
@@ -69,4 +69,4 @@ def test_a_lonely_broker_has_no_links():
 @pytest.mark.parametrize("options", [{"times": 0}, {"down_s": -1}, {"links": "everybody"}, {"target": "client"}])
 def test_options_that_cannot_be_meant(options):
     with pytest.raises(ValueError, match=next(iter(options))):
-        Flap(**options)
+        LinkFlap(**options)

@@ -1,17 +1,17 @@
-"""Lossy: a share of the packets of a node's links is lost, and counted."""
+"""Packet loss: a share of the packets of a node's links is lost, and counted."""
 
 from random import Random
 
 import pytest
 
 from harness.api import ClusterError
-from nemesis.packet_loss import Lossy
+from nemesis.packet_loss import PacketLoss
 from nemesis.testing import FakeCluster
 
 
 def test_a_share_of_the_packets_is_lost_until_it_is_healed():
     cluster = FakeCluster()
-    fault = Lossy(target="leader:t-0", links="servers", share=0.5)
+    fault = PacketLoss(target="leader:t-0", links="servers", share=0.5)
     receipt = fault.inject(cluster, Random(1))
     assert (receipt.targets, receipt.pairs, receipt.effective, receipt.note) == (("n1",), (), True, "")
     assert receipt.evidence["before"]["n1>n2"] == {"sent": 10, "lost": 0}
@@ -25,14 +25,14 @@ def test_a_share_of_the_packets_is_lost_until_it_is_healed():
 
 
 def test_a_small_share_is_measured_with_more_datagrams():
-    receipt = Lossy(target="broker:n1", links="servers", share=0.01).inject(FakeCluster(), Random(1))
+    receipt = PacketLoss(target="broker:n1", links="servers", share=0.01).inject(FakeCluster(), Random(1))
     assert receipt.evidence["during"]["n1>n2"] == {"sent": 250, "lost": 2}
     assert receipt.effective is True
 
 
 def test_two_of_them_end_one_by_one():
     cluster = FakeCluster()
-    one, other = Lossy(target="broker:n1", share=0.5), Lossy(target="broker:n2", share=0.5)
+    one, other = PacketLoss(target="broker:n1", share=0.5), PacketLoss(target="broker:n2", share=0.5)
     of_one, of_other = one.inject(cluster, Random(1)), other.inject(cluster, Random(2))
     one.heal(cluster, of_one)
     assert not cluster.whole()
@@ -44,7 +44,7 @@ def test_what_the_kernel_counted_has_the_last_word():
     """No datagram of ours was lost, by luck or because nothing was done: the counters tell which."""
     cluster = FakeCluster()
     cluster.leaky = {(a, b) for a in ("n1", "n2", "n3") for b in ("n1", "n2", "n3")}
-    fault = Lossy(target="broker:n1", links="servers")
+    fault = PacketLoss(target="broker:n1", links="servers")
     receipt = fault.inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (False, "no datagram of 100 was lost")
     cluster.leaky.clear()
@@ -66,19 +66,19 @@ def test_nothing_is_lost_when_it_breaks_off():
         return whole_lose(pairs, share)
 
     cluster.lose = lose
-    fault = Lossy(target="broker:n1")
+    fault = PacketLoss(target="broker:n1")
     with pytest.raises(ClusterError):
         fault.inject(cluster, Random(1))
     assert cluster.whole()
 
 
 def test_a_client_has_links_to_servers_only():
-    receipt = Lossy(target="client:c0", share=0.5).inject(FakeCluster(), Random(1))
+    receipt = PacketLoss(target="client:c0", share=0.5).inject(FakeCluster(), Random(1))
     assert {node for pair in receipt.evidence["during"] for node in pair.split(">")} == {"c0", "n1", "n2", "n3"}
-    assert Lossy(target="client:c0", links="clients").inject(FakeCluster(), Random(1)).effective is False
+    assert PacketLoss(target="client:c0", links="clients").inject(FakeCluster(), Random(1)).effective is False
 
 
 @pytest.mark.parametrize("options", [{"share": 0}, {"share": 1}, {"links": "all of them"}, {"target": "clients"}])
 def test_options_that_cannot_be_meant(options):
     with pytest.raises(ValueError, match=next(iter(options))):
-        Lossy(**options)
+        PacketLoss(**options)

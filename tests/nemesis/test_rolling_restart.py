@@ -1,11 +1,11 @@
-"""Roll: one after another, never two at once, and what ends it early."""
+"""Rolling restart: one after another, never two at once, and what ends it early."""
 
 from random import Random
 
 import pytest
 
 from harness.api import Upgradable
-from nemesis.rolling_restart import Roll
+from nemesis.rolling_restart import RollingRestart
 from nemesis.testing import FakeCluster
 
 
@@ -16,37 +16,37 @@ def steps(cluster):
 def test_every_broker_is_restarted_before_the_next_one_ends():
     cluster = FakeCluster()
     before = {node: cluster.pid(node) for node in cluster.brokers}
-    receipt = Roll().inject(cluster, Random(1))
+    receipt = RollingRestart().inject(cluster, Random(1))
     assert (receipt.effective, receipt.note, set(receipt.targets)) == (True, "", set(cluster.brokers))
     assert steps(cluster) == [step for node in receipt.targets for step in (("stop", node), ("start", node))]
     rolled = receipt.evidence["during"]
     assert receipt.evidence["before"] == before
     assert {node: one["pid"] for node, one in rolled.items()} == {node: cluster.pid(node) for node in cluster.brokers}
     assert {one["status"] for one in rolled.values()} == {143}
-    assert Roll().heal(cluster, receipt).healing["started"] == []
+    assert RollingRestart().heal(cluster, receipt).healing["started"] == []
     assert cluster.whole()
 
 
 def test_the_order_is_drawn_by_the_seed():
-    orders = {Roll().inject(FakeCluster(), Random(seed)).targets for seed in range(20)}
+    orders = {RollingRestart().inject(FakeCluster(), Random(seed)).targets for seed in range(20)}
     assert len(orders) > 1
-    assert Roll().inject(FakeCluster(), Random(3)).targets == Roll().inject(FakeCluster(), Random(3)).targets
+    assert RollingRestart().inject(FakeCluster(), Random(3)).targets == RollingRestart().inject(FakeCluster(), Random(3)).targets
 
 
 def test_they_come_back_as_the_version_asked_for():
     cluster = FakeCluster()
-    receipt = Roll(version="newer").inject(cluster, Random(1))
+    receipt = RollingRestart(version="newer").inject(cluster, Random(1))
     assert receipt.evidence["during"]["n2"]["versions"] == ["fake", "newer"]
     assert [cluster.version(node) for node in cluster.brokers] == ["newer"] * 3
 
 
 def test_a_version_that_cannot_be_had_stops_nobody():
     cluster = FakeCluster()
-    receipt = Roll(version="0.8").inject(cluster, Random(1))
+    receipt = RollingRestart(version="0.8").inject(cluster, Random(1))
     assert (receipt.effective, receipt.targets) == (False, ())
     assert "cannot run 0.8" in receipt.note
     cluster.missing[Upgradable] = "these nodes have one version only"
-    assert Roll(version="newer").inject(cluster, Random(1)).note.endswith("these nodes have one version only")
+    assert RollingRestart(version="newer").inject(cluster, Random(1)).note.endswith("these nodes have one version only")
     assert steps(cluster) == []
 
 
@@ -54,7 +54,7 @@ def test_nobody_is_restarted_while_another_is_away():
     """n1 was killed by somebody else and nothing is in sync: the roll waits, and gives up."""
     cluster = FakeCluster()
     cluster.kill("n1")
-    receipt = Roll(within_s=0).inject(cluster, Random(1))
+    receipt = RollingRestart(within_s=0).inject(cluster, Random(1))
     assert receipt.effective is False
     assert "not restarted" in receipt.note
     assert "without n1" in receipt.note
@@ -64,22 +64,22 @@ def test_nobody_is_restarted_while_another_is_away():
 def test_who_does_not_end_politely_is_killed_and_who_is_left_dead_is_started_by_healing():
     cluster = FakeCluster(brokers=1)
     cluster.stop = lambda node: None
-    receipt = Roll(gone_within_s=0, within_s=0).inject(cluster, Random(1))
+    receipt = RollingRestart(gone_within_s=0, within_s=0).inject(cluster, Random(1))
     assert "n1: had not ended after 0 s and was killed" in receipt.note
     assert receipt.effective is True
     cluster.kill("n1")
-    assert Roll().heal(cluster, receipt).healing["started"] == ["n1"]
+    assert RollingRestart().heal(cluster, receipt).healing["started"] == ["n1"]
     assert cluster.whole()
 
 
 def test_separate_controllers_go_first_when_asked_for():
     cluster = FakeCluster(controllers=2)
-    receipt = Roll(controllers=True, kill=True).inject(cluster, Random(1))
+    receipt = RollingRestart(controllers=True, kill=True).inject(cluster, Random(1))
     assert receipt.targets[:2] == ("k1", "k2")
     assert ("kill", "k1") in cluster.calls
-    assert Roll().inject(cluster, Random(1)).targets[0] in cluster.brokers
+    assert RollingRestart().inject(cluster, Random(1)).targets[0] in cluster.brokers
 
 
 def test_times_below_zero_are_refused():
     with pytest.raises(ValueError, match="within_s"):
-        Roll(within_s=-1.0)
+        RollingRestart(within_s=-1.0)

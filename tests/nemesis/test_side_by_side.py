@@ -11,7 +11,11 @@ from nemesis import topic_settings
 from nemesis.support import placement
 from nemesis.testing import FakeClock, FakeCluster
 
-QUICK = {"disk-full": {"notice_s": 0}, "strand": {"alone_s": 0}, "roll": {"gone_within_s": 0, "within_s": 0}}
+QUICK = {
+    "disk-full": {"notice_s": 0},
+    "isolate-then-kill": {"alone_s": 0},
+    "rolling-restart": {"gone_within_s": 0, "within_s": 0},
+}
 LONG, SHORT = (1, 20), (2, 3)  # seconds: from, and how long
 NESTED, CROSSED = ((1, 12), (2, 4)), ((1, 4), (2, 12))  # which of two is healed first; at 7 s one of them is on
 MOVES = ("reassign", "move-leaders", "move-coordinator")
@@ -40,7 +44,7 @@ def staged(cluster, *faults, until_s=8, seed=1):
     return [lines[number] for number in range(len(plan))]
 
 
-@pytest.mark.parametrize("kind", ["disk-full", "strand", "power-off"])
+@pytest.mark.parametrize("kind", ["disk-full", "isolate-then-kill", "power-off"])
 def test_a_broker_that_another_fault_killed_stays_dead(kind):
     cluster = FakeCluster()
     target = {"target": "broker:n1"}
@@ -51,7 +55,7 @@ def test_a_broker_that_another_fault_killed_stays_dead(kind):
     assert cluster.disk_free("n1")
 
 
-@pytest.mark.parametrize("kind", ["strand", "power-off"])
+@pytest.mark.parametrize("kind", ["isolate-then-kill", "power-off"])
 def test_a_broker_that_another_fault_killed_is_no_effect(kind):
     target = {"target": "broker:n1"}
     assert staged(FakeCluster(), ("kill", LONG, target), (kind, SHORT, target))[1]["effective"] is False
@@ -81,17 +85,17 @@ def test_a_second_full_disk_has_no_effect_and_gives_back_nothing():
 def test_a_clock_that_is_wrong_already_is_left_to_the_fault_that_set_it(second):
     cluster = FakeCluster()
     one, other = ({"target": "broker:n1", "direction": direction} for direction in ("ahead", second))
-    first, late = staged(cluster, ("skew", LONG, one), ("skew", SHORT, other))
+    first, late = staged(cluster, ("clock-skew", LONG, one), ("clock-skew", SHORT, other))
     assert (first["effective"], late["effective"], late["note"]) == (True, False, "n1 is 60 s ahead already")
     assert cluster.clock_ahead("n1") == 60.0
-    staged(cluster := FakeCluster(), ("skew", LONG, one), ("skew", SHORT, other), until_s=30)
+    staged(cluster := FakeCluster(), ("clock-skew", LONG, one), ("clock-skew", SHORT, other), until_s=30)
     assert cluster.whole()
 
 
 def test_a_broker_that_is_killed_after_a_roll_stays_dead():
     cluster = FakeCluster()
     rolled, killed = staged(
-        cluster, ("roll", (1, 4), {"gone_within_s": 1, "within_s": 9}), ("kill", (2, 20), {"target": "broker:n1"})
+        cluster, ("rolling-restart", (1, 4), {"gone_within_s": 1, "within_s": 9}), ("kill", (2, 20), {"target": "broker:n1"})
     )
     assert (rolled["effective"], killed["effective"], cluster.pid("n1")) == (True, True, None)
     assert rolled["healing"]["started"] == []
@@ -100,7 +104,9 @@ def test_a_broker_that_is_killed_after_a_roll_stays_dead():
 def test_a_roll_leaves_a_dead_broker_to_whoever_killed_it():
     cluster = FakeCluster()
     cluster.lagging = lambda topics: {}
-    _, rolled = staged(cluster, ("kill", LONG, {"target": "broker:n1"}), ("roll", SHORT, {"gone_within_s": 1, "within_s": 9}))
+    _, rolled = staged(
+        cluster, ("kill", LONG, {"target": "broker:n1"}), ("rolling-restart", SHORT, {"gone_within_s": 1, "within_s": 9})
+    )
     assert (rolled["effective"], "n1: was dead already" in rolled["note"], cluster.pid("n1")) == (False, True, None)
 
 

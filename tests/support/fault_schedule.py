@@ -9,7 +9,7 @@ from nemesis.cut_clients import CutClients
 from nemesis.halves import Halves
 from nemesis.isolate import Isolate
 from nemesis.kill import Kill
-from nemesis.link_flap import Flap
+from nemesis.link_flap import LinkFlap
 from nemesis.pause import Pause
 from nemesis.testing import FakeClock, FakeCluster
 
@@ -25,7 +25,7 @@ FREE = Budget(keep_quorum=False)
 KINDS = {"kill": Kill, "pause": Pause, "isolate": Isolate, "halves": Halves, "cut-clients": CutClients}
 
 
-KINDS["flap"] = partial(Flap, down_s=0, up_s=0)  # it sleeps in earnest
+KINDS["link-flap"] = partial(LinkFlap, down_s=0, up_s=0)  # it sleeps in earnest
 
 
 def planned(id_, at_s, kind="pause", lasts_s=4.0, lane="main", **options):

@@ -30,17 +30,17 @@ FAULTS = {  # without kill, which is how power-off begins and heals
     "one-way": {"direction": "in"},
     "cut-clients": {},
     "cut-client": {},
-    "strand": {"alone_s": 1.0},
-    "flap": {"times": 2, "down_s": 0.2, "up_s": 0.2},
-    "lossy": {"share": 0.3},
-    "stop": {"target": "leader"},
+    "isolate-then-kill": {"alone_s": 1.0},
+    "link-flap": {"times": 2, "down_s": 0.2, "up_s": 0.2},
+    "packet-loss": {"share": 0.3},
+    "graceful-stop": {"target": "leader"},
     "move-leaders": {"target": "all"},
     "move-coordinator": {},
     "move-group-coordinator": {},
     "reassign": {"target": "all"},
     "topic-settings": {},
-    "slow": {"delay_ms": 100, "jitter_ms": 10},
-    "narrow": {"kbit_s": 512},
+    "latency": {"delay_ms": 100, "jitter_ms": 10},
+    "bandwidth": {"kbit_s": 512},
     "power-off": {"target": "leader:t-1"},
 }
 TOPICS = {"t": TopicSpec(partitions=3, settings={"min.insync.replicas": "2"})}
@@ -146,7 +146,7 @@ def versions(cluster, seen):
 
 def upgrade(cluster, seen):
     """Everybody is restarted as 4.3.0, the controller too."""
-    seen["upgrade"] = _strike("roll", cluster, {"version": "4.3.0", "controllers": True})
+    seen["upgrade"] = _strike("rolling-restart", cluster, {"version": "4.3.0", "controllers": True})
     seen["upgraded"] = {node: cluster.version(node) for node in ("n1", "n2", "k1")}
     until(lambda: len(_versions_in_log("n1")) > 1, 10)  # logs may come with a delay
     seen["versions of n1"] = _versions_in_log("n1")
@@ -230,7 +230,7 @@ def slow_disk(cluster, seen):
 def clocks(cluster, seen):
     """n2's clock jumps ahead, then behind."""
     seen["clocks"] = {
-        direction: _strike_in_full("skew", {"target": "broker:n2", "by_s": 3600, "direction": direction}, cluster)
+        direction: _strike_in_full("clock-skew", {"target": "broker:n2", "by_s": 3600, "direction": direction}, cluster)
         for direction in ("ahead", "behind")
     }
 
@@ -251,7 +251,9 @@ def disk_and_clock(cluster, seen):
     if seen["no disk"]:
         return
     skew = registry.build(
-        registry.load("fencepost.nemesis", "skew"), {"target": "broker:n2", "by_s": 3600, "direction": "ahead"}, "skew"
+        registry.load("fencepost.nemesis", "clock-skew"),
+        {"target": "broker:n2", "by_s": 3600, "direction": "ahead"},
+        "clock-skew",
     )
     ahead = skew.inject(cluster, Random(7)) if seen["no clock"] is None else None
     disk(cluster, seen)

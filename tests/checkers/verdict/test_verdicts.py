@@ -179,6 +179,13 @@ def test_faults_around_a_finding_are_named(judged, tmp_path):
     assert document["counts"]["faults_without_effect"] == 1
 
 
+def test_a_run_whose_fault_has_another_name_today_is_judged(judged, tmp_path):
+    """Judging makes no fault from the kinds in a plan and its receipts."""
+    write_faults(tmp_path, {"id": 0, "kind": "strand", "injected_ns": 1, "healed_ns": 2, "effective": True})
+    document = judged(good(), schedule=[{"id": 0, "kind": "strand", "options": {}}])
+    assert (document["verdict"], document["counts"]["faults"]) == ("valid", 1)
+
+
 def test_progress_measures_gaps_and_recovery(judged, tmp_path):
     """Commits at 10 s, 11 s and 15 s; a fault from 11.5 s to 13 s."""
     h = History()

@@ -22,14 +22,16 @@ QUICK = Bounds(inject_s=0.5, heal_s=0.5, whole_s=0.0, repeats=3, breaks=20)
 PATIENT = replace(QUICK, inject_s=30.0, heal_s=30.0)
 # What comes with fencepost and was put through the kit, with the options that make it quick.
 PUT_THROUGH: dict[str, dict[str, object]] = {
-    **{key: {} for key in ("kill", "pause", "isolate", "halves", "bridge", "one-way", "cut-clients", "cut-client", "lossy")},
-    "strand": {"alone_s": 0.0},
-    "flap": {"down_s": 0.0, "up_s": 0.0},
+    **{
+        key: {} for key in ("kill", "pause", "isolate", "halves", "bridge", "one-way", "cut-clients", "cut-client", "packet-loss")
+    },
+    "isolate-then-kill": {"alone_s": 0.0},
+    "link-flap": {"down_s": 0.0, "up_s": 0.0},
     **{key: {} for key in ("move-leaders", "move-coordinator", "move-group-coordinator", "topic-settings")},
-    "stop": {"gone_within_s": 0.1, "answer_within_s": 0.1},
-    "roll": {"gone_within_s": 0.1, "within_s": 0.1},
+    "graceful-stop": {"gone_within_s": 0.1, "answer_within_s": 0.1},
+    "rolling-restart": {"gone_within_s": 0.1, "within_s": 0.1},
     "reassign": {"moved_within_s": 0.1, "back_within_s": 0.1},
-    **{key: {} for key in ("slow", "narrow", "power-off", "skew")},
+    **{key: {} for key in ("latency", "bandwidth", "power-off", "clock-skew")},
     **{key: {"notice_s": 0.1} for key in ("disk-full", "slow-disk")},
     "membership": {"gone_within_s": 0.1, "back_within_s": 0.1},
 }

@@ -14,7 +14,7 @@ from harness.conformance import snapshot
 from harness.conformance.fixture import Bounds
 from harness.conformance.stories import Kit
 from harness.plugins import registry
-from nemesis.clock_skew import Skew
+from nemesis.clock_skew import ClockSkew
 from nemesis.disk_full import DiskFull
 from nemesis.reassign import Reassign
 from nemesis.testing import FakeCluster
@@ -48,11 +48,11 @@ def idle(cls):
 @pytest.mark.parametrize(
     ("kind", "left"),
     [
-        ("lossy", "what it began by lose goes on"),
-        ("slow", "what it began by slow goes on"),
-        ("narrow", "what it began by slow goes on"),
+        ("packet-loss", "what it began by lose goes on"),
+        ("latency", "what it began by slow goes on"),
+        ("bandwidth", "what it began by slow goes on"),
         ("slow-disk", "what it began by throttle goes on"),
-        ("skew", "clock of n1: right -> "),
+        ("clock-skew", "clock of n1: right -> "),
         ("disk-full", "disk of n2: has room -> full"),
         ("topic-settings", "settings of t: none -> segment.bytes = 1048576, segment.ms = 1000"),
         ("reassign", "replicas of t-1: n1 n2 n3 -> "),
@@ -76,9 +76,9 @@ def test_a_heal_that_does_nothing_is_rejected_and_the_kit_heals_instead(kind, le
 @pytest.mark.parametrize(
     ("kind", "broke", "left"),
     [
-        ("lossy", "measure", "what it began by lose"),
-        ("slow", "measure", "what it began by slow"),
-        ("narrow", "measure", "what it began by slow"),
+        ("packet-loss", "measure", "what it began by lose"),
+        ("latency", "measure", "what it began by slow"),
+        ("bandwidth", "measure", "what it began by slow"),
         ("slow-disk", "disk_waits", "what it began by throttle"),
     ],
 )
@@ -114,7 +114,7 @@ class LeavesMoved(Reassign):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeavesClock(Skew):
+class LeavesClock(ClockSkew):
     """It breaks off before it has looked, and its heal knows of no broker then."""
 
     def inject(self, cluster, rng):

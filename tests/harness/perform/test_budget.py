@@ -154,7 +154,7 @@ def test_a_full_disk_takes_a_node():
 def test_one_after_another_is_one_at_a_time():
     """As a rolling restart does it: each is back before the next one ends."""
     cluster = FakeCluster()
-    view = Ledger(cluster, Budget(nodes=1)).view(1, "roll")
+    view = Ledger(cluster, Budget(nodes=1)).view(1, "rolling-restart")
     for node in cluster.brokers:
         view.stop(node)
         view.start(node)

@@ -205,7 +205,7 @@ def test_a_fault_that_mends_while_it_injects_mends_nothing_of_anothers():
     cluster.undrop = lambda pairs: (undrop(pairs), open_between.append(cluster.probe([("n1", "n2"), ("n1", "c0")])))
     stage = Stage(
         planned(0, 1.0, "isolate", lasts_s=9.0, target="broker:n1"),
-        planned(1, 2.0, "flap", lasts_s=1.0, lane="other", target="broker:n1", times=2, down_s=0, up_s=0),
+        planned(1, 2.0, "link-flap", lasts_s=1.0, lane="other", target="broker:n1", times=2, down_s=0, up_s=0),
         cluster=cluster,
     )
     stage.play(until_s=5)

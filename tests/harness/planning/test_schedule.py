@@ -133,9 +133,9 @@ def test_what_strikes_together_strikes_at_one_moment_and_each_for_its_own_time()
 
 
 def test_others_of_the_lane_come_between_what_strikes_together():
-    drawn = draw([replace(PAUSE, together="a"), KILL, replace(PAUSE, kind="stop", together="a")], 3600, 7)
+    drawn = draw([replace(PAUSE, together="a"), KILL, replace(PAUSE, kind="graceful-stop", together="a")], 3600, 7)
     moments = {moment: tuple(one.kind for one in many) for moment, many in itertools.groupby(drawn, key=lambda one: one.at_s)}
-    assert set(moments.values()) == {("pause", "stop"), ("kill",)}
+    assert set(moments.values()) == {("pause", "graceful-stop"), ("kill",)}
 
 
 QUIET = {"main": Lane(busy_s=(20.0, 30.0), quiet_s=(40.0, 50.0))}
