@@ -30,8 +30,8 @@ from checkers.verdict.wording import FindingText
 
 __all__ = ["Check", "CheckResult", "PartitionLog", "PartitionMessages", "RunView", "join_rows", "partition_check", "run_check"]
 
-NUMBERS = ("cause", "op", "v", "offset", "time")
-COLUMNS = ("partition", *NUMBERS, "role")
+ROW_NUMBERS = ("cause", "op", "v", "offset", "time")
+ROW_COLUMNS = ("partition", *ROW_NUMBERS, "role")
 
 
 @dataclass(frozen=True)

@@ -22,24 +22,25 @@ from checkers.partition.log import NONE
 from checkers.spark.gathering import GatheredMessages
 from checkers.spark.lookup import records_of
 from checkers.spark.overview import Overview
-from checkers.spark.source import UNREADABLE, Source
+from checkers.spark.source import READ_ERRORS, Source
 from harness.api import MAX_OP, record_ids
 
 
 class RunView:
     """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
 
-    strangers: identities that were read in partitions to which they were not sent; known once the partition checks ran.
+    unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
     gathered: what run checks gathered of each partition, likewise.
-    originals: identity -> the value it stands for, of records in question in a history from elsewhere; known once all checks ran.
+    original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
+        checks ran.
     """
 
     def __init__(self, history: Source, spark: SparkSession, overview: Overview, contract: Mapping[str, str]) -> None:
         self.history, self.spark, self.overview, self.contract = history, spark, overview, contract
-        self.strangers: Ints = np.empty(0, dtype=np.int64)
+        self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()
-        self.originals: dict[int, str] = {}
-        self._strange: dict[tuple[int, str, int], str] = {}
+        self.original_values: dict[int, str] = {}
+        self._unreadable: dict[tuple[int, str, int], str] = {}
 
     # ---- Spark tables, for checks that need joins over everything ----
     @cached_property
@@ -91,43 +92,43 @@ class RunView:
 
     # ---- records ----
     @cached_property
-    def homes(self) -> dict[int, tuple[str, int]]:
+    def origins(self) -> dict[int, tuple[str, int]]:
         """Where each stranger that this run sent was really sent: identity -> (partition, operation)."""
-        wanted = self.strangers[self.strangers >= 0]
+        wanted = self.unsent[self.unsent >= 0]
         return {int(v): (partition, int(op)) for v, partition, op in self._senders(wanted)}
 
     @cached_property
     def misplaced(self) -> set[int]:
         """Records that were sent in this run, and read in a partition to which they were not sent."""
-        return set(self.homes)
+        return set(self.origins)
 
     def _senders(self, identities: Ints) -> Any:
         identities = np.unique(identities)
-        view = self.overview
-        keys = record_ids.operation_key(view.process.astype(np.int64), view.op & MAX_OP)
-        ops = view.index[np.isin(keys, record_ids.operation_key_of(identities)) & (view.txn | view.send)]
+        overview = self.overview
+        keys = record_ids.operation_key(overview.process.astype(np.int64), overview.op & MAX_OP)
+        ops = overview.index[np.isin(keys, record_ids.operation_key_of(identities)) & (overview.txn | overview.send)]
         if not len(ops):
             return []
         sends = self.sends_of(ops)
         sends = sends[sends["v"].isin(identities)]
         return zip(sends["v"], sends["partition"], sends["op"], strict=True)
 
-    def remember(self, rows: Iterable[pd.DataFrame]) -> None:
+    def look_up_records(self, rows: Iterable[pd.DataFrame]) -> None:
         """Look up what the records of all suspicious rows are called where the history comes from, and why some are unreadable.
 
         What cannot be read takes away the names and nothing else.
         """
         found = pd.concat([part[["op", "v"]] for part in rows]).astype("int64")
-        with suppress(*UNREADABLE):
-            self.originals = self.history.values(found["v"].unique())
-        with suppress(*UNREADABLE):
+        with suppress(*READ_ERRORS):
+            self.original_values = self.history.original_values(found["v"].unique())
+        with suppress(*READ_ERRORS):
             odd = found.loc[found["v"] < 0, "op"].unique()
-            for batch in self.history.of(odd, ("index", "strange")) if len(odd) else ():
-                self._strange |= _words(batch)
+            for batch in self.history.operations(odd, ("index", "strange")) if len(odd) else ():
+                self._unreadable |= _words(batch)
 
-    def strange(self, op: int, partition: str, offset: int) -> str:
+    def unreadable(self, op: int, partition: str, offset: int) -> str:
         """What the history says of an unreadable record, in words; empty when nothing."""
-        return self._strange.get((op, partition, offset), "")
+        return self._unreadable.get((op, partition, offset), "")
 
 
 def _words(batch: pa.RecordBatch) -> dict[tuple[int, str, int], str]:

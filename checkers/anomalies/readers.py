@@ -137,7 +137,7 @@ def _apart(log: PartitionLog, before: Any, after: Any, inside: Bools) -> Any:
     at, reads = np.flatnonzero(inside), log.reads
     first, second = before[at], after[at]
     who, op = (values[second].astype(np.int64) for values in (reads.process, reads.op))
-    return at[log.resets.apart(log.partition, who, op, reads.ended[first] != reads.ended[second])]
+    return at[log.resets.rebalance_between(log.partition, who, op, reads.ended[first] != reads.ended[second])]
 
 
 def _as_returned(log: PartitionLog) -> Iterator[Any]:
@@ -395,7 +395,7 @@ def stale_read(log: PartitionLog) -> CheckResult:
 def _stale(log: PartitionLog, process: int, final: int, began: int) -> CheckResult:
     """What one final read lacks; `final`: its operation."""
     reads, sends = log.reads, log.sends
-    earlier = reads.committed & ~log.strangers & (reads.process != process) & (reads.ended != NONE) & (reads.ended < began)
+    earlier = reads.committed & ~log.unsent_reads & (reads.process != process) & (reads.ended != NONE) & (reads.ended < began)
     uncalled = (sends.status == INFO) & sends.finished & (sends.decided == NONE)
     doubtful = log.shared(aborted) | (sends.txn & uncalled)
     known = log.seen_by(earlier) & ~doubtful

@@ -104,7 +104,7 @@ def final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
     reads = log.reads
     passed = np.where(log.sends.txn, _highest(reads.offset[reads.committed]), _highest(reads.offset))
     below = np.asarray((log.place != NONE) & (log.place < passed))
-    if isinstance(log.resets, Positions) and log.resets.doubtful(log.partition):
+    if isinstance(log.resets, Positions) and log.resets.may_lack_reads(log.partition):
         return log.seen | (below & log.shared(passed_over)), log.seen, NO_PASSING
     return log.seen | below, log.seen, NO_FINAL
 
@@ -139,14 +139,14 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
     offsets = sorted({record.offset for record in read})
     if len(sent) == 1 and len(offsets) == 1:
         acknowledged = f"it was acknowledged at offset {sent[0].offset}, and readers got it at {offsets[0]}"
-        return f"{text.name(sent[0].op)} sent one record{sent[0].called} to {sent[0].partition}: {acknowledged}."
+        return f"{text.name(sent[0].op)} sent one record{sent[0].value_note} to {sent[0].partition}: {acknowledged}."
     if len(sent) > 1:
         return (
             f"{len(sent)} records that {text.name(sent[0].op)} sent once each to {sent[0].partition} "
             f"are in the log more than once (offsets {offsets[0]} to {offsets[-1]})."
         )
     places = " and ".join(str(offset) for offset in offsets)
-    record = f"one record{sent[0].called}"
+    record = f"one record{sent[0].value_note}"
     return f"{text.name(sent[0].op)} sent {record} to {sent[0].partition}, and readers got it at offsets {places}."
 
 
@@ -268,7 +268,7 @@ def _disputed(log: PartitionLog, believed: Ints) -> Ints:
 # --------------------------------------------------------------------------------------------------
 def _strangers(log: PartitionLog) -> CheckResult:
     """Every distinct record read here that nobody sent here; which of them are phantoms is decided over all partitions."""
-    which = log.strangers.copy()
+    which = log.unsent_reads.copy()
     if which.any():
         which[which] &= _first_of_each(log.reads.offset[which], log.reads.v[which])
     return CheckResult(len(log.reads), read_rows(log, which, log.reads.offset))
@@ -276,7 +276,7 @@ def _strangers(log: PartitionLog) -> CheckResult:
 
 def _explain_phantom(finding: Finding, text: FindingText) -> str:
     row = finding.rows[0]
-    why = text.strange(row) if row.v < 0 else "its identity was sent by no operation of this run"
+    why = text.unreadable(row) if row.v < 0 else "its identity was sent by no operation of this run"
     return f"{text.name(row.op)} read a record at {row.partition}@{row.offset} that nobody in this run sent: {why}."
 
 

@@ -47,7 +47,7 @@ def aborted_read(log: PartitionLog) -> CheckResult:
     failed, txn = log.sends.status == ABORTED, log.sends.txn
     aborted, refused = failed & txn, failed & ~txn & ~log.acked
     compared = int(aborted.sum()) * bool(log.reads.judged.any()) + int(refused.sum()) * bool(len(log.reads))
-    which = ~log.strangers
+    which = ~log.unsent_reads
     writer = log.reads.send[which]
     which[which] = (aborted[writer] & log.reads.judged[which]) | refused[writer]
     return reads_with_writers(log, which, compared)
@@ -81,7 +81,7 @@ def dirty_read(log: PartitionLog) -> CheckResult:
 
     compared: reads of records of which it is known when they were sent, or decided. One cause: the writing operation.
     """
-    which = ~log.strangers
+    which = ~log.unsent_reads
     which[which] &= (log.sends.status != ABORTED)[log.reads.send[which]]
     writer = log.reads.send[which]
     sends, ended = log.sends, log.reads.ended[which]

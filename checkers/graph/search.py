@@ -41,7 +41,7 @@ from checkers.graph.spans import FOREVER, Spans, ends, merge, merge_all, points,
 from checkers.partition.log import NONE
 from checkers.run_view import RunView
 from checkers.spark.overview import Overview
-from checkers.verdict.rules import FORBIDDEN, clause
+from checkers.verdict.rules import FORBIDDEN, rule_for
 
 LARGEST = {READS: 20_000, WRITES: 20_000, ANTI: 3_000, ANTI_TIME: 3_000}  # operations of a span that is searched whole
 SAMPLE = 30  # spans of a permitted family looked at first
@@ -132,7 +132,7 @@ def find_cycles(run: RunView) -> Cycles:
 
 def demanded(contract: Mapping[str, str]) -> list[str]:
     """The layers whose cycles are forbidden."""
-    return [layer.name for layer in LAYERS if clause(layer.name, contract).judged == FORBIDDEN]
+    return [layer.name for layer in LAYERS if rule_for(layer.name, contract).judged == FORBIDDEN]
 
 
 def cycles_among(edges: KeptEdges, view: Overview, demanded: Collection[str]) -> Cycles:

@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from checkers.arrays import Ints
 from checkers.partition.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings, position_type, slices
-from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED, Part, unpack
+from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED, PackedPart, unpack
 
 SPARSE = 4  # offsets for every send, beyond which no table of them is made
 
 
 def unpack_log(
-    partition: str, parts: Sequence[Part], final: FinalRead, settings: Settings, resets: Resets | None = None
+    partition: str, parts: Sequence[PackedPart], final: FinalRead, settings: Settings, resets: Resets | None = None
 ) -> PartitionLog:
     """Packed parts back to one partition's sorted arrays."""
     sent, read = unpack(parts, SENDS), unpack(parts, READS)

@@ -55,18 +55,18 @@ class FinalRead:
 class Resets:
     """When consumers were told anew what to read (`assign`, `subscribe`), so that nobody knows where they went on.
 
-    process, op: who and when (history index). kept: partition -> positions in both arrays of those that left it as it was.
+    process, op: who and when (history index). unaffected: partition -> positions in both arrays of those that left it as it was.
     """
 
     process: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     op: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    kept: Mapping[str, list[int]] = field(default_factory=dict)
+    unaffected: Mapping[str, list[int]] = field(default_factory=dict)
 
     def between(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
         """Whether each process was told anew about a partition between two operations (history indices; NONE: ever before)."""
         if not len(self.op):
             return np.zeros(len(process), dtype=np.bool_)
-        left = np.delete(self.process << _INDEX_BITS | self.op, self.kept.get(partition, []))
+        left = np.delete(self.process << _INDEX_BITS | self.op, self.unaffected.get(partition, []))
         left.sort()
         bounds = [np.searchsorted(left, (process << _INDEX_BITS) + np.maximum(op, 0)) for op in (first, last)]
         return np.asarray(bounds[0] < bounds[1])
@@ -215,7 +215,7 @@ class PartitionLog:
         return np.where((self.sends.offset != NONE) & (self.sends.offset < both), self.sends.offset, both)
 
     @cached_property
-    def strangers(self) -> Bools:
+    def unsent_reads(self) -> Bools:
         """Reads of a record that nobody sent to this partition."""
         return np.asarray(self.reads.send < 0)
 

@@ -23,7 +23,9 @@ def passed_over(log: PartitionLog) -> Bools:
     before = np.where(fresh, NONE, np.r_[NONE, op[:-1]][: len(order)])
     low = np.where(fresh, NONE, np.r_[NONE, offset[:-1]][: len(order)])
     known = ~fresh & ~positions.between(log.partition, process, before, op)
-    known &= ~positions.apart(log.partition, process, op, (before == op) & (reads.ended[order] != np.roll(reads.ended[order], 1)))
+    ended = reads.ended[order]
+    several = (before == op) & (ended != np.roll(ended, 1))
+    known &= ~positions.rebalance_between(log.partition, process, op, several)
     start = positions.from_start(log.partition, process, before, op) | (fresh & log.settings.from_start)
     low = np.where(start, NONE, low)
     some = (known | start) & (low < offset)

@@ -88,7 +88,7 @@ class Positions(Resets):
         member = self.grouped.hold(process, last, last)
         return told | (member & ~self.owned.get(partition, Spans()).hold(process, first, last))
 
-    def apart(self, partition: str, process: Ints, op: Ints, several: Bools) -> Bools:
+    def rebalance_between(self, partition: str, process: Ints, op: Ints, several: Bools) -> Bools:
         """Whether a rebalance may lie between two reads of one operation. several: they surely come from two polls."""
         if not self.any_group:
             return np.zeros(len(process), dtype=np.bool_)
@@ -96,7 +96,7 @@ class Positions(Resets):
         member = self.grouped.hold(process, op, op)
         return np.asarray(parted & member & ~self.owned.get(partition, Spans()).hold(process, op, op))
 
-    def doubtful(self, partition: str) -> bool:
+    def may_lack_reads(self, partition: str) -> bool:
         """Whether the history may lack something that was read from a partition."""
         return self.unheard is None or partition in self.unheard
 
@@ -112,7 +112,7 @@ class Positions(Resets):
         return np.asarray(went_back & ~self.between(partition, process, since, last))
 
 
-def positions(view: Overview, history: Source, contract: Mapping[str, str]) -> Positions:
+def positions(overview: Overview, history: Source, contract: Mapping[str, str]) -> Positions:
     """What a history tells of its consumers' positions. contract: `consumption` and `left_out` count."""
     subscribed = contract["consumption"] == "subscribed"
     replaced = contract["aborted_polls"] == "rewound"  # Jepsen's client: a new one after every operation without known outcome
@@ -120,9 +120,9 @@ def positions(view: Overview, history: Source, contract: Mapping[str, str]) -> P
     lost = np.array(tracks.lost, dtype=np.int64).reshape(-1, 2).T
     anything = None in tracks.unheard or "polls" in contract["left_out"].split(",")
     return Positions(
-        process=np.r_[view.resets.process, lost[0]],
-        op=np.r_[view.resets.op, lost[1]],
-        kept=view.resets.kept,
+        process=np.r_[overview.resets.process, lost[0]],
+        op=np.r_[overview.resets.op, lost[1]],
+        unaffected=overview.resets.unaffected,
         grouped=Spans.of(tracks.grouped),
         owned={partition: Spans.of(spans) for partition, spans in tracks.owned.items()},
         parted={partition: np.array(sorted(keys), dtype=np.int64) for partition, keys in tracks.parted.items()},
@@ -140,7 +140,7 @@ def _rows(history: Source, every: bool, replaced: bool) -> list[dict[str, Any]]:
     info = ds.scalar(replaced) & (ds.field("type") == "info")
     which = ds.field("detail").is_valid() | (polls & (ds.scalar(every) | ds.field("end").is_null()))
     which = which | info | (ds.field("f") == "crash")
-    table = history.where(("index", "process", "f", "type", "end", "detail"), which)
+    table = history.select(("index", "process", "f", "type", "end", "detail"), which)
     rows = [row for row in table.sort_by("index").to_pylist() if row["f"] in _TELLING]
     for row in rows:
         row["detail"] = _parsed(row["detail"])

@@ -14,11 +14,12 @@ POINTS = 200
 NEVER = np.iinfo(np.int64).max
 
 
-def moments(view: Overview) -> Ints:
+def moments(overview: Overview) -> Ints:
     """At most POINTS evenly spaced times of the main phase (CLOCK_MONOTONIC ns), the first and the last operation's included."""
-    if not (view.main & view.writer).any():
+    if not (overview.main & overview.writer).any():
         return np.empty(0, dtype=np.int64)
-    first, last = int(view.time[view.main].min()), int(max(view.end[view.main].max(), view.time[view.main].max()))
+    began, ended = overview.time[overview.main], overview.end[overview.main]
+    first, last = int(began.min()), int(max(ended.max(), began.max()))
     return np.unique(first + (last - first) * np.arange(POINTS, dtype=np.int64) // (POINTS - 1))
 
 

@@ -23,7 +23,7 @@ from checkers.selfcheck.records import Planted
 from checkers.selfcheck.rows import Rows, read_rows, write_rows
 from checkers.selfcheck.table import DAMAGES, WITHOUT, Damage
 from checkers.verdict.judge import judge
-from checkers.verdict.rules import INAPPLICABLE, clause, full_contract
+from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 
 GENERATED = 400  # transactions of the history that is made when none is given
 UNJUDGED = ("not exercised", "unknown")
@@ -101,7 +101,7 @@ class Checker:
 
     def unjudged(self, name: str) -> str:
         """Why the contract has nothing judged of an anomaly; empty when it has."""
-        decided = clause(name, self.full)
+        decided = rule_for(name, self.full)
         return decided.reason if decided.judged == INAPPLICABLE else ""
 
 

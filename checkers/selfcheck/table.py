@@ -13,7 +13,7 @@ from checkers.selfcheck import cycles, reads, records, transactions
 from checkers.selfcheck.records import Planted
 from checkers.selfcheck.rows import Rows
 from checkers.selfcheck.schedules import Schedule, schedules
-from checkers.verdict.rules import ALLOWED, CLAUSES
+from checkers.verdict.rules import ALLOWED, RULES
 
 Plant = Callable[[Rows, Random], "Planted | None"]
 COMMITTED_TXN = "needs a committed transaction, all of it read back at read_committed"
@@ -42,7 +42,7 @@ class Damage:
 def _schedule(name: str, plant: Schedule) -> Damage:
     """A schedule is named after what it shows. A circle of reads is one of reads and writes as well."""
     along = (name.replace("G1c-wr", "G1c"),) if name.startswith("G1c-wr") else ("G0",) if name == "int-send-skip" else ()
-    cycle = name if name.startswith("G") and CLAUSES[name][-1].judged == ALLOWED else ""
+    cycle = name if name.startswith("G") and RULES[name][-1].judged == ALLOWED else ""
     return Damage(name, plant, (name,), along, "needs nothing", cycle)
 
 

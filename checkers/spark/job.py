@@ -20,24 +20,24 @@ import pyarrow as pa
 from pyspark import RDD
 from pyspark.sql import SparkSession
 
-from checkers.api import COLUMNS, NUMBERS, Check, CheckResult
+from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
 from checkers.arrays import Ints
 from checkers.partition.assembly import unpack_log
 from checkers.partition.log import FinalRead, PartitionLog, Resets, Settings
 from checkers.partition.unseen import total_unseen, unseen_at
 from checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, gather_messages
-from checkers.spark.large_partitions import turn
-from checkers.spark.scan import Named, Part, scan, scan_here
+from checkers.spark.large_partitions import large_partition_lock
+from checkers.spark.scan import NamedPart, PackedPart, scan, scan_locally
 from checkers.spark.source import Source, from_message, message
 
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; a worker's start costs as much as to judge so many
 MOST_HERE = 64 << 20  # packed, of all partitions: tasks carry them, and Spark sends none of more than 128 MiB
 BUCKETS, BUCKETS_PER_CORE = 16, 4  # at least; partitions are shared out among them
-Judge = Callable[[str, Sequence[Part]], Iterator["PartitionResult | ExecutorMessage"]]
+Judge = Callable[[str, Sequence[PackedPart]], Iterator["PartitionResult | ExecutorMessage"]]
 
 
 @dataclass
-class Answer:
+class CombinedResult:
     """What came back for one check: rows of all partitions, how much was compared, what was lacking, what broke."""
 
     rows: pd.DataFrame
@@ -72,14 +72,14 @@ class PackedResult:
 class PartitionResult:
     """What leaves the worker that judged a partition.
 
-    results: by check. strangers: identities that nobody sent to it. unseen: records at each of the moments. to_driver: what run
+    results: by check. unsent: identities that nobody sent to it. unseen: records at each of the moments. to_driver: what run
     checks gathered for the driver. gather_error: what a gatherer raised.
     """
 
     partition: str
     results: dict[str, PackedResult]
     counts: Counts
-    strangers: Ints
+    unsent: Ints
     unseen: Ints
     to_driver: list[tuple[str, bytes]] = field(default_factory=list)
     gather_error: str = ""
@@ -94,11 +94,11 @@ def run_partition_checks(
     resets: Resets | None = None,
     moments: Ints | None = None,
     gathered: GatheredMessages | None = None,
-) -> tuple[dict[str, Answer], Counts, Any, list[list[int]]]:
+) -> tuple[dict[str, CombinedResult], Counts, Any, list[list[int]]]:
     """Run every partition check over every partition in one job.
 
-    Returns answers by check, counts, strangers' identities, and what was unseen at each of the moments
-    (`checkers.partition.unseen`).
+    Returns results by check, counts, identities that were read in a partition to which nobody sent them, and how many records
+    were unseen at each of the moments (`checkers.partition.unseen`).
     """
     bare = [replace(check, resolve=None, explain=None) for check in checks]  # what the workers need
     moments = np.empty(0, dtype=np.int64) if moments is None else moments
@@ -110,19 +110,19 @@ def run_partition_checks(
     gathered.to_driver = [message for one in results for message in one.to_driver]
     gathered.partitions = [one.partition for one in results]
     gathered.error = next((one.gather_error for one in results if one.gather_error), "")
-    strangers = np.concatenate([np.empty(0, dtype=np.int64), *(one.strangers for one in results)])
+    unsent = np.concatenate([np.empty(0, dtype=np.int64), *(one.unsent for one in results)])
     counts = Counts(*map(sum, zip(*(astuple(one.counts) for one in results), strict=True)))
     return (
         {check.name: _answer(check.name, results) for check in checks},
         counts,
-        strangers,
+        unsent,
         total_unseen(moments, [one.unseen for one in results]),
     )
 
 
 def _judged(spark: SparkSession, history: Source, judge: Judge, short: bool) -> RDD[Any]:
     """What the judge says of every partition."""
-    groups = scan_here(history) if short else {}
+    groups = scan_locally(history) if short else {}
     sizes = {name: sum(len(part.shared) + len(part.own) for part in parts) for name, parts in groups.items()}
     if short and sum(sizes.values()) <= MOST_HERE:
         return _judged_short(spark, groups, sum(sizes.values()), judge)
@@ -130,7 +130,7 @@ def _judged(spark: SparkSession, history: Source, judge: Judge, short: bool) -> 
     return scan(spark, history).partitionBy(buckets, _bucket).mapPartitions(partial(_judged_bucket, judge))
 
 
-def _judged_short(spark: SparkSession, groups: Mapping[str, Sequence[Part]], size: int, judge: Judge) -> RDD[Any]:
+def _judged_short(spark: SparkSession, groups: Mapping[str, Sequence[PackedPart]], size: int, judge: Judge) -> RDD[Any]:
     """A short history's partitions were packed here and go to the workers as they are.
 
     The shuffle would take longer than everything else together.
@@ -146,33 +146,33 @@ def _bucket(partition: str) -> int:
     return zlib.crc32(topic.encode()) + (int(number) if number.isdecimal() else zlib.crc32(number.encode()))
 
 
-def _judged_bucket(judge: Judge, parts: Iterable[Named]) -> Iterator[PartitionResult | ExecutorMessage]:
+def _judged_bucket(judge: Judge, parts: Iterable[NamedPart]) -> Iterator[PartitionResult | ExecutorMessage]:
     """What the judge says of the partitions of one bucket, one after the other."""
-    groups: dict[str, list[Part]] = {}
+    groups: dict[str, list[PackedPart]] = {}
     for name, part in parts:
         groups.setdefault(name, []).append(part)
     for name in sorted(groups):
         yield from judge(name, groups.pop(name))
 
 
-def _answer(name: str, partitions: Sequence[PartitionResult]) -> Answer:
+def _answer(name: str, partitions: Sequence[PartitionResult]) -> CombinedResult:
     results = [(one.partition, one.results[name]) for one in partitions]
     rows = pd.concat([_rows(partition, one.rows) for partition, one in results if one.rows] or [_no_rows()], ignore_index=True)
     lacking = "; ".join(sorted({one.lacking for _, one in results} - {""}))
     error = next((one.error for _, one in results if one.error), "")
-    return Answer(rows, sum(one.compared for _, one in results), lacking, error, sum(one.more for _, one in results))
+    return CombinedResult(rows, sum(one.compared for _, one in results), lacking, error, sum(one.more for _, one in results))
 
 
 def _rows(partition: str, packed: bytes) -> pd.DataFrame:
     table = from_message(packed)
     role = table["role"].combine_chunks()
     names = np.array(role.dictionary.to_pylist(), dtype=object)
-    columns = {name: table[name].to_numpy() for name in NUMBERS}
+    columns = {name: table[name].to_numpy() for name in ROW_NUMBERS}
     return pd.DataFrame({"partition": partition, **columns, "role": names[np.asarray(role.indices)]})
 
 
 def _no_rows() -> pd.DataFrame:
-    return pd.DataFrame({name: np.empty(0, dtype=np.int64 if name in NUMBERS else object) for name in COLUMNS})
+    return pd.DataFrame({name: np.empty(0, dtype=np.int64 if name in ROW_NUMBERS else object) for name in ROW_COLUMNS})
 
 
 # --------------------------------------------------------------------------------------------------
@@ -188,15 +188,13 @@ def _judge(
 ) -> Judge:
     """The function that judges one partition's packed parts with every check."""
 
-    def judge_partition(partition: str, parts: Sequence[Part]) -> Iterator[PartitionResult | ExecutorMessage]:
-        with turn(sum(len(part.shared) + len(part.own) for part in parts)):
+    def judge_partition(partition: str, parts: Sequence[PackedPart]) -> Iterator[PartitionResult | ExecutorMessage]:
+        with large_partition_lock(sum(len(part.shared) + len(part.own) for part in parts)):
             log = unpack_log(partition, parts, finals.get(partition, FinalRead()), settings, resets)
             results = {check.name: _result(check, log) for check in checks}
             messages, error = gather_messages(gatherers, log)
-            strangers = np.unique(log.reads.v[log.strangers])
-            yield PartitionResult(
-                partition, results, _counted(log), strangers, unseen_at(log, moments), messages.to_driver, error
-            )
+            unsent = np.unique(log.reads.v[log.unsent_reads])
+            yield PartitionResult(partition, results, _counted(log), unsent, unseen_at(log, moments), messages.to_driver, error)
             yield from (ExecutorMessage(partition, name, message) for name, message in messages.on_executors)
 
     return judge_partition
@@ -215,8 +213,8 @@ def _packed_rows(result: CheckResult) -> bytes:
     """The rows as a message; a single value stands for a whole column."""
     if not result.count:
         return b""
-    columns = {name: np.broadcast_to(result.rows[name], result.count) for name in (*NUMBERS, "role")}
-    numbers = {name: pa.array(columns[name], pa.int64()) for name in NUMBERS}
+    columns = {name: np.broadcast_to(result.rows[name], result.count) for name in (*ROW_NUMBERS, "role")}
+    numbers = {name: pa.array(columns[name], pa.int64()) for name in ROW_NUMBERS}
     return message(pa.RecordBatch.from_pydict({**numbers, "role": pa.array(columns["role"], pa.string()).dictionary_encode()}))
 
 

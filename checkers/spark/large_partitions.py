@@ -13,7 +13,7 @@ LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about te
 
 
 @contextmanager
-def turn(size: int) -> Iterator[None]:
+def large_partition_lock(size: int) -> Iterator[None]:
     """Wait for the machine's other large partition to be done; the kernel ends the turn of a worker that dies."""
     if size < LARGE:
         yield

@@ -21,7 +21,7 @@ MOPS = pa.schema(
 
 def records_of(history: Source, ops: Iterable[int]) -> pa.Table:
     """Micro-operations of some operations (by history index) as `MOPS`; NONE where a number is unknown."""
-    batches = history.of(np.fromiter(ops, dtype=np.int64), ("index", "mops"))
+    batches = history.operations(np.fromiter(ops, dtype=np.int64), ("index", "mops"))
     return pa.Table.from_batches(list(_flat(batches)), schema=MOPS)
 
 

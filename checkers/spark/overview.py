@@ -65,9 +65,9 @@ class Overview:
 
 
 def read_overview(history: Source | Path) -> Overview:
-    """Read the per-operation columns of a history (a path: a file of this machine). Raises `checkers.spark.source.UNREADABLE`."""
+    """Read the per-operation columns of a history (a path: a file of this machine). Raises `source.READ_ERRORS`."""
     source = LocalSource(history) if isinstance(history, Path) else history
-    found = gather_overview(*source.whole(COLUMNS, TEXTS))
+    found = gather_overview(*source.batches(COLUMNS, TEXTS))
     pa.default_memory_pool().release_unused()
     return found
 

@@ -171,10 +171,10 @@ def _bring(
     source: SparkSource, run_dir: Path, light: Sequence[str], shown: Callable[[Ints], Ints], records: Iterable[int]
 ) -> None:
     table = source.table(source.spark)
-    operations = whole_table(source.whole(light)[1], table.select(*light)).sort_by("index")
+    operations = whole_table(source.batches(light)[1], table.select(*light)).sort_by("index")
     index = operations["index"].to_numpy()
     heavy = ["index", *(name for name in table.columns if name not in light)]
-    inside = whole_table(source.of(index[shown(index)], heavy), table.select(*heavy))
+    inside = whole_table(source.operations(index[shown(index)], heavy), table.select(*heavy))
     place = np.full(len(index), -1)
     place[np.searchsorted(index, inside["index"].to_numpy())] = np.arange(len(inside))
     places = pa.array(place, mask=place < 0)
@@ -191,6 +191,6 @@ def _bring(
 def _values(source: SparkSource, identities: Ints) -> dict[int, str]:
     """Values of records; none where the history has none of its own."""
     try:
-        return source.values(identities)
+        return source.original_values(identities)
     except PySparkException:
         return {}

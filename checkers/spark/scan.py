@@ -32,7 +32,7 @@ TEXTS = ("f", "type", "intent", "isolation")
 COLUMNS = ("index", "process", *TEXTS, "final", "end", "decided", "mops")
 
 
-class Part(NamedTuple):
+class PackedPart(NamedTuple):
     """Records that one batch sent to a partition, or read from it, as Arrow messages: `SHARED` with `COUNT`, and `OWN`."""
 
     side: int
@@ -40,23 +40,23 @@ class Part(NamedTuple):
     own: bytes
 
 
-Named = tuple[str, Part]  # with the topic-partition's name
+NamedPart = tuple[str, PackedPart]  # with the topic-partition's name
 
 
-def scan(spark: SparkSession, history: Source) -> RDD[Named]:
+def scan(spark: SparkSession, history: Source) -> RDD[NamedPart]:
     """The parts of a history, with the topic-partition of each."""
-    return history.spread(spark, COLUMNS, pack)
+    return history.map_batches(spark, COLUMNS, pack)
 
 
-def scan_here(history: Source) -> dict[str, list[Part]]:
+def scan_locally(history: Source) -> dict[str, list[PackedPart]]:
     """The same in this process, for a short history: the parts of each topic-partition."""
-    parts: dict[str, list[Part]] = {}
-    for name, part in pack(history.whole(COLUMNS, TEXTS)[1]):
+    parts: dict[str, list[PackedPart]] = {}
+    for name, part in pack(history.batches(COLUMNS, TEXTS)[1]):
         parts.setdefault(name, []).append(part)
     return dict(sorted(parts.items()))
 
 
-def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[Named]:
+def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[NamedPart]:
     """Parts of batches of operations (`COLUMNS`), in order."""
     for batch in batches:
         kept = batch.filter(pc.greater(pc.fill_null(pc.list_value_length(batch.column("mops")), 0), 0))
@@ -64,7 +64,7 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[Named]:
             yield from _packed(kept)
 
 
-def _packed(batch: pa.RecordBatch) -> Iterator[Named]:
+def _packed(batch: pa.RecordBatch) -> Iterator[NamedPart]:
     lists = batch.column("mops")
     fields = [field.name for field in lists.type.value_type]
     mops = dict(zip(fields, lists.flatten().flatten(), strict=True))
@@ -119,7 +119,7 @@ def _by_partition(partitions: pa.Array, read: Bools) -> tuple[list[str], Any, An
     return [*names, ""], np.argsort(codes, kind="stable"), np.r_[0, np.cumsum(counts)]
 
 
-def _part(side: int, which: Any, owner: Any, operations: dict[str, Any], records: dict[str, Any]) -> Part:
+def _part(side: int, which: Any, owner: Any, operations: dict[str, Any], records: dict[str, Any]) -> PackedPart:
     """Some records, of the operations that `owner` tells for each. Reads of one poll also share when it ended."""
     mine, own = owner[which], {name: records[name][which] for name in {*OWN[side], "ended"}}
     new = np.ones(len(which), dtype=np.bool_)
@@ -129,7 +129,7 @@ def _part(side: int, which: Any, owner: Any, operations: dict[str, Any], records
     first = np.flatnonzero(new)
     shared = {name: own[name][first] if name in own else operations[name][mine[first]] for name in SHARED[side]}
     shared = {COUNT: np.diff(first, append=len(which)).astype(np.int32), **shared}
-    return Part(side, _message(shared), _message({name: own[name] for name in OWN[side]}))
+    return PackedPart(side, _message(shared), _message({name: own[name] for name in OWN[side]}))
 
 
 def _message(columns: dict[str, Any]) -> bytes:
@@ -139,7 +139,7 @@ def _message(columns: dict[str, Any]) -> bytes:
 # --------------------------------------------------------------------------------------------------
 # Unpacking
 # --------------------------------------------------------------------------------------------------
-def unpack(parts: Sequence[Part], side: int) -> dict[str, Any]:
+def unpack(parts: Sequence[PackedPart], side: int) -> dict[str, Any]:
     """One side of a partition as columns, one column after the other, so that nothing is there twice."""
     mine = [part for part in parts if part.side == side]
     if not mine:

@@ -42,7 +42,7 @@ JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 ALONE = {  # executors on this machine only
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.python.daemon.module": "checkers.spark.daemon",
+    "spark.python.daemon.module": "checkers.spark.worker_daemon",
 }
 _LOG4J = """
 status = error

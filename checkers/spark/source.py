@@ -35,29 +35,29 @@ TASKS_PER_CORE = 4
 ROWS = 8_192  # looked through at once
 CODED = ["f", "type", "intent", "isolation", "mops.list.element.partition"]  # texts that repeat
 VALUES_FILE = "values.parquet"
-UNREADABLE = (OSError, pa.ArrowException, PySparkException, Py4JJavaError)  # what a source's methods raise
+READ_ERRORS = (OSError, pa.ArrowException, PySparkException, Py4JJavaError)  # what a source's methods raise
 _BROUGHT = "rows long, message binary"
 
 
 class Source(Protocol):
-    """A history (docs/history.md). Its methods raise `UNREADABLE`; as text it is its address."""
+    """A history (docs/history.md). Its methods raise `READ_ERRORS`; as text it is its address."""
 
     def table(self, spark: SparkSession) -> DataFrame:
         """A row per operation."""
 
-    def spread(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
+    def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
         """What a job makes of some columns, on Spark's executors, a few hundred thousand micro-operations at a time."""
 
-    def whole(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
+    def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
         """How many operations there are, and some of their columns, `texts` dictionary-encoded; in any order."""
 
-    def where(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
+    def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
         """Some columns of the operations for which a condition (on the same columns) holds."""
 
-    def of(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns (`index` among them) of a few operations by history index."""
 
-    def values(self, identities: Ints) -> dict[int, str]:
+    def original_values(self, identities: Ints) -> dict[int, str]:
         """What a few records are called where the history comes from: of `values.parquet` beside it, which ours lack."""
 
 
@@ -89,12 +89,12 @@ class LocalSource:
     def table(self, spark: SparkSession) -> DataFrame:
         return spark.read.parquet(str(self.path))
 
-    def spread(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
+    def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
         path, context = os.path.abspath(self.path), spark.sparkContext
         tasks = _tasks(pq.ParquetFile(path).metadata, TASKS_PER_CORE * context.defaultParallelism)
         return context.parallelize(tasks, len(tasks)).flatMap(_reader(path, columns, job))
 
-    def whole(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
+    def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
         return pq.read_metadata(self.path).num_rows, self._batches(columns, texts)
 
     def _batches(self, columns: Sequence[str], texts: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -102,17 +102,17 @@ class LocalSource:
             for group in range(file.metadata.num_row_groups):
                 yield from file.read_row_group(group, columns=list(columns)).to_batches()
 
-    def where(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
+    def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
         return ds.dataset(self.path).to_table(columns=list(columns), filter=condition)
 
-    def of(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = np.unique(ops)
         with pq.ParquetFile(self.path) as file:
             groups = [g for g in range(file.metadata.num_row_groups) if _may_hold(file.metadata.row_group(g), wanted)]
             for batch in file.iter_batches(ROWS, row_groups=groups, columns=list(columns)) if groups else ():
                 yield batch.filter(pc.is_in(batch.column("index"), pa.array(wanted)))
 
-    def values(self, identities: Ints) -> dict[int, str]:
+    def original_values(self, identities: Ints) -> dict[int, str]:
         path = self.path.with_name(VALUES_FILE)
         if not path.exists():
             return {}
@@ -187,27 +187,27 @@ class SparkSource:
     def table(self, spark: SparkSession) -> DataFrame:
         return self._table
 
-    def spread(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
+    def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
         def made(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return (pa.RecordBatch.from_pydict({"made": [pickle.dumps(one)]}) for one in job(batches))
 
         return self._table.select(*columns).mapInArrow(made, "made binary").rdd.map(lambda row: pickle.loads(row[0]))
 
-    def whole(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
+    def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
         return _brought(self._table.select(*columns), texts=texts)
 
-    def where(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
+    def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
         chosen = self._table.select(*columns)
         return whole_table(_brought(chosen, condition)[1], chosen)
 
-    def of(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = np.unique(ops)
         if not len(wanted):
             return iter(())
         near = self._table.where(F.col("index").between(int(wanted[0]), int(wanted[-1])))  # lets the reader pass over row groups
         return _brought(self._among(near, "index", wanted).select(*columns))[1]
 
-    def values(self, identities: Ints) -> dict[int, str]:
+    def original_values(self, identities: Ints) -> dict[int, str]:
         named = self.spark.read.parquet(f"{self.url.rpartition('/')[0]}/{VALUES_FILE}").select("v", "value")
         found = self._among(named, "v", identities)
         return _named(whole_table(_brought(found)[1], found))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkers.verdict.findings import Finding
-from checkers.verdict.rules import ALLOWED, INAPPLICABLE, Clause
+from checkers.verdict.rules import ALLOWED, INAPPLICABLE, Rule
 from harness.api import Property, Verdict
 
 _READ_CYCLES = ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime")  # a record read too early can close a circle of reads
@@ -22,11 +22,11 @@ UNSEEN = "were returned to nobody, and without a final read nobody knows whether
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One anomaly's answer under its clause."""
+class JudgedProperty:
+    """One anomaly's answer under its rule."""
 
     name: str
-    clause: Clause
+    rule: Rule
     verdict: Property
     compared: int = 0
     reason: str = ""
@@ -34,29 +34,29 @@ class Judged:
 
     @property
     def allowed(self) -> bool:
-        return self.clause.judged == ALLOWED
+        return self.rule.judged == ALLOWED
 
     def document(self) -> dict[str, Any]:
         answer = {"name": self.name, "verdict": self.verdict.value, "count": len(self.findings), "compared": self.compared}
-        return {**answer, "reason": self.reason, "contract": self.clause.reason}
+        return {**answer, "reason": self.reason, "contract": self.rule.reason}
 
 
 def judge_property(
-    name: str, clause: Clause, compared: int, findings: Sequence[Finding], *, error: str = "", lacking: str = ""
-) -> Judged:
+    name: str, rule: Rule, compared: int, findings: Sequence[Finding], *, error: str = "", lacking: str = ""
+) -> JudgedProperty:
     """violated, held, not exercised or unknown. Findings stand even when the check broke elsewhere: they are evidence."""
-    if clause.judged == INAPPLICABLE:
-        return Judged(name, clause, Property.NOT_EXERCISED, 0, clause.reason)
+    if rule.judged == INAPPLICABLE:
+        return JudgedProperty(name, rule, Property.NOT_EXERCISED, 0, rule.reason)
     if findings:
-        return Judged(name, clause, Property.VIOLATED, compared, error, findings)
+        return JudgedProperty(name, rule, Property.VIOLATED, compared, error, findings)
     if error:
-        return Judged(name, clause, Property.UNKNOWN, compared, error)
+        return JudgedProperty(name, rule, Property.UNKNOWN, compared, error)
     if not compared:
-        return Judged(name, clause, Property.NOT_EXERCISED, 0, lacking)
-    return Judged(name, clause, Property.HELD, compared)
+        return JudgedProperty(name, rule, Property.NOT_EXERCISED, 0, lacking)
+    return JudgedProperty(name, rule, Property.HELD, compared)
 
 
-def decide(judged: Iterable[Judged], unread: Sequence[str] = (), unseen: int = 0) -> tuple[Verdict, str]:
+def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen: int = 0) -> tuple[Verdict, str]:
     """The run's verdict and its reason. Invalid beats unknown beats valid; what the contract allows decides nothing.
 
     unread: partitions that should have been read to their end and were not; then nothing is known of what was lost there.
@@ -71,7 +71,7 @@ def decide(judged: Iterable[Judged], unread: Sequence[str] = (), unseen: int = 0
         return Verdict.UNKNOWN, "; ".join(f"{one.name} could not be judged: {one.reason}" for one in unknown)
     if not any(one.compared for one in forbidden):
         return Verdict.UNKNOWN, "nothing was compared: the history shows nothing that could be right or wrong"
-    idle = [one for one in forbidden if one.clause.essential and one.verdict is Property.NOT_EXERCISED]
+    idle = [one for one in forbidden if one.rule.essential and one.verdict is Property.NOT_EXERCISED]
     if idle:
         return Verdict.UNKNOWN, "; ".join(f"{one.name} was not exercised: {one.reason}" for one in idle)
     if unread:
@@ -82,11 +82,13 @@ def decide(judged: Iterable[Judged], unread: Sequence[str] = (), unseen: int = 0
     return Verdict.VALID, f"{held} properties held, none was violated"
 
 
-def _times(one: Judged) -> str:
+def _times(one: JudgedProperty) -> str:
     return f"{one.name} ({len(one.findings)} finding{'s' if len(one.findings) != 1 else ''})"
 
 
-def expectation_met(expect: Sequence[str], verdict: Verdict, judged: Sequence[Judged], tolerate: Sequence[str] = ()) -> bool:
+def expectation_met(
+    expect: Sequence[str], verdict: Verdict, judged: Sequence[JudgedProperty], tolerate: Sequence[str] = ()
+) -> bool:
     """Whether the run showed what its test expects: a valid verdict, or every expected anomaly and nothing else forbidden.
 
     tolerate: forbidden anomalies that the test says may come along.
@@ -102,7 +104,7 @@ def expectation_met(expect: Sequence[str], verdict: Verdict, judged: Sequence[Ju
     return all(any(_follows(one, violated[cause]) for cause in expect) for one in others)
 
 
-def _follows(effect: Judged, cause: Judged) -> bool:
+def _follows(effect: JudgedProperty, cause: JudgedProperty) -> bool:
     if effect.name not in IMPLIES.get(cause.name, ()):
         return False
     touched = {op for finding in cause.findings for op in finding.operations}

@@ -17,7 +17,7 @@ LONGEST_VALUE = 40
 
 
 @dataclass(frozen=True)
-class Row:
+class FindingRecord:
     """One record involved in a finding (`CheckResult` says what the fields mean).
 
     value: what the record was called where the history comes from; empty for our own histories, where `v` is the name.
@@ -35,11 +35,11 @@ class Row:
     def place(self) -> str:
         """`t-0@17`; with the original value, when there is one: `5@17 (value 42)`."""
         if self.offset == NONE:
-            return f"{self.partition} (offset unknown{', ' if self.value else ''}{self.valued})"
-        return f"{self.partition}@{self.offset}{self.called}"
+            return f"{self.partition} (offset unknown{', ' if self.value else ''}{self.value_text})"
+        return f"{self.partition}@{self.offset}{self.value_note}"
 
     @property
-    def valued(self) -> str:
+    def value_text(self) -> str:
         """`value 42`, on one line and not too long; empty when there is no original value."""
         if not self.value:
             return ""
@@ -47,9 +47,9 @@ class Row:
         return f"value {told if len(told) <= LONGEST_VALUE else told[: LONGEST_VALUE - 1] + '…'}"
 
     @property
-    def called(self) -> str:
+    def value_note(self) -> str:
         """` (value 42)`, to be put after a word for the record; empty when there is no original value."""
-        return f" ({self.valued})" if self.value else ""
+        return f" ({self.value_text})" if self.value else ""
 
     def document(self) -> dict[str, Any]:
         offset = None if self.offset == NONE else self.offset
@@ -62,14 +62,14 @@ class Finding:
     """One cause of one anomaly: its rows, first in time first."""
 
     anomaly: str
-    rows: list[Row]
+    rows: list[FindingRecord]
     sentence: str = ""
     forbidden: bool = True
     id: int = 0
     faults: list[int] = field(default_factory=list)
     detail: dict[str, Any] = field(default_factory=dict)
 
-    def records(self, role: str) -> list[Row]:
+    def records(self, role: str) -> list[FindingRecord]:
         return [row for row in self.rows if row.role == role]
 
     @property
@@ -96,10 +96,10 @@ class Finding:
         }
 
 
-def group(anomaly: str, rows: pd.DataFrame, originals: Mapping[int, str], across: bool) -> list[Finding]:
+def group(anomaly: str, rows: pd.DataFrame, original_values: Mapping[int, str], across: bool) -> list[Finding]:
     """Rows to findings: one for each cause, over all partitions (`across`) or inside each; first in time first.
 
-    originals: identity -> the record's value where the history comes from (`RunView.originals`).
+    original_values: identity -> the record's value where the history comes from (`RunView.original_values`).
     """
     if rows.empty:
         return []
@@ -109,6 +109,6 @@ def group(anomaly: str, rows: pd.DataFrame, originals: Mapping[int, str], across
     order = np.argsort(numbers, kind="stable")
     columns = [rows[name].to_numpy()[order].tolist() for name in ("partition", "op", "v", "offset", "time", "role")]
     bounds = [*np.flatnonzero(np.diff(numbers[order], prepend=-1)).tolist(), len(order)]
-    columns.append([originals.get(v, "") for v in columns[2]])
-    made = [Row(*values) for values in zip(*columns, strict=True)]
+    columns.append([original_values.get(v, "") for v in columns[2]])
+    made = [FindingRecord(*values) for values in zip(*columns, strict=True)]
     return [Finding(anomaly, made[start:stop]) for start, stop in itertools.pairwise(bounds)]

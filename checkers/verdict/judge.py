@@ -18,21 +18,21 @@ import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import SparkSession
 
-from checkers.api import COLUMNS, NUMBERS, Check, CheckResult
+from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
 from checkers.partition.log import NONE
 from checkers.partition.positions import positions
 from checkers.partition.unseen import moments
 from checkers.registry import installed_checks, with_more
 from checkers.run_view import RunView
 from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages, Gatherer
-from checkers.spark.job import Answer, Counts, run_partition_checks
+from checkers.spark.job import CombinedResult, Counts, run_partition_checks
 from checkers.spark.overview import Overview, read_overview
 from checkers.spark.session import start_session
-from checkers.spark.source import UNREADABLE, Source, SparkSource, last_cause, source_of
-from checkers.verdict.decision import Judged, decide, expectation_met, judge_property, weaknesses
+from checkers.spark.source import READ_ERRORS, Source, SparkSource, last_cause, source_of
+from checkers.verdict.decision import JudgedProperty, decide, expectation_met, judge_property, weaknesses
 from checkers.verdict.findings import SLACK_NS, Finding, group
 from checkers.verdict.progress import count_operations, progress
-from checkers.verdict.rules import clause, full_contract, settings
+from checkers.verdict.rules import full_contract, rule_for, settings
 from checkers.verdict.wording import FindingText
 from harness.api import VERDICT_SCHEMA, HistoryError
 
@@ -76,15 +76,15 @@ def judge(
     found, broken = (list(checks), []) if checks is not None else installed_checks()
     found, broken = with_more(found, broken, more or {})
     history = source_of(run_dir, plan, session)
-    view = _overview(history)
-    run = RunView(history, session(), view, full)
+    overview = _overview(history)
+    run = RunView(history, session(), overview, full)
     answers, counts, unseen = _ask(run, found)
     receipts = _receipts(run_dir / "faults.parquet")
     judged = [_judged(check, answers[check.name], run, receipts) for check in found]
-    judged += [judge_property(one.name, clause(one.name, full), 0, [], error=one.reason) for one in broken]
-    unread = _unread(plan, view) if full["final_read"] == "true" else []
+    judged += [judge_property(one.name, rule_for(one.name, full), 0, [], error=one.reason) for one in broken]
+    unread = _unread(plan, overview) if full["final_read"] == "true" else []
     tail = unseen[-1][1] if unseen and full["final_read"] != "true" else 0
-    document = _document(plan, view, counts, receipts, judged, unread, tail)
+    document = _document(plan, overview, counts, receipts, judged, unread, tail)
     document["unseen"] = unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
     document["checker"] = {"spark": pyspark.__version__, "master": run.spark.sparkContext.master}
@@ -108,12 +108,13 @@ def _plan(run_dir: Path) -> dict[str, Any]:
 
 def _overview(history: Source) -> Overview:
     try:
-        view = read_overview(history)
-    except UNREADABLE as error:
+        overview = read_overview(history)
+    except READ_ERRORS as error:
         raise HistoryError(f"{history}: cannot be read ({last_cause(error)}); merge the run's history first") from error
-    if isinstance(history, SparkSource) and not ((view.index[1:] > view.index[:-1]) & (view.time[1:] >= view.time[:-1])).all():
+    index, times = overview.index, overview.time
+    if isinstance(history, SparkSource) and not ((index[1:] > index[:-1]) & (times[1:] >= times[:-1])).all():
         raise HistoryError(f"{history}: `index` does not number the operations in the order of their times (docs/history.md)")
-    return view
+    return overview
 
 
 def _receipts(path: Path) -> list[dict[str, Any]]:
@@ -126,20 +127,20 @@ def _receipts(path: Path) -> list[dict[str, Any]]:
 # --------------------------------------------------------------------------------------------------
 # Asking
 # --------------------------------------------------------------------------------------------------
-def _ask(run: RunView, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer], Counts, list[list[int]]]:
+def _ask(run: RunView, checks: Sequence[Check[Any]]) -> tuple[dict[str, CombinedResult], Counts, list[list[int]]]:
     """Every check's answer, second steps done; how many micro-operations there were; what was unseen over time."""
     local = [check for check in checks if check.scope == "partition"]
-    view = run.overview
-    run.gathered = GatheredMessages(_gatherers(checks, run), short=len(view) <= SHORT_HISTORY)
+    overview = run.overview
+    run.gathered = GatheredMessages(_gatherers(checks, run), short=len(overview) <= SHORT_HISTORY)
     try:
-        answers, counts, run.strangers, unseen = run_partition_checks(
+        answers, counts, run.unsent, unseen = run_partition_checks(
             run.spark,
             run.history,
             local,
-            view.final_reads,
+            overview.final_reads,
             settings(run.contract),
-            positions(view, run.history, run.contract),
-            moments(view),
+            positions(overview, run.history, run.contract),
+            moments(overview),
             run.gathered,
         )
     except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: what it would have said is unknown
@@ -151,7 +152,7 @@ def _ask(run: RunView, checks: Sequence[Check[Any]]) -> tuple[dict[str, Answer],
         else:
             answers[check.name] = _whole(check, run)
     run.gathered.release()
-    run.remember(answer.rows for answer in answers.values())
+    run.look_up_records(answer.rows for answer in answers.values())
     return answers, counts, unseen
 
 
@@ -161,9 +162,9 @@ def _gatherers(checks: Sequence[Check[Any]], run: RunView) -> list[Gatherer]:
     return [gather if brief is None else partial(gather, brief=brief(run)) for gather, brief in distinct.items()]
 
 
-def _lost(error: Exception) -> Answer:
+def _lost(error: Exception) -> CombinedResult:
     """No answer, because the job did not finish."""
-    return Answer(pd.DataFrame(columns=list(COLUMNS)), error=_unfinished(error))
+    return CombinedResult(pd.DataFrame(columns=list(ROW_COLUMNS)), error=_unfinished(error))
 
 
 def _unfinished(error: Exception) -> str:
@@ -171,34 +172,34 @@ def _unfinished(error: Exception) -> str:
     return f"the Spark job did not finish ({type(error).__name__}: {last_cause(error)})"
 
 
-def _resolved(check: Check[Any], answer: Answer, run: RunView) -> Answer:
+def _resolved(check: Check[Any], answer: CombinedResult, run: RunView) -> CombinedResult:
     if check.resolve is None or answer.rows.empty:
         return answer
     try:
         rows = check.resolve(answer.rows, run)
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
-        return Answer(answer.rows.iloc[:0], answer.compared, error=f"{type(error).__name__}: {error}")
+        return CombinedResult(answer.rows.iloc[:0], answer.compared, error=f"{type(error).__name__}: {error}")
     answer.compared += int(rows.attrs.get("compared", 0))
     answer.rows = rows
     return answer
 
 
-def _whole(check: Check[Any], run: RunView) -> Answer:
+def _whole(check: Check[Any], run: RunView) -> CombinedResult:
     try:
         result: CheckResult = check(run)
-        rows = pd.DataFrame(result.rows, columns=list(COLUMNS)).astype(dict.fromkeys(NUMBERS, "int64"))
-        return Answer(rows, result.compared, result.lacking, result.unknown)
+        rows = pd.DataFrame(result.rows, columns=list(ROW_COLUMNS)).astype(dict.fromkeys(ROW_NUMBERS, "int64"))
+        return CombinedResult(rows, result.compared, result.lacking, result.unknown)
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
-        return Answer(pd.DataFrame(columns=list(COLUMNS)), error=f"{type(error).__name__}: {error}")
+        return CombinedResult(pd.DataFrame(columns=list(ROW_COLUMNS)), error=f"{type(error).__name__}: {error}")
 
 
 # --------------------------------------------------------------------------------------------------
 # Judging
 # --------------------------------------------------------------------------------------------------
-def _judged(check: Check[Any], answer: Answer, run: RunView, receipts: Sequence[Mapping[str, Any]]) -> Judged:
-    """A check's answer with its findings explained, the faults around each, and the clause that decides."""
-    decided = clause(check.name, run.contract)
-    findings = group(check.name, answer.rows, run.originals, check.across)
+def _judged(check: Check[Any], answer: CombinedResult, run: RunView, receipts: Sequence[Mapping[str, Any]]) -> JudgedProperty:
+    """A check's answer with its findings explained, the faults around each, and the rule that decides."""
+    decided = rule_for(check.name, run.contract)
+    findings = group(check.name, answer.rows, run.original_values, check.across)
     text = FindingText(run)
     for finding in findings:
         finding.forbidden = decided.judged == "forbidden"
@@ -220,11 +221,11 @@ def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:
         return f"{plain} (It could not be explained: {type(error).__name__}: {error})"
 
 
-def _faults_around(finding: Finding, view: Overview, receipts: Sequence[Mapping[str, Any]]) -> list[int]:
+def _faults_around(finding: Finding, overview: Overview, receipts: Sequence[Mapping[str, Any]]) -> list[int]:
     """Faults that were active while an operation of the finding ran, with a second before and after."""
-    at = view.at(np.array(finding.operations))
-    start = view.time[at] - SLACK_NS
-    stop = np.maximum(view.end[at], np.where(view.end[at] == NONE, finding.time, view.end[at])) + SLACK_NS
+    at = overview.at(np.array(finding.operations))
+    start = overview.time[at] - SLACK_NS
+    stop = np.maximum(overview.end[at], np.where(overview.end[at] == NONE, finding.time, overview.end[at])) + SLACK_NS
     return [
         int(receipt["id"])
         for receipt in receipts
@@ -235,10 +236,10 @@ def _faults_around(finding: Finding, view: Overview, receipts: Sequence[Mapping[
 
 def _document(
     plan: Mapping[str, Any],
-    view: Overview,
+    overview: Overview,
     counts: Counts,
     receipts: Sequence[Mapping[str, Any]],
-    judged: Sequence[Judged],
+    judged: Sequence[JudgedProperty],
     unread: Sequence[str],
     tail: int,
 ) -> dict[str, Any]:
@@ -248,7 +249,7 @@ def _document(
     for number, finding in enumerate(sorted((f for one in judged for f in one.findings), key=_forbidden_first), 1):
         finding.id = number
     shown = sorted((f for one in judged for f in one.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)
-    cut_off = int(((view.end == NONE) & (view.process >= 0)).sum())
+    cut_off = int(((overview.end == NONE) & (overview.process >= 0)).sum())
     return {
         "schema": VERDICT_SCHEMA,
         "verdict": verdict.value,
@@ -260,8 +261,8 @@ def _document(
         "properties": [one.document() for one in judged if not one.allowed],
         "allowed": [one.document() for one in judged if one.allowed],
         "findings": [finding.document(SHOWN_PER_FINDING) for finding in shown],
-        "counts": count_operations(view, counts, receipts),
-        "progress": progress(view, receipts),
+        "counts": count_operations(overview, counts, receipts),
+        "progress": progress(overview, receipts),
     }
 
 
@@ -270,18 +271,18 @@ def _forbidden_first(finding: Finding) -> tuple[bool, int]:
     return not finding.forbidden, finding.time
 
 
-def _unread(plan: Mapping[str, Any], view: Overview) -> list[str]:
+def _unread(plan: Mapping[str, Any], overview: Overview) -> list[str]:
     """Partitions of the plan's topics without a complete read_committed final read."""
     topics = plan.get("topics") or {}
     planned = [f"{topic}-{number}" for topic, spec in topics.items() for number in range(int(spec.get("partitions", 0)))]
-    finals = view.final_reads
+    finals = overview.final_reads
     return [partition for partition in planned if partition not in finals or not finals[partition].committed]
 
 
 # --------------------------------------------------------------------------------------------------
 # Writing
 # --------------------------------------------------------------------------------------------------
-def _write(run_dir: Path, document: Mapping[str, Any], judged: Sequence[Judged]) -> None:
+def _write(run_dir: Path, document: Mapping[str, Any], judged: Sequence[JudgedProperty]) -> None:
     rows = sorted((finding.document() for one in judged for finding in one.findings), key=lambda row: row["id"])
     parquet, verdict = run_dir / "anomalies.parquet.part", run_dir / "verdict.json.part"
     pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES_SCHEMA), parquet)

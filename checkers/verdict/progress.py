@@ -12,15 +12,15 @@ from checkers.spark.job import Counts
 from checkers.spark.overview import Overview
 
 
-def count_operations(view: Overview, counts: Counts, receipts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def count_operations(overview: Overview, counts: Counts, receipts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The `counts` of a verdict."""
-    transactions = view.status[view.txn]
-    ok, failed = int(view.ok.sum()), int(view.failed.sum())
+    transactions = overview.status[overview.txn]
+    ok, failed = int(overview.ok.sum()), int(overview.failed.sum())
     return {
-        "operations": len(view),
+        "operations": len(overview),
         "ok": ok,
         "fail": failed,
-        "info": len(view) - ok - failed,
+        "info": len(overview) - ok - failed,
         "transactions": len(transactions),
         "committed": int((transactions == COMMITTED).sum()),
         "aborted": int((transactions == ABORTED).sum()),
@@ -28,22 +28,22 @@ def count_operations(view: Overview, counts: Counts, receipts: Sequence[Mapping[
         "read": counts.read,
         "final_read": counts.final_read,
         "partitions": counts.partitions,
-        "processes": len(np.unique(view.process[view.process >= 0])),
+        "processes": len(np.unique(overview.process[overview.process >= 0])),
         "faults": len(receipts),
         "faults_without_effect": sum(receipt["effective"] is False for receipt in receipts),
     }
 
 
-def progress(view: Overview, receipts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def progress(overview: Overview, receipts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The `progress` of a verdict, in seconds. A gap lies between two successes, or before the first or after the last one.
 
     `recovery_s` is null when nothing was healed or nothing succeeded after it.
     """
-    begun = view.time[view.writer]
+    begun = overview.time[overview.writer]
     if not len(begun):
         return {"longest_gap_s": 0.0, "recovery_s": None, "faults": []}
-    done = np.sort(view.end[view.writer & view.ok & (view.end != NONE)])
-    edges = np.r_[begun.min(), done, max(begun.max(), view.end[view.writer].max())]
+    done = np.sort(overview.end[overview.writer & overview.ok & (overview.end != NONE)])
+    edges = np.r_[begun.min(), done, max(begun.max(), overview.end[overview.writer].max())]
     gaps = np.diff(edges) / 1e9
     faults = [{"id": int(receipt["id"]), "gap_s": _worst(edges, gaps, receipt)} for receipt in receipts]
     healed = [receipt["healed_ns"] for receipt in receipts if receipt["healed_ns"]]

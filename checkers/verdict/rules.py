@@ -37,10 +37,10 @@ FORBIDDEN, ALLOWED, INAPPLICABLE = "forbidden", "allowed", "inapplicable"
 
 
 @dataclass(frozen=True)
-class Clause:
+class Rule:
     """One row: under `when`, the anomaly is forbidden, allowed, or cannot be judged; and why.
 
-    essential: every run under this clause must have exercised it, or the run's verdict is unknown.
+    essential: every run under this rule must have exercised it, or the run's verdict is unknown.
     """
 
     judged: str
@@ -49,15 +49,15 @@ class Clause:
     essential: bool = False
 
 
-_COMPACTED = Clause(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
-_RETAINED = Clause(INAPPLICABLE, "the topic deletes old records: an absent record proves nothing", {"retention": "!none"})
-_NO_TRANSACTIONS = Clause(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
-_UNCLEAN = Clause(
+_COMPACTED = Rule(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
+_RETAINED = Rule(INAPPLICABLE, "the topic deletes old records: an absent record proves nothing", {"retention": "!none"})
+_NO_TRANSACTIONS = Rule(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
+_UNCLEAN = Rule(
     ALLOWED,
     "unclean leader election may cut off records that were read already; consumers then go back or on (KIP-106, KIP-320)",
     {"unclean_leader_election": "true"},
 )
-_KEPT = Clause(
+_KEPT = Rule(
     FORBIDDEN,
     "what one poll returns of a partition is in order and without a gap, and so is what a member of a group gets of a partition "
     "that it keeps between two rebalances; what lies across a rebalance, or where none is recorded, is not judged (KIP-429)",
@@ -74,121 +74,121 @@ _UNORDERED = "Kafka orders each partition alone: transactions may interleave dif
 _LAGGING = "a consumer may stand anywhere in each partition: Kafka promises no snapshot and no fresh read (KIP-98)"
 
 
-def _permitted(reason: str, *names: str) -> dict[str, tuple[Clause, ...]]:
+def _permitted(reason: str, *names: str) -> dict[str, tuple[Rule, ...]]:
     """Cycles that Kafka permits, alone and with process and realtime edges; forbidden when the contract's `cycles` names them."""
     asked = "the test's own contract forbids this class of cycles"
     every = [name + suffix for name in names for suffix in ("", "-process", "-realtime")]
-    return {name: (Clause(FORBIDDEN, asked, {"cycles": f"has:{name}"}), Clause(ALLOWED, reason)) for name in every}
+    return {name: (Rule(FORBIDDEN, asked, {"cycles": f"has:{name}"}), Rule(ALLOWED, reason)) for name in every}
 
 
 _ATOMIC = "a transaction's records become visible together or not at all (KIP-98: atomicity)"
 _G1 = "read_committed returns only records of committed transactions (KIP-98; Adya's G1)"
 
-CLAUSES: dict[str, tuple[Clause, ...]] = {
+RULES: dict[str, tuple[Rule, ...]] = {
     "lost-write": (
         _COMPACTED,
         _RETAINED,
-        Clause(ALLOWED, "acks=0 acknowledges what no broker has seen", {"acks": "0"}),
-        Clause(ALLOWED, "acks=1 acknowledges before any follower has the record; a new leader may not have it", {"acks": "1"}),
-        Clause(
+        Rule(ALLOWED, "acks=0 acknowledges what no broker has seen", {"acks": "0"}),
+        Rule(ALLOWED, "acks=1 acknowledges before any follower has the record; a new leader may not have it", {"acks": "1"}),
+        Rule(
             ALLOWED,
             "unclean leader election may elect a replica that lacks acknowledged records (KIP-106)",
             {"unclean_leader_election": "true"},
         ),
-        Clause(
+        Rule(
             FORBIDDEN,
             "acks=all waits for every in-sync replica; with min.insync.replicas=1 that may be the leader alone, but only an "
             "in-sync replica may lead next, and the page cache survives kills, pauses and partitions (KIP-106, KIP-966)",
             {"min_insync_replicas": "1"},
             essential=True,
         ),
-        Clause(
+        Rule(
             FORBIDDEN,
             "acks=all: what is acknowledged is on every in-sync replica, and only those may lead (KIP-966)",
             essential=True,
         ),
     ),
     "duplicate": (
-        Clause(
+        Rule(
             FORBIDDEN,
             "transactional producers append a retry only once (KIP-98)",
             {"transactional": "true"},
             True,
         ),
-        Clause(FORBIDDEN, "idempotent producers append a retry only once (KIP-98, KIP-679)", {"idempotence": "true"}, True),
-        Clause(ALLOWED, "without idempotence a retry may be appended again: at least once is all that is promised"),
+        Rule(FORBIDDEN, "idempotent producers append a retry only once (KIP-98, KIP-679)", {"idempotence": "true"}, True),
+        Rule(ALLOWED, "without idempotence a retry may be appended again: at least once is all that is promised"),
     ),
     "aborted-read": (
-        Clause(FORBIDDEN, "what surely failed outside transactions was never appended", {"transactional": "!true"}),
-        Clause(FORBIDDEN, _G1),
+        Rule(FORBIDDEN, "what surely failed outside transactions was never appended", {"transactional": "!true"}),
+        Rule(FORBIDDEN, _G1),
     ),
     "dirty-read": (
-        Clause(FORBIDDEN, "nobody gets a record before it is sent", {"transactional": "!true"}),
-        Clause(FORBIDDEN, _G1),
+        Rule(FORBIDDEN, "nobody gets a record before it is sent", {"transactional": "!true"}),
+        Rule(FORBIDDEN, _G1),
     ),
     "torn-transaction": (
         _NO_TRANSACTIONS,
         _COMPACTED,
         _RETAINED,
-        Clause(FORBIDDEN, _ATOMIC, {"final_read": "false"}),
-        Clause(FORBIDDEN, _ATOMIC, essential=True),
+        Rule(FORBIDDEN, _ATOMIC, {"final_read": "false"}),
+        Rule(FORBIDDEN, _ATOMIC, essential=True),
     ),
-    "inconsistent-offset": (Clause(FORBIDDEN, "an offset names one record for ever (the replication protocol; KIP-101)"),),
+    "inconsistent-offset": (Rule(FORBIDDEN, "an offset names one record for ever (the replication protocol; KIP-101)"),),
     "phantom": (
-        Clause(
+        Rule(
             INAPPLICABLE,
             "lines that are missing in the history, or could not be read, may have sent it",
             {"left_out": "has:sends"},
         ),
-        Clause(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),
+        Rule(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),
     ),
     "wrong-partition": (
-        Clause(
+        Rule(
             INAPPLICABLE,
             "values are unique per key only: a record of another partition is nobody's (`phantom`)",
             {"values": "per key"},
         ),
-        Clause(FORBIDDEN, "a record is stored in the partition to which it was sent"),
+        Rule(FORBIDDEN, "a record is stored in the partition to which it was sent"),
     ),
     "order-inversion": (
-        Clause(FORBIDDEN, "sequence numbers keep a producer's order in each partition (KIP-98)", {"transactional": "true"}),
-        Clause(FORBIDDEN, "sequence numbers keep a producer's order in each partition (KIP-98)", {"idempotence": "true"}),
-        Clause(FORBIDDEN, "max.in.flight=1: a send begins after the one before has ended", {"max_in_flight": "1"}),
-        Clause(ALLOWED, "without idempotence, retries of several requests in flight may overtake each other"),
+        Rule(FORBIDDEN, "sequence numbers keep a producer's order in each partition (KIP-98)", {"transactional": "true"}),
+        Rule(FORBIDDEN, "sequence numbers keep a producer's order in each partition (KIP-98)", {"idempotence": "true"}),
+        Rule(FORBIDDEN, "max.in.flight=1: a send begins after the one before has ended", {"max_in_flight": "1"}),
+        Rule(ALLOWED, "without idempotence, retries of several requests in flight may overtake each other"),
     ),
-    **dict.fromkeys(("poll-skip", "int-poll-skip"), (_COMPACTED, _RETAINED, _UNCLEAN, _KEPT, Clause(FORBIDDEN, _IN_ORDER))),
-    **dict.fromkeys(("nonmonotonic-poll", "int-nonmonotonic-poll"), (_UNCLEAN, _KEPT, Clause(FORBIDDEN, _IN_ORDER))),
+    **dict.fromkeys(("poll-skip", "int-poll-skip"), (_COMPACTED, _RETAINED, _UNCLEAN, _KEPT, Rule(FORBIDDEN, _IN_ORDER))),
+    **dict.fromkeys(("nonmonotonic-poll", "int-nonmonotonic-poll"), (_UNCLEAN, _KEPT, Rule(FORBIDDEN, _IN_ORDER))),
     "stale-read": (
         _COMPACTED,
         _RETAINED,
         _UNCLEAN,
-        Clause(FORBIDDEN, "what a read_committed reader got is below the high watermark and decided for ever (KIP-98, KIP-101)"),
+        Rule(FORBIDDEN, "what a read_committed reader got is below the high watermark and decided for ever (KIP-98, KIP-101)"),
     ),
     "real-time-inversion": (
         _UNCLEAN,
-        Clause(
+        Rule(
             FORBIDDEN,
             "acks=all and one leader lineage: an acknowledged record lies before whatever is sent after it (KIP-101)",
             {"strict_realtime": "true", "acks": "all"},
         ),
-        Clause(ALLOWED, "Kafka promises no order between producers; it is reported because replication should keep it"),
+        Rule(ALLOWED, "Kafka promises no order between producers; it is reported because replication should keep it"),
     ),
-    "nonmonotonic-send": (Clause(ALLOWED, _SENT_ORDER),),
-    "int-nonmonotonic-send": (Clause(ALLOWED, _SENT_ORDER),),
-    "int-send-skip": (Clause(ALLOWED, "transactions share partitions: others' records may lie between two of one's own"),),
+    "nonmonotonic-send": (Rule(ALLOWED, _SENT_ORDER),),
+    "int-nonmonotonic-send": (Rule(ALLOWED, _SENT_ORDER),),
+    "int-send-skip": (Rule(ALLOWED, "transactions share partitions: others' records may lie between two of one's own"),),
     **{
         name: (
             _NO_TRANSACTIONS,
-            Clause(ALLOWED, "read_uncommitted readers get records before they are decided", {"isolation": "!read_committed"}),
-            Clause(FORBIDDEN, reason),
+            Rule(ALLOWED, "read_uncommitted readers get records before they are decided", {"isolation": "!read_committed"}),
+            Rule(FORBIDDEN, reason),
         )
         for name, reason in _DECIDED.items()
     },
     **_permitted(_UNORDERED, "G0", "G1c"),
     **_permitted(_LAGGING, "G-single", "G2"),
-    "lso-stall": (Clause(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),),
+    "lso-stall": (Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),),
 }
-STRANGERS = (Clause(FORBIDDEN, "the check was added by a plug-in, and no clause allows what it looks for"),)
+PLUGIN_CHECKS = (Rule(FORBIDDEN, "the check was added by a plug-in, and no clause allows what it looks for"),)
 
 
 def full_contract(*layers: Mapping[str, str] | None) -> dict[str, str]:
@@ -201,12 +201,12 @@ def full_contract(*layers: Mapping[str, str] | None) -> dict[str, str]:
     return contract
 
 
-def clause(anomaly: str, contract: Mapping[str, str]) -> Clause:
-    """The clause that decides about an anomaly under a full contract."""
-    return next(row for row in (*CLAUSES.get(anomaly, ()), *STRANGERS) if _holds(row, contract))
+def rule_for(anomaly: str, contract: Mapping[str, str]) -> Rule:
+    """The rule that decides about an anomaly under a full contract."""
+    return next(row for row in (*RULES.get(anomaly, ()), *PLUGIN_CHECKS) if _holds(row, contract))
 
 
-def _holds(row: Clause, contract: Mapping[str, str]) -> bool:
+def _holds(row: Rule, contract: Mapping[str, str]) -> bool:
     return all(_is(contract.get(key, ""), value) for key, value in row.when.items())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from checkers.partition.log import ABORTED, COMMITTED, NONE
 from checkers.run_view import RunView
-from checkers.verdict.findings import Finding, Row
+from checkers.verdict.findings import Finding, FindingRecord
 from harness.api import split_record_id
 
 MOST_PLACES = 6
@@ -23,9 +23,9 @@ class FindingText:
 
     def name(self, op: int, capital: bool = True) -> str:
         """`Transaction 412 of process 3`."""
-        view, at = self.run.overview, self._at(op)
-        word = "transaction" if view.txn[at] else "send" if view.send[at] else "poll"
-        text = f"{word} {view.op[at]} of process {view.process[at]}"
+        overview, at = self.run.overview, self._at(op)
+        word = "transaction" if overview.txn[at] else "send" if overview.send[at] else "poll"
+        text = f"{word} {overview.op[at]} of process {overview.process[at]}"
         return text.capitalize() if capital else text
 
     def decided(self, op: int) -> int:
@@ -33,12 +33,12 @@ class FindingText:
 
     def outcome(self, op: int) -> str:
         """How an operation ended, as the rest of a sentence whose subject is the operation."""
-        view, at = self.run.overview, self._at(op)
-        if not view.txn[at]:
+        overview, at = self.run.overview, self._at(op)
+        if not overview.txn[at]:
             return "was acknowledged"
-        if view.status[at] == COMMITTED:
+        if overview.status[at] == COMMITTED:
             return "was acknowledged as committed"
-        if view.status[at] == ABORTED:
+        if overview.status[at] == ABORTED:
             return "was surely aborted"
         return "ended without a known outcome"
 
@@ -51,37 +51,37 @@ class FindingText:
             return f"{verb} not returned even by the complete read_uncommitted final read"
         return f"{verb} read by nobody, though later records were"
 
-    def places(self, rows: Sequence[Row]) -> str:
+    def places(self, rows: Sequence[FindingRecord]) -> str:
         """`t-0@17, t-2@9`, shortened when there are many."""
         places = list(dict.fromkeys(row.place for row in sorted(rows, key=lambda row: (row.partition, row.offset))))
         if len(places) <= MOST_PLACES:
             return " and ".join(places) if len(places) < 3 else ", ".join(places)
         return f"{places[0]} to {places[-1]}"
 
-    def written(self, rows: Sequence[Row]) -> str:
+    def written(self, rows: Sequence[FindingRecord]) -> str:
         """`the record it wrote to t-1 (acknowledged at offset 12)`."""
         if len(rows) > 1:
             return f"the {len(rows)} records it wrote to {self.places(rows)}"
         row = rows[0]
         ack = f"acknowledged at offset {row.offset}" if row.offset != NONE else "its offset is unknown"
-        return f"the record it wrote to {row.partition} ({', '.join(filter(None, (row.valued, ack)))})"
+        return f"the record it wrote to {row.partition} ({', '.join(filter(None, (row.value_text, ack)))})"
 
-    def and_more(self, rows: Sequence[Row]) -> str:
+    def and_more(self, rows: Sequence[FindingRecord]) -> str:
         return f" (and {len(rows) - 1} more times)" if len(rows) > 1 else ""
 
     def read_elsewhere(self, finding: Finding) -> str:
         seen = finding.records("read")
         return f", and its records at {self.places(seen)} were read" if seen else ""
 
-    def writer(self, row: Row, capital: bool = False) -> str:
+    def writer(self, row: FindingRecord, capital: bool = False) -> str:
         """Who sent a record, from the identity it carries."""
         if row.v < 0:
-            return f"{'A' if capital else 'a'} record that {'nobody sent' if row.value else 'is not readable'}{row.called}"
+            return f"{'A' if capital else 'a'} record that {'nobody sent' if row.value else 'is not readable'}{row.value_note}"
         process, op, seq = split_record_id(row.v)
-        return f"{'R' if capital else 'r'}ecord {seq} of operation {op} of process {process}{row.called}"
+        return f"{'R' if capital else 'r'}ecord {seq} of operation {op} of process {process}{row.value_note}"
 
     def destination(self, v: int) -> str:
-        return self.run.homes.get(v, ("nowhere", NONE))[0]
+        return self.run.origins.get(v, ("nowhere", NONE))[0]
 
-    def strange(self, row: Row) -> str:
-        return self.run.strange(row.op, row.partition, row.offset) or "its content is not what anybody sent"
+    def unreadable(self, row: FindingRecord) -> str:
+        return self.run.unreadable(row.op, row.partition, row.offset) or "its content is not what anybody sent"

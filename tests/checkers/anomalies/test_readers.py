@@ -12,7 +12,7 @@ from checkers.anomalies.readers import int_nonmonotonic_poll, int_poll_skip, non
 from checkers.anomalies.records import lost_write
 from checkers.partition.log import Resets
 from checkers.registry import installed_checks
-from checkers.verdict.rules import CLAUSES
+from checkers.verdict.rules import RULES
 
 CHECKS = (poll_skip, int_poll_skip, nonmonotonic_poll, int_nonmonotonic_poll, stale_read, lost_write)
 FOREIGN = {"first_poll": "anywhere", "aborted_polls": "rewound"}
@@ -385,5 +385,5 @@ def test_readers_agree_with_the_slow_look_at_random_histories(read, tmp_path, se
 def test_every_installed_check_is_named_in_the_guide():
     """docs/anomalies.md is where people look a verdict's names up."""
     guide = (Path(__file__).parents[3] / "docs" / "anomalies.md").read_text()
-    names = {*CLAUSES, *(check.name for check in installed_checks()[0])}
+    names = {*RULES, *(check.name for check in installed_checks()[0])}
     assert [name for name in sorted(names) if f"`{name}`" not in guide] == []

@@ -21,7 +21,7 @@ from checkers.selfcheck.rows import read_rows, write_rows
 from checkers.selfcheck.schedules import SCHEDULES, carry_out
 from checkers.selfcheck.table import DAMAGES
 from checkers.verdict.judge import judge
-from checkers.verdict.rules import ALLOWED, clause, full_contract
+from checkers.verdict.rules import ALLOWED, full_contract, rule_for
 
 MOP = ("kind", "partition", "v", "offset", "began", "ended")
 BY_NAME = {damage.name: damage for damage in DAMAGES}
@@ -130,7 +130,7 @@ def test_a_damage_is_what_the_reference_sees_and_what_spark_finds(spark, damage,
     expected = anomalies(operations(planted.rows))
     assert {name: got[name] for name in NAMES} == expected
     full = full_contract(CONTRACT)
-    demanded = {name for name in damage.expects if clause(name, full).judged != ALLOWED}
+    demanded = {name for name in damage.expects if rule_for(name, full).judged != ALLOWED}
     assert demanded <= set(violated(document)) <= {*damage.expects, *damage.along}
 
 

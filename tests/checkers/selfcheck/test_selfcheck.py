@@ -66,7 +66,7 @@ def test_a_check_that_cries_wolf_is_found_out(spark, lawful):
 
     def nervous(log):
         """Anything unusual at all."""
-        which = log.strangers
+        which = log.unsent_reads
         rows = {name: getattr(log.reads, name)[which] for name in ("op", "v", "offset")}
         rows |= {"cause": rows["offset"], "time": log.reads.ended[which], "role": ["read"] * int(which.sum())}
         return CheckResult(1, rows)

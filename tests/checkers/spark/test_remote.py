@@ -21,7 +21,7 @@ from checkers.selfcheck.rows import read_rows, write_rows
 from checkers.selfcheck.transactions import tear
 from checkers.spark.overview import COLUMNS, TEXTS, read_overview
 from checkers.spark.remote import bring, contents, fetch
-from checkers.spark.source import UNREADABLE, LocalSource, SparkSource
+from checkers.spark.source import READ_ERRORS, LocalSource, SparkSource
 from checkers.verdict.judge import judge
 from harness.api import CampaignError, HistoryError
 from harness.history.merge import OPS_SCHEMA
@@ -135,13 +135,13 @@ def rows_of(batches):
 def test_both_doors_lead_to_the_same_operations(doors):
     near, far = doors
     for ops in (np.array([0, 3, 3, 99, 100, 350]), np.array([7]), np.array([10**9]), np.array([], dtype=np.int64)):
-        some = rows_of(near.of(ops, ("index", "mops", "strange")))
-        assert rows_of(far.of(ops, ("index", "mops", "strange"))) == some
+        some = rows_of(near.operations(ops, ("index", "mops", "strange")))
+        assert rows_of(far.operations(ops, ("index", "mops", "strange"))) == some
         assert [row["index"] for row in some] == sorted({int(op) for op in ops if op < 10**6})
 
 
 def test_both_doors_lead_to_the_same_columns(doors):
-    counts, batches = zip(*(door.whole(COLUMNS, TEXTS) for door in doors), strict=True)
+    counts, batches = zip(*(door.batches(COLUMNS, TEXTS) for door in doors), strict=True)
     assert counts[0] == counts[1] > 400
     assert rows_of(batches[0]) == rows_of(batches[1])
     views = [read_overview(door) for door in doors]
@@ -152,17 +152,17 @@ def test_both_doors_lead_to_the_same_columns(doors):
 
 def test_both_doors_know_conditions(doors):
     condition = ds.field("detail").is_valid() | pc.is_in(ds.field("f"), pa.array(["final-read"]))
-    near, far = (door.where(("index", "f", "detail"), condition).sort_by("index").to_pylist() for door in doors)
+    near, far = (door.select(("index", "f", "detail"), condition).sort_by("index").to_pylist() for door in doors)
     assert near == far
     assert {row["f"] for row in far} >= {"final-read"}
     nothing = ds.field("f") == "no such thing"
-    assert [len(door.where(("index", "f"), nothing)) for door in doors] == [0, 0]
+    assert [len(door.select(("index", "f"), nothing)) for door in doors] == [0, 0]
 
 
 def test_a_history_that_is_gone_is_unreadable_and_no_bug(spark, runs):
     for door in (LocalSource(runs / "gone"), SparkSource(f"{FAR}/gone", spark)):
-        with pytest.raises(UNREADABLE):
-            door.whole(COLUMNS)
+        with pytest.raises(READ_ERRORS):
+            door.batches(COLUMNS)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from support.histories import History, finding
 
 from checkers.partition.log import NONE
-from checkers.verdict.findings import LONGEST_VALUE, Row
+from checkers.verdict.findings import LONGEST_VALUE, FindingRecord
 
 
 @pytest.fixture
@@ -82,4 +82,4 @@ def test_a_damaged_file_of_values_takes_away_names_only(judged, tmp_path, conten
     ],
 )
 def test_a_place_is_one_short_line_whatever_the_value_holds(offset, value, place):
-    assert Row("5", 0, 1, offset, 0, "read", value).place == place
+    assert FindingRecord("5", 0, 1, offset, 0, "read", value).place == place

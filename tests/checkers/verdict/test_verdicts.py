@@ -10,7 +10,7 @@ from checkers.api import CheckResult, partition_check, run_check
 from checkers.lawful_history import CONTRACT, write_lawful
 from checkers.registry import installed_checks
 from checkers.verdict.judge import judge
-from checkers.verdict.rules import CLAUSES, clause, full_contract, settings
+from checkers.verdict.rules import RULES, full_contract, rule_for, settings
 from harness.api import HistoryError
 
 SECOND = 1_000_000_000
@@ -82,7 +82,7 @@ def test_a_strangers_check_is_one_function(spark, tmp_path):
 def test_every_installed_check_has_a_definition_and_a_clause():
     checks, broken = installed_checks()
     assert not broken
-    assert {check.name for check in checks} == set(CLAUSES)
+    assert {check.name for check in checks} == set(RULES)
     assert all(len(check.definition) > 40 for check in checks)
 
 
@@ -110,7 +110,7 @@ def test_every_installed_check_has_a_definition_and_a_clause():
     ],
 )
 def test_the_contract_decides_what_is_forbidden(anomaly, contract, judged):
-    assert clause(anomaly, full_contract(contract)).judged == judged
+    assert rule_for(anomaly, full_contract(contract)).judged == judged
 
 
 def test_an_override_beats_the_plan(judged):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyspark
 
-from checkers.spark.daemon import without_zips
+from checkers.spark.worker_daemon import without_zips
 
 INSTALLED = Path(pyspark.__file__).parent
 
