@@ -18,7 +18,7 @@ from clusters.docker.container import Container, LogFile, Outlet, WorkerProcess,
 from clusters.docker.disks import INSIDE, Volumes
 from clusters.docker.images import Image
 from clusters.docker.network import Network
-from clusters.docker.run_scope import Place, mount
+from clusters.docker.run_resources import Place, mount
 from clusters.fault_tools.clocks import Clocks
 from clusters.fault_tools.environment import Surroundings
 from clusters.kafka import broker_config, node_plan, storage

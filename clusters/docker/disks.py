@@ -11,7 +11,7 @@ from pathlib import Path
 from docker.types import Mount
 
 from clusters.docker import host_python
-from clusters.docker.run_scope import Place, mount
+from clusters.docker.run_resources import Place, mount
 from clusters.fault_tools import disks
 from clusters.kafka import storage
 

@@ -19,9 +19,9 @@ from typing import Any, TypeVar, cast
 
 from docker.types import Mount
 
-from clusters.docker import helper_call, host_python
-from clusters.docker.agent import LEASE_S
+from clusters.docker import helper_function, host_python
 from clusters.docker.container import Container
+from clusters.docker.helper_agent import LEASE_S
 from clusters.fault_tools.delays import Slows
 from clusters.fault_tools.probes import Train
 from clusters.fault_tools.remote_probes import ride
@@ -42,7 +42,7 @@ class Helper:
         self._pending = b""
         self._said: deque[str] = deque(maxlen=5)
         self._asking = threading.Lock()
-        argv = [host_python.python(), "-m", "clusters.docker.agent"]
+        argv = [host_python.python(), "-m", "clusters.docker.helper_agent"]
         self.container = Container(client, name, host_python.IMAGE, argv, self, settings)
         self.address = self.container.addresses[0]
 
@@ -126,7 +126,7 @@ class Network(Slows):
 
     def errand(self, node: str, work: Callable[..., T], *directories: Path) -> T:
         """What a function of ours returns (something that is a literal), called in the node's helper, as our own user."""
-        argv = [host_python.python(), "-m", "clusters.docker.helper_call", helper_call.name(work), *map(str, directories)]
+        argv = [host_python.python(), "-m", "clusters.docker.helper_function", helper_function.name(work), *map(str, directories)]
         return cast(T, literal_eval(self._helper(node).container.beside(argv, host_python.user())))
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:

@@ -17,7 +17,7 @@ from harness.api import ClusterError, TopicSpec
 if TYPE_CHECKING:
     from clusters.docker.cluster import DockerCluster
     from clusters.docker.images import Image
-    from clusters.docker.run_scope import Place
+    from clusters.docker.run_resources import Place
 
 
 class InDocker(ABC):
@@ -51,7 +51,7 @@ class InDocker(ABC):
         Raises ClusterError, with the end of the log, when a node dies or is not ready within 90 s.
         """
         from clusters.docker import engine, host_python
-        from clusters.docker.run_scope import Place
+        from clusters.docker.run_resources import Place
 
         with ExitStack() as steps:
             client = steps.enter_context(engine.opened())

@@ -13,9 +13,9 @@ from typing import Any
 import confluent_kafka as ck
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
-from clusters.external.arrangement import Arrangement
 from clusters.external.connection import REQUEST_S, Refused
-from clusters.external.view import led, split
+from clusters.external.metadata import led, split
+from clusters.external.placement_admin import Arrangement
 from harness.api import ClusterError, Isolation, TopicSpec
 
 _READY_S = 60.0

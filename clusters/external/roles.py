@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusters.external.view import View, led, split
+from clusters.external.metadata import View, led, split
 from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, coordinator_partition
 from harness.api import ClusterError
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clusters.fault_tools import clocks, disks
-from clusters.fault_tools.links import LinkFaults
-from clusters.fault_tools.power_faults import PowerFaults
+from clusters.fault_tools.network_capabilities import LinkFaults
+from clusters.fault_tools.power_failure import PowerFaults
 from clusters.kafka import broker_config
 from clusters.kafka.options import OWN_CLOCK, OWN_DISK, KafkaOptions
 from harness.api import ClusterError

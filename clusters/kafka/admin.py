@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import KafkaError, NewTopic
 
 from clusters.kafka import protocol
-from clusters.kafka.arrangement import Arrangement
+from clusters.kafka.placement_admin import Arrangement
 from clusters.kafka.protocol import Address, Partition
 from clusters.kafka.roles import WireRoles, ask_all
 from harness.api import ClusterError, Isolation, TopicSpec

@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from clusters.fault_tools.disk_throttle.faults import SlowDisks
+from clusters.fault_tools.disk_throttle.capability import SlowDisks
 from clusters.fault_tools.disk_throttle.throttles import Throttles
 from clusters.fault_tools.environment import Surroundings
-from clusters.fault_tools.links import NEED_A_NETWORK
+from clusters.fault_tools.network_capabilities import NEED_A_NETWORK
 from clusters.kafka.options import SurroundedOptions
 from clusters.local import clocks, disks
 from clusters.local.network import Network

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from clusters.fault_tools import faketime
 from clusters.fault_tools.disk_throttle import throttles
-from clusters.fault_tools.links import NEED_A_NETWORK
+from clusters.fault_tools.network_capabilities import NEED_A_NETWORK
 from clusters.kafka.distribution import fetch
 from clusters.kafka.options import FAST_DISK, SurroundedOptions
 from clusters.local import class_archive, sandbox

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from clusters.docker.cluster import DockerCluster
 from clusters.docker.container import Container, LogFile
 from clusters.docker.images import Image
-from clusters.docker.run_scope import Place, mount
+from clusters.docker.run_resources import Place, mount
 from clusters.kafka import protocol
 from clusters.kafka.admin import KafkaAdmin
 from clusters.kafka.node_plan import fitted

@@ -14,7 +14,7 @@ from harness.api import CampaignError, Fillable, Powered, Skewable, Throttleable
 
 if TYPE_CHECKING:
     from clusters.docker.images import Image
-    from clusters.docker.run_scope import Place
+    from clusters.docker.run_resources import Place
     from clusters.redpanda.cluster import RedpandaCluster
 
 LEAST_MB, MOST_MB = 512, 1 << 17

@@ -11,7 +11,7 @@ import structlog
 from clusters.fault_tools import disks
 from clusters.fault_tools.clocks import Clocks
 from clusters.fault_tools.environment import Surroundings
-from clusters.fault_tools.links import NEED_A_NETWORK
+from clusters.fault_tools.network_capabilities import NEED_A_NETWORK
 from clusters.ssh.install import everywhere
 from clusters.ssh.network import Network
 from clusters.ssh.remote.watcher import DATA

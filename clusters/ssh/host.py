@@ -38,7 +38,7 @@ _SHARED = (
     "fault_tools/disks",
     "fault_tools/faketime",
     "fault_tools/packet_queue",
-    "fault_tools/power_loss",
+    "fault_tools/unsynced_data",
     "fault_tools/probes",
 )
 
@@ -283,7 +283,7 @@ def package() -> tuple[str, bytes]:
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _carried():
             archive.writestr(zipfile.ZipInfo(str(path.relative_to(_ROOM))), path.read_bytes())
-        start = "import sys\nfrom clusters.ssh.remote import main\nsys.exit(main(sys.argv[1:]))\n"
+        start = "import sys\nfrom clusters.ssh.remote.commands import main\nsys.exit(main(sys.argv[1:]))\n"
         archive.writestr(zipfile.ZipInfo("__main__.py"), start)
     return f"watcher-{hashlib.sha256(made.getvalue()).hexdigest()[:16]}.pyz", made.getvalue()
 

@@ -16,7 +16,7 @@ import structlog
 from clusters.kafka.distribution import Distribution
 from clusters.kafka.java import OLDEST
 from clusters.ssh.host import Host, lasting
-from clusters.ssh.remote import files
+from clusters.ssh.remote import file_transfer
 from harness.api import ClusterError
 
 log = structlog.get_logger()
@@ -89,7 +89,7 @@ def _send_jars(stdin: IO[bytes], jars: Mapping[str, Path], checksums: Mapping[st
 def classpath(host: Host, distribution: Distribution) -> str:
     """The jars of a distribution as they lie on the host."""
     jars = Path(host.directory, "jars")
-    return ":".join(str(files.place(jars, name, checksum)) for name, checksum in sorted(distribution.jars.items()))
+    return ":".join(str(file_transfer.place(jars, name, checksum)) for name, checksum in sorted(distribution.jars.items()))
 
 
 def put(host: Host, run: str, sent: Mapping[str, Path]) -> None:
@@ -110,7 +110,7 @@ def fetch_storage(host: Host, run: str, destination: Path) -> None:
         channel = host.channel(host.program("pack", run))
         try:
             with channel, channel.makefile("rb", 1 << 18) as stream:
-                files.unpack(cast(IO[bytes], stream), destination)
+                file_transfer.unpack(cast(IO[bytes], stream), destination)
                 status = channel.recv_exit_status()
         except tarfile.ReadError as error:
             raise EOFError(f"the connection ended amid the log segments: {error}") from error

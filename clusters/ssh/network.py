@@ -17,9 +17,9 @@ from clusters.fault_tools import remote_probes
 from clusters.fault_tools.delays import Slows
 from clusters.fault_tools.probes import Train
 from clusters.fault_tools.undo import one_by_one
+from clusters.ssh.host_probes import CLIENTS, Probes
 from clusters.ssh.install import everywhere
-from clusters.ssh.probes import CLIENTS, Probes
-from clusters.ssh.remote.rules import COUNT, DROP
+from clusters.ssh.remote.host_rules import COUNT, DROP
 from clusters.ssh.watcher_client import Watch
 from harness.api import ClusterError, PacketTimes, Pair
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters.fault_tools.links import NEED_A_NETWORK
+from clusters.fault_tools.network_capabilities import NEED_A_NETWORK
 from clusters.kafka.distribution import fetch
 from clusters.kafka.options import SurroundedOptions
 from clusters.local import sandbox

@@ -19,7 +19,7 @@ import paramiko
 import structlog
 
 from clusters.ssh.host import Dropped, Host, unreachable
-from clusters.ssh.remote.service import GONE
+from clusters.ssh.remote.watcher_process import GONE
 from harness.api import ClusterError
 
 log = structlog.get_logger()

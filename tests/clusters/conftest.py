@@ -23,7 +23,7 @@ from clusters.fault_tools import faketime
 from clusters.kafka.distribution import fetch
 from clusters.kafka.java import java
 from clusters.local import class_archive
-from clusters.ssh.remote import files
+from clusters.ssh.remote import file_transfer
 from harness.api import TopicSpec
 
 DAEMON_S = 60
@@ -179,7 +179,7 @@ class Hosts:
         """
         for own in self.own:
             for name, checksum in kafka.jars.items():
-                link = files.place(own / "jars", name, checksum)
+                link = file_transfer.place(own / "jars", name, checksum)
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(kafka.directory / name)
         classes = f"-XX:SharedArchiveFile={kafka.classes()}" if class_archive.ensure(kafka) else ""

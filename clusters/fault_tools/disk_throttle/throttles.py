@@ -15,12 +15,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from clusters.fault_tools.disk_throttle import shared_page, waits
+from clusters.fault_tools.disk_throttle import shared_page, thread_waits
 from clusters.fault_tools.disk_throttle.shared_page import SLOTS, Slot
 from harness.api import ClusterError, HeldBack
 
 _CANNOT = "calls cannot be held back here (seccomp)"
-_PROGRAM = "clusters.fault_tools.disk_throttle.program"
+_PROGRAM = "clusters.fault_tools.disk_throttle.throttle_program"
 _FORKS_S, _LOOK_S = 20.0, 0.002
 _TRIAL_S, _TRIAL_LOOK_S = 10.0, 0.02
 
@@ -107,7 +107,7 @@ class Throttles:
 
     def waits(self, processes: Mapping[str, int], for_s: float) -> dict[str, float]:
         """The longest time, in milliseconds, that a thread of each node's process was seen in one write or sync of its data."""
-        return waits.longest_ms({node: (pid, self._homes[node]) for node, pid in processes.items()}, for_s)
+        return thread_waits.longest_ms({node: (pid, self._homes[node]) for node, pid in processes.items()}, for_s)
 
 
 def _told(slot: Slot) -> HeldBack:

@@ -21,13 +21,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusters.fault_tools import disks, faketime, power_loss
+from clusters.fault_tools import disks, faketime, unsynced_data
 from clusters.fault_tools.probes import Ports
 from clusters.kafka import node_directory
-from clusters.ssh.remote import mounts, rules
-from clusters.ssh.remote.delays import Slowness
-from clusters.ssh.remote.programs import ProgramError
-from clusters.ssh.remote.rules import DROP, Rule, Rules
+from clusters.ssh.remote import disk_mounts, host_rules
+from clusters.ssh.remote.host_delays import Slowness
+from clusters.ssh.remote.host_rules import DROP, Rule, Rules
+from clusters.ssh.remote.root_programs import ProgramError
 
 SOCKET, LOG, CONFIG, DATA = "socket", "server.log", "server.properties", "data"
 CLOCK, SKEWED = "clock", "skewed"  # how far the broker's clock is ahead; process ids of those whose clock was ours to set
@@ -37,7 +37,7 @@ _LOOK_S = 0.2
 _TAKE_S = 2.0  # for an answer to be taken; a connection that hangs must not keep the lease from ending
 _MOST = 1 << 18  # bytes of the log per answer
 WORKS: dict[str, Callable[[Path], Any]] = {
-    one.__name__: one for one in (node_directory.wipe, power_loss.lose_unsynced, disks.free, disks.fill, disks.clear)
+    one.__name__: one for one in (node_directory.wipe, unsynced_data.lose_unsynced, disks.free, disks.fill, disks.clear)
 }
 
 Answer = dict[str, Any]
@@ -65,7 +65,7 @@ class Watcher:
         self._slowness: Slowness | None = None
         self.unable = ""  # why packets cannot be dropped here
         try:
-            self._rules = rules.drops(settings["token"], settings["sudo"])
+            self._rules = host_rules.drops(settings["token"], settings["sudo"])
         except ProgramError as error:
             self.unable = str(error)
 
@@ -161,7 +161,7 @@ class Watcher:
     def do_mount(self, size_mb: int) -> Answer:
         """Give its data a disk of its own; why it cannot have one, else empty."""
         try:
-            mounts.mount(self._run / DATA, size_mb, self._settings["sudo"])
+            disk_mounts.mount(self._run / DATA, size_mb, self._settings["sudo"])
         except ProgramError as error:
             return {"trouble": str(error)}
         return {"trouble": ""}

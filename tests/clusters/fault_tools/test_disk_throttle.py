@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from clusters.fault_tools.disk_throttle import shared_page, system_calls, throttles
-from clusters.fault_tools.disk_throttle.program import Disk
 from clusters.fault_tools.disk_throttle.system_calls import Call
+from clusters.fault_tools.disk_throttle.throttle_program import Disk
 from clusters.fault_tools.disk_throttle.throttles import Throttles
 from clusters.kafka.options import FAST_DISK
 from clusters.local import Local

@@ -9,8 +9,8 @@ import pytest
 
 from clusters.fault_tools.delay_process import Holder
 from clusters.fault_tools.delays import Slows
-from clusters.ssh.remote.programs import ProgramError
-from clusters.ssh.remote.rules import Rules
+from clusters.ssh.remote.host_rules import Rules
+from clusters.ssh.remote.root_programs import ProgramError
 from harness.api import ClusterError, Interrupted
 
 THERE, BACK, ASIDE = ("n1", "n2"), ("n2", "n1"), ("n3", "n2")

@@ -19,8 +19,8 @@ from clusters.kafka.distribution import Distribution
 from clusters.kafka.java import java
 from clusters.ssh import install, watcher_client
 from clusters.ssh.host import Address, Host, Login, Refused, lasting
+from clusters.ssh.host_probes import CLIENTS
 from clusters.ssh.network import Network
-from clusters.ssh.probes import CLIENTS
 from clusters.ssh.provider import Ssh
 from clusters.ssh.remote.watcher import CONFIG
 from harness.api import CampaignError, ClusterError, Partitionable
@@ -447,13 +447,13 @@ def test_rules_drop_count_and_go(ssh_hosts, host, tool):
     script = f"""
 import json, sys
 sys.path.insert(0, {str(Path(__file__).parents[3])!r})
-from clusters.ssh.remote import rules
-made = {{"nft": rules.Nft, "iptables": rules.Iptables}}[{tool!r}]("tools", {ssh_hosts.options["sudo"]})
+from clusters.ssh.remote import host_rules
+made = {{"nft": host_rules.Nft, "iptables": host_rules.Iptables}}[{tool!r}]("tools", {ssh_hosts.options["sudo"]})
 try:
     made.open()
-except rules.ProgramError as error:
+except host_rules.ProgramError as error:
     sys.exit(print(json.dumps(str(error))))
-kept = rules.Rules(made)
+kept = host_rules.Rules(made)
 import socket
 ear = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 ear.bind(("127.0.0.1", 9333))
@@ -477,7 +477,7 @@ kept.add("c", [{{**one, "way": "in", "do": "count"}}, {{**one, "way": "in", "sha
 ear.setblocking(False)
 came = sum(arrives() for _ in range(400))
 seen += [kept.packets()["c"][0], sum(kept.packets()["c"]) - 800 + came, 100 < came < 300]
-rules.close_all("tools", {ssh_hosts.options["sudo"]})
+host_rules.close_all("tools", {ssh_hosts.options["sudo"]})
 print(json.dumps(seen))
 """
     seen = json.loads(host.run(f"{host._python} -", lambda stdin: stdin.write(script.encode())))

@@ -5,7 +5,7 @@ import threading
 
 from structlog.testing import capture_logs
 
-from clusters.ssh.remote.service import GONE
+from clusters.ssh.remote.watcher_process import GONE
 from clusters.ssh.watcher_client import Watch
 
 

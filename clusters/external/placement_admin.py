@@ -10,7 +10,7 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
 
 from clusters.external.connection import REQUEST_S, Refused
-from clusters.external.view import View, led, split
+from clusters.external.metadata import View, led, split
 from harness.api import ClusterError, Placement
 
 _OF_THE_TOPIC = ConfigSource.DYNAMIC_TOPIC_CONFIG.value

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clusters.ssh.remote import mounts, rules
+from clusters.ssh.remote import disk_mounts, host_rules
 from clusters.ssh.remote.watcher import DATA, MARK, SOCKET, Watcher, forget_clocks
 
 SETTINGS, LOCK, WORDS = "settings.json", "lock", "watcher.log"
@@ -93,10 +93,10 @@ def _watch(run: Path, settings: dict[str, Any], writing: int) -> None:
 
 def clean_up(run: Path, settings: dict[str, Any]) -> None:
     """Remove the run's rules, what it started, its disk and its directory, and at last bridges whose connection hangs."""
-    rules.close_all(settings["token"], settings["sudo"])
+    host_rules.close_all(settings["token"], settings["sudo"])
     _kill_all("environ", f"{MARK}={run}")
     forget_clocks(run)
-    mounts.unmount(run / DATA, settings["sudo"])
+    disk_mounts.unmount(run / DATA, settings["sudo"])
     shutil.rmtree(run, ignore_errors=True)
     _kill_all("cmdline", f"bridge\0{run}")
 

@@ -1,6 +1,6 @@
 """Starts a broker and holds back what it writes to its disk.
 
-`python -m clusters.fault_tools.disk_throttle.program PAGE DATA ARGV...`:
+`python -m clusters.fault_tools.disk_throttle.throttle_program PAGE DATA ARGV...`:
 
 PAGE is the file descriptor of its page, DATA the directory that lies on the disk. It is the broker's parent, and neither outlives
 the other: the broker dies with it (prctl(2), PR_SET_PDEATHSIG), and it ends in the way the broker ended.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from clusters.fault_tools import power_loss
+from clusters.fault_tools import unsynced_data
 from clusters.kafka import storage
 from clusters.kafka.cluster import KafkaCluster
 from harness.api import ClusterError, Powered, TopicSpec
@@ -25,11 +25,11 @@ class PowerFaults(KafkaCluster):
         if pid is not None:
             raise ClusterError(f"{node} (pid {pid}) is alive; it must be killed before it can lose what it had not fsynced")
         try:
-            return self._at_home(node, power_loss.lose_unsynced)
+            return self._at_home(node, unsynced_data.lose_unsynced)
         except (OSError, ValueError, struct.error) as e:
             raise ClusterError(f"what {node} had not fsynced could not be thrown away: {e}") from e
 
     def _lacks_power(self, capability: type) -> str | None:
         """Why a power failure cannot be imitated, or None; None for every other capability."""
-        flush = power_loss.flushed([self._settings, *self._topic_settings]) if capability is Powered else ""
+        flush = unsynced_data.flushed([self._settings, *self._topic_settings]) if capability is Powered else ""
         return f"with {flush} Kafka syncs more than it notes in its checkpoints" if flush else None

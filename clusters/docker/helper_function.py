@@ -1,6 +1,6 @@
 """Runs for a moment in a node's helper, as our own user: a function of ours on directories that only containers see.
 
-`python -m clusters.docker.helper_call MODULE:FUNCTION DIRECTORY...` writes what it returns, as a Python literal.
+`python -m clusters.docker.helper_function MODULE:FUNCTION DIRECTORY...` writes what it returns, as a Python literal.
 """
 
 from __future__ import annotations

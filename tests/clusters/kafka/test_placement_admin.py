@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from clusters.kafka.arrangement import Arrangement
+from clusters.kafka.placement_admin import Arrangement
 from clusters.kafka.roles import WireRoles
 from harness.api import ClusterError
 

@@ -10,13 +10,15 @@ import time
 
 import pytest
 
+from clusters.docker import helper_agent
+
 
 @pytest.fixture
 def agent():
     started = []
 
     def start(lease_s):
-        argv = ["unshare", "--user", "--map-root-user", "--net", sys.executable, "-m", "clusters.docker.agent", str(lease_s)]
+        argv = ["unshare", "--user", "--map-root-user", "--net", sys.executable, "-m", helper_agent.__name__, str(lease_s)]
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert json.loads(process.stdout.readline()) == {"ready": True}

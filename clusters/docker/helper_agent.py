@@ -1,4 +1,4 @@
-"""Runs in a node's helper: `python -m clusters.docker.agent`. Sends and hears probes, drops packets, and watches over the node.
+"""The agent in a node's helper container (`python -m clusters.docker.helper_agent`): sends and receives probes, drops packets.
 
 The helper's network namespace is the node's own, and its process-id namespace too: when this process ends, the kernel ends
 the node with it, frozen or not, and with the last of them the address and every rule. It ends when its standard input does, and

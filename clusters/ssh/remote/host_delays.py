@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.fault_tools.delay_process import Holder
-from clusters.ssh.remote import rules
+from clusters.ssh.remote import host_rules
 
 
 class Slowness(Holder):
@@ -18,14 +18,14 @@ class Slowness(Holder):
 
     def __init__(self, run: Path, settings: dict[str, Any]) -> None:
         self._number: int = settings["port"]
-        self._about: dict[str, list[rules.Rule]] = {}
-        self._rules = rules.queues(settings["token"], settings["sudo"], self._number)
+        self._about: dict[str, list[host_rules.Rule]] = {}
+        self._rules = host_rules.queues(settings["token"], settings["sudo"], self._number)
         # sys.argv[0] is the file that we were carried here in
         super().__init__([*(["sudo", "-n"] if settings["sudo"] else []), sys.executable, sys.argv[0], "hold", str(run)])
 
-    def about(self, address: str, matches: list[rules.Rule]) -> None:
+    def about(self, address: str, matches: list[host_rules.Rule]) -> None:
         """Tell which packets of an address are meant, before it is slowed."""
-        self._about[address] = [{**match, "do": rules.QUEUE, "number": self._number} for match in matches]
+        self._about[address] = [{**match, "do": host_rules.QUEUE, "number": self._number} for match in matches]
 
     def _bring(self, address: str) -> None:
         self._rules.add(address, self._about[address])
