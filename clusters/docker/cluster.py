@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from docker.types import Mount
 
@@ -18,14 +18,12 @@ from clusters.docker.container import Container, LogFile, Outlet, WorkerProcess,
 from clusters.docker.disks import INSIDE, Volumes
 from clusters.docker.images import Image
 from clusters.docker.network import Network
+from clusters.docker.options import DockerOptions
 from clusters.docker.run_resources import Place, mount
 from clusters.fault_tools.clocks import Clocks
 from clusters.fault_tools.environment import Surroundings
 from clusters.kafka import broker_config, node_plan, storage
 from harness.api import ClusterError, Skewable, TopicSpec
-
-if TYPE_CHECKING:
-    from clusters.docker.provider import Docker
 
 T = TypeVar("T")
 
@@ -38,7 +36,7 @@ _AT_ONCE = 4
 class DockerCluster(Surroundings):
     """`Cluster` with every capability. Safe to use from several threads."""
 
-    def __init__(self, options: Docker, run_dir: Path, place: Place, images: Mapping[str, Image]) -> None:
+    def __init__(self, options: DockerOptions, run_dir: Path, place: Place, images: Mapping[str, Image]) -> None:
         self._options, self._place, self._images = options, place, images
         self._containers: dict[str, Container] = {}
         self._incarnations: dict[str, int] = {}
@@ -225,7 +223,7 @@ class DockerCluster(Surroundings):
         self.await_answers()
 
 
-def _nodes(options: Docker, place: Place, volumes: Volumes | None, data: Path) -> list[broker_config.Node]:
+def _nodes(options: DockerOptions, place: Place, volumes: Volumes | None, data: Path) -> list[broker_config.Node]:
     """The nodes, each at the address of its helper, which holds its disk."""
 
     def add(node: broker_config.Node) -> str:

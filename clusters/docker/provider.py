@@ -1,4 +1,4 @@
-"""The plug-in `docker`: options, what this machine offers, and the way up."""
+"""The plug-in `docker`: the sandbox, the description for the plan, and the cluster from start to end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters.kafka.options import MOST_MB, SurroundedOptions
+from clusters.docker.options import DockerOptions
 from harness.api import ClusterError, TopicSpec
 
 if TYPE_CHECKING:
@@ -67,22 +67,8 @@ class InDocker(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Docker(InDocker, SurroundedOptions):
+class Docker(InDocker, DockerOptions):
     """Brokers in containers of a network of their own, clients too; a Docker daemon on this machine, no privileged container."""
-
-    image: str = (
-        ""  # brokers' image, `{version}` in it is Kafka's; default: fencepost/kafka:{version}, else apache/kafka:{version}
-    )
-    memory_mb: int = 1536  # of each broker's container; more than that, and the kernel ends it
-    cpus: float = 0.0  # processors of each broker's container; 0: no limit
-
-    def mistakes(self) -> list[str]:
-        unclear = [f'image = "{self.image}": one image cannot hold several versions; write {{version}} where the version belongs']
-        one_for_all = self.image and "{version}" not in self.image
-        return super().mistakes() + (unclear if one_for_all and len(self.all_versions()) > 1 else [])
-
-    def limits(self) -> dict[str, tuple[float, float]]:
-        return {**super().limits(), "memory_mb": (self.heap_mb + 128, 2 * MOST_MB), "cpus": (0, 1024)}
 
     def describe(self) -> dict[str, Any]:
         from clusters.docker import engine

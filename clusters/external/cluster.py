@@ -8,39 +8,17 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
 from clusters.external.admin import ExternalAdmin
 from clusters.external.connection import Connection, Refused
+from clusters.external.options import NOT_OURS, OF_CLIENTS, OF_NETWORK, SHARED_NETWORK, ExternalOptions
 from clusters.external.roles import ExternalRoles
 from clusters.local.processes import Processes
-from harness.api import (
-    ClusterError,
-    Fillable,
-    Killable,
-    Losable,
-    Partitionable,
-    Pausable,
-    Powered,
-    Skewable,
-    Slowable,
-    Stoppable,
-    Throttleable,
-    TopicSpec,
-    Upgradable,
-    Wipeable,
-)
+from harness.api import ClusterError, TopicSpec
 
-if TYPE_CHECKING:
-    from clusters.external.provider import External
-
-NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault of your own can (nemesis/README.md)"
-SHARED_NETWORK = "clients reach these brokers over this machine's own network, which fencepost does not cut"
-OF_CLIENTS: tuple[type, ...] = (Killable, Pausable)  # what can be done to clients
-OF_NETWORK: tuple[type, ...] = (Partitionable, Losable, Slowable)
-OF_BROKERS: tuple[type, ...] = (Stoppable, Upgradable, Wipeable, Powered, Fillable, Throttleable, Skewable)
 _HEAL_S = 60.0
 
 log = structlog.get_logger()
@@ -51,7 +29,7 @@ class ExternalCluster:
 
     only_clients = NOT_OURS
 
-    def __init__(self, options: External, run_dir: Path) -> None:
+    def __init__(self, options: ExternalOptions, run_dir: Path) -> None:
         self._options, self._run_dir = options, run_dir
         self._connection = Connection(options.bootstrap, options.settings)
         names = named(self._connection.nodes())

@@ -1,82 +1,31 @@
-"""The plug-in `external`: options, what can be done to somebody else's cluster, and the way in and out."""
+"""The plug-in `external`: the supervisor, the description for the plan, and the cluster from start to end."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from harness.api import CampaignError, TopicSpec
-from harness.secrets import mistakes
+from clusters.external.options import ExternalOptions
+from harness.api import TopicSpec
 
 if TYPE_CHECKING:
     from clusters.external.cluster import ExternalCluster
 
 GRACE_S = 25.0  # for removing topics when the harness is gone; less than it waits itself (harness.runs.runner.LIFELINE_S)
 LEFT_BEHIND = "left.json"
-_ADDRESS = re.compile(r"[^\s,:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
-_PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class External:
-    """Somebody else's cluster, by its bootstrap servers; topics and groups of the run's own on it, removed at the end.
-
-    bootstrap: `host:port`, several with commas
-    settings: client settings to connect with, librdkafka's names (security.protocol, sasl.*, ssl.*); secrets as `env:NAME` or
-        `file:/path`
-    prefix: what topics, groups, transactional ids and client ids of ours begin with; the run's id follows
-    replication: of the run's topics; no more than there are brokers
-    kafka: the brokers' version, if you want it in the report; a cluster does not tell
-    """
-
-    default_nemesis: ClassVar[tuple[str, ...]] = ()
-    only_clients: ClassVar[str] = "fencepost does not run these brokers; only clients can be killed and paused"
-
-    bootstrap: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    prefix: str = "fencepost-"
-    replication: int = 3
-    kafka: str = ""
-
-    def __post_init__(self) -> None:
-        if wrong := [*self._own_mistakes(), *self._settings_mistakes()]:
-            raise CampaignError(wrong)
-
-    def _own_mistakes(self) -> list[str]:
-        wrong = [
-            f'bootstrap: "{one}" is not host:port' for one in self.bootstrap.split(",") if not _ADDRESS.fullmatch(one.strip())
-        ]
-        if not _PREFIX.fullmatch(self.prefix):
-            wrong.append(f'prefix = "{self.prefix}": 1 to 100 letters, digits, dots, dashes and underscores')
-        return wrong + ([f"replication = {self.replication}: must be at least 1"] if self.replication < 1 else [])
-
-    def _settings_mistakes(self) -> list[str]:
-        from clusters.external.connection import OURS, refusal
-
-        wrong = [f"settings.{key}: {text}" for key, text in mistakes(self.settings)]
-        wrong += [f"settings.{key}: is set by fencepost itself" for key in self.settings if key in OURS]
-        if wrong:
-            return wrong
-        said = refusal(self.settings)
-        return [f"settings: {said}"] if said else []
+class External(ExternalOptions):
+    """Somebody else's cluster, by its bootstrap servers; topics and groups of the run's own on it, removed at the end."""
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` under a supervisor, which lets it remove its topics when the harness is gone."""
         return [sys.executable, "-m", "clusters.local.init", f"--grace={GRACE_S:g}", "--", *argv]
-
-    def missing(self) -> dict[type, str]:
-        from clusters.external.cluster import NOT_OURS, OF_BROKERS, OF_CLIENTS, OF_NETWORK, SHARED_NETWORK
-
-        reasons = {self.only_clients: OF_CLIENTS, NOT_OURS: OF_BROKERS, SHARED_NETWORK: OF_NETWORK}
-        return {capability: reason for reason, capabilities in reasons.items() for capability in capabilities}
-
-    def connection(self) -> Mapping[str, Any]:
-        return self.settings
 
     def describe(self) -> dict[str, Any]:
         """Asks the cluster for its brokers. Raises ClusterError when it does not answer, CampaignError for a missing secret."""

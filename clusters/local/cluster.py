@@ -10,24 +10,22 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clusters.kafka import node_plan, storage
 from clusters.kafka.distribution import Distribution
 from clusters.local.environment import LocalSurroundings
 from clusters.local.init import NETWORK
 from clusters.local.network import Network
+from clusters.local.options import LocalOptions
 from clusters.local.processes import Process, Processes
 from harness.api import TopicSpec
-
-if TYPE_CHECKING:
-    from clusters.local.provider import Local
 
 
 class LocalCluster(LocalSurroundings):
     """`Cluster` with every capability, those of the network in namespaces only. Safe to use from several threads."""
 
-    def __init__(self, options: Local, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
+    def __init__(self, options: LocalOptions, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
         self._options, self._distributions = options, distributions
         self._network = Network() if os.environ.get(NETWORK) == "namespaces" and not options.loopback else None
         self._processes = Processes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clusters.fault_tools.disk_throttle.capability import SlowDisks
 from clusters.fault_tools.disk_throttle.throttles import Throttles
@@ -14,17 +14,15 @@ from clusters.fault_tools.network_capabilities import NEED_A_NETWORK
 from clusters.kafka.options import SurroundedOptions
 from clusters.local import clocks, disks
 from clusters.local.network import Network
+from clusters.local.options import LocalOptions
 from clusters.local.processes import Process
 from harness.api import ClusterError, Partitionable, Throttleable
-
-if TYPE_CHECKING:
-    from clusters.local.provider import Local
 
 
 class LocalSurroundings(Surroundings, SlowDisks):
     """`Surroundings`, links in namespaces only; `Throttleable` (with `slow_disks`)."""
 
-    _options: Local
+    _options: LocalOptions
     _network: Network | None
     _mounted: disks.Mounted | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from clusters.docker.cluster import DockerCluster
 from clusters.docker.container import Container, LogFile
@@ -15,11 +15,9 @@ from clusters.kafka import protocol
 from clusters.kafka.admin import KafkaAdmin
 from clusters.kafka.node_plan import fitted
 from clusters.kafka.roles import WireRoles, ask_all
+from clusters.redpanda.options import RedpandaOptions
 from clusters.redpanda.settings import CONFIG, DATA, bootstrap_file, command, topic_settings
 from harness.api import ClusterError, TopicSpec
-
-if TYPE_CHECKING:
-    from clusters.redpanda.provider import Redpanda
 
 _ASK_S, _READY_S = 1.0, 90.0
 
@@ -52,10 +50,9 @@ class RedpandaRoles(WireRoles):
 class RedpandaCluster(DockerCluster):
     """`Cluster`, `Killable`, `Pausable`, `Partitionable` and what else containers can do. Safe to use from several threads."""
 
-    def __init__(self, options: Redpanda, run_dir: Path, place: Place, images: Mapping[str, Image]) -> None:
-        super().__init__(
-            cast(Any, options), run_dir, place, images
-        )  # all that is asked of the options of `docker` is in these too
+    def __init__(self, options: RedpandaOptions, run_dir: Path, place: Place, images: Mapping[str, Image]) -> None:
+        # DockerCluster uses only those options of `docker` that RedpandaOptions has too
+        super().__init__(cast(Any, options), run_dir, place, images)
         self._own_mb = options.own_mb
         self._roles = RedpandaRoles(self._roles.names, self._roles.brokers, {})
         self._admin = KafkaAdmin(self.bootstrap(), self._roles)

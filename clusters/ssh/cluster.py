@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -22,12 +22,10 @@ from clusters.local.processes import Processes
 from clusters.ssh import install
 from clusters.ssh.environment import HostSurroundings
 from clusters.ssh.install import everywhere
+from clusters.ssh.options import SshOptions
 from clusters.ssh.remote.watcher import CONFIG, DATA
 from clusters.ssh.watcher_client import Watch
 from harness.api import ClusterError, TopicSpec
-
-if TYPE_CHECKING:
-    from clusters.ssh.provider import Ssh
 
 log = structlog.get_logger()
 _KILL_S = 20.0
@@ -39,7 +37,7 @@ class SshCluster(HostSurroundings):
     Methods that ask a host raise ClusterError when it does not answer in time; a connection that drops meanwhile is made again.
     """
 
-    def __init__(self, options: Ssh, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
+    def __init__(self, options: SshOptions, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
         self._options, self._distributions = options, distributions
         self._token = secrets.token_hex(4)
         self._run_name = f"{run_dir.resolve().name}-{self._token}"
@@ -205,7 +203,7 @@ class SshCluster(HostSurroundings):
         self.await_answers()
 
 
-def _nodes(options: Ssh, addresses: Mapping[str, str]) -> list[broker_config.Node]:
+def _nodes(options: SshOptions, addresses: Mapping[str, str]) -> list[broker_config.Node]:
     """The nodes, each at the address of its host, on the ports from `port` on."""
     ports = {
         name: options.port + i for i, name in enumerate((broker_config.CLIENT, broker_config.BROKER, broker_config.CONTROLLER))

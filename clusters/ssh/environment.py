@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import structlog
 
@@ -14,12 +14,10 @@ from clusters.fault_tools.environment import Surroundings
 from clusters.fault_tools.network_capabilities import NEED_A_NETWORK
 from clusters.ssh.install import everywhere
 from clusters.ssh.network import Network
+from clusters.ssh.options import SshOptions
 from clusters.ssh.remote.watcher import DATA
 from clusters.ssh.watcher_client import Watch
 from harness.api import ClusterError, Fillable, Skewable
-
-if TYPE_CHECKING:
-    from clusters.ssh.provider import Ssh
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -55,7 +53,7 @@ class HostClocks(Clocks):
 class HostSurroundings(Surroundings):
     """`Surroundings`; what some host turned out not to allow is unavailable, with its reason."""
 
-    _options: Ssh
+    _options: SshOptions
     _watches: dict[str, Watch]
     _network: Network | None
     _addresses: dict[str, str]

@@ -1,56 +1,26 @@
-"""The plug-in `ssh`: options, what hosts must offer, and the way up."""
+"""The plug-in `ssh`: the supervisor, the description of the hosts for the plan, and the cluster from start to end."""
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters.fault_tools.network_capabilities import NEED_A_NETWORK
 from clusters.kafka.distribution import fetch
-from clusters.kafka.options import SurroundedOptions
 from clusters.local import sandbox
-from harness.api import ClusterError, Fillable, TopicSpec
+from clusters.ssh.options import SshOptions
+from harness.api import TopicSpec
 
 if TYPE_CHECKING:
     from clusters.ssh.cluster import SshCluster
     from clusters.ssh.host import Host
 
-PORTS = 5  # of a node: for clients, brokers and controllers, and two for probes
-
 
 @dataclass(frozen=True, kw_only=True)
-class Ssh(SurroundedOptions):
+class Ssh(SshOptions):
     """Brokers on any Linux hosts, by a user, a key and a directory; sshd, Python 3.9 and Java 17 there; clients run here."""
-
-    hosts: tuple[str, ...] = ()  # one per broker and controller: host, user@host or user@host:port
-    user: str = ""  # where `hosts` names none; default: who runs the harness
-    key: str = ""  # path of a private key; default: those of ~/.ssh and of the agent
-    known_hosts: str = ""  # path; default: ~/.ssh/known_hosts
-    verify_host_keys: bool = True  # refuse hosts that are not in known_hosts
-    directory: str = "/var/tmp/fencepost"  # there; jars stay in it, a run's data goes with the run
-    addresses: tuple[str, ...] = ()  # IPv4 addresses for Kafka, one per host; default: those behind the names in `hosts`
-    port: int = 9092  # of the client listener; the four above are used too (9093-9094 TCP, 9095-9096 UDP)
-    sudo: bool = False  # change packet rules and mount disks by `sudo -n`, for users other than root
-    java: str = "java"  # the program there
-    python: str = "python3"  # the program there
-    lease_s: float = 15.0  # how long a host waits for a harness that is silent, before it undoes everything
-
-    def mistakes(self) -> list[str]:
-        wanted, mistakes = self.brokers + self.controllers, super().mistakes()
-        if len(self.hosts) < wanted:
-            mistakes.append(f"hosts: {len(self.hosts)} named, {wanted} needed, one for every broker and controller")
-        if self.addresses and len(self.addresses) != len(self.hosts):
-            mistakes.append(f"addresses: {len(self.addresses)} named for {len(self.hosts)} hosts; name one for each, or none")
-        if len(set(self.hosts)) < len(self.hosts):
-            mistakes.append("hosts: one is named twice; every node needs a host of its own")
-        return mistakes + [f"hosts: {error}" for text in self.hosts if (error := _unreadable(text))]
-
-    def limits(self) -> dict[str, tuple[float, float]]:
-        return {**super().limits(), "port": (1024, 65536 - PORTS), "lease_s": (2, 600)}
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` under a supervisor that ends the clients; what is on the hosts ends by its lease.
@@ -60,15 +30,6 @@ class Ssh(SurroundedOptions):
         for version in self.all_versions():
             fetch(version)
         return sandbox.command(argv, loopback=True)
-
-    def missing(self) -> dict[type, str]:
-        """What can be known without asking the hosts; they are asked when the cluster starts."""
-        lacking, plain = super().missing(), sorted({host.user for host in self.places().values()} - {"root"})
-        if self.sudo or not plain:
-            return lacking
-        refused = f"need root, and {', '.join(plain)} may not use sudo (`sudo = true`)"
-        found = {**lacking, **dict.fromkeys(NEED_A_NETWORK, f"packet rules {refused}")}
-        return {**found, **({Fillable: f"disks {refused}"} if self.disk_mb else {})}
 
     def describe(self) -> dict[str, Any]:
         """With what every host is now. Raises ClusterError when one cannot be reached, or lacks something."""
@@ -107,45 +68,7 @@ class Ssh(SurroundedOptions):
         finally:
             cluster.end()
 
-    # ---- which host is which node
-
-    def places(self) -> dict[str, Host]:
-        """Node -> its host, not yet connected."""
-        from clusters.ssh.host import Address, Host, Login
-
-        login = Login(self.user, self.key, self.known_hosts, self.verify_host_keys)
-        return {node: Host(Address.read(text), login, self.python) for node, text in self._dealt(self.hosts).items()}
-
-    def listening(self) -> dict[str, str]:
-        """Node -> the IPv4 address where its Kafka listens. Raises ClusterError: unknown, or the same for two."""
-        texts = self._dealt(self.addresses) or {node: host.address.host for node, host in self.places().items()}
-        found = {node: _ipv4(text) for node, text in texts.items()}
-        if len(set(found.values())) < len(found):
-            raise ClusterError(f"every node needs an address of its own, and these are {found}; `addresses` names them")
-        return found
-
-    def _dealt(self, items: Sequence[str]) -> dict[str, str]:
-        names = [f"n{i + 1}" for i in range(self.brokers)] + [f"k{i + 1}" for i in range(self.controllers)]
-        return {name: items[i] for i, name in enumerate(names)} if items else {}
-
     def _look(self, host: Host) -> Any:
         from clusters.ssh import install
 
         return install.look(host, self.directory, self.java)
-
-
-def _unreadable(text: str) -> str:
-    from clusters.ssh.host import Address
-
-    try:
-        Address.read(text)
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-def _ipv4(name: str) -> str:
-    try:
-        return socket.gethostbyname(name)
-    except OSError as error:
-        raise ClusterError(f"{name} has no IPv4 address that this machine knows: {error}; name one in `addresses`") from error

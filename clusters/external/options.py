@@ -1,0 +1,84 @@
+"""The options of the `external` cluster, and what cannot be done to brokers that somebody else runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from harness.api import (
+    CampaignError,
+    Fillable,
+    Killable,
+    Losable,
+    Partitionable,
+    Pausable,
+    Powered,
+    Skewable,
+    Slowable,
+    Stoppable,
+    Throttleable,
+    Upgradable,
+    Wipeable,
+)
+from harness.secrets import mistakes
+
+NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault of your own can (nemesis/README.md)"
+SHARED_NETWORK = "clients reach these brokers over this machine's own network, which fencepost does not cut"
+OF_CLIENTS: tuple[type, ...] = (Killable, Pausable)  # what can be done to clients
+OF_NETWORK: tuple[type, ...] = (Partitionable, Losable, Slowable)
+OF_BROKERS: tuple[type, ...] = (Stoppable, Upgradable, Wipeable, Powered, Fillable, Throttleable, Skewable)
+_ADDRESS = re.compile(r"[^\s,:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
+_PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExternalOptions:
+    """The options of `[test.cluster]` with `kind = "external"`.
+
+    bootstrap: `host:port`, several with commas
+    settings: client settings to connect with, librdkafka's names (security.protocol, sasl.*, ssl.*); secrets as `env:NAME` or
+        `file:/path`
+    prefix: what topics, groups, transactional ids and client ids of ours begin with; the run's id follows
+    replication: of the run's topics; no more than there are brokers
+    kafka: the brokers' version, if you want it in the report; a cluster does not tell
+    """
+
+    default_nemesis: ClassVar[tuple[str, ...]] = ()
+    only_clients: ClassVar[str] = "fencepost does not run these brokers; only clients can be killed and paused"
+
+    bootstrap: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    prefix: str = "fencepost-"
+    replication: int = 3
+    kafka: str = ""
+
+    def __post_init__(self) -> None:
+        if wrong := [*self._own_mistakes(), *self._settings_mistakes()]:
+            raise CampaignError(wrong)
+
+    def _own_mistakes(self) -> list[str]:
+        wrong = [
+            f'bootstrap: "{one}" is not host:port' for one in self.bootstrap.split(",") if not _ADDRESS.fullmatch(one.strip())
+        ]
+        if not _PREFIX.fullmatch(self.prefix):
+            wrong.append(f'prefix = "{self.prefix}": 1 to 100 letters, digits, dots, dashes and underscores')
+        return wrong + ([f"replication = {self.replication}: must be at least 1"] if self.replication < 1 else [])
+
+    def _settings_mistakes(self) -> list[str]:
+        from clusters.external.connection import OURS, refusal
+
+        wrong = [f"settings.{key}: {text}" for key, text in mistakes(self.settings)]
+        wrong += [f"settings.{key}: is set by fencepost itself" for key in self.settings if key in OURS]
+        if wrong:
+            return wrong
+        said = refusal(self.settings)
+        return [f"settings: {said}"] if said else []
+
+    def missing(self) -> dict[type, str]:
+        reasons = {self.only_clients: OF_CLIENTS, NOT_OURS: OF_BROKERS, SHARED_NETWORK: OF_NETWORK}
+        return {capability: reason for reason, capabilities in reasons.items() for capability in capabilities}
+
+    def connection(self) -> Mapping[str, Any]:
+        return self.settings
