@@ -28,6 +28,7 @@ from harness.api.capabilities import (
 )
 from harness.api.clusters import Admin, Cluster, ClusterProvider, Placement, Roles, Spawned, TopicSpec
 from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, HistoryError, Interrupted, OverBudget
+from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from harness.api.faults import Fault, Receipt
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, split_record_id
@@ -61,6 +62,7 @@ __all__ = [
     "ClusterError",
     "ClusterProvider",
     "Exit",
+    "FailedEvent",
     "Fault",
     "FaultChoice",
     "Fillable",
@@ -81,6 +83,8 @@ __all__ = [
     "Pair",
     "Partitionable",
     "Pausable",
+    "PerformedEvent",
+    "PerformerEvent",
     "Placement",
     "PlannedOperation",
     "Polled",
@@ -89,6 +93,7 @@ __all__ = [
     "Receipt",
     "Role",
     "Roles",
+    "RunEvent",
     "Skewable",
     "Slowable",
     "Spawned",
@@ -100,6 +105,8 @@ __all__ = [
     "Verdict",
     "Wipeable",
     "Workload",
+    "note_event",
+    "phase_event",
     "record_id",
     "split_record_id",
 ]

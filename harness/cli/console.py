@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from harness.api import RunEvent
     from harness.cli.display import Display
     from harness.runs.sequence import Engine
 
@@ -94,7 +95,7 @@ def display(to_stderr: bool) -> Display:
 
 
 def engine(
-    results: Path, master: str, on_event: Callable[[dict[str, Any]], None], spark_conf: Mapping[str, str] | None = None
+    results: Path, master: str, on_event: Callable[[RunEvent], None], spark_conf: Mapping[str, str] | None = None
 ) -> Engine:
     """What performs and judges."""
     from harness.runs.runner import Runner

@@ -15,7 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from harness.runs.sequence import Event, Result, by_test, expectation_met
+from harness.api import RunEvent
+from harness.runs.sequence import Result, by_test, expectation_met
 
 STATUS_EVERY_S = 10.0
 GOOD, BAD, DOUBTFUL = "green", "bold red", "yellow"
@@ -24,7 +25,7 @@ GOOD, BAD, DOUBTFUL = "green", "bold red", "yellow"
 class Display(Protocol):
     """Shows events while a run is performed."""
 
-    def event(self, event: Event) -> None: ...
+    def event(self, event: RunEvent) -> None: ...
     def close(self) -> None: ...
 
 
@@ -40,7 +41,7 @@ class Progress:
     info: int = 0
     faults: tuple[str, ...] = ()
 
-    def take(self, event: Event) -> None:
+    def take(self, event: RunEvent) -> None:
         if event["event"] == "phase":
             self.phase = f"{event['phase']}: {event['text']}" if event.get("text") else event["phase"]
             self.faults = ()
@@ -65,15 +66,14 @@ class PlainDisplay:
     def __init__(self, console: Console) -> None:
         self._console, self._progress, self._said_s = console, Progress(), 0.0
 
-    def event(self, event: Event) -> None:
+    def event(self, event: RunEvent) -> None:
         self._progress.take(event)
-        kind = event["event"]
-        if kind == "progress":
+        if event["event"] == "progress":
             if event["elapsed_s"] - self._said_s >= STATUS_EVERY_S:
                 self._said_s = event["elapsed_s"]
                 self._line(self._progress.status())
             return
-        if kind == "begin":
+        if event["event"] == "begin":
             self._progress, self._said_s = Progress(), 0.0
         self._line(sentence(event))
 
@@ -92,7 +92,7 @@ class LiveDisplay:
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._live.start()
 
-    def event(self, event: Event) -> None:
+    def event(self, event: RunEvent) -> None:
         if event["event"] == "begin":
             self._progress = Progress()
         self._progress.take(event)
@@ -104,7 +104,7 @@ class LiveDisplay:
         self._live.stop()
 
 
-def sentence(event: Event) -> str:
+def sentence(event: RunEvent) -> str:
     """An event as a line of text."""
     if event["event"] == "begin":
         return f"{event['test'].name}  ({event['number']} of {event['of']})  seed {event['seed']}"

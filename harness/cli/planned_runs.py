@@ -11,8 +11,9 @@ from harness.cli import console
 from harness.cli.console import Texts, count, err, out, print_line
 
 if TYPE_CHECKING:
+    from harness.api import RunEvent
     from harness.campaign.campaign import PlannedRun
-    from harness.runs.sequence import Event, Result
+    from harness.runs.sequence import Result
 
 
 def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[Result]:
@@ -29,7 +30,7 @@ def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark
     look_up_secrets(planned.test for planned in plan)
     conf = spark_conf_of(spark_conf or ())
     progress = console.display(to_stderr)
-    hear: Callable[[Event], None] = progress.event
+    hear: Callable[[RunEvent], None] = progress.event
     engine = console.engine(results_root(results), master, lambda event: hear(event), conf)
     conductor = Conductor(engine, progress.event, progress.close)
     hear = conductor.hear

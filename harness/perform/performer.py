@@ -22,7 +22,20 @@ from typing import Any
 import structlog
 
 from harness import secrets
-from harness.api import Budget, Cluster, ClusterError, HarnessError, Injection, Isolation, Outcome, TopicSpec, Workload
+from harness.api import (
+    Budget,
+    Cluster,
+    ClusterError,
+    HarnessError,
+    Injection,
+    Isolation,
+    Outcome,
+    PerformerEvent,
+    TopicSpec,
+    Workload,
+    note_event,
+    phase_event,
+)
 from harness.history.writer import FAULTS_FILE, HistoryWriter
 from harness.perform import parent_watch
 from harness.perform.fault_runner import FaultRunner
@@ -33,7 +46,7 @@ from harness.planning.plan import complete
 from harness.plugins import registry
 from harness.runs import store
 
-Event = Callable[..., None]
+Emit = Callable[[PerformerEvent], None]
 PROGRESS_EVERY_S = 0.5
 RECOVERY_S = 10.0  # how long the workload may go on after the last fault until it succeeds again
 STOP_MARGIN_S = 10.0
@@ -48,7 +61,7 @@ class Performance:
     """One test on a running cluster: the act with faults, then the act of healing and reading back."""
 
     def __init__(
-        self, plan: Mapping[str, Any], run_dir: Path, cluster: Cluster, workload: Workload, emit: Event, stop: threading.Event
+        self, plan: Mapping[str, Any], run_dir: Path, cluster: Cluster, workload: Workload, emit: Emit, stop: threading.Event
     ) -> None:
         self._plan, self._run_dir, self._cluster = plan, run_dir, cluster
         self._emit, self._stop = emit, stop
@@ -60,12 +73,12 @@ class Performance:
 
     def run(self) -> None:
         """Both acts. A stop asked for meanwhile shortens the first; the second always happens."""
-        pool = WorkerPool(self._cluster, self._run_dir, self._slots, lambda text: self._emit("note", text=text))
-        self._emit("phase", phase="workload", text=f"{len(self._roles)} processes open their clients")
+        pool = WorkerPool(self._cluster, self._run_dir, self._slots, lambda text: self._emit(note_event(text)))
+        self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))
         pool.start(range(len(self._roles)))
         with open(self._run_dir / "history" / FAULTS_FILE, "ab", buffering=0) as receipts:  # a fault may end late
             self._first_act(pool, receipts)
-            self._emit("phase", phase="heal", text="healing everything")
+            self._emit(phase_event("heal", "healing everything"))
             self._cluster.heal()
             self._second_act(pool)
 
@@ -83,14 +96,14 @@ class Performance:
             conditions={"transaction-open": lambda: in_transaction(self._run_dir / "history")},
         )
         runner.start(time.monotonic_ns())
-        self._emit("phase", phase="workload", text=f"workload and faults for {self._plan['time_s']:g} s")
+        self._emit(phase_event("workload", f"workload and faults for {self._plan['time_s']:g} s"))
         try:
             while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():
                 self._watch(pool, runner, started)
-            self._emit("phase", phase="heal", text="no more faults")
+            self._emit(phase_event("heal", "no more faults"))
         finally:  # when this breaks off too, a fault must not outlive us
             for problem in runner.stop():
-                self._emit("note", text=problem)
+                self._emit(note_event(problem))
         healed = time.monotonic()
         before = pool.counts()["ok"]
         while pool.counts()["ok"] < before + writers and time.monotonic() - healed < RECOVERY_S:
@@ -102,7 +115,18 @@ class Performance:
     def _watch(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
         pool.tend()
         elapsed = time.monotonic() - started
-        self._emit("progress", elapsed_s=elapsed, time_s=self._plan["time_s"], faults=runner.active(), **pool.counts())
+        counts = pool.counts()
+        self._emit(
+            {
+                "event": "progress",
+                "elapsed_s": elapsed,
+                "time_s": self._plan["time_s"],
+                "ok": counts["ok"],
+                "fail": counts["fail"],
+                "info": counts["info"],
+                "faults": runner.active(),
+            }
+        )
         time.sleep(PROGRESS_EVERY_S)
 
     def _receipt(self, file: Any, line: dict[str, Any]) -> None:
@@ -111,7 +135,8 @@ class Performance:
         self._log.info(
             "fault", id=line["id"], kind=line["kind"], targets=line["targets"], effective=line["effective"], note=line["note"]
         )
-        self._emit("fault", text=text + (f" - without effect: {line['note']}" if line["effective"] is False else ""))
+        text += f" - without effect: {line['note']}" if line["effective"] is False else ""
+        self._emit({"event": "fault", "text": text})
 
     # -- healed ----------------------------------------------------------------------------------
     def _second_act(self, pool: WorkerPool) -> None:
@@ -123,24 +148,24 @@ class Performance:
             role="harness",
             pid=os.getpid(),
         )
-        self._emit("phase", phase="settle", text="waiting for replicas, then for the last stable offsets")
+        self._emit(phase_event("settle", "waiting for replicas, then for the last stable offsets"))
         self._replicas_in_sync()
         stable, high = self._settled(writer)
-        self._emit("phase", phase="final-read", text=f"reading {len(self._partitions)} partitions back")
+        self._emit(phase_event("final-read", f"reading {len(self._partitions)} partitions back"))
         starts = {**dict.fromkeys(self._partitions, -1), **self._cluster.admin().log_start_offsets(self._partitions)}
         common = {"partitions": self._partitions, "starts": starts, "bound_s": FINAL_READ_S}
         committed, uncommitted = self._slots - 2, self._slots - 1
         orders = {str(committed): {**common, "ends": stable}, str(uncommitted): {**common, "ends": high}}
         for worker in pool.launch((committed, uncommitted), orders):
             if not worker.done.wait(FINAL_READ_S + STOP_MARGIN_S) or worker.final != Outcome.OK.value:
-                self._emit("note", text=f"final reader {worker.slot} did not reach every end: the final read is incomplete")
+                self._emit(note_event(f"final reader {worker.slot} did not reach every end: the final read is incomplete"))
         writer.close()
 
     def _replicas_in_sync(self) -> None:
         deadline = time.monotonic() + REPLICAS_S
         while behind := self._cluster.admin().lagging(self._plan["topics"]):
             if time.monotonic() > deadline:
-                self._emit("note", text=f"replicas still missing after {REPLICAS_S:.0f} s: {behind}")
+                self._emit(note_event(f"replicas still missing after {REPLICAS_S:.0f} s: {behind}"))
                 return
             time.sleep(0.2)
 
@@ -163,7 +188,7 @@ class Performance:
         value = {"partitions": offsets, "bound_s": bound, "waited_s": round(waited, 3)}
         writer.complete(Outcome.OK if equal else Outcome.INFO, -1, 0, "settle", value, errors=[])
         if not equal:
-            self._emit("note", text=f"last stable offset below the high watermark after {bound:.0f} s: {offsets}")
+            self._emit(note_event(f"last stable offset below the high watermark after {bound:.0f} s: {offsets}"))
         unknown = dict.fromkeys(self._partitions, UNKNOWN_END)
         return {**unknown, **stable}, {**unknown, **high}
 
@@ -183,9 +208,9 @@ def main(argv: list[str]) -> int:
     os.dup2(2, 1)
     lock = threading.Lock()
 
-    def emit(event: str, **fields: Any) -> None:
+    def emit(event: PerformerEvent) -> None:
         with lock, suppress(BrokenPipeError):  # nobody is there to hear it
-            os.write(out, secrets.mask(json.dumps({"event": event, **fields})).encode() + b"\n")
+            os.write(out, secrets.mask(json.dumps(event)).encode() + b"\n")
 
     stop = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: stop.set())
@@ -204,22 +229,23 @@ def main(argv: list[str]) -> int:
             registry.load("fencepost.workload", plan["workload"]["kind"]), plan["workload"]["options"], "workload"
         )
         topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
-        emit("phase", phase="cluster", text="starting the cluster")
+        emit(phase_event("cluster", "starting the cluster"))
         with provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
             plan = _completed(plan, run_dir, cluster, emit)
             ids = [name_of(plan, slot) for slot, role in enumerate(workload.roles()) if role.transactional]
             cluster.note_clients(transactional_ids=ids, groups=[])
             Performance(plan, run_dir, cluster, workload, emit, stop).run()
     except HarnessError as error:
-        emit("failed", kind="ClusterError" if isinstance(error, ClusterError) else type(error).__name__, text=str(error))
+        kind = "ClusterError" if isinstance(error, ClusterError) else type(error).__name__
+        emit({"event": "failed", "kind": kind, "text": str(error)})
         return 1
     finally:
-        secrets.sweep(run_dir / "logs", lambda text: emit("note", text=text))
-    emit("performed")
+        secrets.sweep(run_dir / "logs", lambda text: emit(note_event(text)))
+    emit({"event": "performed"})
     return 0
 
 
-def _completed(plan: dict[str, Any], run_dir: Path, cluster: Cluster, emit: Event) -> dict[str, Any]:
+def _completed(plan: dict[str, Any], run_dir: Path, cluster: Cluster, emit: Emit) -> dict[str, Any]:
     """The plan with what only a cluster that is not ours can say: which settings its topics have, and what they promise."""
     asked = getattr(cluster, "effective_settings", None)
     if asked is None:
@@ -227,14 +253,14 @@ def _completed(plan: dict[str, Any], run_dir: Path, cluster: Cluster, emit: Even
     try:
         plan = complete(plan, asked())
     except ClusterError as error:
-        emit("note", text=f"judged by Kafka's defaults where the plan says nothing: {error}")
+        emit(note_event(f"judged by Kafka's defaults where the plan says nothing: {error}"))
         return plan
     store.write_json(run_dir / "plan.json", plan)
     if plan["contract"]["min_insync_replicas"] == "1":
         text = (
             "min.insync.replicas is 1 here: acks=all may mean one replica, and its loss a lost record; [test.topic] can ask for 2"
         )
-        emit("note", text=text)
+        emit(note_event(text))
     return plan
 
 

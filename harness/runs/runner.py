@@ -18,14 +18,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.api import CampaignError, ClusterError, HarnessError, HistoryError, Interrupted, Test
+from harness.api import (
+    CampaignError,
+    ClusterError,
+    FailedEvent,
+    HarnessError,
+    HistoryError,
+    Interrupted,
+    PerformedEvent,
+    PerformerEvent,
+    RunEvent,
+    Test,
+    note_event,
+    phase_event,
+)
 from harness.history import merge
 from harness.planning.plan import hopeless, look_up_secrets, make_plan
 from harness.plugins import registry
 from harness.runs import store
 from harness.secrets import sweep
 
-OnEvent = Callable[[dict[str, Any]], None]
+OnEvent = Callable[[RunEvent], None]
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 DAMAGE_FILE = "damage.json"
 LIFELINE_S = 30.0  # for a sandbox to end and to remove what it has elsewhere (containers)
@@ -78,7 +91,7 @@ class Runner:
         run = "".join(secrets.choice(_ALPHABET) for _ in range(6))
         plan = make_plan(test, run=run, seed=seed, command=command)
         for text in hopeless(test):
-            self._on_event({"event": "note", "text": text})
+            self._on_event(note_event(text))
         run_dir = store.new_run_dir(self._results, test.campaign or test.name, run)
         store.write_json(run_dir / "plan.json", plan)
         return run_dir
@@ -92,7 +105,7 @@ class Runner:
         )
         argv = provider.sandbox([sys.executable, "-m", "harness.perform.performer", str(run_dir.resolve())])
         (run_dir / "logs").mkdir(exist_ok=True)
-        ended: dict[str, Any] = {}
+        ended: PerformedEvent | FailedEvent | None = None
         with open(run_dir / "logs" / "performer.log", "ab") as log:
             # a session of its own: Ctrl-C reaches the harness alone, and the harness decides what it means
             performer = subprocess.Popen(
@@ -103,26 +116,26 @@ class Runner:
             self._tell_stop()
         assert performer.stdout is not None
         for line in performer.stdout:
-            event = json.loads(line)
-            if event["event"] in ("performed", "failed"):
+            event: PerformerEvent = json.loads(line)
+            if event["event"] == "performed" or event["event"] == "failed":
                 ended = event
             else:
                 self._on_event(event)
         performer.wait()
         self._performer = None
         if not ended:
-            sweep(run_dir / "logs", lambda text: self._on_event({"event": "note", "text": text}))
+            sweep(run_dir / "logs", lambda text: self._on_event(note_event(text)))
         if not ended and hasattr(provider, "prefix"):
             store.leave_behind(
                 run_dir, [f"{', '.join(plan['topics'])}: performing ended before it could remove them (kafka-topics.sh --delete)"]
             )
         for text in store.left_behind(run_dir):
-            self._on_event({"event": "note", "text": f"left behind: {text}"})
-        if ended.get("event") == "failed":
+            self._on_event(note_event(f"left behind: {text}"))
+        if ended is None:
+            raise self._cut_off(run_dir, performer.returncode)
+        if ended["event"] == "failed":
             broken = ClusterError if ended["kind"] == "ClusterError" else HarnessError
             raise broken(ended["text"])
-        if not ended:
-            raise self._cut_off(run_dir, performer.returncode)
 
     def _cut_off(self, run_dir: Path, code: int) -> HarnessError:
         words = (run_dir / "logs" / "performer.log").read_text(errors="replace").strip().splitlines()[-5:]
@@ -197,7 +210,7 @@ class Runner:
             try:
                 remote.bring(self._session(), url, run_dir, verdict)
             except HistoryError as error:
-                self._on_event({"event": "note", "text": f"the report lacks its timeline: {error}"})
+                self._on_event(note_event(f"the report lacks its timeline: {error}"))
 
     def _merge(self, run_dir: Path) -> float:
         began = time.monotonic()
@@ -208,7 +221,7 @@ class Runner:
         return time.monotonic() - began
 
     def _phase(self, phase: str, text: str) -> None:
-        self._on_event({"event": "phase", "phase": phase, "text": text})
+        self._on_event(phase_event(phase, text))
 
     def close(self) -> None:
         """End what is left: a performer, and Spark."""

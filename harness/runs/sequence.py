@@ -18,10 +18,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from harness.api import Exit, HarnessError, Interrupted, Test, Verdict
+from harness.api import Exit, HarnessError, Interrupted, RunEvent, Test, Verdict, note_event
 from harness.campaign.campaign import PlannedRun
 
-Event = dict[str, Any]
 LEFT_BY_CTRL_C = 130
 
 
@@ -69,7 +68,11 @@ class Conductor:
     """Performs planned runs with an engine, one after another."""
 
     def __init__(
-        self, engine: Engine, say: Callable[[Event], None], leave: Callable[[], None], clock: Callable[[], float] = time.monotonic
+        self,
+        engine: Engine,
+        say: Callable[[RunEvent], None],
+        leave: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
     ):
         """`say` gets events (as the engine's); `leave` tidies the screen before the second Ctrl-C ends the process."""
         self._engine, self._say, self._leave, self._clock = engine, say, leave, clock
@@ -77,7 +80,7 @@ class Conductor:
         self._presses = 0
         self.stopping = False
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: RunEvent) -> None:
         """Takes the engine's events. Spark starts beside the workload, not beside the cluster's own start."""
         if event.get("event") == "phase" and event.get("phase") == "workload":
             self.start_spark()
@@ -111,7 +114,7 @@ class Conductor:
             error = f"{type(broken).__name__}: {broken}"
         except Exception as bug:  # noqa: BLE001 - a bug of ours in one run must not cost the other runs of a night
             error = f"{type(bug).__name__}: {bug}"
-            self._say({"event": "note", "text": traceback.format_exc()})
+            self._say(note_event(traceback.format_exc()))
         self._wait_if_leaving()
         return Result(planned=planned, run_dir=run_dir, verdict=verdict, error=error, took_s=self._clock() - began)
 
@@ -144,7 +147,7 @@ class Conductor:
 
     def _stop(self) -> None:
         text = "stopping: heal, collect, and judge what there is (Ctrl-C again leaves at once)"
-        self._say({"event": "note", "text": text})
+        self._say(note_event(text))
         self._engine.request_stop()
 
     def _die(self) -> None:

@@ -1,0 +1,88 @@
+"""Events: what happens in a run, reported as it happens.
+
+The performer writes a `PerformerEvent` as one line of JSON on its standard output; the harness passes on what a display shows.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from harness.api.plans import Test
+
+
+class PhaseEvent(TypedDict):
+    """A phase of the run begins: `cluster`, `workload`, `heal`, `settle`, `final-read`, `fetch`, `merge`, `check` or `report`."""
+
+    event: Literal["phase"]
+    phase: str
+    text: str
+
+
+class ProgressEvent(TypedDict):
+    """How far the workload is. ok, fail, info: completed operations so far. faults: those that are on, in words."""
+
+    event: Literal["progress"]
+    elapsed_s: float
+    time_s: float
+    ok: int
+    fail: int
+    info: int
+    faults: list[str]
+
+
+class FaultEvent(TypedDict):
+    """A fault struck, or was healed."""
+
+    event: Literal["fault"]
+    text: str
+
+
+class NoteEvent(TypedDict):
+    """Something that a person should know, and that ends nothing."""
+
+    event: Literal["note"]
+    text: str
+
+
+class PerformedEvent(TypedDict):
+    """The performer has done all that the plan says. Nothing follows."""
+
+    event: Literal["performed"]
+
+
+class FailedEvent(TypedDict):
+    """The performer has given up. kind: `ClusterError`, or the name of another error. Nothing follows."""
+
+    event: Literal["failed"]
+    kind: str
+    text: str
+
+
+class BeginEvent(TypedDict):
+    """A run of several begins, the `number`-th `of` so many."""
+
+    event: Literal["begin"]
+    number: int
+    of: int
+    test: Test
+    seed: int
+
+
+class ResultEvent(TypedDict):
+    """What a run came to, in words."""
+
+    event: Literal["result"]
+    text: str
+
+
+RunningEvent = PhaseEvent | ProgressEvent | FaultEvent | NoteEvent
+PerformerEvent = RunningEvent | PerformedEvent | FailedEvent
+RunEvent = RunningEvent | BeginEvent | ResultEvent  # what a display shows
+
+
+def phase_event(phase: str, text: str) -> PhaseEvent:
+    return {"event": "phase", "phase": phase, "text": text}
+
+
+def note_event(text: str) -> NoteEvent:
+    return {"event": "note", "text": text}
