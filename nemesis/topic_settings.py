@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from harness.api import Cluster, ClusterError, HarnessError, Receipt
 from nemesis.support import placement
-from nemesis.support.layers import LayersOf
+from nemesis.support.changes import LayersOf
 from nemesis.support.steps import undone, until
 
 SEEN_WITHIN_S = 5.0

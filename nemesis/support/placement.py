@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from harness.api import Cluster, ClusterError, HarnessError, Placement, Receipt
-from nemesis.support.layers import LayersOf
+from nemesis.support.changes import LayersOf
 from nemesis.support.steps import undone, until
 
 INTERNAL = ("__transaction_state", "__consumer_offsets")
