@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from harness.api import Cluster, HarnessError, Receipt
+from harness.api import ClusterView, HarnessError, Receipt
 from nemesis.support import placement, targets
 from nemesis.support.steps import missed
 
@@ -26,7 +26,7 @@ class MoveCoordinator:
     def __post_init__(self) -> None:
         targets.check(self.target, ("coordinator",))
 
-    def inject(self, cluster: Cluster, rng: Random) -> Receipt:
+    def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Move the coordinator of one of the workload's, or of this one."""
         try:
             name = targets.named(self.target, cluster.transactional_ids, "transactional id", rng)
@@ -35,6 +35,6 @@ class MoveCoordinator:
         except HarnessError as error:
             return missed(self.target, error)
 
-    def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
+    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
         """Let the preferred replica coordinate again."""
         return placement.lead_as_before(cluster, receipt)

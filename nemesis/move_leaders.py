@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from harness.api import Cluster, HarnessError, Receipt
+from harness.api import ClusterView, HarnessError, Receipt
 from nemesis.support import placement
 from nemesis.support.steps import missed
 
@@ -27,7 +27,7 @@ class MoveLeaders:
     def __post_init__(self) -> None:
         placement.check(self.target, self.count)
 
-    def inject(self, cluster: Cluster, rng: Random) -> Receipt:
+    def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Move the leaders now."""
         try:
             partitions = placement.find(self.target, cluster, rng, self.count)
@@ -35,6 +35,6 @@ class MoveLeaders:
         except HarnessError as error:
             return missed(self.target, error)
 
-    def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
+    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
         """Let the preferred replicas lead again."""
         return placement.lead_as_before(cluster, receipt)

@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import ClassVar
 
-from harness.api import Cluster, HarnessError, Placement, Receipt
+from harness.api import ClusterView, HarnessError, Placement, Receipt
 from nemesis.support import placement
 from nemesis.support.steps import undone, until
 
@@ -36,11 +36,11 @@ class Reassign:
                 f"moved_within_s = {self.moved_within_s}, back_within_s = {self.back_within_s}: must not be negative"
             )
 
-    def inject(self, cluster: Cluster, rng: Random) -> Receipt:
+    def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Move now, and wait until the new replicas are in sync."""
         try:
-            partitions, layers = placement.find(self.target, cluster, rng, self.count), placement.moved(cluster)
-            with layers.quiet:
+            partitions, moves = placement.find(self.target, cluster, rng, self.count), cluster.shared(placement.PlacementChanges)
+            with moves.lock:
                 before, there = placement.placed(cluster, partitions), cluster.admin().in_service()
                 wanted = {name: order for name, place in before.items() if (order := _elsewhere(place, there, rng))}
                 receipt = Receipt(role=self.target, evidence={"before": placement.told(before)})
@@ -48,12 +48,12 @@ class Reassign:
                     text = f"nothing can move: each has a replica on all of {', '.join(there)}, and none is to spare"
                     return replace(receipt, effective=False, note=text)
                 changes = {name: partial(_exchanged, before[name].replicas, order) for name, order in wanted.items()}
-                number = layers.lay(before, changes)
-                with undone(lambda: layers.drop(number)):
+                number = moves.add(before, changes)
+                with undone(lambda: moves.forget(number)):
                     cluster.admin().reassign(wanted)
         except HarnessError as error:
             return Receipt(role=self.target, effective=False, note=str(error))
-        with undone(lambda: layers.drop(number)):
+        with undone(lambda: moves.forget(number)):
             during = until(lambda: placement.look(cluster, wanted), lambda seen: _done(seen, wanted), self.moved_within_s)
         late = [name for name in wanted if not _done(during, {name: wanted[name]})]
         begun = [name for name in wanted if name in during and set(during[name].replicas) != set(before[name].replicas)]
@@ -65,7 +65,7 @@ class Reassign:
             note="; ".join(f"{name} had not moved after {self.moved_within_s:g} s" for name in late),
         )
 
-    def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
+    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
         """Move back what it moved, wait until every replica is in sync again, and let the preferred ones lead."""
         if "during" not in receipt.evidence:
             return receipt
@@ -74,7 +74,7 @@ class Reassign:
         def orders() -> dict[str, tuple[str, ...]]:
             return placement.replicas(placement.without(cluster, before))
 
-        with placement.moved(cluster).lifted(receipt.evidence.get("number")):
+        with cluster.shared(placement.PlacementChanges).undoing(receipt.evidence.get("number")):
             problems = placement.ordered(cluster, orders)
             after = until(lambda: placement.look(cluster, before), lambda seen: _done(seen, orders()), self.back_within_s)
             late = [name for name, order in orders().items() if not _done(after, {name: order})]

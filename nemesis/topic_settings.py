@@ -8,9 +8,9 @@ from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import Cluster, ClusterError, HarnessError, Receipt
+from harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receipt
 from nemesis.support import placement
-from nemesis.support.changes import LayersOf
+from nemesis.support.changes import OverlappingChanges
 from nemesis.support.steps import undone, until
 
 SEEN_WITHIN_S = 5.0
@@ -22,7 +22,9 @@ PROMISED = {  # what a run is judged by is derived from the settings that it sta
     "retention.bytes": "records may then be deleted, and would look lost",
 }
 
-changed = LayersOf[tuple[str, str], str | None]()  # (topic, setting) -> what faults have made of it
+
+class SettingChanges(OverlappingChanges[tuple[str, str], str | None]):
+    """What faults have made of settings: (topic, setting) -> value; None where the topic has none of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,21 +55,21 @@ class TopicSettings:
         if wrong:
             raise ValueError("; ".join(wrong) + ". Set it in [test.topic]: what the run promises is derived from it")
 
-    def inject(self, cluster: Cluster, rng: Random) -> Receipt:
+    def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Change the settings, and look until they are seen."""
-        layers, wanted = changed(cluster), {name: _text(value) for name, value in self.settings.items()}
+        changes, wanted = cluster.shared(SettingChanges), {name: _text(value) for name, value in self.settings.items()}
         try:
-            with layers.quiet:
+            with changes.lock:
                 topics = self._topics(cluster, rng)
                 before = {topic: self._looked(cluster, topic) for topic in topics}
                 self._require_no_weaker(before, wanted)
                 number = _lay(cluster, before, wanted)
-                with undone(lambda: layers.drop(number)):
+                with undone(lambda: changes.forget(number)):
                     problems = _set(cluster, {topic: dict(wanted) for topic in topics})
         except HarnessError as error:
             return Receipt(role=self.target, effective=False, note=str(error))
         within_s = 0.0 if problems else SEEN_WITHIN_S
-        with undone(lambda: layers.drop(number)):
+        with undone(lambda: changes.forget(number)):
             during = until(lambda: _look(cluster, before), lambda seen: all(seen[t] == wanted for t in topics), within_s)
         done = [topic for topic in topics if during[topic] == wanted != before[topic]]
         problems += [f"{topic} has these settings already" for topic in topics if before[topic] == wanted]
@@ -79,18 +81,18 @@ class TopicSettings:
             note="; ".join(problems),
         )
 
-    def heal(self, cluster: Cluster, receipt: Receipt) -> Receipt:
+    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
         """Give every setting its old value back, or the one that another fault wants."""
         before: dict[str, dict[str, str | None]] = dict(receipt.evidence.get("before", {}))
-        layers = changed(cluster)
-        with layers.lifted(receipt.evidence.get("number")):
-            with layers.quiet:
+        changes = cluster.shared(SettingChanges)
+        with changes.undoing(receipt.evidence.get("number")):
+            with changes.lock:
                 problems = _set(cluster, _without(cluster, before))
             within_s = 0.0 if problems else SEEN_WITHIN_S
             after = until(lambda: _look(cluster, before), lambda seen: seen == _without(cluster, before), within_s)
             wanted = _without(cluster, before)
         problems += [f"{topic} has {after[topic]} after healing" for topic in before if after[topic] != wanted[topic]]
-        both = [f"{topic}'s {name}" for topic, own in before.items() for name in own if layers.changed((topic, name))]
+        both = [f"{topic}'s {name}" for topic, own in before.items() for name in own if changes.is_changed((topic, name))]
         problems += [f"{one} stays as another fault set it" for one in both]
         return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))
 
@@ -116,22 +118,22 @@ class TopicSettings:
                 )
 
 
-def _lay(cluster: Cluster, before: Mapping[str, Mapping[str, str | None]], wanted: Mapping[str, str]) -> int:
+def _lay(cluster: ClusterView, before: Mapping[str, Mapping[str, str | None]], wanted: Mapping[str, str]) -> int:
     """Note what a fault changes; not what has the value already, which is another's."""
     found = {(topic, name): value for topic, own in before.items() for name, value in own.items() if value != wanted[name]}
     changes: dict[tuple[str, str], Callable[[str | None], str | None]]
     changes = {(topic, name): partial(_instead, wanted[name]) for topic, name in found}
-    return changed(cluster).lay(found, changes)
+    return cluster.shared(SettingChanges).add(found, changes)
 
 
 def _instead(value: str, _: str | None) -> str:
     return value
 
 
-def _without(cluster: Cluster, before: Mapping[str, Mapping[str, str | None]]) -> dict[str, dict[str, str | None]]:
+def _without(cluster: ClusterView, before: Mapping[str, Mapping[str, str | None]]) -> dict[str, dict[str, str | None]]:
     """How settings have to be now that a fault is lifted that found them like that."""
-    layers = changed(cluster)
-    return {topic: {name: layers.wanted((topic, name), value) for name, value in own.items()} for topic, own in before.items()}
+    changes = cluster.shared(SettingChanges)
+    return {topic: {name: changes.expected((topic, name), value) for name, value in own.items()} for topic, own in before.items()}
 
 
 def _holders(cluster: Cluster, topics: Sequence[str]) -> tuple[str, ...]:

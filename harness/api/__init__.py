@@ -29,7 +29,7 @@ from harness.api.capabilities import (
 from harness.api.clusters import Admin, Cluster, ClusterProvider, Placement, Roles, Spawned, TopicSpec
 from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, HistoryError, Interrupted, OverBudget
 from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
-from harness.api.faults import Fault, Receipt
+from harness.api.faults import ClusterView, Fault, Receipt, SharedState
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, split_record_id
 from harness.api.values import (
@@ -61,6 +61,7 @@ __all__ = [
     "Cluster",
     "ClusterError",
     "ClusterProvider",
+    "ClusterView",
     "Exit",
     "FailedEvent",
     "Fault",
@@ -94,6 +95,7 @@ __all__ = [
     "Role",
     "Roles",
     "RunEvent",
+    "SharedState",
     "Skewable",
     "Slowable",
     "Spawned",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from harness.api.capabilities import Pair
+from harness.api.clusters import Cluster
+
+State = TypeVar("State")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,33 @@ class Receipt:
     reach: Mapping[str, Any] = field(default_factory=dict)  # the harness's own probes of all pairs: docs/history.md
     effective: bool | None = None
     note: str = ""
+
+
+class SharedState:
+    """What the faults of one run share: one object of each class. Their host holds it. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._objects: dict[type, Any] = {}
+        self._lock = threading.Lock()
+
+    def get(self, kind: type[State]) -> State:
+        """The object of this class; `kind()` makes it when it is first asked for."""
+        with self._lock:
+            if kind not in self._objects:
+                self._objects[kind] = kind()
+            found: State = self._objects[kind]
+            return found
+
+
+class ClusterView(Cluster, Protocol):
+    """The cluster as the host of the faults passes it to `inject` and `heal`: all that the cluster has, and what faults share."""
+
+    def shared(self, kind: type[State]) -> State:
+        """The one object of this class that all faults of the run share; `kind()` makes it when it is first asked for.
+
+        A fault keeps no state. What it has to know at healing stands in its receipt; what overlapping faults have to know of one
+        another stands here. The object is used from several threads.
+        """
 
 
 class Fault(Protocol):

@@ -1,13 +1,14 @@
-"""Test doubles of the cluster: one fixes roles, one records changes that have not ended, one refuses a call."""
+"""Test doubles of the cluster: one adds what faults share, one fixes roles, one records open changes, one refuses a call."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from harness.api import Admin, Cluster, ClusterError
+from harness.api import Admin, Cluster, ClusterError, SharedState
 from harness.api.capabilities import CAPABILITIES
 from harness.api.effects import Effect, calls_of, effects_of, ends_of
+from harness.api.faults import State
 
 RoleHolders = dict[tuple[str, tuple[Any, ...]], str]  # (role, its arguments) -> node
 ENDS = ends_of(CAPABILITIES)  # a call that returns a number -> the call that ends what it began
@@ -21,6 +22,17 @@ class Double:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cluster, name)
+
+
+class HostedCluster(Double):
+    """The cluster as the host of the faults passes it to them, with what they share."""
+
+    def __init__(self, cluster: Cluster, state: SharedState) -> None:
+        super().__init__(cluster)
+        self._state = state
+
+    def shared(self, kind: type[State]) -> State:
+        return self._state.get(kind)
 
 
 class FixedRoles(Double):

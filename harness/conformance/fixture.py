@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.api import Cluster, Fault, HarnessError, Receipt
+from harness.api import Cluster, Fault, HarnessError, Receipt, SharedState
 from harness.conformance import snapshot
 from harness.conformance.deadline import Answer, ask
-from harness.conformance.doubles import ENDS, ChangeRecorder
+from harness.conformance.doubles import ENDS, ChangeRecorder, HostedCluster
 from harness.conformance.receipt_checks import Wrong
 from harness.conformance.results import StoryResult
 from harness.conformance.snapshot import take
@@ -63,15 +63,17 @@ class Ground:
         self.cluster, self.fault, self.bounds = cluster, fault, bounds
         self._seed, self._tend, self._alive = seed, tend, alive
         self._normal = take(cluster)
+        self._shared = SharedState()
         self._begun: list[tuple[str, int]] = []  # what strikes began under a number: the call, and the number
 
     def strike(self, cluster: Any) -> Answer:
         """Inject, from the seed; `cluster` is the real one or a double of it."""
-        return ask(lambda: self.fault.inject(ChangeRecorder(cluster, self._begun), Random(self._seed)), self.bounds.inject_s)
+        view = HostedCluster(ChangeRecorder(cluster, self._begun), self._shared)
+        return ask(lambda: self.fault.inject(view, Random(self._seed)), self.bounds.inject_s)
 
     def heal(self, receipt: Receipt) -> Answer:
         """Let the fault heal what the receipt says."""
-        return ask(lambda: self.fault.heal(self.cluster, receipt), self.bounds.heal_s)
+        return ask(lambda: self.fault.heal(HostedCluster(self.cluster, self._shared), receipt), self.bounds.heal_s)
 
     def wrong_heal(self, answer: Answer) -> list[Wrong]:
         """What is wrong with what `heal` answered, whatever became of the cluster."""

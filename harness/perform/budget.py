@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from harness.api import Admin, Budget, Cluster, ClusterError, OverBudget, Pair
+from harness.api import Admin, Budget, Cluster, ClusterError, OverBudget, Pair, SharedState
 from harness.api.capabilities import CAPABILITIES
 from harness.api.effects import Effect, effects_of
+from harness.api.faults import State
 
 _CALLS = effects_of(CAPABILITIES)
 _ADMIN_CALLS = effects_of([Admin])
@@ -48,6 +49,7 @@ class Ledger:
         self._changed: set[int] = set()
         self._lock = threading.Lock()
         self.links = threading.Lock()  # held while links are cut or mended, so that nobody mends what another is cutting
+        self.shared = SharedState()  # of all faults whose views are made here
         self.over = False  # no fault may begin to hurt anything any more
 
     def view(self, id_: int, what: str, strikes: bool = False) -> View:
@@ -173,6 +175,9 @@ class View:
             Effect.MENDS_LINKS: self._mend,
         }
         return partial(entered[effect], call) if effect in entered else call
+
+    def shared(self, kind: type[State]) -> State:
+        return self._ledger.shared.get(kind)
 
     def admin(self) -> Any:
         return AdminView(self._cluster.admin(), self._change)

@@ -1,91 +1,73 @@
-"""What several faults have changed of the same things at the same time, so that each can be undone by itself, in any order.
+"""Overlapping changes: several faults change the same things at the same time, and each is undone by itself, in any order.
 
-A fault that put back what it had found would bring back, for good, what another had changed by then. So it is kept how a thing
-was before the first of them, and what each does to it: without one of them, the thing has to be as the others alone make it.
+A fault that put back the value it had found would make another fault's change permanent. So the value before the first change is
+stored, and each change as a function: when one is undone, the thing gets the value that the other changes alone make of it.
 """
 
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import reduce
 from typing import Generic, TypeVar
 
-from harness.api import Cluster
-
 Name = TypeVar("Name")
-State = TypeVar("State")
+Value = TypeVar("Value")
 
 
-class Layers(Generic[Name, State]):
-    """The changes that lie on things, the oldest first. Safe to use from several threads.
+class OverlappingChanges(Generic[Name, Value]):
+    """The changes that faults have made to things, the oldest first. Safe to use from several threads.
 
-    quiet: hold it from looking at a thing to laying a change on it, and from asking what is wanted to ordering just that.
+    One object serves all faults of a run: each kind of thing has a subclass, which faults get by `cluster.shared`.
+
+    lock: hold it from reading a thing to adding its change, and from `expected` to ordering just that.
     """
 
     def __init__(self) -> None:
-        self.quiet = threading.RLock()
-        self._before: dict[Name, State] = {}
-        self._changes: dict[Name, dict[int, Callable[[State], State]]] = {}
-        self._held: dict[int, set[Name]] = {}  # by changes that lie on them, or are being undone
+        self.lock = threading.RLock()
+        self._before: dict[Name, Value] = {}
+        self._changes: dict[Name, dict[int, Callable[[Value], Value]]] = {}
+        self._names: dict[int, set[Name]] = {}  # what each change is about, until it is undone
         self._numbers = 0
 
-    def lay(self, found: Mapping[Name, State], changes: Mapping[Name, Callable[[State], State]]) -> int:
-        """Lay one fault's changes on things, which are now as they were `found`; the number to `lift` them by."""
-        with self.quiet:
-            held = set().union(*self._held.values())
+    def add(self, found: Mapping[Name, Value], changes: Mapping[Name, Callable[[Value], Value]]) -> int:
+        """Add one fault's changes of things, which are now as they were `found`; the number for `undoing`."""
+        with self.lock:
+            changed = set().union(*self._names.values())
             self._numbers += 1
             for name, change in changes.items():
-                if name not in held:
+                if name not in changed:
                     self._before[name], self._changes[name] = found[name], {}
                 self._changes[name][self._numbers] = change
-            self._held[self._numbers] = set(changes)
+            self._names[self._numbers] = set(changes)
             return self._numbers
 
     @contextmanager
-    def lifted(self, number: int | None) -> Iterator[None]:
-        """Take a fault's changes away, if they are there; inside, have the things become what is wanted then."""
-        with self.quiet:
+    def undoing(self, number: int | None) -> Iterator[None]:
+        """Take a fault's changes away, if they are there; inside, make the things as they are `expected` then."""
+        with self.lock:
             for changes in self._changes.values():
                 changes.pop(number or 0, None)
         try:
             yield
         finally:
-            self.drop(number)
+            self.forget(number)
 
-    def drop(self, number: int | None) -> None:
+    def forget(self, number: int | None) -> None:
         """Forget a fault's changes."""
-        with self.quiet:
-            for name in self._held.pop(number or 0, set()):
+        with self.lock:
+            for name in self._names.pop(number or 0, set()):
                 self._changes[name].pop(number or 0, None)
 
-    def wanted(self, name: Name, otherwise: State) -> State:
-        """How a thing has to be with the changes that lie on it; `otherwise` when none ever did."""
-        with self.quiet:
+    def expected(self, name: Name, otherwise: Value) -> Value:
+        """How a thing has to be with the changes that are in force; `otherwise` when there never was one."""
+        with self.lock:
             if name not in self._before:
                 return otherwise
-            return reduce(lambda state, change: change(state), self._changes[name].values(), self._before[name])
+            return reduce(lambda value, change: change(value), self._changes[name].values(), self._before[name])
 
-    def changed(self, name: Name) -> bool:
-        """Whether a change lies on it."""
-        with self.quiet:
+    def is_changed(self, name: Name) -> bool:
+        """Whether a change of it is in force."""
+        with self.lock:
             return bool(self._changes.get(name))
-
-
-class LayersOf(Generic[Name, State]):
-    """The layers of each cluster, for as long as the cluster is there."""
-
-    def __init__(self) -> None:
-        self._kept: dict[int, Layers[Name, State]] = {}
-        self._lock = threading.Lock()
-
-    def __call__(self, cluster: Cluster) -> Layers[Name, State]:
-        """Of the cluster itself, whatever view of it a fault was given: its methods are bound to it."""
-        itself = getattr(cluster.bootstrap, "__self__", cluster)
-        with self._lock:
-            if id(itself) not in self._kept:
-                self._kept[id(itself)] = Layers()
-                weakref.finalize(itself, self._kept.pop, id(itself), None)
-            return self._kept[id(itself)]

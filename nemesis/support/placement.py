@@ -9,8 +9,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from harness.api import Cluster, ClusterError, HarnessError, Placement, Receipt
-from nemesis.support.changes import LayersOf
+from harness.api import Cluster, ClusterError, ClusterView, HarnessError, Placement, Receipt
+from nemesis.support.changes import OverlappingChanges
 from nemesis.support.steps import undone, until
 
 INTERNAL = ("__transaction_state", "__consumer_offsets")
@@ -18,7 +18,9 @@ LED_WITHIN_S = 10.0
 
 Orders = Mapping[str, tuple[str, ...]]  # partition -> its replicas, the preferred leader first
 
-moved = LayersOf[str, Placement]()  # partition -> what faults have moved of it
+
+class PlacementChanges(OverlappingChanges[str, Placement]):
+    """What faults have moved of each partition."""
 
 
 def check(target: str, count: int = 1) -> None:
@@ -68,22 +70,22 @@ def behind(cluster: Cluster) -> str:
     return "; ".join(f"{name} {text}" for name, text in lagging.items())
 
 
-def lead_elsewhere(cluster: Cluster, role: str, partitions: Sequence[str], rng: Random) -> Receipt:
+def lead_elsewhere(cluster: ClusterView, role: str, partitions: Sequence[str], rng: Random) -> Receipt:
     """Give each partition another leader, one that is in sync. Evidence: where each is, before and during.
 
     The new leader is put first among the replicas and elected, so that Kafka's own balancing
     (`leader.imbalance.check.interval.seconds`) does not undo it. Raises ClusterError, with nothing moved, when nobody answers.
     """
-    layers = moved(cluster)
-    with layers.quiet:
+    changes = cluster.shared(PlacementChanges)
+    with changes.lock:
         before = placed(cluster, partitions)
         wanted = {name: chosen for name, place in before.items() if (chosen := _another(place, rng))}
         receipt = Receipt(role=role, evidence={"before": told(before)})
         problems = [f"{name} has no other replica in sync" for name in partitions if name not in wanted]
         if not wanted:
             return replace(receipt, effective=False, note="; ".join(problems))
-        number = layers.lay(before, {name: partial(_led_by, node) for name, node in wanted.items()})
-    with undone(lambda: layers.drop(number)):
+        number = changes.add(before, {name: partial(_led_by, node) for name, node in wanted.items()})
+    with undone(lambda: changes.forget(number)):
         orders = {name: first(node, before[name].replicas) for name, node in wanted.items()}
         during, failed = arranged(cluster, lambda: orders)
     stayed = [name for name, node in wanted.items() if leader(during, name) != node]
@@ -97,15 +99,15 @@ def lead_elsewhere(cluster: Cluster, role: str, partitions: Sequence[str], rng: 
     )
 
 
-def lead_as_before(cluster: Cluster, receipt: Receipt) -> Receipt:
+def lead_as_before(cluster: ClusterView, receipt: Receipt) -> Receipt:
     """Let each partition be led by whom it was, and have its old order again, as far as other faults did not move it too.
 
     Where the first replica did not lead before, Kafka's own balancing may let it lead any moment; that is no remark.
     """
     if "during" not in receipt.evidence:
         return receipt
-    before, layers = receipt.evidence["before"], moved(cluster)
-    with layers.lifted(receipt.evidence.get("number")):
+    before, changes = receipt.evidence["before"], cluster.shared(PlacementChanges)
+    with changes.undoing(receipt.evidence.get("number")):
         after, problems = arranged(cluster, lambda: {n: first(p.leader, p.replicas) for n, p in without(cluster, before).items()})
         if not problems:
             problems += ordered(cluster, lambda: replicas(without(cluster, before)))
@@ -119,22 +121,22 @@ def lead_as_before(cluster: Cluster, receipt: Receipt) -> Receipt:
     return replace(receipt, healing={"after": told(after)}, note="; ".join(filter(None, [receipt.note, *problems])))
 
 
-def without(cluster: Cluster, before: Mapping[str, Mapping[str, Any]]) -> dict[str, Placement]:
+def without(cluster: ClusterView, before: Mapping[str, Mapping[str, Any]]) -> dict[str, Placement]:
     """Where partitions have to be once a fault is lifted that found them like that: as before, and as others moved them."""
     found = {name: Placement(**{"leader": "", "in_sync": (), **place}) for name, place in before.items()}
-    return {name: moved(cluster).wanted(name, place) for name, place in found.items()}
+    return {name: cluster.shared(PlacementChanges).expected(name, place) for name, place in found.items()}
 
 
 def replicas(places: Mapping[str, Placement]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(place.replicas) for name, place in places.items()}
 
 
-def shared(cluster: Cluster, partitions: Iterable[str]) -> list[str]:
+def shared(cluster: ClusterView, partitions: Iterable[str]) -> list[str]:
     """A remark for each partition that another fault has moved, too."""
-    return [f"{name} stays as another fault moved it" for name in partitions if moved(cluster).changed(name)]
+    return [f"{name} stays as another fault moved it" for name in partitions if cluster.shared(PlacementChanges).is_changed(name)]
 
 
-def arranged(cluster: Cluster, orders: Callable[[], Orders]) -> tuple[dict[str, Placement], list[str]]:
+def arranged(cluster: ClusterView, orders: Callable[[], Orders]) -> tuple[dict[str, Placement], list[str]]:
     """Put the replicas of each partition into the order wanted and let the first lead; where they are, and what went wrong.
 
     Asked again and again for LED_WITHIN_S seconds: a replica that is not in sync yet cannot be elected.
@@ -149,10 +151,10 @@ def arranged(cluster: Cluster, orders: Callable[[], Orders]) -> tuple[dict[str, 
             return seen, problems
 
 
-def ordered(cluster: Cluster, orders: Callable[[], Orders], elect: bool = False) -> list[str]:
+def ordered(cluster: ClusterView, orders: Callable[[], Orders], elect: bool = False) -> list[str]:
     """Order that partitions are where they are wanted right now, and maybe led by their first replicas; what went wrong."""
     try:
-        with moved(cluster).quiet:
+        with cluster.shared(PlacementChanges).lock:
             wanted = orders()
             now = placed(cluster, wanted)
             if change := {name: order for name, order in wanted.items() if now[name].replicas != order}:

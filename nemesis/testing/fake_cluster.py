@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.api import ClusterError, Isolation, TopicSpec, Wipeable
+from harness.api import ClusterError, Isolation, SharedState, TopicSpec, Wipeable
 from nemesis.testing.fake_environment import FakeSurroundings
 from nemesis.testing.fake_partitions import FakePartitions
 
@@ -69,6 +69,7 @@ class FakeCluster(FakeSurroundings):
         self.clients = tuple(f"c{number}" for number in range(clients))
         self.topics, self.transactional_ids, self.groups = tuple(topics), tuple(transactional_ids), tuple(groups)
         self.kafka_version = "fake"
+        self.shared = SharedState().get
         super().__init__()
         self.mute_for: dict[str, int] = {}
         self.missing: dict[type, str] = {} if controllers else {Wipeable: "a combined controller's disk holds its vote"}

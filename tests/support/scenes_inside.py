@@ -18,7 +18,8 @@ from confluent_kafka import Producer
 
 from clusters.kafka import protocol
 from clusters.kafka.roles import coordinator_partition
-from harness.api import Fillable, HarnessError, Isolation, Partitionable, Pausable, Receipt, Skewable, TopicSpec
+from harness.api import Fillable, HarnessError, Isolation, Partitionable, Pausable, Receipt, SharedState, Skewable, TopicSpec
+from harness.conformance.doubles import HostedCluster
 from harness.plugins import registry
 from harness.plugins.fault_validation import lacks
 
@@ -185,12 +186,13 @@ def _strike(kind, cluster, options):
     fault = registry.build(registry.load("fencepost.nemesis", kind), options, kind)
     if missing := lacks(fault, cluster):
         return {"effective": False, "notes": list(missing.values()), "healing": False, "whole": True}
+    view = HostedCluster(cluster, SharedState())
     try:
-        receipt = fault.inject(cluster, Random(7))
+        receipt = fault.inject(view, Random(7))
     except HarnessError as error:  # as the harness does it: a receipt without effect that quotes the reason
         receipt = Receipt(effective=False, note=str(error))
-    healed = fault.heal(cluster, receipt)
-    again = fault.heal(cluster, healed)
+    healed = fault.heal(view, receipt)
+    again = fault.heal(view, healed)
     cluster.heal()
     pairs = list(receipt.pairs)
     whole = all(cluster.probe(pairs).values()) if pairs else True

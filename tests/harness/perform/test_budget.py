@@ -211,3 +211,13 @@ def test_times_are_the_schedules():
     )
     stage.play()
     assert stage.last()[2]["injected_ns"] == T0 + 8 * S
+
+
+def test_faults_of_one_host_share_one_object_of_a_class_and_faults_of_another_host_another():
+    cluster = FakeCluster()
+    ledger, other = Ledger(cluster, Budget()), Ledger(cluster, Budget())
+    shared = ledger.view(1, "reassign").shared(dict)
+    assert ledger.view(2, "move-leaders", strikes=True).shared(dict) is shared
+    assert ledger.view(1, "reassign").shared(list) == []
+    assert other.view(1, "reassign").shared(dict) is not shared
+    assert cluster.shared(dict) is not shared
