@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.command import ALONE, SLOWLY, SMALL, answers, fencepost, finish, only_run, processes_of, start, until, verdict
+from support.command import SMALL, answers, fencepost, finish, processes_of, start, until, verdict
 
 pytestmark = pytest.mark.cluster
 
@@ -26,20 +26,61 @@ def workload_runs(results: Path) -> Path | None:
     return plans[0].parent if plans and committed(plans[0].parent) else None
 
 
+CAMPAIGN = """
+name = "two runs"
+seed = 5
+[defaults]
+rate = 60
+
+[[test]]
+name = "correct"
+time_s = 9
+[test.workload]
+kind = "transactions"
+writers = 4
+abort_share = 0.3
+[[test.nemesis]]
+kind = "kill"
+target = "leader"
+every_s = [1, 2]
+lasts_s = [2, 3]
+[[test.nemesis]]
+kind = "cut-clients"
+every_s = [1, 2]
+lasts_s = [1, 2]
+lane = "clients"
+when = "transaction-open"
+
+[[test]]
+name = "wrong"
+time_s = 6
+cluster = { brokers = 1 }
+contract = { isolation = "read_committed", readers = "all" }
+[test.workload]
+kind = "transactions"
+writers = 2
+readers = 0
+uncommitted_readers = 2
+abort_share = 0.4
+"""
+
+
 @pytest.fixture(scope="module")
-def valid_run(tmp_path_factory) -> tuple[Path, int, str]:
-    """A run with correct settings under a kill and a partition, judged."""
-    results = tmp_path_factory.mktemp("valid")
-    faults = (
-        "--nemesis",
-        "kill,target=leader,every_s=[1,2],lasts_s=[2,3]",
-        "--nemesis",
-        "cut-clients,every_s=[1,2],lasts_s=[1,2],when=transaction-open",
-    )
-    workload = ("--time", "12", *SLOWLY, "--set", "writers=4", "--set", "abort_share=0.3")
-    code, out, err = fencepost(results, "run", *workload, "--seed", "5", *faults)
-    assert code == 0, out + err
-    return only_run(results), code, out
+def campaign(tmp_path_factory) -> tuple[dict[str, Path], int, str]:
+    """A run with correct settings under a kill and a partition, and one with a wrong setting: directories, exit code, output."""
+    place = tmp_path_factory.mktemp("campaign")
+    (place / "two.toml").write_text(CAMPAIGN)
+    code, out, err = fencepost(place / "results", "campaign", str(place / "two.toml"))
+    runs = {json.loads(plan.read_text())["test"]: plan.parent for plan in (place / "results").rglob("plan.json")}
+    assert set(runs) == {"correct", "wrong"}, out + err
+    return runs, code, out
+
+
+@pytest.fixture(scope="module")
+def valid_run(campaign) -> tuple[Path, int, str]:
+    """The run with correct settings."""
+    runs, code, out = campaign
+    return runs["correct"], code, out
 
 
 def test_a_correct_run_is_valid_and_every_core_promise_was_compared(valid_run):
@@ -80,13 +121,13 @@ def test_the_run_directory_is_complete_and_the_brokers_data_is_gone(valid_run):
     assert processes_of(run_dir) == []
 
 
-def test_check_judges_again_from_disk_and_prints_the_document(valid_run, tmp_path):
+def test_check_judges_again_from_disk_and_prints_the_document(valid_run, here):
     """The workers' lines alone are enough: the merged files and the verdict are made again."""
     run_dir, _, _ = valid_run
     before = verdict(run_dir)
     for name in ("history.parquet", "faults.parquet", "verdict.json"):
         (run_dir / name).unlink()
-    code, out, _ = fencepost(tmp_path, "check", str(run_dir), "--json")
+    code, out, _ = here("check", str(run_dir), "--json")
     document = json.loads(out)
     assert code == 0
     assert document["properties"] == before["properties"]
@@ -103,18 +144,16 @@ def test_what_it_exports_for_jepsen_is_valid_too(valid_run, here, tmp_path):
     assert answers(document)["poll-skip"] == answers(document)["aborted-read"] == "held"
 
 
-def test_a_wrong_setting_is_caught(tmp_path):
-    """P5: readers at read_uncommitted, judged as read_committed ones."""
-    wrong = ("--set", "readers=0", "--set", "uncommitted_readers=2", "--set", "abort_share=0.4", "--set", "writers=2")
-    contract = ("--contract", "isolation=read_committed", "--contract", "readers=all")
-    code, _, _ = fencepost(tmp_path, "run", "--time", "6", *ALONE, *wrong, *contract)
-    document = verdict(only_run(tmp_path))
+def test_a_wrong_setting_is_caught(campaign):
+    """P5: readers at read_uncommitted, judged as read_committed ones. The campaign ends with 1, since nobody expected it."""
+    runs, code, _ = campaign
+    document = verdict(runs["wrong"])
     assert code == 1
     assert answers(document)["aborted-read"] == "violated"
     assert document["findings"][0]["operations"]
 
 
-def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be_judged(tmp_path):
+def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be_judged(here, tmp_path):
     process = start(tmp_path, "run", "--time", "60", *SMALL)
     run_dir = until(lambda: workload_runs(tmp_path))
     assert processes_of(run_dir)
@@ -123,7 +162,7 @@ def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be
     process.communicate()
     until(lambda: not processes_of(run_dir), 10)
     assert not (run_dir / "data").exists()
-    code, out, _ = fencepost(tmp_path, "check", str(run_dir), "--json")
+    code, out, _ = here("check", str(run_dir), "--json")
     document = json.loads(out)
     assert code == 2
     assert document["verdict"] == "unknown"
