@@ -53,9 +53,9 @@ class FinalRead:
 
 @dataclass(frozen=True)
 class Resets:
-    """When consumers were told anew what to read (`assign`, `subscribe`), so that nobody knows where they went on.
+    """Operations that assigned a consumer anew (`assign`, `subscribe`), so that its position after them is unknown.
 
-    process, op: who and when (history index). unaffected: partition -> positions in both arrays of those that left it as it was.
+    process, op: who and when (history index). unaffected: partition -> positions in both arrays of those that did not move it.
     """
 
     process: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -63,12 +63,12 @@ class Resets:
     unaffected: Mapping[str, list[int]] = field(default_factory=dict)
 
     def between(self, partition: str, process: Ints, first: Ints, last: Ints) -> Bools:
-        """Whether each process was told anew about a partition between two operations (history indices; NONE: ever before)."""
+        """Whether each process was assigned a partition anew between two operations (history indices; NONE: ever before)."""
         if not len(self.op):
             return np.zeros(len(process), dtype=np.bool_)
-        left = np.delete(self.process << _INDEX_BITS | self.op, self.unaffected.get(partition, []))
-        left.sort()
-        bounds = [np.searchsorted(left, (process << _INDEX_BITS) + np.maximum(op, 0)) for op in (first, last)]
+        moving = np.delete(self.process << _INDEX_BITS | self.op, self.unaffected.get(partition, []))
+        moving.sort()
+        bounds = [np.searchsorted(moving, (process << _INDEX_BITS) + np.maximum(op, 0)) for op in (first, last)]
         return np.asarray(bounds[0] < bounds[1])
 
 
@@ -149,7 +149,7 @@ class PartitionLog:
     resets: Resets = field(default_factory=Resets)
 
     def shared(self, make: Callable[[PartitionLog], Made]) -> Made:
-        """What a function makes of this log: made when the first check asks for it, and kept for the others."""
+        """What a function makes of this log: computed once, for the first check that needs it, and shared by all."""
         if make not in self._made:
             self._made[make] = make(self)
         return self._made[make]  # type: ignore[no-any-return]
@@ -194,11 +194,15 @@ class PartitionLog:
         return np.asarray(self.reads.final & np.isin(self.reads.process, processes), dtype=np.bool_)
 
     def span(self, which: Bools) -> tuple[Ints, Ints]:
-        """Lowest and highest offset at which each send was returned by these reads (NONE: by none)."""
+        """Lowest and highest offset at which each send was returned by these reads (NONE: by none).
+
+        Reads are sorted by offset, and of several assignments to one place numpy lets the last win. So writing the offsets in
+        order leaves the highest for each send, and writing them in reverse the lowest: no sorting, no comparing.
+        """
         low, high = (np.full(len(self.sends), NONE, dtype=np.int64) for _ in range(2))
         which = which & (self.reads.send >= 0)
         position, offset = self.reads.send[which], self.reads.offset[which]
-        high[position] = offset  # reads are sorted by offset, and the last assignment stays
+        high[position] = offset
         low[position[::-1]] = offset[::-1]
         return low, high
 

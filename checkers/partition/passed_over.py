@@ -1,4 +1,4 @@
-"""What consumers surely passed over: for histories that do not tell what every poll returned."""
+"""Records that consumers surely passed over: for histories that do not record what every poll returned."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ def passed_over(log: PartitionLog) -> Bools:
     """Sends over whose place some consumer read on: from one record to the next, or from the partition's start to its first.
 
     What was sent in a transaction counts only where a read_committed reader passed.
+
+    Reads in the order in which each process got them give stretches of offsets [low, high): a process got `low` and then `high`,
+    and nothing may lie between them unread. A stretch counts only where the process surely went on from the one to the other, and
+    a send is passed over when more stretches begin at or below its place than end at or below it.
     """
     reads, positions = log.reads, log.resets
     if not isinstance(positions, Positions):
@@ -36,6 +40,6 @@ def passed_over(log: PartitionLog) -> Bools:
 
 def _within(log: PartitionLog, low: np.ndarray, high: np.ndarray) -> Bools:
     """Sends whose place lies inside one of these stretches: at its beginning, where the reader got another record, or above."""
-    begun = np.searchsorted(np.sort(low), log.place, side="right")
-    over = np.searchsorted(np.sort(high), log.place, side="right")
-    return np.asarray(begun > over)
+    begins = np.searchsorted(np.sort(low), log.place, side="right")
+    ends = np.searchsorted(np.sort(high), log.place, side="right")
+    return np.asarray(begins > ends)

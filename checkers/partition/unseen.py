@@ -35,7 +35,7 @@ def unseen_at(log: PartitionLog, times: Ints) -> Ints:
     counted = log.promised & log.acked
     known = np.maximum(sends.ended, sends.decided)[counted]
     read = np.maximum(_first_read(log)[counted], known)
-    return np.asarray(_until(known, times) - _until(read, times), dtype=np.int64)
+    return np.asarray(_count_until(known, times) - _count_until(read, times), dtype=np.int64)
 
 
 def _first_read(log: PartitionLog) -> Ints:
@@ -47,12 +47,12 @@ def _first_read(log: PartitionLog) -> Ints:
     return first
 
 
-def _until(happened: Ints, times: Ints) -> Ints:
-    """How many had happened by each time."""
+def _count_until(happened: Ints, times: Ints) -> Ints:
+    """How many of these events had happened by each time."""
     bins = np.bincount(np.searchsorted(times, happened), minlength=len(times) + 1)
     return np.asarray(np.cumsum(bins)[: len(times)], dtype=np.int64)
 
 
 def total_unseen(times: Ints, unseen: Sequence[Ints]) -> list[list[int]]:
-    """`[[time_ns, count], ...]` over all partitions; unseen: of each partition what `unseen_at` says."""
+    """`[[time_ns, count], ...]` over all partitions; unseen: what `unseen_at` says of each partition."""
     return [list(one) for one in zip(times.tolist(), sum(unseen, np.zeros(len(times), dtype=np.int64)).tolist(), strict=True)]

@@ -13,10 +13,10 @@ from checkers.partition.log import ABORTED, NONE, PartitionLog
 
 
 def fixed(log: PartitionLog) -> Bools:
-    """Sends that lie at one place, whoever tells it. What lies at two has no place in an order (`duplicate` has it)."""
+    """Sends that lie at one offset, by acknowledgement and by every read. What lies at two has no place in an order."""
     low, high = log.places_read
-    told = log.sends.offset
-    agreed = (low == NONE) | (told == NONE) | (low == told)
+    acknowledged = log.sends.offset
+    agreed = (low == NONE) | (acknowledged == NONE) | (low == acknowledged)
     return np.asarray((log.place != NONE) & (low == high) & agreed, dtype=np.bool_)
 
 

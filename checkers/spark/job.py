@@ -2,8 +2,8 @@
 
     history.parquet -> scan -> one shuffle by topic-partition -> PartitionLog -> every check -> only suspicious rows leave
 
-What `checkers.spark.scan` sends through the shuffle are few large messages, and so is what leaves: no row passes through the JVM,
-which only moves bytes. A short history is scanned by the driver, and needs no shuffle.
+`checkers.spark.scan` sends few large messages through the shuffle, and the job returns few large messages: no row passes through
+the JVM, which only moves bytes. A short history is scanned by the driver, and needs no shuffle.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from checkers.spark.large_partitions import large_partition_lock
 from checkers.spark.scan import NamedPart, PackedPart, scan, scan_locally
 from checkers.spark.source import Source, from_message, message
 
-BYTES_PER_TASK = 1 << 20  # packed, of a short history; a worker's start costs as much as to judge so many
-MOST_HERE = 64 << 20  # packed, of all partitions: tasks carry them, and Spark sends none of more than 128 MiB
+BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
+MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB
 BUCKETS, BUCKETS_PER_CORE = 16, 4  # at least; partitions are shared out among them
-Judge = Callable[[str, Sequence[PackedPart]], Iterator["PartitionResult | ExecutorMessage"]]
+PartitionJudge = Callable[[str, Sequence[PackedPart]], Iterator["PartitionResult | ExecutorMessage"]]
 
 
 @dataclass
 class CombinedResult:
-    """What came back for one check: rows of all partitions, how much was compared, what was lacking, what broke."""
+    """One check's result over all partitions: rows, how much was compared, what was lacking, and the first error."""
 
     rows: pd.DataFrame
     compared: int = 0
@@ -55,6 +55,20 @@ class Counts:
     read: int = 0
     final_read: int = 0
     partitions: int = 0
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What the one job found.
+
+    results: by check. unsent: identities that were read in a partition to which nobody sent them. unseen: how many records were
+    unseen at each of the moments (`checkers.partition.unseen`).
+    """
+
+    results: dict[str, CombinedResult]
+    counts: Counts = field(default_factory=Counts)
+    unsent: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    unseen: list[list[int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -94,17 +108,13 @@ def run_partition_checks(
     resets: Resets | None = None,
     moments: Ints | None = None,
     gathered: GatheredMessages | None = None,
-) -> tuple[dict[str, CombinedResult], Counts, Any, list[list[int]]]:
-    """Run every partition check over every partition in one job.
-
-    Returns results by check, counts, identities that were read in a partition to which nobody sent them, and how many records
-    were unseen at each of the moments (`checkers.partition.unseen`).
-    """
+) -> JobResult:
+    """Run every partition check over every partition in one job. `gathered` gets the messages for run checks."""
     bare = [replace(check, resolve=None, explain=None) for check in checks]  # what the workers need
     moments = np.empty(0, dtype=np.int64) if moments is None else moments
     gathered = gathered or GatheredMessages()
-    judge = _judge(bare, dict(finals), settings, resets or Resets(), moments, gathered.gatherers)
-    made = gathered.split(_judged(spark, history, judge, gathered.short)).collect()
+    judge = _partition_judge(bare, dict(finals), settings, resets or Resets(), moments, gathered.gatherers)
+    made = gathered.split(_partition_results(spark, history, judge, gathered.short)).collect()
     results = sorted((one for one in made if isinstance(one, PartitionResult)), key=lambda one: one.partition)
     gathered.collected = [one for one in made if isinstance(one, ExecutorMessage)]
     gathered.to_driver = [message for one in results for message in one.to_driver]
@@ -112,28 +122,24 @@ def run_partition_checks(
     gathered.error = next((one.gather_error for one in results if one.gather_error), "")
     unsent = np.concatenate([np.empty(0, dtype=np.int64), *(one.unsent for one in results)])
     counts = Counts(*map(sum, zip(*(astuple(one.counts) for one in results), strict=True)))
-    return (
-        {check.name: _answer(check.name, results) for check in checks},
-        counts,
-        unsent,
-        total_unseen(moments, [one.unseen for one in results]),
-    )
+    combined = {check.name: _combined(check.name, results) for check in checks}
+    return JobResult(combined, counts, unsent, total_unseen(moments, [one.unseen for one in results]))
 
 
-def _judged(spark: SparkSession, history: Source, judge: Judge, short: bool) -> RDD[Any]:
-    """What the judge says of every partition."""
+def _partition_results(spark: SparkSession, history: Source, judge: PartitionJudge, short: bool) -> RDD[Any]:
+    """The results and messages of every partition."""
     groups = scan_locally(history) if short else {}
     sizes = {name: sum(len(part.shared) + len(part.own) for part in parts) for name, parts in groups.items()}
-    if short and sum(sizes.values()) <= MOST_HERE:
-        return _judged_short(spark, groups, sum(sizes.values()), judge)
+    if short and sum(sizes.values()) <= MOST_BYTES_IN_TASKS:
+        return _short_results(spark, groups, sum(sizes.values()), judge)
     buckets = max(BUCKETS, BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism)
-    return scan(spark, history).partitionBy(buckets, _bucket).mapPartitions(partial(_judged_bucket, judge))
+    return scan(spark, history).partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, judge))
 
 
-def _judged_short(spark: SparkSession, groups: Mapping[str, Sequence[PackedPart]], size: int, judge: Judge) -> RDD[Any]:
-    """A short history's partitions were packed here and go to the workers as they are.
+def _short_results(spark: SparkSession, groups: Mapping[str, Sequence[PackedPart]], size: int, judge: PartitionJudge) -> RDD[Any]:
+    """The same for a short history, whose partitions the driver has packed: they go to the workers inside the tasks.
 
-    The shuffle would take longer than everything else together.
+    A shuffle would take longer than everything else together.
     """
     context = spark.sparkContext
     tasks = max(1, min(len(groups), context.defaultParallelism, 1 + size // BYTES_PER_TASK))
@@ -141,13 +147,13 @@ def _judged_short(spark: SparkSession, groups: Mapping[str, Sequence[PackedPart]
 
 
 def _bucket(partition: str) -> int:
-    """By name; neighbouring partitions of one topic never share one, as long as there are enough."""
+    """The bucket of a partition: partitions with successive numbers get successive buckets, so that few share one."""
     topic, _, number = partition.rpartition("-")
     return zlib.crc32(topic.encode()) + (int(number) if number.isdecimal() else zlib.crc32(number.encode()))
 
 
-def _judged_bucket(judge: Judge, parts: Iterable[NamedPart]) -> Iterator[PartitionResult | ExecutorMessage]:
-    """What the judge says of the partitions of one bucket, one after the other."""
+def _bucket_results(judge: PartitionJudge, parts: Iterable[NamedPart]) -> Iterator[PartitionResult | ExecutorMessage]:
+    """The results and messages of the partitions of one bucket, one partition after the other."""
     groups: dict[str, list[PackedPart]] = {}
     for name, part in parts:
         groups.setdefault(name, []).append(part)
@@ -155,7 +161,7 @@ def _judged_bucket(judge: Judge, parts: Iterable[NamedPart]) -> Iterator[Partiti
         yield from judge(name, groups.pop(name))
 
 
-def _answer(name: str, partitions: Sequence[PartitionResult]) -> CombinedResult:
+def _combined(name: str, partitions: Sequence[PartitionResult]) -> CombinedResult:
     results = [(one.partition, one.results[name]) for one in partitions]
     rows = pd.concat([_rows(partition, one.rows) for partition, one in results if one.rows] or [_no_rows()], ignore_index=True)
     lacking = "; ".join(sorted({one.lacking for _, one in results} - {""}))
@@ -178,15 +184,15 @@ def _no_rows() -> pd.DataFrame:
 # --------------------------------------------------------------------------------------------------
 # After the shuffle
 # --------------------------------------------------------------------------------------------------
-def _judge(
+def _partition_judge(
     checks: Sequence[Check[PartitionLog]],
     finals: Mapping[str, FinalRead],
     settings: Settings,
     resets: Resets,
     moments: Ints,
     gatherers: Sequence[Gatherer],
-) -> Judge:
-    """The function that judges one partition's packed parts with every check."""
+) -> PartitionJudge:
+    """The function that unpacks one partition and runs every check on it."""
 
     def judge_partition(partition: str, parts: Sequence[PackedPart]) -> Iterator[PartitionResult | ExecutorMessage]:
         with large_partition_lock(sum(len(part.shared) + len(part.own) for part in parts)):
@@ -210,7 +216,7 @@ def _result(check: Check[PartitionLog], log: PartitionLog) -> PackedResult:
 
 
 def _packed_rows(result: CheckResult) -> bytes:
-    """The rows as a message; a single value stands for a whole column."""
+    """The rows as a message; a check may give one value for a whole column."""
     if not result.count:
         return b""
     columns = {name: np.broadcast_to(result.rows[name], result.count) for name in (*ROW_NUMBERS, "role")}

@@ -6,33 +6,30 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import SparkSession
 
-from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
+from checkers.api import Check
 from checkers.partition.log import NONE
-from checkers.partition.positions import positions
-from checkers.partition.unseen import moments
 from checkers.registry import installed_checks, with_more
 from checkers.run_view import RunView
-from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages, Gatherer
-from checkers.spark.job import CombinedResult, Counts, run_partition_checks
+from checkers.spark.job import CombinedResult, Counts
 from checkers.spark.overview import Overview, read_overview
 from checkers.spark.session import start_session
 from checkers.spark.source import READ_ERRORS, Source, SparkSource, last_cause, source_of
 from checkers.verdict.decision import JudgedProperty, decide, expectation_met, judge_property, weaknesses
 from checkers.verdict.findings import SLACK_NS, Finding, group
 from checkers.verdict.progress import count_operations, progress
-from checkers.verdict.rules import full_contract, rule_for, settings
+from checkers.verdict.rules import FORBIDDEN, full_contract, rule_for
+from checkers.verdict.run_checks import run_checks
 from checkers.verdict.wording import FindingText
 from harness.api import VERDICT_SCHEMA, HistoryError
 
@@ -78,14 +75,14 @@ def judge(
     history = source_of(run_dir, plan, session)
     overview = _overview(history)
     run = RunView(history, session(), overview, full)
-    answers, counts, unseen = _ask(run, found)
+    job = run_checks(run, found)
     receipts = _receipts(run_dir / "faults.parquet")
-    judged = [_judged(check, answers[check.name], run, receipts) for check in found]
+    judged = [_judged(check, job.results[check.name], run, receipts) for check in found]
     judged += [judge_property(one.name, rule_for(one.name, full), 0, [], error=one.reason) for one in broken]
     unread = _unread(plan, overview) if full["final_read"] == "true" else []
-    tail = unseen[-1][1] if unseen and full["final_read"] != "true" else 0
-    document = _document(plan, overview, counts, receipts, judged, unread, tail)
-    document["unseen"] = unseen
+    tail = job.unseen[-1][1] if job.unseen and full["final_read"] != "true" else 0
+    document = _document(plan, overview, job.counts, receipts, judged, unread, tail)
+    document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
     document["checker"] = {"spark": pyspark.__version__, "master": run.spark.sparkContext.master}
     _write(run_dir, document, judged)
@@ -125,90 +122,21 @@ def _receipts(path: Path) -> list[dict[str, Any]]:
 
 
 # --------------------------------------------------------------------------------------------------
-# Asking
-# --------------------------------------------------------------------------------------------------
-def _ask(run: RunView, checks: Sequence[Check[Any]]) -> tuple[dict[str, CombinedResult], Counts, list[list[int]]]:
-    """Every check's answer, second steps done; how many micro-operations there were; what was unseen over time."""
-    local = [check for check in checks if check.scope == "partition"]
-    overview = run.overview
-    run.gathered = GatheredMessages(_gatherers(checks, run), short=len(overview) <= SHORT_HISTORY)
-    try:
-        answers, counts, run.unsent, unseen = run_partition_checks(
-            run.spark,
-            run.history,
-            local,
-            overview.final_reads,
-            settings(run.contract),
-            positions(overview, run.history, run.contract),
-            moments(overview),
-            run.gathered,
-        )
-    except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: what it would have said is unknown
-        run.gathered.error = _unfinished(error)  # or what nobody could gather would look like nothing to gather
-        answers, counts, unseen = {check.name: _lost(error) for check in local}, Counts(), []
-    for check in checks:
-        if check.scope == "partition":
-            answers[check.name] = _resolved(check, answers[check.name], run)
-        else:
-            answers[check.name] = _whole(check, run)
-    run.gathered.release()
-    run.look_up_records(answer.rows for answer in answers.values())
-    return answers, counts, unseen
-
-
-def _gatherers(checks: Sequence[Check[Any]], run: RunView) -> list[Gatherer]:
-    """The distinct gathering functions of some checks, each with what it has to know of the whole run."""
-    distinct = {check.gather: check.brief for check in checks if check.gather is not None}
-    return [gather if brief is None else partial(gather, brief=brief(run)) for gather, brief in distinct.items()]
-
-
-def _lost(error: Exception) -> CombinedResult:
-    """No answer, because the job did not finish."""
-    return CombinedResult(pd.DataFrame(columns=list(ROW_COLUMNS)), error=_unfinished(error))
-
-
-def _unfinished(error: Exception) -> str:
-    """That the job did not finish, with its last cause in one line."""
-    return f"the Spark job did not finish ({type(error).__name__}: {last_cause(error)})"
-
-
-def _resolved(check: Check[Any], answer: CombinedResult, run: RunView) -> CombinedResult:
-    if check.resolve is None or answer.rows.empty:
-        return answer
-    try:
-        rows = check.resolve(answer.rows, run)
-    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
-        return CombinedResult(answer.rows.iloc[:0], answer.compared, error=f"{type(error).__name__}: {error}")
-    answer.compared += int(rows.attrs.get("compared", 0))
-    answer.rows = rows
-    return answer
-
-
-def _whole(check: Check[Any], run: RunView) -> CombinedResult:
-    try:
-        result: CheckResult = check(run)
-        rows = pd.DataFrame(result.rows, columns=list(ROW_COLUMNS)).astype(dict.fromkeys(ROW_NUMBERS, "int64"))
-        return CombinedResult(rows, result.compared, result.lacking, result.unknown)
-    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
-        return CombinedResult(pd.DataFrame(columns=list(ROW_COLUMNS)), error=f"{type(error).__name__}: {error}")
-
-
-# --------------------------------------------------------------------------------------------------
 # Judging
 # --------------------------------------------------------------------------------------------------
-def _judged(check: Check[Any], answer: CombinedResult, run: RunView, receipts: Sequence[Mapping[str, Any]]) -> JudgedProperty:
-    """A check's answer with its findings explained, the faults around each, and the rule that decides."""
-    decided = rule_for(check.name, run.contract)
-    findings = group(check.name, answer.rows, run.original_values, check.across)
+def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: Sequence[Mapping[str, Any]]) -> JudgedProperty:
+    """A check's result as a property: its findings, with a sentence and the faults around each, under the rule that decides."""
+    rule = rule_for(check.name, run.contract)
+    findings = group(check.name, result.rows, run.original_values, check.across)
     text = FindingText(run)
     for finding in findings:
-        finding.forbidden = decided.judged == "forbidden"
+        finding.forbidden = rule.judged == FORBIDDEN
         finding.sentence = _sentence(check, finding, text)
         finding.detail = check.detail(finding, text) if check.detail else {}
         finding.faults = _faults_around(finding, run.overview, receipts)
-    lacking = answer.lacking or check.needs
-    said = answer.error or (f"{answer.more} more were found; only examples are kept" if answer.more else "")
-    return judge_property(check.name, decided, answer.compared, findings, error=said, lacking=lacking)
+    lacking = result.lacking or check.needs
+    reason = result.error or (f"{result.more} more were found; only examples are kept" if result.more else "")
+    return judge_property(check.name, rule, result.compared, findings, error=reason, lacking=lacking)
 
 
 def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:

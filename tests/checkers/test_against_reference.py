@@ -76,7 +76,7 @@ def test_spark_agrees_with_the_slow_reference(spark, tmp_path, monkeypatch, seed
     import pyarrow.parquet as pq
 
     if not near:
-        monkeypatch.setattr("checkers.verdict.judge.SHORT_HISTORY", 0)
+        monkeypatch.setattr("checkers.verdict.run_checks.SHORT_HISTORY", 0)
     rng = Random(seed)
     ops = [op for number in range(HISTORIES_PER_FILE) for op in troubled(rng, number)]
     ops.sort(key=lambda op: op["time"])

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from fatal_check import fatal
 
+import checkers.spark.gathering
 import checkers.verdict.judge
+import checkers.verdict.run_checks
 from checkers.registry import installed_checks
 from checkers.spark.session import start_session
 
@@ -18,7 +20,7 @@ if __name__ == "__main__":
     for line in sys.stdin:
         asked = json.loads(line)
         folder = Path(asked["folder"])
-        checkers.verdict.judge.SHORT_HISTORY = checkers.spark.gathering.SHORT_HISTORY if asked["near"] else 0
+        checkers.verdict.run_checks.SHORT_HISTORY = checkers.spark.gathering.SHORT_HISTORY if asked["near"] else 0
         more = [fatal(folder, asked["ends"], asked["times"])] if asked["ends"] else []
         checkers.verdict.judge.judge(folder, session, checks=[*installed_checks()[0], *more])
         print("judged", flush=True)

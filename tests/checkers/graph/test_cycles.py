@@ -214,7 +214,7 @@ def test_a_run_without_records_exercises_no_cycles(asked):
 def test_edges_that_stay_on_the_executors_tell_the_same(asked, monkeypatch, story):
     """As those of a long history do."""
     near = asked(story())
-    monkeypatch.setattr("checkers.verdict.judge.SHORT_HISTORY", 0)
+    monkeypatch.setattr("checkers.verdict.run_checks.SHORT_HISTORY", 0)
     far = asked(story())
     assert found(near)
     assert found(far) == found(near)

@@ -72,7 +72,7 @@ def both(spark, runs, tmp_path):
 def test_the_verdict_is_the_same_to_the_letter(runs, large, both, monkeypatch, damage, verdict, near):
     """Scanned by the driver as short histories are, or by the executors as long ones are."""
     if not near:
-        monkeypatch.setattr("checkers.verdict.judge.SHORT_HISTORY", 0)
+        monkeypatch.setattr("checkers.verdict.run_checks.SHORT_HISTORY", 0)
     name = "clean" if damage is None else damage.__name__
     shutil.copytree(runs / large, runs / name)
     if damage is not None:

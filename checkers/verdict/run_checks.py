@@ -1,0 +1,86 @@
+"""Every check's result for a run: the one job for the partitions, second steps, then the checks of the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
+from checkers.partition.positions import positions
+from checkers.partition.unseen import moments
+from checkers.run_view import RunView
+from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages, Gatherer
+from checkers.spark.job import CombinedResult, JobResult, run_partition_checks
+from checkers.spark.source import last_cause
+from checkers.verdict.rules import settings
+
+
+def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
+    """Every check's result. A check that fails has an error as its result, and takes no other result with it.
+
+    The partition checks run in one job, which also gathers what the run checks need of every partition. Then follow, in the
+    driver, the second steps of partition checks over their few rows, and the run checks.
+    """
+    overview = run.overview
+    of_partitions = [check for check in checks if check.scope == "partition"]
+    run.gathered = GatheredMessages(_gatherers(checks, run), short=len(overview) <= SHORT_HISTORY)
+    try:
+        job = run_partition_checks(
+            run.spark,
+            run.history,
+            of_partitions,
+            overview.final_reads,
+            settings(run.contract),
+            positions(overview, run.history, run.contract),
+            moments(overview),
+            run.gathered,
+        )
+    except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: every result is unknown
+        reason = f"the Spark job did not finish ({type(error).__name__}: {last_cause(error)})"
+        run.gathered.error = reason  # run checks are unknown too; without it they would find no messages and compare nothing
+        job = JobResult({check.name: CombinedResult(_no_rows(), error=reason) for check in of_partitions})
+    run.unsent = job.unsent
+    for check in checks:
+        if check.scope == "partition":
+            job.results[check.name] = _second_step(check, job.results[check.name], run)
+        else:
+            job.results[check.name] = _run_check(check, run)
+    run.gathered.release()
+    run.look_up_records(result.rows for result in job.results.values())
+    return job
+
+
+def _no_rows() -> pd.DataFrame:
+    return pd.DataFrame(columns=list(ROW_COLUMNS))
+
+
+def _gatherers(checks: Sequence[Check[Any]], run: RunView) -> list[Gatherer]:
+    """The distinct gathering functions of some checks, each with what it has to know of the whole run."""
+    distinct = {check.gather: check.brief for check in checks if check.gather is not None}
+    return [gather if brief is None else partial(gather, brief=brief(run)) for gather, brief in distinct.items()]
+
+
+def _second_step(check: Check[Any], result: CombinedResult, run: RunView) -> CombinedResult:
+    """The result of a partition check after its `resolve`."""
+    if check.resolve is None or result.rows.empty:
+        return result
+    try:
+        rows = check.resolve(result.rows, run)
+    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other result with it
+        return CombinedResult(result.rows.iloc[:0], result.compared, error=f"{type(error).__name__}: {error}")
+    result.compared += int(rows.attrs.get("compared", 0))
+    result.rows = rows
+    return result
+
+
+def _run_check(check: Check[Any], run: RunView) -> CombinedResult:
+    """The result of a check of the whole run."""
+    try:
+        result: CheckResult = check(run)
+        rows = pd.DataFrame(result.rows, columns=list(ROW_COLUMNS)).astype(dict.fromkeys(ROW_NUMBERS, "int64"))
+        return CombinedResult(rows, result.compared, result.lacking, result.unknown)
+    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other result with it
+        return CombinedResult(_no_rows(), error=f"{type(error).__name__}: {error}")
