@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.arrays import Ints
-from harness.api import record_ids
+from harness.api import history, record_ids
 
 CONTRACT = {
     "acks": "all",
@@ -36,10 +36,7 @@ TYPES = np.array(["ok", "fail", "info", "info"], dtype=object)
 SHARES = (0.80, 0.16, 0.02, 0.02)
 MS = 1_000_000
 POLL, FINAL_POLL = 50, 500
-_ERROR = [(name, pa.string()) for name in ("call", "name")] + [("code", pa.int32()), ("text", pa.string())]
-_ERROR += [(name, pa.bool_()) for name in ("fatal", "retriable", "abortable")] + [("time", pa.int64())]
-_STRANGE = [("partition", pa.string()), ("offset", pa.int64()), ("why", pa.string()), ("raw", pa.string())]
-EMPTY = {"errors": pa.list_(pa.struct(_ERROR)), "strange": pa.list_(pa.struct(_STRANGE))}  # nothing is wrong
+EMPTY = {column.name: history.arrow_type(column.type) for column in history.OPERATIONS if column.name in ("errors", "strange")}
 TEXTS = ("role", "isolation", "f", "type", "intent", "detail")
 
 

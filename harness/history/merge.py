@@ -15,72 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.api import HISTORY_VERSION, HistoryError, Outcome
+from harness.api.history import COMPLETION, HEADER, INVOCATION, OPERATIONS, PROCESS, RECEIPTS, REQUIRED, arrow_type, schema
 from harness.history.writer import FAULTS_FILE
 
-MOP = pa.struct(
-    [
-        ("kind", pa.int8()),
-        ("partition", pa.string()),
-        ("v", pa.int64()),
-        ("offset", pa.int64()),
-        ("began", pa.int64()),
-        ("ended", pa.int64()),
-    ]
-)
-ERROR = pa.struct(
-    [
-        ("call", pa.string()),
-        ("name", pa.string()),
-        ("code", pa.int32()),
-        ("text", pa.string()),
-        ("fatal", pa.bool_()),
-        ("retriable", pa.bool_()),
-        ("abortable", pa.bool_()),
-        ("time", pa.int64()),
-    ]
-)
-STRANGE = pa.struct([("partition", pa.string()), ("offset", pa.int64()), ("why", pa.string()), ("raw", pa.string())])
-OPS_SCHEMA = pa.schema(
-    [
-        ("index", pa.int64()),
-        ("process", pa.int32()),
-        ("slot", pa.int32()),
-        ("op", pa.int64()),
-        ("node", pa.string()),
-        ("role", pa.string()),
-        ("isolation", pa.string()),
-        ("transactional_id", pa.string()),
-        ("final", pa.bool_()),
-        ("f", pa.string()),
-        ("type", pa.string()),
-        ("intent", pa.string()),
-        ("time", pa.int64()),
-        ("end", pa.int64()),
-        ("decided", pa.int64()),
-        ("mops", pa.list_(MOP)),
-        ("errors", pa.list_(ERROR)),
-        ("strange", pa.list_(STRANGE)),
-        ("detail", pa.string()),
-    ]
-)
-FAULTS_SCHEMA = pa.schema(
-    [
-        ("id", pa.int32()),
-        ("kind", pa.string()),
-        ("role", pa.string()),
-        ("targets", pa.list_(pa.string())),
-        ("pairs", pa.list_(pa.string())),
-        ("planned_ns", pa.int64()),
-        ("injected_ns", pa.int64()),
-        ("healed_ns", pa.int64()),
-        ("evidence", pa.string()),
-        ("healing", pa.string()),
-        ("reach", pa.struct([(name, pa.list_(pa.string())) for name in ("nodes", "before", "during", "after")])),
-        ("effective", pa.bool_()),
-        ("note", pa.string()),
-    ]
-)
-
+OPS_SCHEMA, FAULTS_SCHEMA = schema(OPERATIONS), schema(RECEIPTS)
+MOP, ERROR, STRANGE = (arrow_type(name) for name in ("mop", "error", "strange"))
 ROWS_PER_GROUP = 32_768  # one row group is one Spark task
 
 
@@ -156,8 +95,7 @@ def _lines(path: Path, damage: list[Damage]) -> Iterator[tuple[int, dict[str, An
 
 def _operations(path: Path, damage: list[Damage]) -> Iterator[dict[str, Any]]:
     """The operations of one worker's file. Processes of one file come one after the other."""
-    header: dict[str, Any] = {}
-    process: dict[str, Any] = {}
+    header = begun = _BLANK  # what the lines so far say of every operation that follows
     opened: dict[tuple[int, int], dict[str, Any]] = {}
     done: list[dict[str, Any]] = []
     for number, line in _lines(path, damage):
@@ -166,11 +104,12 @@ def _operations(path: Path, damage: list[Damage]) -> Iterator[dict[str, Any]]:
             if line.get("format") == "fencepost-history":
                 if line["version"] != HISTORY_VERSION:
                     raise HistoryError(f"{path}: history version {line['version']}; this fencepost reads {HISTORY_VERSION}")
-                header = line
+                header = {**_BLANK, **_copied(HEADER, line)}
+                begun = header
             elif kind == "process":
-                process = line
+                begun = {**header, **_copied(PROCESS, line)}
             elif kind == "invoke":
-                opened[line["process"], line["op"]] = _row(header, process, line)
+                opened[line["process"], line["op"]] = _row(begun, line)
             elif kind in ("ok", "fail", "info"):
                 row = opened.pop((line["process"], line["op"]))
                 done.append(_completed(row, line))
@@ -182,39 +121,37 @@ def _operations(path: Path, damage: list[Damage]) -> Iterator[dict[str, Any]]:
     yield from opened.values()  # invoked, and nobody knows what became of it
 
 
-def _row(header: dict[str, Any], process: dict[str, Any], line: dict[str, Any]) -> dict[str, Any]:
+def _row(begun: dict[str, Any], line: dict[str, Any]) -> dict[str, Any]:
+    """An operation as its invocation tells it; `begun`: what the lines before it say."""
     value = line.get("value")
-    return {
-        "process": line["process"],
-        "slot": header.get("slot", -1),
-        "op": line["op"],
-        "node": header.get("node"),
-        "role": header.get("role"),
-        "isolation": process.get("isolation"),
-        "transactional_id": process.get("transactional_id"),
-        "final": bool(process.get("final", False)),
-        "f": line["f"],
-        "type": Outcome.INFO.value,
-        "intent": line.get("intent"),
-        "time": line["time"],
-        "end": None,
-        "decided": None,
-        "mops": _mops(value) if isinstance(value, list) else [],
-        "errors": [],
-        "strange": [],
-        "detail": None,
-    }
+    mops = _mops(value) if isinstance(value, list) else []
+    return {**begun, **_copied(INVOCATION, line), "type": Outcome.INFO.value, "mops": mops}
 
 
 def _completed(row: dict[str, Any], line: dict[str, Any]) -> dict[str, Any]:
     value = line.get("value")
-    row.update(type=line["type"], end=line["time"], decided=line.get("decided"), errors=line.get("errors") or [])
+    row.update(_copied(COMPLETION, line), type=line["type"], end=line["time"])
     if isinstance(value, list):
         row["mops"] = _mops(value)
         row["strange"] = [odd for mop in value if mop[0] == "poll" and len(mop) > 3 for odd in mop[3]]
     elif value is not None:
         row["detail"] = msgspec.json.encode(value).decode()
     return row
+
+
+_COLUMNS = {line: [one for one in OPERATIONS if one.line == line] for line in (HEADER, PROCESS, INVOCATION, COMPLETION)}
+_BLANK = {one.name: [] if one.type.startswith("list") else one.default for one in OPERATIONS}
+
+
+def _copied(which: str, line: dict[str, Any]) -> dict[str, Any]:
+    """The columns that are copied from a line of this kind. Raises KeyError: one that every such line has is missing."""
+    copied = {}
+    for column in _COLUMNS[which]:
+        value = line.get(column.name)
+        if value is None and column.default is REQUIRED:
+            raise KeyError(column.name)
+        copied[column.name] = _BLANK[column.name] if value is None else bool(value) if column.type == "bool" else value
+    return copied
 
 
 def _mops(value: Iterable[list[Any]]) -> list[tuple[Any, ...]]:

@@ -45,7 +45,7 @@ def test_the_vocabulary_imports_nothing_of_ours():
     code = f"import sys, harness.api; print(*(name for name in sys.modules if name.split('.')[0] in {watched}))"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     parts = {f"harness.api.{path.stem}" for path in (ROOT / "harness" / "api").glob("[a-z]*.py")}
-    assert {*said} == {"harness", "harness.api", *parts}
+    assert {"harness", "harness.api"} <= {*said} <= {"harness", "harness.api", *parts}
 
 
 def circles() -> list[set[str]]:

@@ -1,0 +1,131 @@
+"""The columns of a history (docs/history.md), each declared once: writer, merge, adoption, checks and the page read them here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Whose JSON line gives a column: the file's header, the process line, the invocation, the completion.
+HEADER, PROCESS, INVOCATION, COMPLETION = "header", "process", "invocation", "completion"
+REQUIRED = object()  # as a default: a line without it is damaged
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a Parquet table.
+
+    type: Arrow's name of it (`int64`), or `list of NAME` with NAME of `STRUCTS`. line: which JSON line it is copied from, under
+    its own name; empty for what merging works out. default: what it is where that line lacks it.
+    """
+
+    name: str
+    type: str
+    meaning: str
+    line: str = ""
+    default: Any = None
+
+
+OPERATIONS = (
+    Column("index", "int64", "0, 1, ... in the order of `time`"),
+    Column("process", "int32", "process number; -1 is the harness itself", INVOCATION, REQUIRED),
+    Column("slot", "int32", "the worker's place; -1 is the harness itself", HEADER, -1),
+    Column("op", "int64", "number of the operation within its process", INVOCATION, REQUIRED),
+    Column("node", "string", "node that the worker runs on", HEADER),
+    Column("role", "string", "`writer`, `reader`, `final` or `harness`", HEADER),
+    Column("isolation", "string", "isolation level of the process's consumer", PROCESS),
+    Column("transactional_id", "string", "transactional id of the process's producer", PROCESS),
+    Column("final", "bool", "the operation is one of a final reader", PROCESS, False),
+    Column("f", "string", "function: `txn`, `send`, `poll`, `final-read`, `settle`, ...", INVOCATION, REQUIRED),
+    Column("type", "string", "`ok`, `fail` or `info`; `info` where there is no completion"),
+    Column("intent", "string", "`commit` or `abort`; null outside transactions", INVOCATION),
+    Column("time", "int64", "invocation", INVOCATION, REQUIRED),
+    Column("end", "int64", "completion; null: none"),
+    Column("decided", "int64", "first call of commit; null: never", COMPLETION),
+    Column("mops", "list of mop", "micro-operations; the planned sends where there is no completion"),
+    Column("errors", "list of error", "what calls raised, whatever the outcome", COMPLETION),
+    Column("strange", "list of strange", "records that are not of this run, or whose checksum is wrong"),
+    Column("detail", "string", "JSON of the completion's `value` for `final-read` and `settle`"),
+)
+STRUCTS = {
+    "mop": (
+        Column("kind", "int8", "0 a sent record, 1 a polled record"),
+        Column("partition", "string", "`topic-number`"),
+        Column("v", "int64", "identity of the record"),
+        Column("offset", "int64", "offset; null where it is unknown"),
+        Column("began", "int64", "when the record was handed to the client; null for a polled record"),
+        Column("ended", "int64", "when it was acknowledged, or returned by poll; null: never"),
+    ),
+    "error": (
+        Column("call", "string", "call of the client that failed"),
+        Column("name", "string", "the client's name of the error"),
+        Column("code", "int32", "the client's number of the error"),
+        Column("text", "string", "the client's text"),
+        Column("fatal", "bool", "the producer cannot be used any more"),
+        Column("retriable", "bool", "the call may be repeated"),
+        Column("abortable", "bool", "the transaction must be aborted"),
+        Column("time", "int64", "when it was raised"),
+    ),
+    "strange": (
+        Column("partition", "string", "where it was read"),
+        Column("offset", "int64", "offset"),
+        Column("why", "string", "what is wrong with it"),
+        Column("raw", "string", "its first bytes"),
+    ),
+    "reach": tuple(
+        Column(name, "list of string", meaning)
+        for name, meaning in (
+            ("nodes", "all nodes that were probed"),
+            ("before", "pairs that nothing crossed before the fault"),
+            ("during", "pairs that nothing crossed during the fault"),
+            ("after", "pairs that nothing crossed after healing"),
+        )
+    ),
+}
+RECEIPTS = (
+    Column("id", "int32", "number of the fault in the plan's schedule"),
+    Column("kind", "string", "the fault"),
+    Column("role", "string", "the target as asked: `leader:orders-0`"),
+    Column("targets", "list of string", "the nodes that it turned out to be"),
+    Column("pairs", "list of string", "`source>destination` of each cut direction"),
+    Column("planned_ns", "int64", "when it was to be injected"),
+    Column("injected_ns", "int64", "when it had taken hold"),
+    Column("healed_ns", "int64", "when it was healed; 0: not yet"),
+    Column("evidence", "string", "JSON: what the fault saw before and during"),
+    Column("healing", "string", "JSON: what the fault saw after"),
+    Column("reach", "reach", "the harness's own probes; null where nodes have no network of their own"),
+    Column("effective", "bool", "whether the evidence shows that it took hold; null: unknown"),
+    Column("note", "string", "why it had no effect, and the like"),
+)
+
+
+def schema(columns: Sequence[Column]) -> pa.Schema:
+    """The Arrow schema of these columns."""
+    import pyarrow as pa  # here, because a worker starts without it
+
+    return pa.schema([(column.name, arrow_type(column.type)) for column in columns])
+
+
+def arrow_type(name: str) -> pa.DataType:
+    """The Arrow type that a column's `type` names."""
+    import pyarrow as pa
+
+    if name.startswith("list of "):
+        return pa.list_(arrow_type(name.removeprefix("list of ")))
+    if name in STRUCTS:
+        return pa.struct(list(schema(STRUCTS[name])))
+    return pa.bool_() if name == "bool" else getattr(pa, name)()
+
+
+def table(columns: Sequence[Column]) -> str:
+    """The columns as a Markdown table, as docs/history.md has it."""
+    rows = [f"| `{column.name}` | {column.type} | {column.meaning} |" for column in columns]
+    return "\n".join(("| column | type | meaning |", "|---|---|---|", *rows)) + "\n"
+
+
+if __name__ == "__main__":
+    for columns in (OPERATIONS, *STRUCTS.values(), RECEIPTS):
+        print(table(columns))  # noqa: T201

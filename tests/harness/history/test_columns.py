@@ -1,0 +1,22 @@
+"""The columns of a history, each declared once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.api.faults import Receipt
+from harness.api.history import OPERATIONS, RECEIPTS, STRUCTS, table
+
+PAGE = (Path(__file__).parents[3] / "docs" / "history.md").read_text()
+
+
+@pytest.mark.parametrize("columns", [OPERATIONS, *STRUCTS.values(), RECEIPTS], ids=["operations", *STRUCTS, "receipts"])
+def test_the_page_shows_every_column_as_it_is_declared(columns):
+    """`python -m harness.api.history` prints the tables for docs/history.md."""
+    assert table(columns) in PAGE
+
+
+def test_a_receipt_has_a_column_for_each_of_its_fields():
+    assert [column.name for column in RECEIPTS] == list(Receipt.__dataclass_fields__)
