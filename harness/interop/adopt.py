@@ -1,6 +1,6 @@
 """Other people's histories, made ours: Jepsen's Kafka histories (EDN, JSON), and our own formats lying anywhere.
 
-    detect -> blocks -> lines -> drafts (in parallel) -> joining -> identities -> history.parquet
+    detect -> blocks -> lines -> parsed blocks (in parallel) -> joining -> identities -> history.parquet
 
 docs/foreign-histories.md says what becomes of every key, value, operation and fault.
 """
@@ -23,8 +23,8 @@ from harness.api import HistoryError
 from harness.history.merge import FAULTS_SCHEMA, Damage
 from harness.interop.blocks import BLOCK, blocks
 from harness.interop.detect import UNDERSTOOD, Format, detect, located
-from harness.interop.jepsen.drafts import Draft, draft
 from harness.interop.jepsen.joining import Joining
+from harness.interop.jepsen.parsed_blocks import ParsedBlock, parse_block
 from harness.interop.jepsen.receipts import receipts
 from harness.interop.jepsen.tables import Assembly
 from harness.interop.native import copy_parquet, merge_lines
@@ -81,62 +81,66 @@ def _adopt_jepsen(
 ) -> tuple[list[Damage], Counter[str], list[str], dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix=".adopting-", dir=run_dir) as spill:
         try:
-            drafts = list(_drafts(path, found, Path(spill), block))
+            parsed_blocks = list(_parsed(path, found, Path(spill), block))
         except (OSError, EOFError) as error:
             raise HistoryError(f"{path}: cannot be read: {error}") from error
         joining = Joining(path.name)
-        joining.join(drafts)
-        counted = [part.functions for part in drafts] + [rows.functions for rows in joining.rows.values()]
+        joining.join(parsed_blocks)
+        counted = [part.functions for part in parsed_blocks] + [rows.functions for rows in joining.rows.values()]
         functions = sum(counted, Counter[str]())
-        together = any(one.together for one in drafts) or any(rows.together for rows in joining.rows.values())
-        promised = contract(functions, {"values": "per key", **given}, together, _hidden(drafts, joining))
-        assembly = Assembly(drafts, joining, path.name, promised)
+        together = any(one.together for one in parsed_blocks) or any(rows.together for rows in joining.rows.values())
+        promised = contract(functions, {"values": "per key", **given}, together, _hidden(parsed_blocks, joining))
+        assembly = Assembly(parsed_blocks, joining, path.name, promised)
         if not assembly.write(run_dir):
             raise HistoryError(
-                f"{path}: {found.name}, but no Kafka operation in it{_what_else(drafts)}; understood are {UNDERSTOOD}"
+                f"{path}: {found.name}, but no Kafka operation in it{_what_else(parsed_blocks)}; understood are {UNDERSTOOD}"
             )
-    faults = receipts(seen for one in drafts for seen in one.nemesis)
+    faults = receipts(seen for one in parsed_blocks for seen in one.nemesis)
     pq.write_table(pa.Table.from_pylist(faults, schema=FAULTS_SCHEMA), run_dir / "faults.parquet")
-    damage = [item for one in drafts for item in one.damage] + joining.damage + assembly.damage + _strangers(path, drafts)
+    damage = (
+        [item for one in parsed_blocks for item in one.damage]
+        + joining.damage
+        + assembly.damage
+        + _unknown_functions(path, parsed_blocks)
+    )
     return _shortened(sorted(damage, key=lambda item: item.line)), functions, assembly.partitions, promised
 
 
-def _drafts(path: Path, found: Format, spill: Path, size: int) -> Iterator[Draft]:
-    """The drafts of a file's blocks, in order; parsed by several processes when there is enough to parse."""
+def _parsed(path: Path, found: Format, spill: Path, size: int) -> Iterator[ParsedBlock]:
+    """The parsed blocks of a file, in order; read by several processes when there is enough to parse."""
     work = (
         (block, found.language, path.name, spill / str(number)) for number, block in enumerate(blocks(path, found.array, size))
     )
     if cores() < 2 or path.stat().st_size < 2 * size:
-        yield from (draft(*one) for one in work)
+        yield from (parse_block(*one) for one in work)
         return
     with ProcessPoolExecutor(cores(), mp_context=multiprocessing.get_context("spawn")) as pool:
-        yield from in_turn(pool, draft, work)
+        yield from in_turn(pool, parse_block, work)
 
 
-def _hidden(drafts: list[Draft], joining: Joining) -> set[str]:
+def _hidden(parsed_blocks: list[ParsedBlock], joining: Joining) -> set[str]:
     """What the lines that are not there may hold: those that could not be read, and those before the history's first."""
-    hidden = set[str]().union(*(one.hides for one in drafts))
-    begins = next((one.indexes[0] for one in drafts if one.indexes is not None), 0)
+    hidden = set[str]().union(*(one.may_hold for one in parsed_blocks))
+    begins = next((one.indexes[0] for one in parsed_blocks if one.indexes is not None), 0)
     return hidden | ({"sends"} if joining.orphans or begins > 0 else set())
 
 
-def _strangers(path: Path, drafts: list[Draft]) -> list[Damage]:
+def _unknown_functions(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Damage]:
     first: dict[str, int] = {}
-    for one in drafts:
-        for f, line in one.strangers.items():
+    for one in parsed_blocks:
+        for f, line in one.unknown_functions.items():
             first.setdefault(f, line)
     return [
         Damage(path.name, line, f"operations `{f}` are not of Kafka's workload; all are left out") for f, line in first.items()
     ]
 
 
-def _what_else(drafts: list[Draft]) -> str:
-    others = sorted({f for one in drafts for f in one.strangers})
-    broken = sum(len(one.damage) for one in drafts)
+def _what_else(parsed_blocks: list[ParsedBlock]) -> str:
+    others = sorted({f for one in parsed_blocks for f in one.unknown_functions})
+    broken = sum(len(one.damage) for one in parsed_blocks)
     words = [f"only {', '.join(others)}"] if others else []
-    words += (
-        [f"{broken} lines are not understood, the first: {next(d.why for one in drafts for d in one.damage)}"] if broken else []
-    )
+    if broken:
+        words.append(f"{broken} lines are not understood, the first: {next(d.why for one in parsed_blocks for d in one.damage)}")
     return f" ({'; '.join(words)})" if words else ""
 
 

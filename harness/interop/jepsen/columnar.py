@@ -1,6 +1,6 @@
 """The plain lines of a block of EDN as columns, all at once: what nearly every line of a Jepsen history is.
 
-Plain is a line of the keys type, f, process, time, index and value, in the order of the block's first such line, whose value
+PlainLines is a line of the keys type, f, process, time, index and value, in the order of the block's first such line, whose value
 holds sends and polls of whole numbers, printed as Clojure prints them. Everything else is left to `lines`, one by one.
 
 How: numbers and ends of lines are the *items* of a text. What stands between two of them, a *gap*, is one of a few dozen texts
@@ -47,7 +47,7 @@ _LOOKED_AT = 100  # lines, for one that shows the order of the keys
 
 
 @dataclass(frozen=True)
-class Plain:
+class PlainLines:
     """The plain lines of a block.
 
     rows: for each line of the block the number of the plain line that it is, -1 for others. type, f: of each plain line, as
@@ -73,7 +73,7 @@ class Plain:
         return np.asarray(self.numbers[self.roles == _role(key)])
 
 
-def plain(text: bytes, lines: Sequence[bytes]) -> Plain | None:
+def plain_lines(text: bytes, lines: Sequence[bytes]) -> PlainLines | None:
     """The plain lines of a text (`lines`: the same, split). None: there is none, or a number is too large for 64 bits."""
     order = _order(lines)
     if order is None:
@@ -89,7 +89,7 @@ def plain(text: bytes, lines: Sequence[bytes]) -> Plain | None:
         return None
     rows = np.full(len(lines), -1)
     rows[: len(fit)][fit] = np.arange(fit.sum())
-    return Plain(rows, *columns)
+    return PlainLines(rows, *columns)
 
 
 def _pieces(text: bytes) -> Iterator[bytes]:
@@ -102,7 +102,7 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 
 def _columns(text: bytes, rules: Sequence[_Rule]) -> tuple[Any, ...]:
-    """Which lines are plain, and of these what `Plain` has beside rows. Raises ArrowInvalid."""
+    """Which lines are plain, and of these what `PlainLines` has beside rows. Raises ArrowInvalid."""
     items = _items(text)
     numbers = _numbers(items)
     which, gaps = _gaps(items, rules)
@@ -241,7 +241,7 @@ class _Gaps:
     """Different gaps; 0 stands for all that are not known.
 
     after: for each of them and for each role of the item before it the role of the item behind it. single: that role if there is
-    one only. polls, untold: as in `Plain`. type, f: what it says of the line, -1 for nothing.
+    one only. polls, untold: as in `PlainLines`. type, f: what it says of the line, -1 for nothing.
     """
 
     def __init__(self, texts: Sequence[bytes], rules: Sequence[_Rule]) -> None:
@@ -330,7 +330,7 @@ class Operations:
     invoked, completed: the numbers of their lines. at: the places of the invocations in the history.
     """
 
-    def __init__(self, lines: Plain, invoked: Ints, completed: Ints, at: Ints) -> None:
+    def __init__(self, lines: PlainLines, invoked: Ints, completed: Ints, at: Ints) -> None:
         self._lines, self._invoked, self._at = lines, invoked, at
         self._type, self._end = lines.type[completed], lines.number("time")[completed]
         lengths = np.diff(lines.stops, prepend=0)[completed]

@@ -21,16 +21,16 @@ FIRST_UNKNOWN = -2  # -1 is a record that could not be read at all
 
 
 @dataclass(frozen=True)
-class Names:
+class RecordNames:
     """Records as columns. key: code of the partition; number: the value when it is a whole number, else the text is."""
 
     key: Ints
     number: pa.Array
     text: pa.Array
 
-    def at(self, which: Any) -> Names:
+    def at(self, which: Any) -> RecordNames:
         mask = pa.array(which)
-        return Names(self.key[which], self.number.filter(mask), self.text.filter(mask))
+        return RecordNames(self.key[which], self.number.filter(mask), self.text.filter(mask))
 
     def __len__(self) -> int:
         return len(self.key)
@@ -46,7 +46,7 @@ class Identities:
     repeated: identities of sends whose name had been sent before.
     """
 
-    def __init__(self, names: Sequence[Names], identities: Sequence[Ints]) -> None:
+    def __init__(self, names: Sequence[RecordNames], identities: Sequence[Ints]) -> None:
         self._texts = pc.unique(pa.chunked_array([name.text for name in names], pa.string()).drop_null())
         coded = [self._coded(name) for name in names]
         key, number = (np.concatenate([pair[place] for pair in coded]) for place in (0, 1))
@@ -57,7 +57,7 @@ class Identities:
         self.repeated = self._v[1:][self._sorted[1:] == self._sorted[:-1]]
         self._unknown: dict[tuple[int, int | str | None], int] = {}
 
-    def find(self, names: Names) -> Ints:
+    def find(self, names: RecordNames) -> Ints:
         """The identity of each record, NONE of those that nobody sent."""
         if not len(self._sorted):
             return np.full(len(names), NONE, dtype=np.int64)
@@ -65,14 +65,14 @@ class Identities:
         at = _places(self._sorted, packed)
         return np.where(possible & (self._sorted[at] == packed), self._v[at], NONE)
 
-    def unknown(self, names: Names) -> Ints:
+    def unknown(self, names: RecordNames) -> Ints:
         """Numbers for records that nobody sent: the same for the same record, wherever it was read."""
         whole, texts = names.number.to_pylist(), names.text.to_pylist()
         values = [number if text is None else text for number, text in zip(whole, texts, strict=True)]
         pairs = zip(names.key.tolist(), values, strict=True)
         return np.array([self._unknown.setdefault(pair, FIRST_UNKNOWN - len(self._unknown)) for pair in pairs], dtype=np.int64)
 
-    def _coded(self, names: Names) -> tuple[Ints, Ints]:
+    def _coded(self, names: RecordNames) -> tuple[Ints, Ints]:
         """Texts get numbers too, in a space of their own: an odd key."""
         is_text = names.text.is_valid().to_numpy(zero_copy_only=False)
         number = pc.fill_null(names.number, NONE).to_numpy(zero_copy_only=False)

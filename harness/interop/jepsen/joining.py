@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.history.merge import Damage
-from harness.interop.jepsen.drafts import NOT_UNDERSTOOD, Draft, Seen
+from harness.interop.jepsen.parsed_blocks import NOT_UNDERSTOOD, ParsedBlock, PlacedEvent
 from harness.interop.jepsen.rows import Rows
 
 
 class Joining:
-    """Goes through the drafts in order. rows: by the number of the draft into whose block an operation's invocation belongs."""
+    """Goes through the parsed blocks in order. rows: by the number of the block to which an operation's invocation belongs."""
 
     def __init__(self, file: str) -> None:
         self._file = file
-        self._open: dict[int, tuple[int, Seen]] = {}
+        self._open: dict[int, tuple[int, PlacedEvent]] = {}
         self.rows: dict[int, Rows] = {}
         self.orphans = 0  # completions without invocation
         self.damage: list[Damage] = []
 
-    def join(self, drafts: Sequence[Draft]) -> None:
-        for number, draft in enumerate(drafts):
-            for completion in draft.early:
+    def join(self, parsed_blocks: Sequence[ParsedBlock]) -> None:
+        for number, parsed in enumerate(parsed_blocks):
+            for completion in parsed.early:
                 self._early(number, completion)
-            for process in draft.touched & self._open.keys():
+            for process in parsed.touched & self._open.keys():
                 self._close(*self._open.pop(process), None)
-            self._open.update({process: (number, seen) for process, seen in draft.opened.items()})
+            self._open.update({process: (number, seen) for process, seen in parsed.opened.items()})
         for number, seen in self._open.values():
             self._close(number, seen, None)
 
-    def _early(self, number: int, completion: Seen) -> None:
+    def _early(self, number: int, completion: PlacedEvent) -> None:
         process = int(completion.event.process)
         if process in self._open:
             self._close(*self._open.pop(process), completion)
@@ -39,7 +39,7 @@ class Joining:
         self.damage.append(Damage(self._file, completion.line, why))
         self._close(number, completion, completion)
 
-    def _close(self, number: int, invoked: Seen, completed: Seen | None) -> None:
+    def _close(self, number: int, invoked: PlacedEvent, completed: PlacedEvent | None) -> None:
         value = invoked.value if completed is None or completed.value is None else completed.value
         try:
             rows, ended = self.rows.setdefault(number, Rows()), completed or invoked

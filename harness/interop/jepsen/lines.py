@@ -55,7 +55,7 @@ class Errors:
         self._read = read
         self._known: dict[bytes, str] = {}
 
-    def told(self, raw: bytes) -> str:
+    def as_json(self, raw: bytes) -> str:
         if raw not in self._known:
             if len(self._known) > MOST_ERRORS:
                 self._known.clear()
@@ -99,7 +99,7 @@ class JsonLines:
     def event(self, line: bytes) -> Event:
         got = self._line(line)
         error = bytes(got.error)
-        said = self._errors.told(error) if error else ""
+        said = self._errors.as_json(error) if error else ""
         f, process = _function(got.f), _process(got.process)
         more = bool(got.seek), _rebalances(got.rebalances), got.transactional
         return Event(got.type.lstrip(":"), f, process, got.time, got.index, got.value, said, *more)

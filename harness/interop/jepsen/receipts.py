@@ -7,19 +7,19 @@ from typing import Any
 
 import msgspec
 
-from harness.interop.jepsen.drafts import Seen
+from harness.interop.jepsen.parsed_blocks import PlacedEvent
 
 _UNDOES = {"resume": ("pause",), "start": ("kill",), "stop": ("start",), "reset": ("bump", "strobe")}
 
 
-def receipts(seen: Iterable[Seen]) -> list[dict[str, Any]]:
+def receipts(seen: Iterable[PlacedEvent]) -> list[dict[str, Any]]:
     """Rows of `faults.parquet` from the nemesis' lines, in the order of their beginnings.
 
     `start-x` is healed by `stop-x`, `kill` by `start`, `pause` by `resume`, `start` by `stop`, `bump-` and `strobe-` by `reset-`;
     any other operation is over when its second line comes.
     """
     rows: list[dict[str, Any]] = []
-    begun: dict[str, Seen] = {}
+    begun: dict[str, PlacedEvent] = {}
     for one in seen:
         f = one.event.f
         if f not in begun:
@@ -52,7 +52,7 @@ def _heals_later(f: str) -> bool:
     return any(verb in undone for undone in _UNDOES.values())
 
 
-def _receipt(number: int, asked: Seen, done: Seen) -> dict[str, Any]:
+def _receipt(number: int, asked: PlacedEvent, done: PlacedEvent) -> dict[str, Any]:
     role, _, word = asked.event.f.rpartition("/")
     return {
         "id": number,
@@ -70,9 +70,9 @@ def _receipt(number: int, asked: Seen, done: Seen) -> dict[str, Any]:
     }
 
 
-def _time(seen: Seen) -> int:
+def _time(seen: PlacedEvent) -> int:
     return seen.event.time if seen.event.time >= 0 else seen.at
 
 
-def _said(asked: Seen, done: Seen) -> str:
+def _said(asked: PlacedEvent, done: PlacedEvent) -> str:
     return msgspec.json.encode({"asked": asked.value, "answered": done.value}).decode()

@@ -1,4 +1,4 @@
-"""The drafts put together: `history.parquet`, block after block, and `values.parquet`: every record's own name."""
+"""The parsed blocks put together: `history.parquet`, block after block, and `values.parquet`: every record's own name."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from harness.api import MAX_OP, MAX_PROCESS, HistoryError, record_ids
 from harness.history.merge import ERROR, MOP, OPS_SCHEMA, STRANGE, Damage
-from harness.interop.jepsen.drafts import Draft
-from harness.interop.jepsen.identities import NONE, Identities, Ints, Names
+from harness.interop.jepsen.identities import NONE, Identities, Ints, RecordNames
 from harness.interop.jepsen.joining import Joining
+from harness.interop.jepsen.parsed_blocks import ParsedBlock
 from harness.interop.jepsen.rows import in_order, mapped
 from harness.interop.parallel import cores, in_turn
 
@@ -38,7 +38,7 @@ class Part:
     number: Ints
     owner: Ints
     kind: Any
-    names: Names
+    names: RecordNames
     offset: pa.Array
     acked: Any
 
@@ -54,13 +54,13 @@ class Part:
 class Assembly:
     """All blocks of a history. contract: how the operations are to be understood."""
 
-    def __init__(self, drafts: Sequence[Draft], joining: Joining, file: str, contract: Mapping[str, str]) -> None:
-        self._drafts, self._joining, self._file = drafts, joining, file
+    def __init__(self, parsed_blocks: Sequence[ParsedBlock], joining: Joining, file: str, contract: Mapping[str, str]) -> None:
+        self._parsed, self._joining, self._file = parsed_blocks, joining, file
         self._transactional, self._isolation = contract["transactional"] == "true", contract["isolation"]
         self._subscribed = contract["consumption"] == "subscribed"
         self._keys = {key: code for code, key in enumerate(dict.fromkeys(self._written_keys()))}
-        self._indexed = _indexed(drafts)
-        senders = [part.senders for part in drafts] + [rows.senders for rows in joining.rows.values()]
+        self._indexed = _indexed(parsed_blocks)
+        senders = [part.senders for part in parsed_blocks] + [rows.senders for rows in joining.rows.values()]
         self._senders = np.array(sorted(set[int]().union(*senders)), dtype=np.int64)
         self.damage: list[Damage] = []
 
@@ -78,7 +78,7 @@ class Assembly:
             ThreadPoolExecutor(cores()) as pool,
             ThreadPoolExecutor(1) as aside,
         ):
-            places = range(len(self._drafts))
+            places = range(len(self._parsed))
             names, numbers = zip(*in_turn(pool, self._sent, ((place,) for place in places)), strict=True)
             identities = Identities(names, numbers)
             known = in_turn(pool, self._known, ((place, identities) for place in places))
@@ -93,18 +93,18 @@ class Assembly:
     # -- reading -----------------------------------------------------------------------------------
     def _written_keys(self) -> Iterator[str]:
         """The keys in all blocks, as they come."""
-        for place, draft in enumerate(self._drafts):
-            tables = [mapped(draft.mops), *(rows.tables()[1] for rows in (self._joining.rows.get(place),) if rows)]
+        for place, parsed in enumerate(self._parsed):
+            tables = [mapped(parsed.mops), *(rows.tables()[1] for rows in (self._joining.rows.get(place),) if rows)]
             for chunk in (chunk for table in tables for chunk in table["key"].chunks):
                 yield from chunk.dictionary.to_pylist()
 
-    def _sent(self, place: int) -> tuple[Names, Ints]:
+    def _sent(self, place: int) -> tuple[RecordNames, Ints]:
         """The records that a block sends."""
         part = self._part(place)
         return part.names.at(part.kind == 0), part.identities[part.kind == 0]
 
     def _part(self, place: int) -> Part:
-        ops, mops = mapped(self._drafts[place].ops), mapped(self._drafts[place].mops)
+        ops, mops = mapped(self._parsed[place].ops), mapped(self._parsed[place].mops)
         if place in self._joining.rows:
             more_ops, more_mops = self._joining.rows[place].tables()
             ops = pa.concat_tables([ops, more_ops])
@@ -122,7 +122,7 @@ class Assembly:
             number=number,
             owner=np.repeat(np.arange(len(ops)), ops["count"].to_numpy()),
             kind=columns["kind"].to_numpy(zero_copy_only=False),
-            names=Names(self._coded(columns["key"]), columns["number"], columns["text"]),
+            names=RecordNames(self._coded(columns["key"]), columns["number"], columns["text"]),
             offset=columns["offset"],
             acked=columns["acked"].to_numpy(zero_copy_only=False),
         )
@@ -224,9 +224,9 @@ class Assembly:
         return pa.table({field.name: {**columns, **absent}[field.name] for field in OPS_SCHEMA}, schema=OPS_SCHEMA)
 
 
-def _indexed(drafts: Sequence[Draft]) -> bool:
+def _indexed(parsed_blocks: Sequence[ParsedBlock]) -> bool:
     """Whether Jepsen's own indexes number the operations: all have one, and they rise."""
-    spans = [draft.indexes for draft in drafts if draft.indexes is not None]
+    spans = [parsed.indexes for parsed in parsed_blocks if parsed.indexes is not None]
     rising = all(before[1] < after[0] for before, after in itertools.pairwise(spans))
     return rising and all(span[0] >= 0 for span in spans)
 

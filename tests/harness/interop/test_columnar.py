@@ -1,4 +1,4 @@
-"""Plain lines of EDN read all at once: the same as line by line, whatever stands between them."""
+"""PlainLines lines of EDN read all at once: the same as line by line, whatever stands between them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import random
 import pytest
 
 from harness.interop.blocks import Block
-from harness.interop.jepsen import columnar, drafts
-from harness.interop.jepsen.columnar import plain
+from harness.interop.jepsen import columnar, parsed_blocks
+from harness.interop.jepsen.columnar import plain_lines
 from harness.interop.jepsen.rows import mapped
 
 OLD = "{{:type :{type}, :f :{f}, :value {value}, :time {time}, :process {process}, :index {index}}}"
@@ -34,16 +34,16 @@ ODD = [
 ]
 
 
-def told(text: str, folder, monkeypatch, at_once: bool):
-    """What a draft of a text says, read at once or line by line."""
+def parsed_text(text: str, folder, monkeypatch, at_once: bool):
+    """What parsing a text gives, read at once or line by line."""
     with monkeypatch.context() as patch:
         if not at_once:
-            patch.setattr(drafts, "plain", lambda text, lines: None)
-        draft = drafts.draft(Block(7, text.encode()), "edn", "history.edn", folder / f"spill-{at_once}")
-    for seen in (*draft.early, *draft.opened.values()):
+            patch.setattr(parsed_blocks, "plain_lines", lambda text, lines: None)
+        parsed = parsed_blocks.parse_block(Block(7, text.encode()), "edn", "history.edn", folder / f"spill-{at_once}")
+    for seen in (*parsed.early, *parsed.opened.values()):
         seen.event.transactional = seen.event.transactional is not False
-    tables = [mapped(path).to_pylist() for path in (draft.ops, draft.mops)]
-    return tables, {name: value for name, value in vars(draft).items() if name != "spill"}
+    tables = [mapped(path).to_pylist() for path in (parsed.ops, parsed.mops)]
+    return tables, {name: value for name, value in vars(parsed).items() if name != "spill"}
 
 
 def lines(shape: str, seed: int, odd: float) -> str:
@@ -84,14 +84,14 @@ def _records(rng: random.Random, place: int) -> str:
 def test_all_at_once_or_line_by_line(shape, odd, tmp_path, monkeypatch):
     for seed in range(20):
         text = lines(shape, seed, odd)
-        assert told(text, tmp_path, monkeypatch, True) == told(text, tmp_path, monkeypatch, False), seed
+        assert parsed_text(text, tmp_path, monkeypatch, True) == parsed_text(text, tmp_path, monkeypatch, False), seed
 
 
 def test_a_long_block_is_taken_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(columnar, "_PIECE", 700)
     for seed in range(5):
         text = lines(NEW, seed, 0.05) + "\n" * (seed % 2)
-        assert told(text, tmp_path, monkeypatch, True) == told(text, tmp_path, monkeypatch, False), seed
+        assert parsed_text(text, tmp_path, monkeypatch, True) == parsed_text(text, tmp_path, monkeypatch, False), seed
 
 
 @pytest.mark.parametrize("shape", [OLD, NEW])
@@ -100,18 +100,18 @@ def test_what_only_looks_plain_is_read_line_by_line(shape, tmp_path, monkeypatch
     for value in ODD:
         values = [("invoke", "[[:send 0 1]]"), ("ok", "[[:send 0 [0 1]]]"), ("invoke", value), ("ok", value)]
         text = "\n".join(shape.format(type=type_, f="txn", value=said, time=1, process=0, index=0) for type_, said in values)
-        assert told(text, tmp_path, monkeypatch, True) == told(text, tmp_path, monkeypatch, False), value
+        assert parsed_text(text, tmp_path, monkeypatch, True) == parsed_text(text, tmp_path, monkeypatch, False), value
 
 
 def test_nearly_every_line_is_plain():
     """All but those with an error."""
     text = lines(NEW, 0, 0.0).encode()
-    known = plain(text, text.split(b"\n"))
+    known = plain_lines(text, text.split(b"\n"))
     assert known is not None
     assert [row >= 0 for row in known.rows] == [b":error" not in line for line in text.split(b"\n")]
 
 
 def test_a_number_beyond_64_bits_leaves_the_block_to_the_lines(tmp_path, monkeypatch):
     text = lines(OLD, 0, 0.0).replace(":process 5", ":process 99999999999999999999", 1)
-    assert plain(text.encode(), text.encode().split(b"\n")) is None
-    assert told(text, tmp_path, monkeypatch, True) == told(text, tmp_path, monkeypatch, False)
+    assert plain_lines(text.encode(), text.encode().split(b"\n")) is None
+    assert parsed_text(text, tmp_path, monkeypatch, True) == parsed_text(text, tmp_path, monkeypatch, False)

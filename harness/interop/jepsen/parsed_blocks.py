@@ -1,7 +1,7 @@
 """A block of lines -> its operations, spilled as Arrow: a worker's work, with nothing shared.
 
-Invocations and completions are joined here. What crosses the border of a block (`Draft.early`, `Draft.opened`) is joined by
-`joining`. Records keep their key and value as written; `identities` gives them their numbers later.
+Invocations and completions are joined here. What crosses the border of a block (`ParsedBlock.early`, `ParsedBlock.opened`) is
+joined by `joining`. Records keep their key and value as written; `identities` gives them their numbers later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from harness.history.merge import Damage
 from harness.interop.blocks import Block
-from harness.interop.jepsen.columnar import INVOKE, Operations, Plain, plain
+from harness.interop.jepsen.columnar import INVOKE, Operations, PlainLines, plain_lines
 from harness.interop.jepsen.identities import Ints
 from harness.interop.jepsen.lines import EdnLines, Event, JsonLines, Reader
 from harness.interop.jepsen.rows import Rows, in_order, write
@@ -33,7 +33,7 @@ _ONLY = re.compile(_F + rb":?(send|poll)[\s,\"}]")
 _NEITHER = re.compile(_F + rb":?(?:assign|subscribe|crash|debug-topic-partitions)[\s,\"}]|nemesis")
 
 
-class Seen(NamedTuple):
+class PlacedEvent(NamedTuple):
     """An event, its value understood: where it stands in the history (from 0) and in the file (from 1)."""
 
     at: int
@@ -43,27 +43,27 @@ class Seen(NamedTuple):
 
 
 @dataclass
-class Draft:
+class ParsedBlock:
     """What is left of a block: where its operations were spilled, and what the other blocks must know of it.
 
     early: completions whose invocation came before the block. opened: invocations without completion in it, by process.
-    touched: processes that did anything. strangers: operations of no known f, and the first line of each. indexes: the first
-    and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise. together: as in `Rows`. hides: what
-    lines that could not be read may hold, `sends` or `polls`.
+    touched: processes that did anything. unknown_functions: operations of no known f, and the first line of each.
+    indexes: the first and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise.
+    together: as in `Rows`. may_hold: what lines that could not be read may hold, `sends` or `polls`.
     """
 
     spill: Path
     damage: list[Damage] = field(default_factory=list)
-    early: list[Seen] = field(default_factory=list)
-    opened: dict[int, Seen] = field(default_factory=dict)
+    early: list[PlacedEvent] = field(default_factory=list)
+    opened: dict[int, PlacedEvent] = field(default_factory=dict)
     touched: set[int] = field(default_factory=set)
-    nemesis: list[Seen] = field(default_factory=list)
+    nemesis: list[PlacedEvent] = field(default_factory=list)
     senders: set[int] = field(default_factory=set)
     functions: Counter[str] = field(default_factory=Counter)
-    strangers: dict[str, int] = field(default_factory=dict)
+    unknown_functions: dict[str, int] = field(default_factory=dict)
     indexes: tuple[int, int] | None = None
     together: bool = False
-    hides: set[str] = field(default_factory=set)
+    may_hold: set[str] = field(default_factory=set)
 
     @property
     def ops(self) -> Path:
@@ -74,19 +74,19 @@ class Draft:
         return self.spill.with_suffix(".mops")
 
 
-def draft(block: Block, language: str, file: str, spill: Path) -> Draft:
+def parse_block(block: Block, language: str, file: str, spill: Path) -> ParsedBlock:
     """Parse a block (lines of `edn` or `json`) of the file named `file`; spill to `spill`.ops and `spill`.mops."""
     lines = block.text.split(b"\n")
-    reader, known = (EdnLines(), plain(block.text, lines)) if language == "edn" else (JsonLines(), None)
-    drafting = _Drafting(reader, block, file, Draft(spill), known)
+    reader, known = (EdnLines(), plain_lines(block.text, lines)) if language == "edn" else (JsonLines(), None)
+    parser = _BlockParser(reader, block, file, ParsedBlock(spill), known)
     with _no_collector():
         read = {at: _read(reader, lines[at]) for at in np.flatnonzero(known.rows < 0).tolist()} if known else {}
-        for position in drafting.take_pairs(known, read) if known else range(len(lines)):
+        for position in parser.take_pairs(known, read) if known else range(len(lines)):
             line = lines[position]
-            if not drafting.take_plain(position, line):
+            if not parser.take_plain(position, line):
                 event = read.get(position) or _read(reader, line)
-                _take(drafting, position, line, event, block.last and position == len(lines) - 1)
-        return drafting.finished()
+                _take(parser, position, line, event, block.last and position == len(lines) - 1)
+        return parser.finished()
 
 
 def _read(reader: Reader, line: bytes) -> Event | Exception | None:
@@ -99,13 +99,13 @@ def _read(reader: Reader, line: bytes) -> Event | Exception | None:
         return error
 
 
-def _take(drafting: _Drafting, position: int, line: bytes, event: Event | Exception | None, last: bool) -> None:
+def _take(parser: _BlockParser, position: int, line: bytes, event: Event | Exception | None, last: bool) -> None:
     if event is not None:
         try:
-            drafting.take(position, event, line.strip())
+            parser.take(position, event, line.strip())
         except NOT_UNDERSTOOD as error:
-            drafting.hidden(line)
-            drafting.damaged(position, f"{'cut off in the middle' if last else 'not understood'} ({error})")
+            parser.hidden(line)
+            parser.damaged(position, f"{'cut off in the middle' if last else 'not understood'} ({error})")
 
 
 @contextmanager
@@ -120,11 +120,11 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-class _Drafting:
+class _BlockParser:
     """The loop's state: rows done, pairs of plain lines, and per process the invocation that is open (None: a plain line)."""
 
-    def __init__(self, reader: Reader, block: Block, file: str, draft: Draft, known: Plain | None) -> None:
-        self._reader, self._block, self._file, self._draft, self._known = reader, block, file, draft, known
+    def __init__(self, reader: Reader, block: Block, file: str, parsed: ParsedBlock, known: PlainLines | None) -> None:
+        self._reader, self._block, self._file, self._parsed, self._known = reader, block, file, parsed, known
         self._rows = Rows()
         self._pairs: list[tuple[int, int]] = []
         self._open: dict[int, tuple[int, Event | None, bytes]] = {}
@@ -133,15 +133,15 @@ class _Drafting:
         self._together = np.empty((2, 0), dtype=np.int64)  # the pairs that were taken at once
 
     def damaged(self, position: int, why: str) -> None:
-        self._draft.damage.append(Damage(self._file, self._block.line(position), why))
+        self._parsed.damage.append(Damage(self._file, self._block.line(position), why))
 
     def hidden(self, line: bytes) -> None:
         """A line that cannot be read may have sent or polled anything, unless what is left of it names what it was."""
         if not _NEITHER.search(line):
             said = _ONLY.search(line)
-            self._draft.hides |= {b"send": {"sends"}, b"poll": {"polls"}}.get(said[1] if said else b"", {"sends", "polls"})
+            self._parsed.may_hold |= {b"send": {"sends"}, b"poll": {"polls"}}.get(said[1] if said else b"", {"sends", "polls"})
 
-    def take_pairs(self, known: Plain, read: Mapping[int, Event | Exception | None]) -> list[int]:
+    def take_pairs(self, known: PlainLines, read: Mapping[int, Event | Exception | None]) -> list[int]:
         """Take in at once what is an invocation and next its completion, both plain. Returns the lines that are left.
 
         Only right behind another such pair of the process, for then nothing of it is open. read: the lines that are not plain.
@@ -180,11 +180,11 @@ class _Drafting:
         if isinstance(event, Exception):
             raise event
         if event.process.__class__ is not int:
-            self._draft.nemesis.append(self._seen(position, event, line))
+            self._parsed.nemesis.append(self._seen(position, event, line))
         elif event.f in KNOWN:
             self._client(int(event.process), position, event, line)
         elif event.f not in IGNORED:
-            self._draft.strangers.setdefault(event.f, self._block.line(position))
+            self._parsed.unknown_functions.setdefault(event.f, self._block.line(position))
 
     def _client(self, process: int, position: int, event: Event, line: bytes) -> None:
         if event.type == "invoke":
@@ -194,17 +194,17 @@ class _Drafting:
         elif process in self._open:
             self._completed(position, event, line)
             del self._open[process]
-        elif process in self._draft.touched:
+        elif process in self._parsed.touched:
             raise ValueError(f"process {process} completes an operation that it did not invoke")
         else:
-            self._draft.early.append(self._seen(position, event, line))
-        self._draft.touched.add(process)
+            self._parsed.early.append(self._seen(position, event, line))
+        self._parsed.touched.add(process)
 
     def _invoked(self, process: int, position: int, event: Event | None, line: bytes, index: int) -> None:
         self._unfinished(self._open.pop(process, None))
         self._open[process] = (position, event, line)
         self._indexes.append((position, index))
-        self._draft.touched.add(process)
+        self._parsed.touched.add(process)
 
     def _completed(self, position: int, event: Event, line: bytes) -> None:
         begun, read, planned = self._open[int(event.process)]
@@ -225,25 +225,25 @@ class _Drafting:
         except NOT_UNDERSTOOD as error:
             self.damaged(position, f"not understood ({error})")
 
-    def _seen(self, position: int, event: Event, line: bytes) -> Seen:
+    def _seen(self, position: int, event: Event, line: bytes) -> PlacedEvent:
         value, event.value = self._reader.value(event), None
-        return Seen(self._block.first + position, self._block.line(position), event, value)
+        return PlacedEvent(self._block.first + position, self._block.line(position), event, value)
 
-    def finished(self) -> Draft:
-        """The draft, its rows spilled."""
-        draft = self._draft
+    def finished(self) -> ParsedBlock:
+        """What was parsed, its rows spilled."""
+        parsed = self._parsed
         for process, (position, event, line) in self._open.items():
             try:
-                draft.opened[process] = self._seen(position, event or self._reader.event(line), line)
+                parsed.opened[process] = self._seen(position, event or self._reader.event(line), line)
             except NOT_UNDERSTOOD as error:
                 self.damaged(position, f"not understood ({error})")
         numbers = self._numbers()
         if len(numbers):
             rising = numbers[0] >= 0 and (numbers[1:] > numbers[:-1]).all()
-            draft.indexes = (int(numbers[0]), int(numbers[-1])) if rising else (-1, -1)
-        for table, path in zip(self._tables(), (draft.ops, draft.mops), strict=True):
+            parsed.indexes = (int(numbers[0]), int(numbers[-1])) if rising else (-1, -1)
+        for table, path in zip(self._tables(), (parsed.ops, parsed.mops), strict=True):
             write(table, path)
-        return draft
+        return parsed
 
     def _numbers(self) -> Ints:
         """The indexes of all invocations, in the order of their lines."""
@@ -254,16 +254,16 @@ class _Drafting:
         return np.asarray(number[np.argsort(at)])
 
     def _tables(self) -> tuple[pa.Table, pa.Table]:
-        """Operations and their micro-operations, those of plain lines among the others; what they say goes into the draft."""
-        draft, rows = self._draft, self._rows
-        draft.senders, draft.functions, draft.together = rows.senders, rows.functions, rows.together
+        """Operations and their micro-operations, plain lines among the others; the parsed block learns what they hold."""
+        parsed, rows = self._parsed, self._rows
+        parsed.senders, parsed.functions, parsed.together = rows.senders, rows.functions, rows.together
         begun, ended = np.hstack([self._together, np.array(self._pairs, dtype=np.int64).reshape(-1, 2).T])
         if self._known is None or not len(begun):
             return rows.tables()
         where = self._known.rows
         operations = Operations(self._known, where[begun], where[ended], self._block.first + begun)
-        draft.senders |= operations.senders
-        draft.functions += operations.functions
-        draft.together |= operations.together
+        parsed.senders |= operations.senders
+        parsed.functions += operations.functions
+        parsed.together |= operations.together
         ops, mops = (pa.concat_tables(both) for both in zip(rows.tables(), operations.tables(), strict=True))
         return in_order(ops, mops.unify_dictionaries())
