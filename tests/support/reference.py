@@ -1,149 +1,418 @@
-"""The anomalies once more, slowly and obviously: plain loops over operations, one partition after the other.
+"""The anomalies once more, slowly and obviously: one plain function each, written from the definitions, not from the checks.
 
-Written from the definitions, not from the checks; the two are compared on random histories. Small differences of wording are
-allowed, differences of judgement are not: `anomalies` returns for each name the set of records involved.
+The docstring of a check names its slow twin here. The two are compared on random histories and on the worked example in the
+docstring. `anomalies` returns for each name a set that says what was found; `by_records` puts the checker's findings alike.
+
+The twins know transactional histories, in which a complete read_committed final read covers every partition or none.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import combinations, pairwise
 from typing import Any
 
 from harness.api import record_ids
 
-NAMES = (
-    "lost-write",
-    "duplicate",
-    "aborted-read",
-    "dirty-read",
-    "torn-transaction",
-    "inconsistent-offset",
-    "phantom",
-    "wrong-partition",
-    "order-inversion",
-)
+Found = set[Any]
+Row = dict[str, Any]
+READ_COMMITTED = "read_committed"
 
 
-def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, set[Any]]:
-    """Name -> records: `v`, or (partition, offset) for anomalies of places. Transactional contract; mops are tuples."""
-    sends, reads = [], []
-    for number, op in enumerate(ops):
-        for kind, partition, v, offset, began, ended in op["mops"]:
-            if kind == 0:
-                sends.append({"op": number, "p": partition, "v": v, "offset": offset, "began": began, "ended": ended})
-            else:
-                reads.append({"op": number, "p": partition, "v": v, "offset": offset, "ended": ended})
-    home = {send["v"]: send for send in sends}
-    found: dict[str, set[Any]] = {name: set() for name in NAMES}
+class FlatHistory:
+    """A history's operations, and flat lists of what they sent and read, each in the order of the history.
 
-    def rc(read: Mapping[str, Any]) -> bool:
-        return ops[read["op"]]["isolation"] == "read_committed"
+    op: number of the operation; p: partition; v: identity of the record; offset: None for unknown; times in ns.
+    """
 
-    def status(send: Mapping[str, Any]) -> str:
-        return str(ops[send["op"]]["type"])
+    def __init__(self, ops: Sequence[Mapping[str, Any]]) -> None:
+        self.ops = ops
+        self.sends: list[Row] = []
+        self.reads: list[Row] = []
+        for number, op in enumerate(ops):
+            for kind, partition, v, offset, began, ended in op["mops"]:
+                row = {"op": number, "p": partition, "v": v, "offset": offset, "ended": ended}
+                if kind == 0:
+                    self.sends.append({**row, "began": began})
+                else:
+                    self.reads.append(row)
+        self.home = {send["v"]: send for send in self.sends}
 
-    here = [read for read in reads if read["v"] in home and home[read["v"]]["p"] == read["p"]]
-    for read in reads:
-        if read["v"] not in home:
-            found["phantom"].add((read["p"], read["offset"]))
-        elif home[read["v"]]["p"] != read["p"]:
-            found["wrong-partition"].add((read["p"], read["offset"]))
-    misplaced = {read["v"] for read in reads if read["v"] in home and home[read["v"]]["p"] != read["p"]}
+    # ---- operations ----
+    def status(self, send: Row) -> str:
+        """ok, fail or info: the outcome of the operation that sent a record."""
+        return str(self.ops[send["op"]]["type"])
 
-    complete = defaultdict(set)
-    for op in ops:
-        if op["f"] == "final-read" and op["type"] == "ok":
-            for partition, (_, end, position) in json.loads(op["detail"]).items():
-                if position >= end:
-                    complete[partition, op["isolation"]].add(op["process"])
-    final = {
-        read["v"]
-        for read in here
-        if rc(read) and ops[read["op"]]["final"] and ops[read["op"]]["process"] in complete[read["p"], "read_committed"]
-    }
-    seen_rc = {read["v"] for read in here if rc(read)}
-    proven = {home[v]["op"] for v in seen_rc}
+    def process(self, row: Row) -> int:
+        return int(self.ops[row["op"]]["process"])
 
-    # every random history has complete read_committed final reads of all partitions, or of none
-    judged = {partition for (partition, isolation), who in complete.items() if who and isolation == "read_committed"}
-    seen = {read["v"] for read in here}
-    place, gone = {}, set()
-    for send in sends:
-        places = [read["offset"] for read in here if read["v"] == send["v"]]
-        place[send["v"]] = min([*places, *([send["offset"]] if send["offset"] is not None else [])], default=None)
-    for send in sends:
-        acked = send["ended"] is not None or ops[send["op"]]["end"] is None
-        promised = status(send) == "ok" or (status(send) == "info" and send["op"] in proven and acked)
-        if not promised:
-            continue
-        if send["p"] in judged:
-            lost = send["v"] not in final
-        else:
-            later = [read["offset"] for read in reads if read["p"] == send["p"] and rc(read)]
-            where = place[send["v"]]
-            lost = send["v"] not in seen and where is not None and any(where < offset for offset in later)
-        if lost and status(send) == "ok":
-            gone.add(send["v"])
-        if lost and send["v"] not in misplaced:
-            found["lost-write"].add(send["v"])
+    def committed(self, read: Row) -> bool:
+        """Whether the reader is read_committed."""
+        return bool(self.ops[read["op"]]["isolation"] == READ_COMMITTED)
 
-    for v, send in home.items():
-        places = {read["offset"] for read in here if read["v"] == v and rc(read)}
-        told = {send["offset"]} - {None} if status(send) != "fail" else set()
-        told -= {read["offset"] for read in reads if read["p"] == send["p"]}
-        if places and len(places | told) > 1:
-            found["duplicate"].add(v)
-        if status(send) == "fail" and v in seen_rc:
-            found["aborted-read"].add(v)
-    for read in here:
-        writer, began = home[read["v"]]["op"], home[read["v"]]["began"]
-        op = ops[writer]
-        if began is not None and read["ended"] < began and op["type"] != "fail":
-            found["dirty-read"].add(read["v"])
-        if rc(read) and op["type"] != "fail":
-            never = op["type"] == "info" and op["end"] is not None and op["decided"] is None
-            if writer == read["op"] or never or (op["decided"] is not None and read["ended"] < op["decided"]):
-                found["dirty-read"].add(read["v"])
+    def never_called(self, number: int) -> bool:
+        """A completed operation of unknown outcome for which commit was never called."""
+        op = self.ops[number]
+        return op["type"] == "info" and op["end"] is not None and op["decided"] is None
 
-    for number in range(len(ops)):
-        mine = [send for send in sends if send["op"] == number and send["p"] in judged]
-        shown = [send["v"] for send in mine if send["v"] in final]
-        missing = [send["v"] for send in mine if send["v"] not in final and send["v"] not in misplaced]
-        if shown and missing:
-            found["torn-transaction"].update([*shown, *missing])
+    # ---- reads ----
+    @cached_property
+    def here(self) -> list[Row]:
+        """Reads of records that were sent to the partition in which they were read."""
+        return [read for read in self.reads if read["v"] in self.home and self.home[read["v"]]["p"] == read["p"]]
 
-    at = defaultdict(set)
-    for read in reads:
-        at[read["p"], read["offset"]].add(read["v"])
-    readable = set(at)
-    for send in sends:
-        where, sure = (send["p"], send["offset"]), status(send) == "ok" or (status(send) == "info" and send["op"] in proven)
-        if send["offset"] is not None and send["v"] not in gone and (where in readable or sure):
-            at[where].add(send["v"])
-    found["inconsistent-offset"] = {where for where, who in at.items() if len(who) > 1}
+    @cached_property
+    def misplaced(self) -> set[int]:
+        """Records that were read in a partition to which they were not sent."""
+        return {read["v"] for read in self.reads if read["v"] in self.home and self.home[read["v"]]["p"] != read["p"]}
 
-    there = [send for send in sends if send["v"] not in gone]
-    for one, two in combinations(sorted(there, key=lambda send: send["v"]), 2):
-        same = one["p"] == two["p"] and record_ids.process_of(one["v"]) == record_ids.process_of(two["v"])
-        if same and None not in (place[one["v"]], place[two["v"]]) and place[one["v"]] > place[two["v"]]:
-            found["order-inversion"].add(two["v"])  # the one that lies too low
+    @cached_property
+    def seen(self) -> set[int]:
+        return {read["v"] for read in self.here}
+
+    @cached_property
+    def seen_committed(self) -> set[int]:
+        return {read["v"] for read in self.here if self.committed(read)}
+
+    @cached_property
+    def proven(self) -> set[int]:
+        """Operations of which a read_committed reader got some record: they are committed."""
+        return {self.home[v]["op"] for v in self.seen_committed}
+
+    # ---- final reads ----
+    @cached_property
+    def final_readers(self) -> dict[tuple[str, str], set[int]]:
+        """(partition, isolation) -> processes whose final read reached the end."""
+        complete = defaultdict(set)
+        for op in self.ops:
+            if op["f"] == "final-read" and op["type"] == "ok":
+                for partition, (_, end, position) in json.loads(op["detail"]).items():
+                    if position >= end:
+                        complete[partition, op["isolation"]].add(op["process"])
+        return complete
+
+    @cached_property
+    def judged(self) -> set[str]:
+        """Partitions with a complete read_committed final read."""
+        return {partition for (partition, isolation), who in self.final_readers.items() if who and isolation == READ_COMMITTED}
+
+    @cached_property
+    def final(self) -> set[int]:
+        """Records that a complete read_committed final read returned."""
+        return {
+            read["v"]
+            for read in self.here
+            if self.committed(read)
+            and self.ops[read["op"]]["final"]
+            and self.process(read) in self.final_readers[read["p"], READ_COMMITTED]
+        }
+
+    # ---- records ----
+    @cached_property
+    def places(self) -> dict[int, set[int]]:
+        """Every offset at which a record was acknowledged or read in its own partition."""
+        found = {send["v"]: {send["offset"]} - {None} for send in self.sends}
+        for read in self.here:
+            found[read["v"]].add(read["offset"])
+        return found
+
+    @cached_property
+    def place(self) -> dict[int, int | None]:
+        """The lowest of a record's offsets."""
+        return {v: min(places, default=None) for v, places in self.places.items()}
+
+    def missing(self, send: Row) -> bool:
+        """Whether a record had to be returned, if it is a promise, and was not."""
+        if send["p"] in self.judged:
+            return send["v"] not in self.final
+        later = [read["offset"] for read in self.reads if read["p"] == send["p"] and self.committed(read)]
+        where = self.place[send["v"]]
+        return send["v"] not in self.seen and where is not None and any(where < offset for offset in later)
+
+    @cached_property
+    def lost(self) -> set[int]:
+        """Records of transactions whose commit returned ok that are missing."""
+        return {send["v"] for send in self.sends if self.status(send) == "ok" and self.missing(send)}
+
+    @cached_property
+    def fixed(self) -> list[Row]:
+        """Sends that lie at one known place and are not lost."""
+        return [send for send in self.sends if len(self.places[send["v"]]) == 1 and send["v"] not in self.lost]
+
+    @cached_property
+    def visible(self) -> list[Row]:
+        """Sends with a place in the version order: committed or read, not aborted, not lost, at one place."""
+        known = [send for send in self.fixed if self.status(send) == "ok" or send["v"] in self.seen]
+        return [send for send in known if self.status(send) != "fail"]
+
+    def due(self, partition: str, committed: bool) -> set[int]:
+        """Offsets of records that no reader at an isolation level may pass over, because others got them."""
+        found = set()
+        for send in self.fixed:
+            v = send["v"]
+            if send["p"] != partition or v not in self.seen:
+                continue
+            promise = self.status(send) == "ok" and partition not in self.judged
+            if not committed or (self.status(send) != "fail" and (v in self.seen_committed or promise)):
+                found |= self.places[v]
+        return found
+
+    def steps(self) -> Iterator[tuple[Row | None, Row]]:
+        """Every read of a record with a place, and the read that its process had before it in the partition (None: none)."""
+        fixed = {v for v, places in self.places.items() if len(places) == 1}
+        line = defaultdict(list)
+        for read in self.here:
+            hidden = self.committed(read) and self.status(self.home[read["v"]]) == "fail"
+            if read["v"] in fixed and not hidden:
+                line[self.process(read), read["p"]].append(read)
+        for reads in line.values():
+            for last, read in pairwise([None, *reads]):
+                if read is not None and not {read["v"], last and last["v"]} & self.lost:
+                    yield last, read
+
+    def neighbours(self) -> Iterator[tuple[Row, Row]]:
+        """Visible sends of one process to one partition that follow each other in the order of the calls."""
+        line = defaultdict(list)
+        for send in sorted(self.visible, key=lambda send: send["v"]):
+            line[send["p"], record_ids.process_of(send["v"])].append(send)
+        for sends in line.values():
+            yield from pairwise(sends)
+
+
+# ---- losses ----
+def lost_writes(h: FlatHistory) -> Found:
+    found = set()
+    for send in h.sends:
+        acked = send["ended"] is not None or h.ops[send["op"]]["end"] is None
+        promised = h.status(send) == "ok" or (h.status(send) == "info" and send["op"] in h.proven and acked)
+        if promised and h.missing(send) and send["v"] not in h.misplaced:
+            found.add(send["v"])
     return found
 
 
-def by_records(document):
-    """Spark's findings in the reference's words."""
-    found = {name: set() for name in NAMES}
-    for one in document:
+# ---- copies and conflicts ----
+def duplicates(h: FlatHistory) -> Found:
+    found = set()
+    for v, send in h.home.items():
+        read = {read["offset"] for read in h.here if read["v"] == v and h.committed(read)}
+        acknowledged = {send["offset"]} - {None} if h.status(send) != "fail" else set()
+        acknowledged -= {read["offset"] for read in h.reads if read["p"] == send["p"]}
+        if read and len(read | acknowledged) > 1:
+            found.add(v)
+    return found
+
+
+def inconsistent_offsets(h: FlatHistory) -> Found:
+    at = defaultdict(set)
+    for read in h.reads:
+        at[read["p"], read["offset"]].add(read["v"])
+    read_places = set(at)
+    for send in h.sends:
+        where = (send["p"], send["offset"])
+        sure = h.status(send) == "ok" or (h.status(send) == "info" and send["op"] in h.proven)
+        if send["offset"] is not None and send["v"] not in h.lost and (where in read_places or sure):
+            at[where].add(send["v"])
+    return {where for where, records in at.items() if len(records) > 1}
+
+
+# ---- placement ----
+def phantoms(h: FlatHistory) -> Found:
+    return {(read["p"], read["offset"]) for read in h.reads if read["v"] not in h.home}
+
+
+def wrong_partitions(h: FlatHistory) -> Found:
+    return {(read["p"], read["offset"]) for read in h.reads if read["v"] in h.misplaced and read["p"] != h.home[read["v"]]["p"]}
+
+
+# ---- transactions ----
+def aborted_reads(h: FlatHistory) -> Found:
+    return {v for v in h.seen_committed if h.status(h.home[v]) == "fail"}
+
+
+def dirty_reads(h: FlatHistory) -> Found:
+    found = set()
+    for read in h.here:
+        send = h.home[read["v"]]
+        op = h.ops[send["op"]]
+        if op["type"] == "fail":
+            continue
+        if send["began"] is not None and read["ended"] < send["began"]:
+            found.add(read["v"])
+        early = op["decided"] is not None and read["ended"] < op["decided"]
+        if h.committed(read) and (send["op"] == read["op"] or h.never_called(send["op"]) or early):
+            found.add(read["v"])
+    return found
+
+
+def torn_transactions(h: FlatHistory) -> Found:
+    found = set()
+    for number in range(len(h.ops)):
+        mine = [send for send in h.sends if send["op"] == number and send["p"] in h.judged]
+        shown = [send["v"] for send in mine if send["v"] in h.final]
+        missing = [send["v"] for send in mine if send["v"] not in h.final and send["v"] not in h.misplaced]
+        if shown and missing:
+            found.update([*shown, *missing])
+    return found
+
+
+# ---- order of sends ----
+def order_inversions(h: FlatHistory) -> Found:
+    """The later sends: those that lie too low."""
+    found = set()
+    there = [send for send in h.sends if send["v"] not in h.lost and h.place[send["v"]] is not None]
+    for one, two in combinations(sorted(there, key=lambda send: send["v"]), 2):
+        same = one["p"] == two["p"] and record_ids.process_of(one["v"]) == record_ids.process_of(two["v"])
+        if same and h.place[one["v"]] > h.place[two["v"]]:
+            found.add(two["v"])
+    return found
+
+
+def real_time_inversions(h: FlatHistory) -> Found:
+    """The sends that lie too low. Of two at one place the one with the lower `v` counts as the lower."""
+    found = set()
+    for partition in {send["p"] for send in h.visible}:
+        timed = [send for send in h.visible if send["p"] == partition and send["began"] is not None]
+        for low, high in combinations(sorted(timed, key=lambda send: (h.place[send["v"]], send["v"])), 2):
+            others = record_ids.process_of(low["v"]) != record_ids.process_of(high["v"])
+            if others and high["ended"] is not None and high["ended"] < low["began"]:
+                found.add(low["v"])
+    return found
+
+
+def nonmonotonic_sends(h: FlatHistory) -> Found:
+    return {two["v"] for one, two in h.neighbours() if one["op"] != two["op"] and h.place[two["v"]] <= h.place[one["v"]]}
+
+
+def int_nonmonotonic_sends(h: FlatHistory) -> Found:
+    return {two["v"] for one, two in h.neighbours() if one["op"] == two["op"] and h.place[two["v"]] <= h.place[one["v"]]}
+
+
+def int_send_skips(h: FlatHistory) -> Found:
+    found = set()
+    for one, two in h.neighbours():
+        places = [h.place[send["v"]] for send in h.visible if send["p"] == one["p"]]
+        if one["op"] == two["op"] and any(h.place[one["v"]] < place < h.place[two["v"]] for place in places):
+            found.add(two["v"])
+    return found
+
+
+# ---- readers: (operation, partition, offset of the later read), and for a skip each offset that was passed over ----
+def poll_skips(h: FlatHistory) -> Found:
+    return set(_skips(h, inside=False))
+
+
+def int_poll_skips(h: FlatHistory) -> Found:
+    return set(_skips(h, inside=True))
+
+
+def _skips(h: FlatHistory, inside: bool) -> Iterator[tuple[int, str, int, int]]:
+    due = {(p, level): h.due(p, level) for p in {read["p"] for read in h.reads} for level in (True, False)}
+    for last, read in h.steps():
+        if (last is not None and last["op"] == read["op"]) == inside:
+            low = -1 if last is None else last["offset"]
+            for offset in due[read["p"], h.committed(read)]:
+                if low < offset < read["offset"]:
+                    yield read["op"], read["p"], read["offset"], offset
+
+
+def nonmonotonic_polls(h: FlatHistory) -> Found:
+    return set(_returns(h, inside=False))
+
+
+def int_nonmonotonic_polls(h: FlatHistory) -> Found:
+    return set(_returns(h, inside=True))
+
+
+def _returns(h: FlatHistory, inside: bool) -> Iterator[tuple[int, str, int]]:
+    for last, read in h.steps():
+        if last is not None and (last["op"] == read["op"]) == inside and read["offset"] <= last["offset"]:
+            yield read["op"], read["p"], read["offset"]
+
+
+def stale_reads(h: FlatHistory) -> Found:
+    """(process of the final read, record that it lacks)."""
+    found = set()
+    for (partition, isolation), processes in h.final_readers.items():
+        for process in processes if isolation == READ_COMMITTED else ():
+            began = min(op["time"] for op in h.ops if op["process"] == process)
+            mine = {read["v"] for read in h.here if read["p"] == partition and h.process(read) == process}
+            for read in h.here:
+                send = h.home[read["v"]]
+                earlier = read["p"] == partition and h.committed(read) and h.process(read) != process and read["ended"] < began
+                if earlier and h.status(send) != "fail" and not h.never_called(send["op"]) and read["v"] not in mine:
+                    found.add((process, read["v"]))
+    return found
+
+
+# ---- settling ----
+def lso_stalls(h: FlatHistory) -> Found:
+    settled: dict[str, list[int]] = {}
+    for op in h.ops:
+        if op["f"] == "settle" and op["detail"]:
+            detail = json.loads(op["detail"])
+            settled = detail.get("partitions", detail)
+    return {partition for partition, (lso, high_watermark) in settled.items() if lso < high_watermark}
+
+
+TWINS: dict[str, Callable[[FlatHistory], Found]] = {
+    "lost-write": lost_writes,
+    "duplicate": duplicates,
+    "aborted-read": aborted_reads,
+    "dirty-read": dirty_reads,
+    "torn-transaction": torn_transactions,
+    "inconsistent-offset": inconsistent_offsets,
+    "phantom": phantoms,
+    "wrong-partition": wrong_partitions,
+    "order-inversion": order_inversions,
+    "real-time-inversion": real_time_inversions,
+    "nonmonotonic-send": nonmonotonic_sends,
+    "int-nonmonotonic-send": int_nonmonotonic_sends,
+    "int-send-skip": int_send_skips,
+    "poll-skip": poll_skips,
+    "int-poll-skip": int_poll_skips,
+    "nonmonotonic-poll": nonmonotonic_polls,
+    "int-nonmonotonic-poll": int_nonmonotonic_polls,
+    "stale-read": stale_reads,
+    "lso-stall": lso_stalls,
+}
+NAMES = tuple(TWINS)
+
+
+def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
+    """Name -> what is found, as each function here says it; mops are tuples."""
+    history = FlatHistory(ops)
+    return {name: twin(history) for name, twin in TWINS.items()}
+
+
+def by_records(findings: Sequence[Mapping[str, Any]], ops: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
+    """The checker's findings, as the functions here say what they found."""
+    found: dict[str, Found] = {name: set() for name in NAMES}
+    for one in findings:
         name, records = one["anomaly"], one["records"]
+        missing = [record for record in records if record["role"] == "missing"]
         if name in ("phantom", "wrong-partition", "inconsistent-offset"):
             found[name] |= {(record["partition"], record["offset"]) for record in records}
-        elif name == "order-inversion":
+        elif name in ("order-inversion", "nonmonotonic-send", "int-nonmonotonic-send", "int-send-skip"):
             found[name].add(max(record["v"] for record in records))
+        elif name == "real-time-inversion":
+            found[name].add(min((record["offset"], record["v"]) for record in records)[1])
         elif name == "lost-write":
-            found[name] |= {record["v"] for record in records if record["role"] == "missing"}
+            found[name] |= {record["v"] for record in missing}
+        elif name in ("poll-skip", "int-poll-skip"):
+            landing = max(record["offset"] for record in records)
+            reader = max(record["operation"] for record in records if record["role"] == "read")
+            found[name] |= {(reader, record["partition"], landing, record["offset"]) for record in missing}
+        elif name in ("nonmonotonic-poll", "int-nonmonotonic-poll"):
+            landing = min(record["offset"] for record in records)
+            found[name].add((max(record["operation"] for record in records), records[0]["partition"], landing))
+        elif name == "stale-read":
+            reader = next(record["operation"] for record in records if record["role"] == "read" and record["v"] < 0)
+            found[name] |= {(ops[reader]["process"], record["v"]) for record in missing}
+        elif name == "lso-stall":
+            found[name] |= {record["partition"] for record in records}
         elif name in found:
             found[name] |= {record["v"] for record in records}
     return found
