@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.anomalies.records import final_witness
+from checkers.anomalies.losses import final_witness
 from checkers.arrays import Bools
 from checkers.partition.log import ABORTED, NONE, PartitionLog
 

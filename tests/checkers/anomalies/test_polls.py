@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.histories import COMMITTED, UNCOMMITTED, History, answer, finding, violated
 
-from checkers.anomalies.readers import int_nonmonotonic_poll, int_poll_skip, nonmonotonic_poll, poll_skip, stale_read
-from checkers.anomalies.records import lost_write
+from checkers.anomalies.consecutive_reads import int_nonmonotonic_poll, int_poll_skip, nonmonotonic_poll, poll_skip, stale_read
+from checkers.anomalies.losses import lost_write
 from checkers.partition.log import Resets
 from checkers.registry import installed_checks
 from checkers.verdict.rules import RULES

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from support.histories import History, answer, finding, violated
 
-from checkers.anomalies.sends import _first_above, int_nonmonotonic_send, int_send_skip, nonmonotonic_send, real_time_inversion
+from checkers.anomalies.producer_order import (
+    _first_above,
+    int_nonmonotonic_send,
+    int_send_skip,
+    nonmonotonic_send,
+    real_time_inversion,
+)
 
 CHECKS = (real_time_inversion, nonmonotonic_send, int_nonmonotonic_send, int_send_skip)
 STRICT = {"strict_realtime": "true"}
@@ -85,7 +91,7 @@ def test_an_inversion_behind_one_of_the_same_process_is_found(sent):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_inversions_agree_with_every_pair_looked_at(seed):
-    from checkers.anomalies.sends import _inverted
+    from checkers.anomalies.producer_order import _inverted
 
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 30))
