@@ -27,6 +27,19 @@ def lso_stall(run: RunView) -> CheckResult:
     """After healing, and after every transaction timeout has passed, a last stable offset is still below the high watermark.
 
     compared: partitions whose two offsets are known at the end of settling. One cause: the partition.
+
+    Example::
+
+        ms    process  operation  t-0           outcome
+        0-1   1        txn        send a@5      committed
+        2-    1        txn        send b@7      unknown
+        4-5   2        txn        send c@8      committed
+        6-7   3        poll       read a@5
+        9-39  harness  settle     LSO 7, HW 10  unknown
+
+    Found: missing t-0@7 and all that follows. The transaction of b hangs.
+
+    Slow twin: `lso_stalls` in tests/support/reference.py.
     """
     settled = run.overview.settled
     stuck = sorted(partition for partition, (lso, high) in settled.items() if lso < high)

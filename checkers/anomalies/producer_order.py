@@ -1,7 +1,6 @@
-"""The order of sends: against real time across producers, and Jepsen's names for neighbours of one producer.
+"""The order of one producer's sends: `order-inversion`, and Jepsen's names for neighbours (KIP-98; Jepsen's Kafka workload).
 
-Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.verdict.rules`. Only records of
-known place in the version order count (`checkers.partition.versions.visible`).
+Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
 """
 
 from __future__ import annotations
@@ -12,106 +11,124 @@ import numpy as np
 
 from checkers.api import CheckResult, partition_check
 from checkers.arrays import Ints
+from checkers.partition.final_witness import final_witness
 from checkers.partition.log import NONE, PartitionLog
+from checkers.partition.rows import pair_rows
 from checkers.partition.versions import visible
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
+from harness.api import record_ids
 
 EXAMPLES = 20  # of a lawful and frequent anomaly, in each partition
-LATEST = np.iinfo(np.int64).max
-_OP, _PROCESS = 12, 39  # bits below the operation and the process in an identity
-
-
-def _rows(log: PartitionLog, which: Ints, cause: Ints) -> dict[str, Any]:
-    """Rows of sends by position, each with the send that is its cause; the time is when that one was called."""
-    sends = log.sends
-    rows = {"cause": cause, "op": sends.op[which], "v": sends.v[which], "offset": log.place[which], "time": sends.began[cause]}
-    return {**rows, "role": np.full(len(which), "sent", dtype=object)}
 
 
 # --------------------------------------------------------------------------------------------------
-# real-time-inversion
+# order-inversion
 # --------------------------------------------------------------------------------------------------
 def _explain_inversion(finding: Finding, text: FindingText) -> str:
-    low, high = finding.rows[0], finding.rows[-1]
+    first, second = sorted(finding.rows[:2], key=lambda row: row.v)
     return (
-        f"{text.name(high.op)} had its record at {high.place} acknowledged before {text.name(low.op, capital=False)} "
-        f"sent the one that lies below it, at {low.place}."
+        f"{text.writer(first, capital=True)} was sent to {first.partition} before {text.writer(second)}, "
+        f"but lies after it (offsets {first.offset} and {second.offset})."
     )
 
 
 @partition_check(
-    "real-time-inversion",
-    explain=_explain_inversion,
-    needs="no send began after another producer's was acknowledged in its partition",
+    "order-inversion", explain=_explain_inversion, needs="no process sent two records of known place to one partition"
 )
-def real_time_inversion(log: PartitionLog) -> CheckResult:
-    """A send that began after another producer's send was acknowledged lies before it in the same partition.
+def order_inversion(log: PartitionLog) -> CheckResult:
+    """Two sends of one process to one partition that are stored the other way round.
 
-    compared: sends that began after some acknowledgement in their partition. One cause: the send that lies too low, with the
-    one above it that was acknowledged first.
+    Under idempotence (so in transactions too) sends keep the order of their calls even when in flight together (KIP-98:
+    sequence numbers); else only a send that was acknowledged before the other began has a claim. A process is one producer
+    instance: its successor after a crash is another process and is not compared with it. Places come from acknowledgements
+    and from reads; a record at several places counts at the lowest. A lost record has no place (`lost-write` has it).
+
+    compared: sends with a predecessor of known place. One cause: the send that lies too low, with the highest predecessor.
+
+    Example::
+
+        ms   process  operation  t-0                      outcome
+        0-1  1        txn        send a@7                 committed
+        2-3  2        txn        send b@3                 committed
+        4-5  1        txn        send c@5                 committed
+        6-7  1        txn        send d@6                 committed
+        8-9  3        poll       read b@3, c@5, d@6, a@7
+
+    Found: sent c@5 and sent d@6, each below sent a@7. Process 2 is another producer.
+
+    Slow twin: `order_inversions` in tests/support/reference.py.
     """
-    rows = np.flatnonzero(log.shared(visible) & (log.sends.began != NONE))
-    rows = rows[np.argsort(log.place[rows], kind="stable")]
-    if not len(rows):
-        return CheckResult(0)
-    began, process = log.sends.began[rows], log.sends.v[rows] >> _PROCESS
-    ended = np.where(log.sends.ended[rows] != NONE, log.sends.ended[rows], LATEST)
-    compared = int((began > ended.min()).sum())
-    low, high = _inverted(began, ended, process)
+    judged, returned, _ = final_witness(log)
+    known = np.flatnonzero((log.place != NONE) & ~(log.promised & judged & ~returned))
+    process = record_ids.process_of(log.sends.v[known])  # rising: sends are sorted by process, operation and sequence
+    starts = np.flatnonzero(process[1:] != process[:-1]) + 1
+    inversions = [_inverted(log, group) for group in np.split(known, starts) if len(group) > 1]
+    compared = sum(count for _, _, count in inversions)
+    low, high = (np.concatenate([known[:0], *(one[side] for one in inversions)]) for side in (0, 1))
     if not len(low):
         return CheckResult(compared)
-    return CheckResult(compared, _rows(log, rows[np.r_[low, high]], rows[np.r_[low, low]]))
+    rows = pair_rows(log, np.r_[low, high], np.r_[low, low])
+    return CheckResult(compared, rows | {"time": log.sends.began[np.r_[low, high]]})
 
 
-def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:
-    """Positions, in the order of places, of sends that lie too low, and for each the one above that was acknowledged first."""
-    first = _first_above(ended)
-    late = np.flatnonzero(began > np.r_[ended, LATEST][first])
-    own = process[first[late]] == process[late]
-    low, high = [late[~own]], [first[late[~own]]]
-    for who in np.unique(process[late[own]]):  # its own sends above hide those of others: look again without them
-        mine = late[own & (process[late] == who)]
-        above = _first_above(np.where(process == who, LATEST, ended))[mine]
-        bad = began[mine] > np.r_[ended, LATEST][above]
-        low.append(mine[bad])
-        high.append(above[bad])
-    return np.concatenate(low), np.concatenate(high)
+def _inverted(log: PartitionLog, group: Ints) -> tuple[Ints, Ints, int]:
+    """Sends of one process (positions, in the order of the calls) that lie below a predecessor, the highest such predecessor of
+    each, and how many sends had a predecessor.
+
+    The predecessors of a send are the first so many in an `order` of all: in that of the calls, those called before it; in that
+    of the acknowledgements, those acknowledged before it was called. So the highest of them is a running maximum over `order`.
+    """
+    place = log.place[group]
+    if log.settings.pipelined_order:
+        order = np.arange(len(group))
+        predecessors = order  # how many each send has
+    else:
+        acked = np.flatnonzero(log.acked[group])
+        order = acked[np.argsort(log.sends.ended[group][acked], kind="stable")]
+        predecessors = np.searchsorted(log.sends.ended[group][order], log.sends.began[group], side="left")
+    candidates = np.flatnonzero(predecessors > 0)
+    highest_so_far = _running_highest(place[order])
+    highest = order[highest_so_far[predecessors[candidates] - 1]]
+    inverted = place[highest] > place[candidates]
+    return group[candidates[inverted]], group[highest[inverted]], len(candidates)
 
 
-def _first_above(ended: Ints) -> Ints:
-    """For each place, where among the higher places the smallest time is (beyond the last: none)."""
-    count = len(ended)
-    lowest = np.minimum.accumulate(ended[::-1])[::-1]
-    at = np.where(ended == lowest, np.arange(count), count)  # where a suffix has its minimum
-    nearest = np.minimum.accumulate(at[::-1])[::-1]
-    first = np.r_[nearest[1:], count]
-    return np.asarray(np.where(np.r_[lowest[1:], LATEST] == LATEST, count, first), dtype=np.int64)
+def _running_highest(values: Ints) -> Ints:
+    """For each position, where the highest value so far stands (the first of equal ones)."""
+    if not len(values):
+        return values
+    rises = np.r_[True, values[1:] > np.maximum.accumulate(values)[:-1]]
+    return np.maximum.accumulate(np.where(rises, np.arange(len(values)), 0))
 
 
 # --------------------------------------------------------------------------------------------------
 # nonmonotonic-send, int-nonmonotonic-send, int-send-skip
 # --------------------------------------------------------------------------------------------------
 def _neighbours(log: PartitionLog) -> tuple[Ints, Ints, Any]:
-    """Sends that follow each other in one process, in the order of their calls; and whether one operation made both."""
-    rows = np.flatnonzero(log.shared(visible))  # sends are sorted by process, operation and sequence
-    before, after = rows[:-1], rows[1:]
+    """Visible sends that follow each other in one process, in the order of their calls; and whether one operation made both.
+
+    Sends are sorted by process, operation and sequence, so each is compared with the next one in the array.
+    """
+    sent = np.flatnonzero(log.shared(visible))
+    before, after = sent[:-1], sent[1:]
     v = log.sends.v
-    same = v[before] >> _PROCESS == v[after] >> _PROCESS
+    same = record_ids.process_of(v[before]) == record_ids.process_of(v[after])
     before, after = before[same], after[same]
-    return before, after, v[before] >> _OP == v[after] >> _OP
+    return before, after, record_ids.operation_key_of(v[before]) == record_ids.operation_key_of(v[after])
 
 
-def _turned(log: PartitionLog, inside: bool) -> CheckResult:
-    before, after, together = log.shared(_neighbours)
-    mine = together == inside
-    before, after = before[mine], after[mine]
-    back = log.place[after] <= log.place[before]
-    low, high = after[back], before[back]
-    return CheckResult(len(after), _rows(log, np.r_[low, high], np.r_[low, low]) if len(low) else {})
+def _descents(log: PartitionLog, same_operation: bool) -> CheckResult:
+    """Neighbours of which the later lies at or below the earlier."""
+    before, after, in_one_operation = log.shared(_neighbours)
+    wanted = in_one_operation == same_operation
+    before, after = before[wanted], after[wanted]
+    descent = log.place[after] <= log.place[before]
+    low, high = after[descent], before[descent]
+    return CheckResult(len(after), pair_rows(log, np.r_[low, high], np.r_[low, low]) if len(low) else {})
 
 
-def _explain_turned(finding: Finding, text: FindingText) -> str:
+def _explain_descent(finding: Finding, text: FindingText) -> str:
     low, high = finding.rows[0], finding.rows[-1]
     if low.op == high.op:
         return f"{text.name(low.op)} sent {high.place} first and {low.place} next, which lies before it."
@@ -119,26 +136,52 @@ def _explain_turned(finding: Finding, text: FindingText) -> str:
     return f"{text.name(high.op)} sent {high.place}, and {later} sent {low.place} after it, which lies before it."
 
 
-@partition_check("nonmonotonic-send", explain=_explain_turned, needs="no process sent to one partition in two operations")
+@partition_check("nonmonotonic-send", explain=_explain_descent, needs="no process sent to one partition in two operations")
 def nonmonotonic_send(log: PartitionLog) -> CheckResult:
     """From one operation to the next that sends there, a process's send lies before its predecessor in the version order.
 
     Jepsen's name; `order-inversion` compares with every earlier send of the process and holds in more cases.
 
     compared: sends with a predecessor in an earlier operation. One cause: the later send.
+
+    Example::
+
+        ms   process  operation  t-0                      outcome
+        0-1  1        txn        send a@7                 committed
+        2-3  2        txn        send b@3                 committed
+        4-5  1        txn        send c@5                 committed
+        6-7  1        txn        send d@6                 committed
+        8-9  3        poll       read b@3, c@5, d@6, a@7
+
+    Found: sent a@7 and sent c@5. d lies above its predecessor c.
+
+    Slow twin: `nonmonotonic_sends` in tests/support/reference.py.
     """
-    return _turned(log, inside=False)
+    return _descents(log, same_operation=False)
 
 
-@partition_check("int-nonmonotonic-send", explain=_explain_turned, needs="no operation sent two records to one partition")
+@partition_check("int-nonmonotonic-send", explain=_explain_descent, needs="no operation sent two records to one partition")
 def int_nonmonotonic_send(log: PartitionLog) -> CheckResult:
     """Inside one operation, a later send to a partition lies before an earlier one in the version order.
 
     Jepsen's name; see `order-inversion`.
 
     compared: sends with a predecessor in the same operation. One cause: the later send.
+
+    Example::
+
+        ms   process  operation  t-0                 outcome
+        0-1  1        txn        send a@7, b@5       committed
+        2-3  1        txn        send c@8, d@9       committed
+        4-5  2        txn        send e@3            committed
+        6-7  3        poll       read e@3, b@5, a@7
+        8-9  3        poll       read c@8, d@9
+
+    Found: sent a@7 and sent b@5.
+
+    Slow twin: `int_nonmonotonic_sends` in tests/support/reference.py.
     """
-    return _turned(log, inside=True)
+    return _descents(log, same_operation=True)
 
 
 def _explain_send_skip(finding: Finding, text: FindingText) -> str:
@@ -153,13 +196,27 @@ def int_send_skip(log: PartitionLog) -> CheckResult:
     Only the first examples of a partition are kept; the reason says how many more there were.
 
     compared: sends with a predecessor in the same operation. One cause: the later send.
+
+    Example::
+
+        ms     process  operation  t-0                            outcome
+        0-9    1        txn        send a@5, b@7                  committed
+        2-3    2        txn        send c@6                       committed
+        4-9    3        txn        send d@8, e@10                 committed
+        5-6    2        txn        send f@9                       aborted
+        10-11  4        poll       read a@5, c@6, b@7, d@8, e@10
+
+    Found: sent a@5 and sent b@7, around c. Between d and e lies an aborted record only.
+
+    Slow twin: `int_send_skips` in tests/support/reference.py.
     """
-    before, after, together = log.shared(_neighbours)
-    before, after = before[together], after[together]
+    before, after, same_operation = log.shared(_neighbours)
+    before, after = before[same_operation], after[same_operation]
     places = np.sort(log.place[log.shared(visible)])
+    # places below the later send, less those up to and with the earlier one: how many visible records lie between the two
     between = np.searchsorted(places, log.place[after], "left") - np.searchsorted(places, log.place[before], "right")
-    skip = np.flatnonzero(between > 0)
-    kept = skip[:EXAMPLES]
-    low, high = before[kept], after[kept]
-    rows = _rows(log, np.r_[low, high], np.r_[high, high]) if len(kept) else {}
-    return CheckResult(len(after), rows, more=len(skip) - len(kept))
+    skips = np.flatnonzero(between > 0)
+    examples = skips[:EXAMPLES]
+    low, high = before[examples], after[examples]
+    rows = pair_rows(log, np.r_[low, high], np.r_[high, high]) if len(examples) else {}
+    return CheckResult(len(after), rows, more=len(skips) - len(examples))

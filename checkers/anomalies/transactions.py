@@ -43,6 +43,18 @@ def aborted_read(log: PartitionLog) -> CheckResult:
 
     compared: records of failed transactions in partitions with such a reader, and of other failed operations in partitions that
     were read. One cause: the failed operation.
+
+    Example::
+
+        ms   process  operation  t-0                 outcome
+        0-1  1        txn        send a@5            aborted
+        2-3  1        txn        send b@7            committed
+        4-5  2        txn        send c@9            unknown
+        6-7  3        poll       read a@5, b@7, c@9
+
+    Found: sent a@5 and read a@5. Nobody knows of c that it was aborted.
+
+    Slow twin: `aborted_reads` in tests/support/reference.py.
     """
     failed, txn = log.sends.status == ABORTED, log.sends.txn
     aborted, refused = failed & txn, failed & ~txn & ~log.acked
@@ -80,6 +92,19 @@ def dirty_read(log: PartitionLog) -> CheckResult:
     failed transactions belong to `aborted-read`.
 
     compared: reads of records of which it is known when they were sent, or decided. One cause: the writing operation.
+
+    Example::
+
+        ms     process  operation  t-0            outcome
+        0-9    1        txn        send a@5       committed
+        2-3    2        poll       read a@5
+        4-5    3        txn        send b@6       committed
+        6-7    2        poll       read b@6
+        10-11  4        poll       read a@5, b@6
+
+    Found: sent a@5 and read a@5 at 3 ms, before commit was called at 9 ms.
+
+    Slow twin: `dirty_reads` in tests/support/reference.py.
     """
     which = ~log.unsent_reads
     which[which] &= (log.sends.status != ABORTED)[log.reads.send[which]]
@@ -152,6 +177,18 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     happened to be in the log). Sends of a completed operation that never began are not records of the transaction.
 
     compared: transactions of two or more records, counted where their second record was sent. One cause: the transaction.
+
+    Example::
+
+        ms   process  operation   t-0            t-1       outcome
+        0-1  1        txn         send a@5       send b@3  committed
+        2-3  1        txn         send c@7       send d@5  unknown
+        4-5  2        txn         send e@9       send f@7  committed
+        6-7  3        final read  read a@5, e@9  read f@7
+
+    Found: read a@5 and missing b@3. c and d are missing both: their transaction was aborted, or lost as a whole.
+
+    Slow twin: `torn_transactions` in tests/support/reference.py.
     """
     sends = log.sends
     part = sends.txn & log.covered

@@ -39,3 +39,17 @@ def reads_with_writers(
     sent[log.reads.send[which]] = True
     rows = join_rows(read_rows(log, which, writer), send_rows(log, sent, log.sends.op, "sent", time))
     return CheckResult(compared, rows, lacking)
+
+
+def pair_rows(log: PartitionLog, which: Ints, cause: Ints) -> dict[str, Any]:
+    """Rows of sends by position, each with the send that is its cause; the time is when that one was called."""
+    sends = log.sends
+    rows = {"cause": cause, "op": sends.op[which], "v": sends.v[which], "offset": log.place[which], "time": sends.began[cause]}
+    return {**rows, "role": np.full(len(which), "sent", dtype=object)}
+
+
+def first_of_each(*keys: Ints | Any) -> Bools:
+    """The first row of every distinct combination of keys."""
+    first = np.zeros(len(keys[0]), dtype=np.bool_)
+    first[np.unique(np.stack(keys), axis=1, return_index=True)[1]] = True
+    return first

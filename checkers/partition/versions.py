@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from checkers.anomalies.losses import final_witness
-from checkers.arrays import Bools
+from checkers.arrays import Bools, Ints
+from checkers.partition.final_witness import final_witness
 from checkers.partition.log import ABORTED, NONE, PartitionLog
 
 
@@ -22,8 +22,8 @@ def fixed(log: PartitionLog) -> Bools:
 
 def lost(log: PartitionLog) -> Bools:
     """Promised sends that the final read did not return; they are `lost-write`'s."""
-    judged, found, _ = final_witness(log)
-    return np.asarray(log.promised & judged & ~found)
+    judged, returned, _ = final_witness(log)
+    return np.asarray(log.promised & judged & ~returned)
 
 
 def aborted(log: PartitionLog) -> Bools:
@@ -48,3 +48,16 @@ def due(log: PartitionLog, committed: bool) -> Bools:
         return np.asarray(sure & log.seen)
     promised = log.promised & log.seen & (not log.final.committed)
     return np.asarray(sure & ~log.shared(aborted) & (log.seen_committed | promised))
+
+
+def stretch_numbers(places: Ints, between: Ints, wanted: Ints) -> Ints:
+    """For each wanted place, the number of the stretch it lies in.
+
+    A stretch is a run of `places` (sorted, distinct) that no value of `between` (sorted) parts. Two neighbouring places are
+    parted where more values of `between` lie below the upper one than up to and with the lower one; the number of a place is
+    how often that happened up to it.
+    """
+    if not len(places):
+        return np.zeros(len(wanted), dtype=np.int64)
+    parted = np.searchsorted(between, places[1:], "left") > np.searchsorted(between, places[:-1], "right")
+    return np.cumsum(np.r_[0, parted])[np.minimum(np.searchsorted(places, wanted), len(places) - 1)]

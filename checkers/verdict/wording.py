@@ -28,6 +28,10 @@ class FindingText:
         text = f"{word} {overview.op[at]} of process {overview.process[at]}"
         return text.capitalize() if capital else text
 
+    def process(self, op: int) -> str:
+        """`process 3`: who did an operation."""
+        return f"process {self.run.overview.process[self._at(op)]}"
+
     def decided(self, op: int) -> int:
         return int(self.run.overview.decided[self._at(op)])
 

@@ -1,0 +1,118 @@
+"""Several records at one offset of a partition: logs that diverged (KIP-101).
+
+The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pyspark.sql import functions as F
+
+from checkers.api import CheckResult, join_rows, partition_check
+from checkers.arrays import Ints
+from checkers.partition.final_witness import final_witness
+from checkers.partition.log import COMMITTED, INFO, NONE, PartitionLog, slices
+from checkers.partition.rows import first_of_each, read_rows, send_rows
+from checkers.partition.versions import stretch_numbers
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+from harness.api import Isolation
+
+
+def _explain_inconsistent(finding: Finding, text: FindingText) -> str:
+    first = min(row.offset for row in finding.rows)
+    last = max(row.offset for row in finding.rows)
+    where = f"{finding.rows[0].partition}@{first}"
+    writers = sorted({text.writer(record) for record in finding.rows if record.offset == first})
+    if last > first:
+        count = len({row.offset for row in finding.rows})
+        pair = " and ".join(writers)
+        return f"{count} neighbouring offsets from {where} to {last} hold different records each; at {first}: {pair}."
+    return f"Two different records are at {where}: one is {'; another is '.join(writers)}."
+
+
+def _resolve_inconsistent(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
+    """Of offsets that nobody read, keep those of two records that surely are in the log."""
+    place = [rows["partition"], rows["offset"]]
+    read = rows["role"].eq("read").groupby(place).transform("any")
+    sent = rows["op"].to_numpy()
+    sure = read | (run.status(sent) == COMMITTED) | ~run.transactional(sent)
+    if not sure.all():
+        sure |= rows["op"].isin(_proven(rows.loc[~sure & (run.status(sent) == INFO), "op"].unique(), run))
+    rows = rows[sure]
+    return rows[rows["v"].groupby([rows["partition"], rows["offset"]]).transform("nunique") > 1]
+
+
+def _proven(ops: Any, run: RunView) -> set[int]:
+    """Transactions of which a read_committed reader got some record."""
+    if not len(ops):
+        return set()
+    wanted = run.sends_of(ops)
+    got = run.reads.where(F.col("v").isin(wanted["v"].tolist()) & (F.col("isolation") == Isolation.COMMITTED.value))
+    got = got.select("partition", "v").distinct().toPandas()
+    return set(wanted.merge(got, on=["partition", "v"])["op"])
+
+
+@partition_check("inconsistent-offset", resolve=_resolve_inconsistent, explain=_explain_inconsistent, needs="no record was read")
+def inconsistent_offset(log: PartitionLog) -> CheckResult:
+    """Two different records at one offset of one partition.
+
+    Reads and acknowledgements are both evidence, except the acknowledgement of a lost write, whose offset was naturally given
+    away again. Where there are only acknowledgements, those of transactions that are not known to have committed prove nothing.
+
+    compared: offsets with at least one read. One cause: neighbouring offsets, as after a truncation.
+
+    Example::
+
+        ms   process  operation  t-0            outcome
+        0-1  1        txn        send a@5       committed
+        2-3  1        txn        send b@7       committed
+        4-5  2        txn        send c@7       committed
+        6-7  3        poll       read a@5, b@7
+        8-9  4        poll       read a@5, c@7
+
+    Found: sent b@7, sent c@7, read b@7 and read c@7.
+
+    Slow twin: `inconsistent_offsets` in tests/support/reference.py.
+    """
+    sends, reads = log.sends, log.reads
+    judged, returned, _ = final_witness(log)
+    believed = (sends.offset != NONE) & ~(log.promised & judged & ~returned)
+    distinct = np.flatnonzero(np.diff(reads.offset, prepend=-2))  # reads are sorted by offset: the first read of each offset
+    disputed = _disputed(log, np.flatnonzero(believed))
+    if not len(disputed):
+        return CheckResult(len(distinct))
+    undisputed = np.setdiff1d(np.concatenate([reads.offset[distinct], sends.offset[believed]]), disputed)
+    read = np.isin(reads.offset, disputed)
+    read[read] &= first_of_each(reads.offset[read], reads.v[read])
+    sent = believed & np.isin(sends.offset, disputed)
+    read_cause, sent_cause = (stretch_numbers(disputed, undisputed, one.offset) for one in (reads, sends))
+    acknowledged = send_rows(log, sent, sent_cause, "sent")
+    acknowledged["offset"] = sends.offset[sent]
+    return CheckResult(len(distinct), join_rows(read_rows(log, read, read_cause), acknowledged))
+
+
+def _disputed(log: PartitionLog, believed: Ints) -> Ints:
+    """Offsets at which reads or believed acknowledgements (positions of sends) name different records.
+
+    Both are sorted by offset, so two that share an offset are neighbours, or joined by neighbours that share it. It is enough to
+    compare each read with the next one, each acknowledgement with one read at its offset, and each acknowledgement with the next.
+    """
+    reads = log.reads
+    order = np.argsort(log.sends.offset[believed], kind="stable")
+    offset, v = (values[believed][order] for values in (log.sends.offset, log.sends.v))
+    disputed = []
+    for part in slices(len(reads) - 1):
+        one, next_one = slice(part.start, part.stop), slice(part.start + 1, part.stop + 1)
+        differ = (reads.offset[one] == reads.offset[next_one]) & (reads.v[one] != reads.v[next_one])
+        disputed.append(reads.offset[one][differ])
+    for part in slices(len(believed) if len(reads) else 0):
+        first_read = np.minimum(np.searchsorted(reads.offset, offset[part]), len(reads) - 1)  # at this offset, or above it
+        differ = (reads.offset[first_read] == offset[part]) & (reads.v[first_read] != v[part])
+        disputed.append(offset[part][differ])
+    disputed.append(offset[1:][(offset[1:] == offset[:-1]) & (v[1:] != v[:-1])])
+    return np.unique(np.concatenate(disputed))

@@ -1,0 +1,70 @@
+"""One record at several offsets of its partition (KIP-98, KIP-679).
+
+The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checkers.api import CheckResult, join_rows, partition_check
+from checkers.partition.log import ABORTED, NONE, PartitionLog
+from checkers.partition.rows import first_of_each, read_rows, send_rows
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+
+
+def _explain_duplicate(finding: Finding, text: FindingText) -> str:
+    sent, read = finding.records("sent"), finding.records("read")
+    offsets = sorted({record.offset for record in read})
+    if len(sent) == 1 and len(offsets) == 1:
+        acknowledged = f"it was acknowledged at offset {sent[0].offset}, and readers got it at {offsets[0]}"
+        return f"{text.name(sent[0].op)} sent one record{sent[0].value_note} to {sent[0].partition}: {acknowledged}."
+    if len(sent) > 1:
+        return (
+            f"{len(sent)} records that {text.name(sent[0].op)} sent once each to {sent[0].partition} "
+            f"are in the log more than once (offsets {offsets[0]} to {offsets[-1]})."
+        )
+    places = " and ".join(str(offset) for offset in offsets)
+    record = f"one record{sent[0].value_note}"
+    return f"{text.name(sent[0].op)} sent {record} to {sent[0].partition}, and readers got it at offsets {places}."
+
+
+@partition_check("duplicate", explain=_explain_duplicate, needs="no record was read")
+def duplicate(log: PartitionLog) -> CheckResult:
+    """One sent record at two or more offsets of its partition, both visible at the isolation level in use.
+
+    A record sent in a transaction counts where read_committed returned it; one sent outside transactions where anybody got it.
+    The same offset read by many readers is one place. An acknowledgement tells of a place too, when the operation did not
+    fail and nobody read another record there (`inconsistent-offset` has that).
+
+    compared: records read at least once. One cause: the operation that sent them.
+
+    Example::
+
+        ms   process  operation  t-0                 outcome
+        0-1  1        txn        send a@5            committed
+        2-3  1        txn        send b@7            committed
+        4-5  2        poll       read a@5, b@7, a@8
+        6-7  3        poll       read a@5, b@7
+
+    Found: sent a@5, read a@5 and read a@8. Two readers got b, both at one offset.
+
+    Slow twin: `duplicates` in tests/support/reference.py.
+    """
+    sends, reads = log.sends, log.reads
+    visible = reads.send >= 0  # a mask over the reads; of those with a send, the ones that count for it
+    visible[visible] &= reads.judged[visible] | ~sends.txn[reads.send[visible]]
+    low, high = log.span(visible)  # over the sends
+    elsewhere = (sends.offset != NONE) & (sends.status != ABORTED) & (low != NONE) & (sends.offset != low)
+    elsewhere[elsewhere] = ~np.isin(sends.offset[elsewhere], reads.offset)  # acknowledged where nobody read anything
+    twice = (low != high) | elsewhere
+    compared = int((low != NONE).sum())
+    if not twice.any():
+        return CheckResult(compared)
+    copies = visible.copy()  # of the reads that count, those of such sends, and each pair of send and offset once
+    copies[visible] &= twice[reads.send[visible]]
+    copies[copies] &= first_of_each(reads.send[copies], reads.offset[copies])
+    acknowledged = send_rows(log, twice, sends.op, "sent")
+    acknowledged["offset"] = np.where(elsewhere, sends.offset, log.place)[twice]
+    return CheckResult(compared, join_rows(read_rows(log, copies, sends.op[reads.send]), acknowledged))

@@ -1,0 +1,200 @@
+"""What a consumer must never do from poll to poll: skip a record, or go back (Jepsen's Kafka workload).
+
+Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.verdict.rules`. How the
+reads of a process are compared: `checkers.anomalies.consecutive_reads`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from checkers.anomalies.consecutive_reads import MOST_MISSING, ConsecutiveReads, ReadPairs, Skips, consecutive_reads
+from checkers.api import CheckResult, join_rows, partition_check
+from checkers.arrays import Bools
+from checkers.partition.log import NONE, PartitionLog
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+
+UNKNOWN_POSITION = (
+    "nobody knows where the consumers stood: they were told anew what to read, or are members of a group whose rebalances are "
+    "not in the history"
+)
+NO_PAIRS = "no process read two records of one partition"
+
+
+# --------------------------------------------------------------------------------------------------
+# Rows
+# --------------------------------------------------------------------------------------------------
+def _pair_rows(log: PartitionLog, pairs: ReadPairs) -> dict[str, Any]:
+    """Both reads of each pair; the cause is the later one."""
+    some = pairs.before != NONE
+    which, cause = np.r_[pairs.before[some], pairs.after], np.r_[pairs.after[some], pairs.after]
+    reads = log.reads
+    rows = {"op": reads.op[which], "v": reads.v[which], "offset": reads.offset[which], "time": reads.ended[cause]}
+    return {"cause": cause, **rows, "role": np.full(len(which), "read", dtype=object)}
+
+
+def _skips(log: PartitionLog, same_operation: bool) -> CheckResult:
+    """Skips inside operations, or from one operation to the next."""
+    found = log.shared(consecutive_reads)
+    rows = [row for part in found.skips for row in _skip_rows(log, part, part.pairs.same_operation == same_operation)]
+    return CheckResult(int(found.pairs[int(same_operation)]), join_rows(*rows) if rows else {}, _lacking(found, same_operation))
+
+
+def _lacking(found: ConsecutiveReads, same_operation: bool) -> str:
+    """Why there was nothing to compare, when it was not for want of reads."""
+    return UNKNOWN_POSITION if found.unknown[int(same_operation)] else ""
+
+
+def _skip_rows(log: PartitionLog, part: Skips, wanted: Bools) -> Iterator[dict[str, Any]]:
+    """Rows of the wanted pairs: both reads of each, and the records missing between them."""
+    if not wanted.any():
+        return
+    cause = np.repeat(part.pairs.after, part.counts)
+    missing, cause = (values[np.repeat(wanted, part.counts)] for values in (part.missing, cause))
+    sends = log.sends
+    rows = {"cause": cause, "op": sends.op[missing], "v": sends.v[missing], "offset": log.place[missing]}
+    yield _pair_rows(log, part.pairs.pick(wanted))
+    yield rows | {"time": log.reads.ended[cause], "role": np.full(len(missing), "missing", dtype=object)}
+
+
+def _returns(log: PartitionLog, same_operation: bool) -> CheckResult:
+    """Pairs that go back, or to the same record again."""
+    found = log.shared(consecutive_reads)
+    rows = [
+        _pair_rows(log, part.pick(wanted)) for part in found.returns if (wanted := part.same_operation == same_operation).any()
+    ]
+    compared = int(found.continued[int(same_operation)])
+    return CheckResult(compared, join_rows(*rows) if rows else {}, _lacking(found, same_operation))
+
+
+# --------------------------------------------------------------------------------------------------
+# poll-skip, int-poll-skip
+# --------------------------------------------------------------------------------------------------
+def _explain_skip(finding: Finding, text: FindingText) -> str:
+    reads, missing = finding.records("read"), finding.records("missing")
+    last = reads[-1]
+    records = f"{len(missing)} records" if len(missing) < MOST_MISSING else f"{MOST_MISSING} records or more"
+    over = f"{records} ({text.places(missing)})" if len(missing) > 1 else missing[0].place
+    if len(reads) == 1:
+        began = f"{text.process(last.op).capitalize()} began at the log's start"
+        return f"{began} and got {last.place} first, past {over}, which others got."
+    first, same = reads[0], reads[0].op == last.op
+    where = f"inside {text.name(last.op, capital=False)}" if same else f"between {_two(text, first.op, last.op)}"
+    who = text.process(last.op).capitalize()
+    return f"{who} read {first.place} and next {last.place} ({where}), past {over}, which others got."
+
+
+def _two(text: FindingText, first: int, last: int) -> str:
+    return f"{text.name(first, capital=False)} and {text.name(last, capital=False)}"
+
+
+@partition_check("poll-skip", explain=_explain_skip, needs=NO_PAIRS)
+def poll_skip(log: PartitionLog) -> CheckResult:
+    """From one operation to the next, the reads of a process skip a record that it had to be given.
+
+    That is a record between the two in the version order, visible at the reader's isolation level and in the log for ever
+    because others got it (`checkers.partition.versions.due`); a record that nobody got at all is `lost-write`'s. A process that
+    begins at the log's start, or sought back to it, must not skip the first records either.
+
+    compared: reads that continue an earlier operation of the same process, or begin at the log's start. One cause: the skip.
+
+    Example::
+
+        ms     process  operation  t-0                 outcome
+        0-1    1        txn        send a@5            committed
+        2-3    1        txn        send b@6            aborted
+        4-5    1        txn        send c@8, d@9       committed
+        6-7    2        poll       read a@5, c@8, d@9
+        8-9    3        poll       read a@5
+        10-11  3        poll       read d@9
+
+    Found: missing c@8, between read a@5 and read d@9. b was aborted, and a transaction marker lies at 7.
+
+    Slow twin: `poll_skips` in tests/support/reference.py.
+    """
+    return _skips(log, same_operation=False)
+
+
+@partition_check("int-poll-skip", explain=_explain_skip, needs="no operation returned two records of one partition")
+def int_poll_skip(log: PartitionLog) -> CheckResult:
+    """Inside one operation, consecutive reads of a partition skip a record that the process had to be given.
+
+    See `poll-skip`, which is the same from one operation to the next.
+
+    compared: reads with a predecessor in the same operation. One cause: the skip.
+
+    Example::
+
+        ms   process  operation  t-0                 outcome
+        0-1  1        txn        send a@5            committed
+        2-3  1        txn        send b@6            aborted
+        4-5  1        txn        send c@8, d@9       committed
+        6-7  2        poll       read a@5, c@8, d@9
+        8-9  3        poll       read a@5, d@9
+
+    Found: missing c@8, between read a@5 and read d@9. b was aborted, and a transaction marker lies at 7.
+
+    Slow twin: `int_poll_skips` in tests/support/reference.py.
+    """
+    return _skips(log, same_operation=True)
+
+
+# --------------------------------------------------------------------------------------------------
+# nonmonotonic-poll, int-nonmonotonic-poll
+# --------------------------------------------------------------------------------------------------
+def _explain_return(finding: Finding, text: FindingText) -> str:
+    low, high = finding.rows[0], finding.rows[-1]
+    same = low.op == high.op
+    where = f"inside {text.name(low.op, capital=False)}" if same else f"from {_two(text, *sorted((high.op, low.op)))}"
+    how = "got it once more" if low.offset == high.offset else f"went back to {low.place}"
+    return f"{text.process(low.op).capitalize()} read {high.place} and then {how} ({where})."
+
+
+@partition_check("nonmonotonic-poll", explain=_explain_return, needs=NO_PAIRS)
+def nonmonotonic_poll(log: PartitionLog) -> CheckResult:
+    """From one operation to the next, a process reads the same record again or goes back to an earlier one.
+
+    Not where the client seeks back by design after an operation that did not end ok (contract `aborted_polls = "rewound"`,
+    Jepsen's client), nor across an `assign` or `subscribe` that does not keep the partition.
+
+    compared: reads that continue an earlier operation of the same process. One cause: the step back.
+
+    Example::
+
+        ms   process  operation  t-0            outcome
+        0-1  1        txn        send a@5, b@6  committed
+        2-3  2        poll       read a@5, b@6
+        4-5  2        poll       read b@6
+        6-7  3        poll       read a@5
+        8-9  3        poll       read b@6
+
+    Found: read b@6 twice, by process 2. Process 3 is another consumer.
+
+    Slow twin: `nonmonotonic_polls` in tests/support/reference.py.
+    """
+    return _returns(log, same_operation=False)
+
+
+@partition_check("int-nonmonotonic-poll", explain=_explain_return, needs="no operation returned two records of one partition")
+def int_nonmonotonic_poll(log: PartitionLog) -> CheckResult:
+    """Inside one operation, a process reads the same record again or goes back to an earlier one.
+
+    compared: reads with a predecessor in the same operation. One cause: the step back.
+
+    Example::
+
+        ms   process  operation  t-0                 outcome
+        0-1  1        txn        send a@5, b@6       committed
+        2-3  2        poll       read a@5, b@6
+        4-5  3        poll       read a@5, b@6, a@5
+        6-7  3        poll       read b@6
+
+    Found: read b@6 and then read a@5, by process 3.
+
+    Slow twin: `int_nonmonotonic_polls` in tests/support/reference.py.
+    """
+    return _returns(log, same_operation=True)

@@ -1,0 +1,100 @@
+"""The order of sends against real time, across producers (Kafka appends what it acknowledges; KIP-101).
+
+The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`. Only records of
+known place in the version order count (`checkers.partition.versions.visible`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checkers.api import CheckResult, partition_check
+from checkers.arrays import Ints
+from checkers.partition.log import NONE, PartitionLog
+from checkers.partition.rows import pair_rows
+from checkers.partition.versions import visible
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+from harness.api import record_ids
+
+LATEST = np.iinfo(np.int64).max
+
+
+def _explain_inversion(finding: Finding, text: FindingText) -> str:
+    low, high = finding.rows[0], finding.rows[-1]
+    return (
+        f"{text.name(high.op)} had its record at {high.place} acknowledged before {text.name(low.op, capital=False)} "
+        f"sent the one that lies below it, at {low.place}."
+    )
+
+
+@partition_check(
+    "real-time-inversion",
+    explain=_explain_inversion,
+    needs="no send began after another producer's was acknowledged in its partition",
+)
+def real_time_inversion(log: PartitionLog) -> CheckResult:
+    """A send that began after another producer's send was acknowledged lies before it in the same partition.
+
+    compared: sends that began after some acknowledgement in their partition. One cause: the send that lies too low, with the
+    one above it that was acknowledged first.
+
+    Example::
+
+        ms     process  operation  t-0                      outcome
+        0-9    1        txn        send a@9                 committed
+        2-3    2        txn        send b@7                 committed
+        4-5    2        txn        send c@6                 committed
+        10-11  3        txn        send d@8                 committed
+        12-13  4        poll       read c@6, b@7, d@8, a@9
+
+    Found: sent b@7, sent c@6 and sent d@8, each below sent a@9, which was acknowledged when they began. That c lies below b of
+    the same producer is an `order-inversion`.
+
+    Slow twin: `real_time_inversions` in tests/support/reference.py.
+    """
+    sent = np.flatnonzero(log.shared(visible) & (log.sends.began != NONE))
+    sent = sent[np.argsort(log.place[sent], kind="stable")]  # in the version order
+    if not len(sent):
+        return CheckResult(0)
+    began, process = log.sends.began[sent], record_ids.process_of(log.sends.v[sent])
+    ended = np.where(log.sends.ended[sent] != NONE, log.sends.ended[sent], LATEST)
+    compared = int((began > ended.min()).sum())
+    low, high = _inverted(began, ended, process)
+    if not len(low):
+        return CheckResult(compared)
+    return CheckResult(compared, pair_rows(log, sent[np.r_[low, high]], sent[np.r_[low, low]]))
+
+
+def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:
+    """Sends that lie too low, and for each the one above it, of another producer, that was acknowledged first.
+
+    All arrays are in the version order, and so are the positions that are returned. It is enough to compare each send with the
+    one above it that was acknowledged first: if that one was not acknowledged before the send began, none was.
+    """
+    first = _first_acknowledged_above(ended)
+    late = np.flatnonzero(began > np.r_[ended, LATEST][first])
+    own = process[first[late]] == process[late]
+    low, high = [late[~own]], [first[late[~own]]]
+    # Where the first one is of the same producer it hides the others: look again with that producer's sends left out.
+    for producer in np.unique(process[late[own]]):
+        hidden = late[own & (process[late] == producer)]
+        above = _first_acknowledged_above(np.where(process == producer, LATEST, ended))[hidden]
+        inverted = began[hidden] > np.r_[ended, LATEST][above]
+        low.append(hidden[inverted])
+        high.append(above[inverted])
+    return np.concatenate(low), np.concatenate(high)
+
+
+def _first_acknowledged_above(ended: Ints) -> Ints:
+    """For each position, the one among the higher positions with the smallest time (`len(ended)`: none has a time).
+
+    Of [5, 3, 9, 4] the minima of the suffixes are [3, 3, 4, 4], and each suffix has its minimum nearest at [1, 1, 3, 3]. What
+    lies strictly above a position is the next suffix: [1, 3, 3, none].
+    """
+    count = len(ended)
+    suffix_minimum = np.minimum.accumulate(ended[::-1])[::-1]
+    its_position = np.where(ended == suffix_minimum, np.arange(count), count)
+    nearest = np.minimum.accumulate(its_position[::-1])[::-1]
+    above = np.r_[nearest[1:], count]
+    return np.asarray(np.where(np.r_[suffix_minimum[1:], LATEST] == LATEST, count, above), dtype=np.int64)

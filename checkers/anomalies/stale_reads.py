@@ -1,0 +1,82 @@
+"""A final read that ends below what others already got (KIP-320).
+
+The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from checkers.api import CheckResult, join_rows, partition_check
+from checkers.partition.log import INFO, NONE, PartitionLog
+from checkers.partition.versions import aborted
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+
+
+def _explain_stale(finding: Finding, text: FindingText) -> str:
+    got, missing = finding.records("read"), finding.records("missing")
+    final = next(row.op for row in got if row.v == NONE)
+    seen = next(row for row in got if row.v != NONE)
+    what = missing[0].place if len(missing) == 1 else f"{len(missing)} records ({text.places(missing)})"
+    return (
+        f"The complete read_committed final read of {text.process(final)} did not return {what}, "
+        f"although {text.name(seen.op, capital=False)} got {seen.place} before it began."
+    )
+
+
+@partition_check(
+    "stale-read",
+    explain=_explain_stale,
+    needs="no read_committed reader got a record before a complete read_committed final read",
+)
+def stale_read(log: PartitionLog) -> CheckResult:
+    """A complete read_committed final read lacks a record that another read_committed reader got before it began.
+
+    It jumped over the record, or ended below it: what was visible once is not any more. For readers of the main phase nobody
+    knows the end of the log that they should have seen; theirs is `poll-skip`. Records of aborted transactions, and of
+    transactions for which commit was never called, are `aborted-read`'s and `dirty-read`'s.
+
+    compared: records that somebody got before such a final read began. One cause: the final read.
+
+    Example::
+
+        ms   process  operation   t-0            outcome
+        0-1  1        txn         send a@5       committed
+        2-3  1        txn         send b@7       unknown
+        4-5  2        poll        read a@5, b@7
+        6-7  3        final read  read a@5
+
+    Found: missing b@7, which was read b@7 by process 2 before. It committed then, whatever its client knows.
+
+    Slow twin: `stale_reads` in tests/support/reference.py.
+    """
+    parts = [_stale(log, *reader) for reader in log.final.readers]
+    rows = [part.rows for part in parts if part.rows]
+    return CheckResult(sum(part.compared for part in parts), join_rows(*rows) if rows else {})
+
+
+def _stale(log: PartitionLog, process: int, final: int, began: int) -> CheckResult:
+    """What one final read lacks. final: its operation; began: when its process began its first operation (ns)."""
+    reads, sends = log.reads, log.sends
+    earlier = reads.committed & ~log.unsent_reads & (reads.process != process) & (reads.ended != NONE) & (reads.ended < began)
+    uncalled = (sends.status == INFO) & sends.finished & (sends.decided == NONE)
+    doubtful = log.shared(aborted) | (sends.txn & uncalled)
+    known = log.seen_by(earlier) & ~doubtful
+    compared = int(known.sum())
+    missing = np.flatnonzero(known & ~log.seen_by(reads.process == process))
+    if not len(missing):
+        return CheckResult(compared)
+    # Of every missing record one earlier read: the first one in the order of `earlier`.
+    earlier_reads = np.flatnonzero(earlier)
+    read_sends, first = np.unique(reads.send[earlier_reads], return_index=True)
+    witness = earlier_reads[first[np.isin(read_sends, missing)]]
+    # A row for the final read itself, which returned nothing of this; then the witnesses; then the missing records.
+    nothing = np.int64(NONE)
+    rows = {
+        "op": np.r_[np.int64(final), reads.op[witness], sends.op[missing]],
+        "v": np.r_[nothing, reads.v[witness], sends.v[missing]],
+        "offset": np.r_[nothing, reads.offset[witness], log.place[missing]],
+    }
+    role = np.array(["read"] * (1 + len(witness)) + ["missing"] * len(missing), dtype=object)
+    return CheckResult(compared, {"cause": np.full(len(role), final), **rows, "time": np.full(len(role), began), "role": role})

@@ -1,0 +1,101 @@
+"""`real-time-inversion`: guilty histories, and innocent ones that look alike; and every pair looked at."""
+
+import numpy as np
+import pytest
+from support.histories import History, answer, finding, violated
+
+from checkers.anomalies.real_time_order import _first_acknowledged_above, _inverted, real_time_inversion
+
+STRICT = {"strict_realtime": "true"}
+
+
+@pytest.fixture
+def sent(judged):
+    """Judge a history by this check only."""
+
+    def run(history, contract=None):
+        return judged(history, contract, checks=[real_time_inversion])
+
+    return run
+
+
+def test_a_record_below_one_that_was_acknowledged_before_it_was_sent_is_inverted(sent):
+    h = History()
+    first = h.txn(0, {"t-0": [7]})
+    second = h.txn(1, {"t-0": [5]})
+    h.poll(2, {"t-0": [5, 7]})
+    document = sent(h, STRICT)
+    assert violated(document) == ["real-time-inversion"]
+    assert finding(document, "real-time-inversion")["operations"] == [first, second]
+    assert finding(document, "real-time-inversion")["sentence"] == (
+        "Transaction 0 of process 0 had its record at t-0@7 acknowledged before transaction 0 of process 1 "
+        "sent the one that lies below it, at t-0@5."
+    )
+
+
+def test_an_inversion_is_only_reported_unless_the_contract_is_strict(sent):
+    h = History()
+    h.txn(0, {"t-0": [7]})
+    h.txn(1, {"t-0": [5]})
+    for contract in ({}, {**STRICT, "acks": "1"}, {**STRICT, "unclean_leader_election": "true"}):
+        document = sent(h, contract)
+        assert violated(document) == []
+        assert answer(document, "real-time-inversion")["count"] == 1
+
+
+def test_sends_that_overlap_may_lie_either_way(sent):
+    h = History()
+    h.txn(0, {"t-0": [7]})
+    h.txn(1, {"t-0": [5]})
+    began = h.ops[1]["mops"][0][4]
+    h.ops[0]["mops"] = [(*h.ops[0]["mops"][0][:5], began)]
+    assert violated(sent(h, STRICT)) == []
+
+
+def test_without_an_acknowledgement_a_send_orders_nothing(sent):
+    h = History()
+    h.txn(0, {"t-0": [None]}, type="info")
+    high = h.ops[0]["mops"][0][2]
+    h.txn(1, {"t-0": [5]})
+    h.poll(2, {"t-0": [5, (7, high)]})
+    assert violated(sent(h, STRICT)) == []
+
+
+def test_aborted_unseen_and_lost_records_have_no_place(sent):
+    for type, visible in (("fail", [5]), ("info", [5]), ("ok", [5])):
+        h = History()
+        h.txn(0, {"t-0": [7]}, type=type)
+        h.txn(1, {"t-0": [5]})
+        h.final({"t-0": visible})
+        assert violated(sent(h, STRICT)) == []
+
+
+def test_an_inversion_behind_one_of_the_same_process_is_found(sent):
+    """Process 0's own record at 9 was acknowledged first of all, which is another check's business; process 1's at 7 is not."""
+    h = History()
+    h.txn(0, {"t-0": [9]})
+    h.txn(1, {"t-0": [7]})
+    h.ops[1]["mops"] = [(*h.ops[1]["mops"][0][:4], h.ops[0]["time"], h.ops[1]["mops"][0][5])]
+    h.txn(0, {"t-0": [5]})
+    document = sent(h, STRICT)
+    assert [one["offset"] for one in finding(document, "real-time-inversion")["records"]] == [5, 7]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_inversions_agree_with_every_pair_looked_at(seed):
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 30))
+    began = rng.integers(0, 40, count)
+    ended = began + rng.integers(1, 20, count)
+    process = rng.integers(0, 4, count)
+    low, high = _inverted(began, ended, process)
+    expected = {}
+    for one in range(count):
+        above = [two for two in range(one + 1, count) if process[two] != process[one] and ended[two] < began[one]]
+        if above:
+            expected[one] = min(ended[two] for two in above)
+    assert {int(one): int(ended[two]) for one, two in zip(low, high, strict=True)} == expected
+
+
+def test_the_first_acknowledged_above_each_place():
+    assert _first_acknowledged_above(np.array([5, 3, 9, 4])).tolist() == [1, 3, 3, 4]

@@ -1,0 +1,57 @@
+"""`stale-read`: guilty histories, and innocent ones that look alike."""
+
+import pytest
+from support.histories import COMMITTED, UNCOMMITTED, History, finding, violated
+
+from checkers.anomalies.losses import lost_write
+from checkers.anomalies.polls import int_nonmonotonic_poll, int_poll_skip, nonmonotonic_poll, poll_skip
+from checkers.anomalies.stale_reads import stale_read
+
+CHECKS = (poll_skip, int_poll_skip, nonmonotonic_poll, int_nonmonotonic_poll, stale_read, lost_write)
+
+
+@pytest.fixture
+def read(judged):
+    """Judge a history by these checks only."""
+
+    def run(history, contract=None):
+        return judged(history, contract, checks=CHECKS)
+
+    return run
+
+
+def test_a_final_read_without_what_another_reader_got_is_stale(read):
+    """It was told an end below the record. The commit's outcome is unknown, so nothing was promised."""
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.txn(0, {"t-0": [None]}, type="info")
+    late = h.ops[1]["mops"][0][2]
+    h.poll(1, {"t-0": [5, (7, late)]})
+    h.final({"t-0": [5]})
+    document = read(h)
+    assert violated(document) == ["stale-read"]
+    assert finding(document, "stale-read")["sentence"] == (
+        "The complete read_committed final read of process 90 did not return t-0@7, "
+        "although poll 0 of process 1 got t-0@7 before it began."
+    )
+
+
+def test_a_record_that_others_get_after_the_final_read_began_makes_it_not_stale(read):
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.txn(0, {"t-0": [None]}, type="info")
+    late = h.ops[1]["mops"][0][2]
+    h.final({"t-0": [5]})
+    h.poll(1, {"t-0": [5, (7, late)]})
+    assert violated(read(h)) == []
+
+
+def test_an_incomplete_final_read_and_an_uncommitted_reader_prove_nothing_stale(read):
+    for isolation, position in ((COMMITTED, 6), (UNCOMMITTED, 1000)):
+        h = History()
+        h.txn(0, {"t-0": [5]})
+        h.txn(0, {"t-0": [None]}, type="info")
+        late = h.ops[1]["mops"][0][2]
+        h.poll(1, {"t-0": [5, (7, late)]}, isolation)
+        h.final({"t-0": [5]}, position=position)
+        assert violated(read(h)) == []
