@@ -12,7 +12,7 @@ from checkers.graph import explain
 from checkers.graph.edge_filter import Brief, brief_for
 from checkers.graph.edges import gather
 from checkers.graph.layers import LAYERS, Layer
-from checkers.graph.search import Cycles, demanded, find_cycles
+from checkers.graph.run_search import Cycles, demanded, find_cycles
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.graph.cycles import Edge
 from checkers.graph.layers import DIRTY_WR, PROCESS, REALTIME, RW, WR, WW
+from checkers.graph.span_search import Edge
 from checkers.partition.log import NONE
 from checkers.run_view import RunView
 from checkers.spark.lookup import records_of

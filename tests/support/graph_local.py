@@ -6,7 +6,7 @@ from checkers.graph.edge_filter import brief_for
 from checkers.graph.edge_store import DriverEdges
 from checkers.graph.edges import decode, gather
 from checkers.graph.layers import LAYERS
-from checkers.graph.search import Cycles, cycles_among
+from checkers.graph.run_search import Cycles, cycles_among
 from checkers.partition.assembly import build_log
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets, Settings
 from checkers.spark.overview import Overview, read_overview

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.arrays import Ints
-from checkers.graph.cycles import Edge, Found, Moment, search
 from checkers.graph.edge_filter import Brief, brief_for
 from checkers.graph.edge_store import Arrays, Job, KeptEdges, Message, Shared, edges_of
 from checkers.graph.edges import ENDS, FIRSTS, decode
@@ -37,6 +36,7 @@ from checkers.graph.layers import (
     WW,
     Layer,
 )
+from checkers.graph.span_search import Edge, Found, Moment, search
 from checkers.graph.spans import FOREVER, Spans, ends, merge, merge_all, points, rank, reading_points
 from checkers.partition.log import NONE
 from checkers.run_view import RunView
