@@ -9,22 +9,23 @@ from weakref import WeakKeyDictionary
 
 from checkers.api import Check, CheckResult
 from checkers.graph import explain
-from checkers.graph.edge_filter import Brief, brief_for
+from checkers.graph.edge_filter import EdgeFilter, edge_filter_for
 from checkers.graph.edges import gather
 from checkers.graph.layers import LAYERS, Layer
-from checkers.graph.run_search import Cycles, demanded, find_cycles
+from checkers.graph.run_search import find_cycles, forbidden_layers
+from checkers.graph.search_tasks import Cycles
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 
-_SAID = {
+_DEFINITIONS = {
     "G1c-wr": "Operations that read each other's records in a circle, through read_committed readers.",
     "G0": "Operations whose records follow each other in a circle, over several partitions.",
     "G1c": "Operations in a circle of records that follow each other and records that were read, at least one read.",
     "G-single": "A circle with exactly one operation that read up to right below another one's record.",
     "G2": "A circle with two or more operations that each read up to right below another one's record.",
 }
-_ORDER = (
+_TIME_EDGE = (
     "",
     " One step at least is the order of two operations of a process.",
     " One step at least is that an operation had ended before another began.",
@@ -73,13 +74,13 @@ def graph_check(layer: Layer) -> Check[RunView]:
         return {"cycle": explain.drawing(cycles.layers[layer.name].cycle, cycles.partitions, finding, text)}
 
     base = layer.name.removesuffix("-process").removesuffix("-realtime")
-    smallest_cycle.__doc__ = _SAID[base] + _ORDER[layer.order]
+    smallest_cycle.__doc__ = _DEFINITIONS[base] + _TIME_EDGE[layer.order]
     needs = _NEEDS_READ[layer.order] if base.startswith("G1c") else _NEEDS[bool(layer.anti)]
     return Check(layer.name, "run", smallest_cycle, True, None, sentence, gather, _brief, detail, needs)
 
 
-def _brief(run: RunView) -> Brief | None:
-    return brief_for(run.overview, demanded(run.contract))
+def _brief(run: RunView) -> EdgeFilter | None:
+    return edge_filter_for(run.overview, forbidden_layers(run.contract))
 
 
 CHECKS = {layer.name: graph_check(layer) for layer in LAYERS}

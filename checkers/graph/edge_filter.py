@@ -1,8 +1,8 @@
-"""What the partitions of a long history need not hand out: edges that close no cycle, or cycles that nobody has to find.
+"""The edges that the partitions of a long history leave out: they close no cycle, or one that nobody has to find.
 
 Two things are left out of a history of more than `LONG` operations (docs/graphs.md says why nothing forbidden is lost):
 
-* what somebody who writes nothing read from a writer whose operation was over by then, or after the last writer had begun;
+* what a process that writes nothing read from an operation that was over by then, or read after the last write had begun;
 * for the classes with rw edges, unless the contract forbids one of them: everything but a few stretches of the history.
 """
 
@@ -24,31 +24,32 @@ STRETCHES, STRETCH = 8, 500  # how many, and how many operations long
 
 
 @dataclass(frozen=True)
-class Brief:
-    """idle: processes that write nothing. last: when an operation of another process began last (ns).
+class EdgeFilter:
+    """read_only: processes that write nothing. last_write_began: when the last operation of any other process began (ns).
 
     stretches: ranges of history indices in which cycles with rw edges are looked for.
     """
 
-    idle: Any
-    last: int
+    read_only: Any
+    last_write_began: int
     stretches: Spans
 
-    def together(self, source: Any, target: Any) -> Bools:
+    def in_one_stretch(self, source: Any, target: Any) -> Bools:
         """Whether two operations lie in one stretch; both by history index."""
         found = np.zeros(len(source), dtype=np.bool_)
         found[self.stretches.around(source, target)[0]] = True
         return found
 
 
-def brief_for(view: Overview, demanded: Collection[str]) -> Brief | None:
+def edge_filter_for(view: Overview, forbidden: Collection[str]) -> EdgeFilter | None:
     """What may be left out of a history; None: nothing, because it is short, or every class with rw edges must be searched."""
     anti = {layer.name for layer in LAYERS if layer.family in (ANTI, ANTI_TIME)}
-    if len(view) <= LONG or anti & set(demanded):
+    if len(view) <= LONG or anti & set(forbidden):
         return None
-    busy = np.unique(view.process[view.txn | view.send])
-    last = int(view.time[np.isin(view.process, busy)].max(initial=0))
+    writers = np.unique(view.process[view.txn | view.send])
+    last_write_began = int(view.time[np.isin(view.process, writers)].max(initial=0))
     main = np.flatnonzero(view.main)
     starts = np.linspace(0, max(0, len(main) - STRETCH), STRETCHES).astype(np.int64)
     low, high = view.index[main[starts]], view.index[main[np.minimum(starts + STRETCH, len(main)) - 1]]
-    return Brief(np.setdiff1d(np.unique(view.process), busy), last, Spans(low.astype(np.int64), high.astype(np.int64)))
+    read_only = np.setdiff1d(np.unique(view.process), writers)
+    return EdgeFilter(read_only, last_write_began, Spans(low.astype(np.int64), high.astype(np.int64)))

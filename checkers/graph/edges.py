@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.arrays import Ints
-from checkers.graph.edge_filter import Brief
+from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.layers import DIRTY_WR, RW, WR, WW
 from checkers.graph.spans import FOREVER
 from checkers.partition.log import ABORTED, COMMITTED, NONE, PartitionLog, slices
@@ -43,30 +43,33 @@ class Edges:
         return len(self.source)
 
 
-def gather(log: PartitionLog, brief: Brief | None = None) -> PartitionMessages:
+def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessages:
     """All that the graph checks need of a partition, as named Arrow messages: edges, and what places operations in time.
 
     `firsts`: (op, when a record of it was first returned here), if it was not surely over by then. `latest`: (reader, the latest
     commit among what it got here).
     """
-    stays = [(EDGES, encode(vars(edges))) for edges in partition_edges(log, brief) if len(edges)]
+    edges = [(EDGES, encode(vars(some))) for some in partition_edges(log, brief) if len(some)]
     first = _first_returned(log)
-    named = ((FIRSTS, _firsts(log, first)), (LATEST, _latest(log, first, brief)))
-    return PartitionMessages(stays, [(name, encode(columns)) for name, columns in named if len(columns["op"])])
+    times = ((FIRSTS, _firsts(log, first)), (LATEST, _latest(log, first, brief)))
+    return PartitionMessages(edges, [(name, encode(columns)) for name, columns in times if len(columns["op"])])
 
 
-def partition_edges(log: PartitionLog, brief: Brief | None = None) -> Iterator[Edges]:
+def partition_edges(log: PartitionLog, edge_filter: EdgeFilter | None = None) -> Iterator[Edges]:
     """All edges of one partition, some at a time; operations are not linked to themselves."""
     at, writer = versions(log)
     for part in slices(len(at) - 1):
         yield _ww(at[part.start : part.stop + 1], writer[part.start : part.stop + 1])
     for part in slices(len(log.reads)):
-        yield _wr(log, part, brief)
-    yield _rw(log, at, writer, brief)
+        yield _wr(log, part, edge_filter)
+    yield _rw(log, at, writer, edge_filter)
 
 
 def versions(log: PartitionLog) -> tuple[Ints, Ints]:
-    """Offsets of the visible versions, rising, and the operation that wrote each."""
+    """Offsets of the visible versions, rising, and the operation that wrote each.
+
+    Sends are sorted by identity, and the sort by place is stable, so of several at one place the first has the lowest identity.
+    """
     sends = log.sends
     gone = log.covered & ~log.seen_final
     proven = np.where(sends.txn, log.seen_committed, log.seen)
@@ -84,16 +87,16 @@ def _ww(at: Ints, writer: Any) -> Edges:
     return _edges(writer[other], writer[other + 1], WW, at[other], at[other + 1])
 
 
-def _wr(log: PartitionLog, part: slice, brief: Brief | None) -> Edges:
+def _wr(log: PartitionLog, part: slice, edge_filter: EdgeFilter | None) -> Edges:
     """Edges of some reads."""
     reads, sends = log.reads, log.sends
     known = part.start + np.flatnonzero(reads.send[part] >= 0)
     writer, reader = sends.op[reads.send[known]], reads.op[known]
     keep = writer != reader
-    if brief is not None:
+    if edge_filter is not None:
         ended = reads.ended[known]
-        matters = (_over(log, reads.send[known]) > ended) & (ended < brief.last)
-        keep &= ~np.isin(reads.process[known], brief.idle) | matters | brief.together(writer, reader)
+        matters = (_over(log, reads.send[known]) > ended) & (ended < edge_filter.last_write_began)
+        keep &= ~np.isin(reads.process[known], edge_filter.read_only) | matters | edge_filter.in_one_stretch(writer, reader)
     known, writer, reader = known[keep], writer[keep], reader[keep]
     kind = np.where(reads.judged[known], WR, DIRTY_WR)
     return _edges(writer, reader, kind, reads.offset[known], reads.offset[known])
@@ -105,11 +108,15 @@ def _over(log: PartitionLog, which: Any) -> Ints:
     return np.where(over != NONE, np.maximum(over, log.sends.began[which]), FOREVER)
 
 
-def _rw(log: PartitionLog, at: Ints, writer: Any, brief: Brief | None) -> Edges:
-    """The last record that an operation read here is its position; all its reads must have an offset."""
+def _rw(log: PartitionLog, at: Ints, writer: Any, edge_filter: EdgeFilter | None) -> Edges:
+    """The last record that an operation read here is its position; all its reads must have an offset.
+
+    The next version above a position is found by binary search in the sorted offsets of the versions (`at`). Reads without offset
+    (negative) are the first ones, as reads are sorted by offset; their operations have no position.
+    """
     first, last = _last_reads(log)
     readers = np.flatnonzero(last != NONE)
-    readers = readers if brief is None else readers[brief.stretches.of(readers + first) != NONE]
+    readers = readers if edge_filter is None else readers[edge_filter.stretches.of(readers + first) != NONE]
     position = log.reads.offset[last[readers]]
     readers = readers + first
     after = np.searchsorted(at, position, side="right")
@@ -117,8 +124,8 @@ def _rw(log: PartitionLog, at: Ints, writer: Any, brief: Brief | None) -> Edges:
     sure = (after < len(at)) & ~np.isin(readers, placeless)
     readers, position, after = readers[sure], position[sure], after[sure]
     other = writer[after] != readers
-    if brief is not None:
-        other &= brief.together(readers, writer[after])
+    if edge_filter is not None:
+        other &= edge_filter.in_one_stretch(readers, writer[after])
     return _edges(readers[other], writer[after][other], RW, position[other], at[after][other])
 
 
@@ -150,22 +157,26 @@ def _first_returned(log: PartitionLog) -> Ints:
 
 def _firsts(log: PartitionLog, first: Ints) -> dict[str, Any]:
     """Only those that say more than the operation's own end does."""
-    told = np.flatnonzero(first != FOREVER)
-    told = told[first[told] <= _over(log, told)]
-    names, where = np.unique(log.sends.op[told], return_inverse=True)
-    least = np.full(len(names), FOREVER)
-    np.minimum.at(least, where, first[told])
-    return {"op": names, "time": least}
+    returned = np.flatnonzero(first != FOREVER)
+    early = returned[first[returned] <= _over(log, returned)]
+    ops, of_op = np.unique(log.sends.op[early], return_inverse=True)
+    earliest = np.full(len(ops), FOREVER)
+    np.minimum.at(earliest, of_op, first[early])
+    return {"op": ops, "time": earliest}
 
 
-def _latest(log: PartitionLog, first: Ints, brief: Brief | None) -> dict[str, Any]:
+def _latest(log: PartitionLog, first: Ints, edge_filter: EdgeFilter | None) -> dict[str, Any]:
+    """For each reader the latest commit among the records that it got here: a call of commit, else the first return.
+
+    `latest` has an entry for every history index between the lowest and the highest reader, as `_last_reads` has.
+    """
     reads, sends = log.reads, log.sends
     lowest = int(reads.op.min(initial=np.iinfo(reads.op.dtype).max))
     latest = np.full(max(0, int(reads.op.max(initial=-1)) - lowest + 1), NONE, dtype=np.int64)
     for part in slices(len(reads)):
         known = part.start + np.flatnonzero((reads.send[part] >= 0) & (reads.ended[part] != NONE))
-        if brief is not None:
-            known = known[brief.stretches.of(reads.op[known]) != NONE]
+        if edge_filter is not None:
+            known = known[edge_filter.stretches.of(reads.op[known]) != NONE]
         send = reads.send[known]
         commit = np.where(sends.decided[send] != NONE, sends.decided[send], first[send])
         np.maximum.at(latest, reads.op[known] - lowest, commit)

@@ -40,7 +40,7 @@ _SUFFIX = {NO_ORDER: "", BY_PROCESS: "-process", BY_TIME: "-realtime"}
 _G1 = frozenset({WW, WR, DIRTY_WR})
 
 
-def _three(name: str, kinds: frozenset[int], family: str, timed: str, **rules: int) -> list[Layer]:
+def _three_forms(name: str, kinds: frozenset[int], family: str, timed: str, **rules: int) -> list[Layer]:
     return [
         Layer(name + _SUFFIX[order], timed if order else family, kinds, bool(rules.get("must_read")), rules.get("anti", 0), order)
         for order in (NO_ORDER, BY_PROCESS, BY_TIME)
@@ -48,9 +48,9 @@ def _three(name: str, kinds: frozenset[int], family: str, timed: str, **rules: i
 
 
 LAYERS: tuple[Layer, ...] = (
-    *_three("G1c-wr", frozenset({WR}), READS, READS),
-    *_three("G0", frozenset({WW}), WRITES, WRITES),
-    *_three("G1c", _G1, WRITES, WRITES, must_read=1),
-    *_three("G-single", _G1 | {RW}, ANTI, ANTI_TIME, anti=ONE),
-    *_three("G2", _G1 | {RW}, ANTI, ANTI_TIME, anti=SEVERAL),
+    *_three_forms("G1c-wr", frozenset({WR}), READS, READS),
+    *_three_forms("G0", frozenset({WW}), WRITES, WRITES),
+    *_three_forms("G1c", _G1, WRITES, WRITES, must_read=1),
+    *_three_forms("G-single", _G1 | {RW}, ANTI, ANTI_TIME, anti=ONE),
+    *_three_forms("G2", _G1 | {RW}, ANTI, ANTI_TIME, anti=SEVERAL),
 )

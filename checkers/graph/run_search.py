@@ -1,13 +1,15 @@
-"""Cycles of a whole run in three light passes over the edges that the partitions kept; no process ever holds a long run's graph.
+"""Cycles of a whole run, in three light passes over the edges of its partitions. No process ever holds a long run's graph.
 
-kept edges -> backward ones -> merged spans (numbers only) -> edges inside spans, by span -> the shortest cycle of each layer
+1. Each partition makes its edges (`checkers.graph.edges`); they stay where they were made.
+2. Every message of edges is looked through for backward ones. Their ranges of ranks are merged into spans (`_spans`).
+3. Edges with both ends in one span go, span by span, to the processes that search them for the shortest cycle of each layer
+   (`_search`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -15,16 +17,15 @@ import numpy as np
 import pyarrow as pa
 
 from checkers.arrays import Ints
-from checkers.graph.edge_filter import Brief, brief_for
-from checkers.graph.edge_store import Arrays, Job, KeptEdges, Message, Shared, edges_of
-from checkers.graph.edges import ENDS, FIRSTS, decode
-from checkers.graph.explain import Records, records_behind
+from checkers.graph.edge_filter import edge_filter_for
+from checkers.graph.edges import ENDS, decode
+from checkers.graph.explain import records_behind
+from checkers.graph.gathered_edges import GatheredEdges, Job, Message, gathered_edges
 from checkers.graph.layers import (
     ANTI,
     ANTI_TIME,
     BY_PROCESS,
     BY_TIME,
-    DATA,
     DIRTY_WR,
     FAMILIES,
     LAYERS,
@@ -36,118 +37,53 @@ from checkers.graph.layers import (
     WW,
     Layer,
 )
-from checkers.graph.span_search import Edge, Found, Moment, search
-from checkers.graph.spans import FOREVER, Spans, ends, merge, merge_all, points, rank, reading_points
+from checkers.graph.operation_order import OperationOrder, SharedOrder, order_arrays
+from checkers.graph.search_tasks import Cycles, LayerAnswer, SearchTask, mark_unknown, rounds
+from checkers.graph.span_search import BestCycle, Edge, OperationInterval, search_span
+from checkers.graph.spans import Spans, merge, merge_all
 from checkers.partition.log import NONE
 from checkers.run_view import RunView
 from checkers.spark.overview import Overview
 from checkers.verdict.rules import FORBIDDEN, rule_for
 
-LARGEST = {READS: 20_000, WRITES: 20_000, ANTI: 3_000, ANTI_TIME: 3_000}  # operations of a span that is searched whole
-SAMPLE = 30  # spans of a permitted family looked at first
-QUICK = 5_000  # operations: a permitted class is searched beyond the sample only while that is so little
-PIECES, PIECE = 2, 250  # of a span too large: so many stretches, so long
 BUCKET = 50_000  # operations searched in one task
-NAMED = "a contract with `cycles` naming the class has all searched"
-BACK = pa.schema([("family", pa.int32()), ("low", pa.int64()), ("high", pa.int64())])
-_SMALL = ("bucket", "area", "kind", "place")
-INSIDE = pa.schema(
+BACKWARD_RANGES = pa.schema([("family", pa.int32()), ("low", pa.int64()), ("high", pa.int64())])
+_SMALL = ("bucket", "task", "kind", "place")
+EDGES_INSIDE = pa.schema(
     [
         (name, pa.int32() if name in _SMALL else pa.int64())
-        for name in ("bucket", "area", "span", "source", "target", "kind", "place", "low", "high")
+        for name in ("bucket", "task", "span", "source", "target", "kind", "place", "low", "high")
     ]
 )
-CYCLE = pa.schema([("layer", pa.string()), ("unfinished", pa.int64()), ("cycle", pa.string())])
-
-
-@dataclass
-class LayerAnswer:
-    """What is known of one layer: its shortest cycle, how many edges were looked at, and why it cannot be answered."""
-
-    compared: int = 0
-    cycle: tuple[Edge, ...] = ()
-    unknown: str = ""
-
-
-@dataclass
-class Cycles:
-    """Every layer's answer by name, the partitions that `Edge.place` counts, and the records behind the cycles' edges."""
-
-    layers: dict[str, LayerAnswer]
-    partitions: list[str]
-    records: Records = field(default_factory=dict)
-    sizes: dict[str, list[int]] = field(default_factory=dict)  # family -> sizes of its spans, largest first (a few)
-
-
-@dataclass(frozen=True)
-class Orders:
-    """Operations as arrays in order of index: both orders of points, and what realtime and process edges need.
-
-    index: empty when operations are numbered without a gap. writes: 2 for an operation that writes, 1 for another of a process
-    that does, 0 for the others. brief: what the partitions left out.
-    """
-
-    index: Any
-    placed: Any
-    reading: Any
-    begin: Ints
-    end: Ints
-    process: Any
-    writes: Any
-    brief: Brief | None = None
-
-    def at(self, ops: Any) -> Any:
-        return np.searchsorted(self.index, ops) if len(self.index) else ops
-
-    def ranks(self, family: str) -> Any:
-        return self.reading if family == ANTI else self.placed
-
-    def searched(self, family: str, part: Mapping[str, Any]) -> Any:
-        """Which edges count for a family, as positions."""
-        wanted = np.zeros(1 + RW, dtype=np.bool_)
-        wanted[list(DATA[family])] = True
-        which = wanted[part["kind"]]
-        if self.brief is not None and family in (ANTI, ANTI_TIME):
-            which &= self.brief.together(part["source"], part["target"])
-        return np.flatnonzero(which)
-
-
-@dataclass(frozen=True)
-class Area:
-    """Spans to look into for the layers of a family. by: the family whose order `spans` are ranges of. whole: no span was cut."""
-
-    family: str
-    by: str
-    spans: Spans
-    layers: tuple[Layer, ...]
+LAYER_CYCLE = pa.schema([("layer", pa.string()), ("unfinished", pa.int64()), ("cycle", pa.string())])
 
 
 def find_cycles(run: RunView) -> Cycles:
     """The shortest cycle of every layer. Raises RuntimeError when a partition's edges could not be made."""
-    with edges_of(run.gathered) as edges:
-        cycles = cycles_among(edges, run.overview, demanded(run.contract))
+    with gathered_edges(run.gathered) as edges:
+        cycles = cycles_among(edges, run.overview, forbidden_layers(run.contract))
     cycles.records = records_behind((answer.cycle for answer in cycles.layers.values()), run)
     return cycles
 
 
-def demanded(contract: Mapping[str, str]) -> list[str]:
+def forbidden_layers(contract: Mapping[str, str]) -> list[str]:
     """The layers whose cycles are forbidden."""
     return [layer.name for layer in LAYERS if rule_for(layer.name, contract).judged == FORBIDDEN]
 
 
-def cycles_among(edges: KeptEdges, view: Overview, demanded: Collection[str]) -> Cycles:
+def cycles_among(edges: GatheredEdges, view: Overview, forbidden: Collection[str]) -> Cycles:
     """The shortest cycle of every layer among the edges that the partitions kept.
 
-    demanded: layers that must be searched to the end whatever that takes, because their cycles are forbidden.
+    forbidden: layers that must be searched to the end whatever that takes, because their cycles are forbidden.
     """
-    brief = brief_for(view, demanded)
-    shared = _Ordered(edges.share(_orders(edges.leaves, view)), brief)
+    edge_filter = edge_filter_for(view, forbidden)
+    shared = SharedOrder(edges.share(order_arrays(edges.to_driver, view)), edge_filter)
     spans, counts = _spans(edges, shared)
     cycles = Cycles({layer.name: LayerAnswer(_compared(layer, counts)) for layer in LAYERS}, edges.partitions)
     cycles.sizes = {family: sorted(map(int, one.sizes), reverse=True)[:20] for family, one in spans.items()}
-    for areas in _rounds(spans, cycles, demanded):
-        _search(edges, areas, shared, cycles)
-    _own_up(spans, cycles, brief)
+    for tasks in rounds(spans, cycles, forbidden):
+        _search(edges, tasks, shared, cycles)
+    mark_unknown(spans, cycles, edge_filter)
     return cycles
 
 
@@ -166,47 +102,12 @@ def _count(kind: int, order: int) -> int:
 
 
 # --------------------------------------------------------------------------------------------------
-# Points
-# --------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Ordered:
-    """`Orders` wherever they are asked for."""
-
-    arrays: Shared
-    brief: Brief | None
-
-    @property
-    def value(self) -> Orders:
-        return Orders(**self.arrays.value, brief=self.brief)
-
-
-def _orders(leaves: Sequence[tuple[str, bytes]], view: Overview) -> Arrays:
-    firsts, latest = np.full(len(view), FOREVER), np.full(len(view), NONE, dtype=np.int64)
-    for role, message in leaves:
-        part = decode(message)
-        if role == FIRSTS:
-            np.minimum.at(firsts, view.at(part["op"]), part["time"])
-        else:
-            np.maximum.at(latest, view.at(part["op"]), part["time"])
-    placed = points(view, firsts)
-    pure = ~(view.txn | view.send)
-    return {
-        "index": view.index[:0] if view.dense else view.index,
-        "placed": rank(placed, view.time),
-        "reading": rank(reading_points(placed, latest, pure), view.time),
-        "begin": view.time,
-        "end": ends(view),
-        "process": view.process,
-        "writes": np.isin(view.process, np.unique(view.process[~pure])).astype(np.int8) + ~pure,
-    }
-
-
-# --------------------------------------------------------------------------------------------------
 # Spans
 # --------------------------------------------------------------------------------------------------
-def _spans(edges: KeptEdges, shared: _Ordered) -> tuple[dict[str, Spans], dict[int, int]]:
-    table = edges.each(_backward(shared), BACK)
-    family, low, high = (table[name].to_numpy() for name in BACK.names)
+def _spans(edges: GatheredEdges, shared: SharedOrder) -> tuple[dict[str, Spans], dict[int, int]]:
+    """The spans of each family, and how many edges there are of each kind."""
+    table = edges.each(_backward(shared), BACKWARD_RANGES)
+    family, low, high = (table[name].to_numpy() for name in BACKWARD_RANGES.names)
     parts = {name: Spans(low[family == number], high[family == number]) for number, name in enumerate(FAMILIES)}
     counted = family < 0
     kinds, counts = -1 - family[counted], low[counted]
@@ -215,11 +116,14 @@ def _spans(edges: KeptEdges, shared: _Ordered) -> tuple[dict[str, Spans], dict[i
     }
 
 
-def _backward(shared: _Ordered) -> Job:
-    """Merged ranges of backward edges per family, and (family below 0) how many edges there are of each kind."""
+def _backward(shared: SharedOrder) -> Job:
+    """Merged ranges of backward edges per family, and (family below 0) how many edges there are of each kind.
+
+    An edge goes back where its source has the higher rank. Its range goes from the rank of its target to that of its source.
+    """
 
     def job(edges: Iterable[Message]) -> Iterator[pa.RecordBatch]:
-        orders: Orders = shared.value
+        orders: OperationOrder = shared.value
         for _, message in edges:
             part = decode(message, ENDS)
             for families in ((READS,), (WRITES,), (ANTI, ANTI_TIME)):
@@ -229,15 +133,15 @@ def _backward(shared: _Ordered) -> Job:
                     start, stop = (orders.ranks(family)[end] for end in ends)
                     back = start > stop
                     spans = merge(stop[back].astype(np.int64), start[back].astype(np.int64))
-                    yield _batch(BACK, len(spans), family=FAMILIES.index(family), low=spans.low, high=spans.high)
+                    yield _batch(BACKWARD_RANGES, len(spans), family=FAMILIES.index(family), low=spans.low, high=spans.high)
             counts = _counts(orders, part)
             numbers, amounts = np.array(list(counts)), np.array(list(counts.values()))
-            yield _batch(BACK, len(numbers), family=-1 - numbers, low=amounts, high=amounts)
+            yield _batch(BACKWARD_RANGES, len(numbers), family=-1 - numbers, low=amounts, high=amounts)
 
     return job
 
 
-def _counts(orders: Orders, part: Mapping[str, Any]) -> dict[int, int]:
+def _counts(orders: OperationOrder, part: Mapping[str, Any]) -> dict[int, int]:
     """How many edges there are of each kind, and how many of those lead on."""
     counts = dict(enumerate(np.bincount(part["kind"], minlength=1 + RW).tolist()))
     for kind in (WR, DIRTY_WR):
@@ -255,79 +159,17 @@ def _batch(schema: pa.Schema, count: int, **columns: Any) -> pa.RecordBatch:
 
 
 # --------------------------------------------------------------------------------------------------
-# Where to look, in which order
-# --------------------------------------------------------------------------------------------------
-def _rounds(spans: Mapping[str, Spans], cycles: Cycles, demanded: Collection[str]) -> Iterator[list[Area]]:
-    """First everything of the forbidden family, and some of the others; then the rest, for layers that showed no cycle yet.
-
-    A permitted layer that showed none in the sample is searched on only where that is quick, and else says so.
-    """
-    first, rest = [], []
-    for family, all_of_it in spans.items():
-        layers = tuple(layer for layer in LAYERS if layer.family == family and cycles.layers[layer.name].compared)
-        small = all_of_it.pick(all_of_it.sizes <= LARGEST[family])
-        some = np.zeros(len(small), dtype=np.bool_)
-        some[np.unique(np.linspace(0, len(small) - 1, SAMPLE).astype(np.int64)) if len(small) else []] = True
-        some |= family == READS
-        first.append(Area(family, family, small.pick(some), layers))
-        rest.append((family, small.pick(~some), layers))
-        if len(small) < len(all_of_it):
-            by = ANTI if family == ANTI_TIME else family
-            first.append(Area(family, by, _pieces(all_of_it.pick(all_of_it.sizes > LARGEST[family])), layers))
-    yield [area for area in first if len(area.spans) and area.layers]
-    yield [area for area in _again(rest, cycles, demanded) if area.layers]
-
-
-def _again(rest: Sequence[tuple[str, Spans, tuple[Layer, ...]]], cycles: Cycles, demanded: Collection[str]) -> Iterator[Area]:
-    """What the first round left out, for the layers that want it; the others are told how much was not searched."""
-    for family, spans, layers in rest:
-        left = int(spans.sizes.sum())
-        if not left:
-            continue
-        open_ = [layer for layer in layers if not cycles.layers[layer.name].cycle]
-        wanted = tuple(layer for layer in open_ if layer.name in demanded or left <= QUICK)
-        yield Area(family, family, spans, wanted)
-        for layer in open_:
-            if layer not in wanted:
-                why = f"permitted here, so {len(spans)} places of {left} operations were left out after a sample showed none"
-                cycles.layers[layer.name].unknown = f"{why}; {NAMED}"
-
-
-def _pieces(large: Spans) -> Spans:
-    """A few stretches, evenly over the large spans."""
-    parts = []
-    for low, high in zip(large.low[:PIECES], large.high[:PIECES], strict=True):
-        starts = np.unique(np.linspace(low, max(low, high - PIECE), max(1, PIECES // len(large))).astype(np.int64))
-        parts.append(Spans(starts, np.minimum(starts + PIECE - 1, high)))
-    return merge_all(parts)
-
-
-def _own_up(spans: Mapping[str, Spans], cycles: Cycles, brief: Brief | None) -> None:
-    """Layers without a cycle are unknown when not everything was searched."""
-    for layer in LAYERS:
-        answer, sizes = cycles.layers[layer.name], spans[layer.family].sizes
-        large = sizes[sizes > LARGEST[layer.family]]
-        if answer.cycle or not answer.compared:
-            continue
-        if len(large):
-            what = f"{len(large)} span(s) of up to {int(large.max())} operations"
-            answer.unknown = f"{what} are too large to be searched whole"
-        elif brief is not None and layer.anti:
-            what = f"{len(brief.stretches)} stretches of {int(brief.stretches.sizes.max())} operations showed none, and"
-            answer.unknown = f"permitted here: {what} the rest was left out; {NAMED}"
-
-
-# --------------------------------------------------------------------------------------------------
 # Searching
 # --------------------------------------------------------------------------------------------------
-def _search(edges: KeptEdges, areas: Sequence[Area], shared: _Ordered, cycles: Cycles) -> None:
-    if not areas:
+def _search(edges: GatheredEdges, tasks: Sequence[SearchTask], shared: SharedOrder, cycles: Cycles) -> None:
+    """Search some tasks, and put into `cycles` what is new."""
+    if not tasks:
         return
     places = {partition: number for number, partition in enumerate(cycles.partitions)}
-    table = edges.grouped(_inside(areas, places, shared), INSIDE, _searched(areas, shared), CYCLE)
-    best: dict[str, Found] = {}
+    table = edges.grouped(_edges_inside(tasks, places, shared), EDGES_INSIDE, _search_bucket(tasks, shared), LAYER_CYCLE)
+    best: dict[str, BestCycle] = {}
     for row in table.to_pylist():
-        found = best.setdefault(row["layer"], Found())
+        found = best.setdefault(row["layer"], BestCycle())
         found.unfinished += row["unfinished"]
         if row["cycle"]:
             found.offer(tuple(Edge(*step) for step in json.loads(row["cycle"])))
@@ -338,65 +180,71 @@ def _search(edges: KeptEdges, areas: Sequence[Area], shared: _Ordered, cycles: C
             answer.unknown = f"{found.unfinished} search(es) among tangled operations were given up"
 
 
-def _inside(areas: Sequence[Area], places: Mapping[str, int], shared: _Ordered) -> Job:
-    """Edges with both ends in one span, with a bucket for every so many operations."""
-    buckets = np.cumsum([0, *(1 + int(area.spans.sizes.sum()) // BUCKET for area in areas)])
+def _edges_inside(tasks: Sequence[SearchTask], places: Mapping[str, int], shared: SharedOrder) -> Job:
+    """Edges with both ends in one span of a task.
+
+    The spans of a task are dealt out to buckets, one for every so many operations; the edges of one bucket are searched in one
+    process. `buckets[n]` is the first bucket of task n.
+    """
+    buckets = np.cumsum([0, *(1 + int(task.spans.sizes.sum()) // BUCKET for task in tasks)])
 
     def job(edges: Iterable[Message]) -> Iterator[pa.RecordBatch]:
-        orders: Orders = shared.value
+        orders: OperationOrder = shared.value
         for partition, message in edges:
             part = decode(message)
-            for number, area in enumerate(areas):
-                ranks, which = orders.ranks(area.by), orders.searched(area.family, part)
-                inside, span = area.spans.around(*(ranks[orders.at(part[end][which])] for end in ("source", "target")))
+            for number, task in enumerate(tasks):
+                ranks, which = orders.ranks(task.rank_family), orders.searched(task.family, part)
+                inside, span = task.spans.around(*(ranks[orders.at(part[end][which])] for end in ("source", "target")))
                 which = which[inside]
                 bucket = buckets[number] + span % (buckets[number + 1] - buckets[number])
                 columns = {name: part[name][which] for name in ("source", "target", "kind", "low", "high")}
-                yield _batch(INSIDE, len(which), bucket=bucket, area=number, span=span, place=places[partition], **columns)
+                yield _batch(EDGES_INSIDE, len(which), bucket=bucket, task=number, span=span, place=places[partition], **columns)
 
     return job
 
 
-def _searched(areas: Sequence[Area], shared: _Ordered) -> Callable[[pa.Table], pa.Table]:
+def _search_bucket(tasks: Sequence[SearchTask], shared: SharedOrder) -> Callable[[pa.Table], pa.Table]:
+    """The shortest cycle of each layer among the edges of a bucket. Sorted edges make the answer always the same."""
+
     def job(group: pa.Table) -> pa.Table:
-        orders: Orders = shared.value
-        rows = {name: group[name].to_numpy() for name in INSIDE.names}
-        order = np.lexsort((rows["high"], rows["low"], rows["place"], rows["span"], rows["area"]))
+        orders: OperationOrder = shared.value
+        rows = {name: group[name].to_numpy() for name in EDGES_INSIDE.names}
+        order = np.lexsort((rows["high"], rows["low"], rows["place"], rows["span"], rows["task"]))
         rows = {name: values[order] for name, values in rows.items()}
-        found: dict[str, Found] = {}
-        for area in np.unique(rows["area"]):
-            mine = slice(*np.searchsorted(rows["area"], [area, area + 1]))
-            _search_area(areas[int(area)], {name: values[mine] for name, values in rows.items()}, orders, found)
+        found: dict[str, BestCycle] = {}
+        for task in np.unique(rows["task"]):
+            of_task = slice(*np.searchsorted(rows["task"], [task, task + 1]))
+            _search_task(tasks[int(task)], {name: values[of_task] for name, values in rows.items()}, orders, found)
         answers = [(name, one.unfinished, json.dumps(one.cycle) if one.cycle else "") for name, one in found.items()]
-        return pa.Table.from_pylist([dict(zip(CYCLE.names, answer, strict=True)) for answer in answers], schema=CYCLE)
+        return pa.Table.from_pylist([dict(zip(LAYER_CYCLE.names, answer, strict=True)) for answer in answers], schema=LAYER_CYCLE)
 
     return job
 
 
-def _search_area(area: Area, rows: dict[str, Any], orders: Orders, found: dict[str, Found]) -> None:
-    """Every layer in every span, until its cycle is short enough."""
-    for layer in area.layers:
+def _search_task(task: SearchTask, rows: dict[str, Any], orders: OperationOrder, found: dict[str, BestCycle]) -> None:
+    """Every layer in every span, until its cycle is short enough. Rows are sorted by span; `bounds` are where a span begins."""
+    for layer in task.layers:
         which = _trimmed(layer, rows, orders)
-        answer = found.setdefault(layer.name, Found())
+        answer = found.setdefault(layer.name, BestCycle())
         bounds = [*np.flatnonzero(np.diff(rows["span"][which], prepend=NONE)).tolist(), len(which)]
         for start, stop in pairwise(bounds):
             some = which[start:stop]
-            search(layer, _edges(rows, some), *_about(rows, some, orders, area.family), answer)
-            if answer.settled:
+            search_span(layer, _edges(rows, some), *_ranks_and_intervals(rows, some, orders, task.family), answer)
+            if answer.good_enough:
                 break
 
 
-def _trimmed(layer: Layer, rows: dict[str, Any], orders: Orders) -> Ints:
-    """Rows that may lie on a cycle of the layer: those whose ends lead on and are led to.
+def _trimmed(layer: Layer, rows: dict[str, Any], orders: OperationOrder) -> Ints:
+    """Rows that may lie on a cycle of the layer: again and again drop edges whose source is no target, or whose target no source.
 
-    With process edges the operations of one process in one span stand for each other (they lead to each other at most). With
-    realtime edges everything may lead to everything.
+    With process edges an end is not an operation but a process in a span, as one number: an operation may lead to any later one
+    of its process. With realtime edges it may lead to any operation, so nothing is dropped.
     """
     which = np.flatnonzero(np.isin(rows["kind"], list(layer.kinds)))
     ends = [rows["source"], rows["target"]]
     if layer.order == BY_PROCESS:
-        lines = [orders.process[orders.at(ops)] - int(orders.process.min(initial=0)) for ops in ends]
-        ends = [line * (int(rows["span"].max(initial=0)) + 1) + rows["span"] for line in lines]
+        processes = [orders.process[orders.at(ops)] - int(orders.process.min(initial=0)) for ops in ends]
+        ends = [process * (int(rows["span"].max(initial=0)) + 1) + rows["span"] for process in processes]
     while layer.order != BY_TIME and len(which):
         source, target = ends[0][which], ends[1][which]
         keep = np.isin(source, target) & np.isin(target, source)
@@ -411,10 +259,12 @@ def _edges(rows: dict[str, Any], which: Ints) -> list[Edge]:
     return list(map(Edge, *columns))
 
 
-def _about(rows: dict[str, Any], which: Ints, orders: Orders, family: str) -> tuple[dict[int, int], dict[int, Moment]]:
-    """Ranks and moments of the operations of some edges."""
+def _ranks_and_intervals(
+    rows: dict[str, Any], which: Ints, orders: OperationOrder, family: str
+) -> tuple[dict[int, int], dict[int, OperationInterval]]:
+    """Ranks and intervals of the operations of some edges."""
     ops = np.unique(np.concatenate([rows["source"][which], rows["target"][which]]))
     at = orders.at(ops)
     names = ops.tolist()
-    moments = map(Moment, orders.begin[at].tolist(), orders.end[at].tolist(), orders.process[at].tolist())
-    return dict(zip(names, orders.ranks(family)[at].tolist(), strict=True)), dict(zip(names, moments, strict=True))
+    intervals = map(OperationInterval, orders.begin[at].tolist(), orders.end[at].tolist(), orders.process[at].tolist())
+    return dict(zip(names, orders.ranks(family)[at].tolist(), strict=True)), dict(zip(names, intervals, strict=True))

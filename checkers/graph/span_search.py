@@ -1,8 +1,16 @@
-"""The shortest cycle of one layer inside one span: strongly connected components, then breadth first from every backward edge.
+"""The shortest cycle of one layer inside one span.
 
-A cycle has at least one backward edge, so starting from those finds all. A state of the search is an operation together with
-what the walk has used so far (a wr edge? a process or realtime edge? how many rw edges?). Realtime and process edges are never
-listed: from an operation, all that begins after its end follows.
+1. Split the operations of the span into strongly connected components: a cycle lies in one of them (`_components`).
+2. Every cycle has a backward edge. From the head of each backward edge search breadth first for the way back to its tail
+   (`_Component.search_from`). A *state* of this search is an operation together with what the walk to it has used: a wr edge? a
+   process or realtime edge? how many rw edges? A closed walk is a cycle of the layer if its state says that it used what the
+   layer must use.
+3. A shortest closed walk may visit an operation twice, because it had to fetch an edge of some kind. Then look for a cycle that
+   does not, by depth first search in rising length, within bounds (`_Component.detour`).
+
+Realtime and process edges are never listed; there would be one for nearly every pair of operations. Operations stand on
+*timelines*, sorted by when they began: one timeline of all for realtime edges, one per process for process edges. The followers of
+an operation are the rest of its timeline from the first operation on that began after its end.
 """
 
 from __future__ import annotations
@@ -21,8 +29,8 @@ BUDGET = 200_000  # steps of one search from one edge
 DETOUR_BUDGET, DETOUR_LENGTH = 20_000, 12
 DETOURS = 150_000  # steps of all detours of one layer
 ENOUGH = 20_000  # steps spent on a shorter cycle after one was found
-ORDERS = {NO_ORDER: (), BY_PROCESS: (BY_PROCESS,), BY_TIME: (BY_TIME, BY_PROCESS)}  # whose edges a layer may use
-READ, ORDERED, COUNT = 1, 2, 4  # what a walk has used: bits, and rw edges counted above them
+ORDERS = {NO_ORDER: (), BY_PROCESS: (BY_PROCESS,), BY_TIME: (BY_TIME, BY_PROCESS)}  # the timelines whose edges a layer may use
+READ, ORDERED, COUNT = 1, 2, 4  # of a state: a wr edge was used; a process or realtime edge was; rw edges are counted in fours
 
 
 class Edge(NamedTuple):
@@ -36,7 +44,7 @@ class Edge(NamedTuple):
     high: int = -1
 
 
-class Moment(NamedTuple):
+class OperationInterval(NamedTuple):
     """When an operation began and was surely over (FOREVER: never), and its process."""
 
     begin: int
@@ -45,9 +53,12 @@ class Moment(NamedTuple):
 
 
 @dataclass
-class Found:
-    """The shortest cycle met, how many searches gave up before they were through, the steps made since there is a cycle, and
-    those that detours may still make."""
+class BestCycle:
+    """The shortest cycle of a layer so far.
+
+    unfinished: how many searches gave up before they were through. effort: steps made since there is a cycle. detours: steps
+    that all detours together may still make.
+    """
 
     cycle: tuple[Edge, ...] = ()
     unfinished: int = 0
@@ -55,41 +66,44 @@ class Found:
     detours: int = DETOURS
 
     @property
-    def settled(self) -> bool:
-        """Whether no shorter cycle can be, or was found with much effort."""
+    def good_enough(self) -> bool:
+        """Whether there can be no shorter cycle, or none was found with much effort."""
         return bool(self.cycle) and (len(self.cycle) == 2 or self.effort > ENOUGH)
 
-    def step(self) -> None:
+    def count_step(self) -> None:
         self.effort += bool(self.cycle)
 
     def offer(self, cycle: tuple[Edge, ...]) -> None:
         """Keep the shorter one; of equal ones the first by operations."""
-        turned = _turned(cycle)
-        if not self.cycle or (len(turned), turned) < (len(self.cycle), self.cycle):
-            self.cycle = turned
+        cycle = _from_lowest(cycle)
+        if not self.cycle or (len(cycle), cycle) < (len(self.cycle), self.cycle):
+            self.cycle = cycle
 
 
-def _turned(cycle: tuple[Edge, ...]) -> tuple[Edge, ...]:
+def _from_lowest(cycle: tuple[Edge, ...]) -> tuple[Edge, ...]:
     """The same cycle, beginning at its lowest operation."""
     first = min(range(len(cycle)), key=lambda at: cycle[at].source)
     return cycle[first:] + cycle[:first]
 
 
-def search(layer: Layer, edges: Sequence[Edge], ranks: Mapping[int, int], moments: Mapping[int, Moment], found: Found) -> None:
+def search_span(
+    layer: Layer, edges: Sequence[Edge], ranks: Mapping[int, int], intervals: Mapping[int, OperationInterval], found: BestCycle
+) -> None:
     """Look for a shorter cycle of the layer than `found` holds, among these edges of one span."""
-    mine = [edge for edge in edges if edge.kind in layer.kinds]
-    for group in _components(layer, mine, moments):
-        inside = [edge for edge in mine if edge.source in group and edge.target in group]
-        if _can_close(layer, inside):
-            graph = _Graph(layer, inside, moments)
-            back = (edge for edge in graph.distinct if ranks[edge.source] > ranks[edge.target])
-            for start in sorted(back, key=lambda edge: (-edge.kind, edge)):  # rw first: they are few
-                if found.settled:
+    usable = [edge for edge in edges if edge.kind in layer.kinds]
+    for operations in _components(layer, usable, intervals):
+        inside = [edge for edge in usable if edge.source in operations and edge.target in operations]
+        if _may_hold_cycle(layer, inside):
+            component = _Component(layer, inside, intervals)
+            backward = (edge for edge in component.distinct if ranks[edge.source] > ranks[edge.target])
+            for start in sorted(backward, key=lambda edge: (-edge.kind, edge)):  # rw first: they are few
+                if found.good_enough:
                     return
-                graph.close(start, found)
+                component.search_from(start, found)
 
 
-def _can_close(layer: Layer, edges: Sequence[Edge]) -> bool:
+def _may_hold_cycle(layer: Layer, edges: Sequence[Edge]) -> bool:
+    """Whether there are as many rw edges, and a wr edge, as a cycle of the layer must use."""
     anti = sum(edge.kind == RW for edge in edges)
     reads = any(edge.kind not in (WW, RW) for edge in edges)
     return anti >= layer.anti and (reads or not layer.must_read)
@@ -98,40 +112,48 @@ def _can_close(layer: Layer, edges: Sequence[Edge]) -> bool:
 # --------------------------------------------------------------------------------------------------
 # Components
 # --------------------------------------------------------------------------------------------------
-def _components(layer: Layer, edges: Sequence[Edge], moments: Mapping[int, Moment]) -> list[set[int]]:
-    """Strongly connected operations, two or more. Time is a chain of knots: an operation leads to the first one after its end."""
+def _components(layer: Layer, edges: Sequence[Edge], intervals: Mapping[int, OperationInterval]) -> list[set[int]]:
+    """Strongly connected operations, two or more.
+
+    Realtime and process edges are put in as few edges: each timeline is a chain of auxiliary nodes, one for each operation on it, in
+    order. A node leads to the next node and to its operation; an operation leads to the node of the first operation that
+    follows it, and so along the chain to all that follow. So the graph stays linear in the number of operations.
+    """
     import networkx as nx  # where something is searched: every process of a check would wait for it
 
     graph = nx.DiGraph()
     graph.add_edges_from((edge.source, edge.target) for edge in edges)
     ops = list(graph)
     for order in ORDERS[layer.order]:
-        graph.add_edges_from(_knots(ops, moments, order))
+        graph.add_edges_from(_chain(ops, intervals, order))
     groups = ({node for node in group if isinstance(node, int)} for group in nx.strongly_connected_components(graph))
     return sorted((group for group in groups if len(group) > 1), key=min)
 
 
-def _knots(ops: Sequence[int], moments: Mapping[int, Moment], order: int) -> Iterator[tuple[object, object]]:
-    for line, members, begins in _lines(ops, moments, order):
-        knots = [(order, line, at) for at in range(len(members))]
-        yield from pairwise(knots)
-        yield from zip(knots, members, strict=True)
+def _chain(ops: Sequence[int], intervals: Mapping[int, OperationInterval], order: int) -> Iterator[tuple[object, object]]:
+    """The edges of the auxiliary nodes of all timelines of an order."""
+    for timeline, members, begins in _timelines(ops, intervals, order):
+        nodes = [(order, timeline, at) for at in range(len(members))]
+        yield from pairwise(nodes)
+        yield from zip(nodes, members, strict=True)
         for place, op in enumerate(members):
-            at = max(_next(begins, moments[op].end, order), place + 1)
-            if moments[op].end != FOREVER and at < len(members):
-                yield op, knots[at]
+            at = max(_first_after(begins, intervals[op].end, order), place + 1)
+            if intervals[op].end != FOREVER and at < len(members):
+                yield op, nodes[at]
 
 
-def _lines(ops: Iterable[int], moments: Mapping[int, Moment], order: int) -> list[tuple[int, list[int], list[int]]]:
-    """Operations by begin: one line per process, or one line of all."""
-    lines: dict[int, list[int]] = {}
-    for op in sorted(ops, key=lambda op: (moments[op].begin, op)):
-        lines.setdefault(moments[op].process if order == BY_PROCESS else -1, []).append(op)
-    return [(line, members, [moments[op].begin for op in members]) for line, members in lines.items()]
+def _timelines(
+    ops: Iterable[int], intervals: Mapping[int, OperationInterval], order: int
+) -> list[tuple[int, list[int], list[int]]]:
+    """Operations by begin, and the begins: a timeline per process, or one of all (number -1)."""
+    timelines: dict[int, list[int]] = {}
+    for op in sorted(ops, key=lambda op: (intervals[op].begin, op)):
+        timelines.setdefault(intervals[op].process if order == BY_PROCESS else -1, []).append(op)
+    return [(number, members, [intervals[op].begin for op in members]) for number, members in timelines.items()]
 
 
-def _next(begins: Sequence[int], end: int, order: int) -> int:
-    """The first operation that comes after one that ended: strictly later in real time; in a process, ending may be beginning."""
+def _first_after(begins: Sequence[int], end: int, order: int) -> int:
+    """The place on a timeline of the first operation that begins after a time; in a process it may begin at that very time."""
     return bisect_left(begins, end) if order == BY_PROCESS else bisect_right(begins, end)
 
 
@@ -139,12 +161,15 @@ def _next(begins: Sequence[int], end: int, order: int) -> int:
 # Walks
 # --------------------------------------------------------------------------------------------------
 @dataclass
-class _Graph:
-    """One component of one layer."""
+class _Component:
+    """A strongly connected component of one layer: its edges by operation, and its timelines.
+
+    distinct: of several edges of one kind from one operation to another, the first.
+    """
 
     layer: Layer
     edges: Sequence[Edge]
-    moments: Mapping[int, Moment]
+    intervals: Mapping[int, OperationInterval]
     distinct: list[Edge] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -152,56 +177,63 @@ class _Graph:
         for edge in sorted(self.edges):
             first.setdefault((edge.source, edge.target, min(edge.kind, RW)), edge)
         self.distinct = list(first.values())
-        self.steps: dict[int, list[Edge]] = {}
+        self.edges_from: dict[int, list[Edge]] = {}
         for edge in self.distinct:
-            self.steps.setdefault(edge.source, []).append(edge)
+            self.edges_from.setdefault(edge.source, []).append(edge)
         ops = {op for edge in self.edges for op in (edge.source, edge.target)}
         self.orders = ORDERS[self.layer.order]
-        self.lines = {(order, line): rest for order in self.orders for line, *rest in _lines(ops, self.moments, order)}
-        self.ordering = {NO_ORDER: -1, BY_PROCESS: PROCESS, BY_TIME: REALTIME}[self.layer.order]
-        self.places = {(line, op): at for line, (members, _) in self.lines.items() for at, op in enumerate(members)}
+        self.timelines = {
+            (order, number): rest for order in self.orders for number, *rest in _timelines(ops, self.intervals, order)
+        }
+        self.time_kind = {NO_ORDER: -1, BY_PROCESS: PROCESS, BY_TIME: REALTIME}[self.layer.order]
+        self.place_on = {(timeline, op): at for timeline, (members, _) in self.timelines.items() for at, op in enumerate(members)}
 
-    def used(self, state: int, kind: int) -> int | None:
+    def state_after(self, state: int, kind: int) -> int | None:
         """What a walk has used after one more edge; None when the layer does not allow that many."""
         if kind == RW:
             count = min(state // COUNT + 1, SEVERAL)
             return None if self.layer.anti == 1 and state >= COUNT else count * COUNT | state % COUNT
-        if kind == self.ordering:
+        if kind == self.time_kind:
             return state | ORDERED
         return state | READ if kind not in (WW, PROCESS, REALTIME) else state
 
-    def enough(self, state: int) -> bool:
+    def is_cycle(self, state: int) -> bool:
         """Whether a closed walk that used this is a cycle of the layer."""
         read, ordered, anti = state & READ, state & ORDERED, state // COUNT
         return bool((read or not self.layer.must_read) and (ordered or not self.layer.order) and anti == self.layer.anti)
 
-    def after(self, op: int, line: tuple[int, int], limit: int) -> tuple[list[int], int]:
-        """Operations on a line that come after an operation's end, up to a place on the line; and where they start."""
-        members, begins = self.lines[line]
-        start = max(_next(begins, self.moments[op].end, line[0]), self.places[line, op] + 1)
+    def followers(self, op: int, timeline: tuple[int, int], limit: int) -> tuple[list[int], int]:
+        """Operations on a timeline that follow an operation, below a place on it; and the place of the first of them."""
+        members, begins = self.timelines[timeline]
+        start = max(_first_after(begins, self.intervals[op].end, timeline[0]), self.place_on[timeline, op] + 1)
         return members[start:limit], start
 
-    def line_of(self, op: int, order: int) -> tuple[int, int]:
-        return order, self.moments[op].process if order == BY_PROCESS else -1
+    def timeline_of(self, op: int, order: int) -> tuple[int, int]:
+        return order, self.intervals[op].process if order == BY_PROCESS else -1
 
-    def close(self, start: Edge, found: Found) -> None:
-        """The shortest way from the head of a backward edge to its tail."""
-        first = self.used(0, start.kind)
+    def search_from(self, start: Edge, found: BestCycle) -> None:
+        """Breadth first from the head of a backward edge to its tail: the shortest closed walk through the edge.
+
+        A state is an operation and what was used up to it; each is entered once, from the state that reached it first.
+        `unreached` has, by timeline and state, the place below which operations of the timeline were not reached in that state
+        yet: whoever comes later needs to look at those only, so each operation is reached once by edges of time.
+        """
+        first = self.state_after(0, start.kind)
         if first is None:
             return
         goal, origin = start.source, (start.target, first)
         parents: dict[tuple[int, int], tuple[tuple[int, int], Edge] | None] = {origin: None}
         depth = {origin: 1}
-        cuts: dict[tuple[tuple[int, int], int], int] = {}
+        unreached: dict[tuple[tuple[int, int], int], int] = {}
         queue, left = deque([origin]), BUDGET
         while queue:
             here = queue.popleft()
             if found.cycle and depth[here] + 1 >= len(found.cycle):
                 return
-            for edge, state in self._onward(*here, cuts):
+            for edge, state in self._edges_onward(*here, unreached):
                 left -= 1
-                found.step()
-                if edge.target == goal and self.enough(state):
+                found.count_step()
+                if edge.target == goal and self.is_cycle(state):
                     walk = (start, *_path(parents, here), edge)
                     if len({step.source for step in walk}) == len(walk):
                         found.offer(walk)
@@ -212,55 +244,58 @@ class _Graph:
                 if edge.target != goal and there not in parents:
                     parents[there], depth[there] = (here, edge), depth[here] + 1
                     queue.append(there)
-            if left < 0 or found.settled:
+            if left < 0 or found.good_enough:
                 found.unfinished += left < 0
                 return
 
-    def _onward(self, op: int, state: int, cuts: dict[tuple[tuple[int, int], int], int]) -> Iterator[tuple[Edge, int]]:
-        """Every edge from an operation; of process and realtime edges those that reach what no walk of this state reached."""
-        for edge in self.steps.get(op, ()):
-            after = self.used(state, edge.kind)
+    def _edges_onward(self, op: int, state: int, unreached: dict[tuple[tuple[int, int], int], int]) -> Iterator[tuple[Edge, int]]:
+        """Every edge from an operation, with the state after it; of the edges of time only those to what is `unreached`."""
+        for edge in self.edges_from.get(op, ()):
+            after = self.state_after(state, edge.kind)
             if after is not None:
                 yield edge, after
-        if self.moments[op].end == FOREVER:
+        if self.intervals[op].end == FOREVER:
             return
         for order in self.orders:
-            kind, line = PROCESS if order == BY_PROCESS else REALTIME, self.line_of(op, order)
-            after = self.used(state, kind)
+            kind, timeline = PROCESS if order == BY_PROCESS else REALTIME, self.timeline_of(op, order)
+            after = self.state_after(state, kind)
             assert after is not None
-            limit = cuts.get((line, after), len(self.lines[line][0]))
-            others, begun = self.after(op, line, limit)
-            cuts[line, after] = min(limit, begun)
+            limit = unreached.get((timeline, after), len(self.timelines[timeline][0]))
+            others, first = self.followers(op, timeline, limit)
+            unreached[timeline, after] = min(limit, first)
             for other in others:
                 yield Edge(op, other, kind), after
 
-    def detour(self, start: Edge, shortest: int, found: Found) -> None:
+    def detour(self, start: Edge, shortest: int, found: BestCycle) -> None:
         """The shortest closed walk visits an operation twice: look for a cycle that does not, in rising length, within bounds."""
-        given = min(DETOUR_BUDGET, found.detours)
-        budget = [given]
-        first = self.used(0, start.kind)
+        allowed = min(DETOUR_BUDGET, found.detours)
+        budget = [allowed]  # steps left, counted down by the recursion
+        first = self.state_after(0, start.kind)
         members = len({op for edge in self.edges for op in (edge.source, edge.target)})
         for length in range(shortest, min(DETOUR_LENGTH, members) + 1):
             if found.cycle and length >= len(found.cycle):
                 return
-            if first is not None and self._simple((start,), first, {start.source, start.target}, length, budget, found):
+            if first is not None and self._simple_cycle((start,), first, {start.source, start.target}, length, budget, found):
                 return
             if budget[0] < 0:
                 break
-        found.detours -= given - max(0, budget[0])
+        found.detours -= allowed - max(0, budget[0])
         found.unfinished += int(budget[0] < 0 or members > DETOUR_LENGTH)
 
-    def _simple(self, walk: tuple[Edge, ...], state: int, seen: set[int], length: int, budget: list[int], found: Found) -> bool:
-        for edge, after in self._onward(walk[-1].target, state, {}):
+    def _simple_cycle(
+        self, walk: tuple[Edge, ...], state: int, seen: set[int], length: int, budget: list[int], found: BestCycle
+    ) -> bool:
+        """Depth first: whether a walk can be closed within so many edges, without visiting an operation twice. Keeps the cycle."""
+        for edge, after in self._edges_onward(walk[-1].target, state, {}):
             budget[0] -= 1
-            found.step()
-            if budget[0] < 0 or found.settled:
+            found.count_step()
+            if budget[0] < 0 or found.good_enough:
                 return False
-            if edge.target == walk[0].source and self.enough(after):
+            if edge.target == walk[0].source and self.is_cycle(after):
                 found.offer((*walk, edge))
                 return True
             longer = len(walk) + 1 < length and edge.target not in seen
-            if longer and self._simple((*walk, edge), after, seen | {edge.target}, length, budget, found):
+            if longer and self._simple_cycle((*walk, edge), after, seen | {edge.target}, length, budget, found):
                 return True
         return False
 

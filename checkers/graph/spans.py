@@ -20,7 +20,7 @@ FOREVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Spans:
-    """Merged ranges of ranks (both ends included), rising and apart: no cycle leaves one."""
+    """Merged ranges of ranks (both ends included), rising and apart: no cycle to_driver one."""
 
     low: Ints
     high: Ints
@@ -33,7 +33,7 @@ class Spans:
         return np.asarray(self.high - self.low + 1)
 
     def of(self, ranks: Ints) -> Ints:
-        """Which span each rank lies in, NONE for none."""
+        """Which span each rank lies in, NONE for none: the last one that begins at or below it, unless that ends below it."""
         if not len(self.low):
             return np.full(len(ranks), NONE, dtype=np.int64)
         at = np.searchsorted(self.low, ranks, side="right") - 1
@@ -52,17 +52,21 @@ class Spans:
 
 
 def merge(low: Ints, high: Ints) -> Spans:
-    """Ranges that share a rank become one: a cycle may pass from one to the other there."""
+    """Ranges that share a rank become one: a cycle may pass from one to the other there.
+
+    Sorted by `low`, and with `high` as a running maximum: a range begins a new span where its `low` lies above all highs before it,
+    and the span ends at the running maximum right before the next one begins.
+    """
     if not len(low):
         return Spans(low, high)
     order = np.argsort(low, kind="stable")
     low, high = low[order], np.maximum.accumulate(high[order])
-    new = np.r_[True, low[1:] > high[:-1]]
-    starts = np.flatnonzero(new)
+    starts = np.flatnonzero(np.r_[True, low[1:] > high[:-1]])
     return Spans(low[starts], high[np.r_[starts[1:], len(low)] - 1])
 
 
 def merge_all(parts: Sequence[Spans]) -> Spans:
+    """The ranges of several spans, merged."""
     nothing = np.empty(0, dtype=np.int64)
     return merge(np.concatenate([nothing, *(p.low for p in parts)]), np.concatenate([nothing, *(p.high for p in parts)]))
 
@@ -81,10 +85,11 @@ def points(view: Overview, firsts: Ints) -> Ints:
     The completion, but just before any of its records was first returned (`firsts`, FOREVER for never): so a reader comes after
     its writers, and a transaction that hung becomes short. Without completion and reader: the decision, else the invocation.
     """
-    over = ends(view)
-    fallback = np.where(view.end != NONE, view.end, np.maximum(view.decided, view.time))
-    natural = np.where(over == FOREVER, np.where(firsts == FOREVER, fallback, FOREVER), over)
-    return np.maximum(view.time, np.minimum(natural, np.where(firsts == FOREVER, FOREVER, firsts - 1)))
+    over, unread = ends(view), firsts == FOREVER
+    without_bound = np.where(view.end != NONE, view.end, np.maximum(view.decided, view.time))  # neither over nor read
+    completion = np.where(over != FOREVER, over, np.where(unread, without_bound, FOREVER))
+    before_first_return = np.where(unread, FOREVER, firsts - 1)
+    return np.maximum(view.time, np.minimum(completion, before_first_return))
 
 
 def reading_points(placed: Ints, latest: Ints, pure: Bools) -> Ints:

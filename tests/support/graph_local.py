@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from checkers.graph.edge_filter import brief_for
-from checkers.graph.edge_store import DriverEdges
+from checkers.graph.edge_filter import edge_filter_for
 from checkers.graph.edges import decode, gather
+from checkers.graph.gathered_edges import DriverEdges
 from checkers.graph.layers import LAYERS
-from checkers.graph.run_search import Cycles, cycles_among
+from checkers.graph.run_search import cycles_among
+from checkers.graph.search_tasks import Cycles
 from checkers.partition.assembly import build_log
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets, Settings
 from checkers.spark.overview import Overview, read_overview
@@ -14,12 +15,12 @@ from checkers.spark.scan import FINAL, FINISHED, TXN, UNCOMMITTED
 from support.histories import write_history
 
 
-def local_cycles(folder, ops, demanded=None) -> tuple[Cycles, Overview]:
-    """Every layer's answer for a history. demanded: classes that are forbidden; all of them where not said."""
-    demanded = [layer.name for layer in LAYERS] if demanded is None else demanded
+def local_cycles(folder, ops, forbidden=None) -> tuple[Cycles, Overview]:
+    """Every layer's answer for a history. forbidden: classes that are forbidden; all of them where not said."""
+    forbidden = [layer.name for layer in LAYERS] if forbidden is None else forbidden
     write_history(folder, ops)
     view = read_overview(folder / "history.parquet")
-    return cycles_among(edges_here(ops, view, brief_for(view, demanded)), view, demanded), view
+    return cycles_among(edges_here(ops, view, edge_filter_for(view, forbidden)), view, forbidden), view
 
 
 def local_edges(ops, view):
@@ -27,18 +28,18 @@ def local_edges(ops, view):
     return [(partition, decode(batch)) for partition, one in gathered(ops, view) for _, batch in one.on_executors]
 
 
-def edges_here(ops, view, brief):
+def edges_here(ops, view, edge_filter):
     """What the partitions give, in this process."""
-    taken = gathered(ops, view, brief)
+    taken = gathered(ops, view, edge_filter)
     messages = [(partition, batch) for partition, one in taken for _, batch in one.on_executors]
     return DriverEdges(
         [partition for partition, _ in taken], messages, [message for _, one in taken for message in one.to_driver]
     )
 
 
-def gathered(ops, view, brief=None):
+def gathered(ops, view, edge_filter=None):
     logs = [build(ops, partition, view) for partition in sorted({mop[1] for op in ops for mop in op["mops"]})]
-    return [(log.partition, gather(log, brief)) for log in logs]
+    return [(log.partition, gather(log, edge_filter)) for log in logs]
 
 
 def build(ops, partition, view):

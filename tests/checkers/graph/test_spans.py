@@ -6,7 +6,7 @@ import numpy as np
 from support.graph_local import local_cycles
 from support.histories import History
 
-from checkers.graph import run_search
+from checkers.graph import search_tasks
 from checkers.graph.spans import FOREVER, Spans, ends, merge, points, rank
 
 
@@ -66,8 +66,8 @@ def wide():
 
 def test_a_span_too_large_is_searched_in_pieces_and_never_called_held(tmp_path, monkeypatch):
     """What is found is found; what is not found is unknown, with the size."""
-    monkeypatch.setattr(run_search, "LARGEST", dict.fromkeys(run_search.LARGEST, 5))
-    monkeypatch.setattr(run_search, "PIECE", 4)
+    monkeypatch.setattr(search_tasks, "LARGEST", dict.fromkeys(search_tasks.LARGEST, 5))
+    monkeypatch.setattr(search_tasks, "PIECE", 4)
     cycles, _ = local_cycles(tmp_path, wide())
     assert not cycles.layers["G0"].cycle
     assert "too large" in cycles.layers["G0"].unknown

@@ -24,22 +24,22 @@ Reduce = Callable[[pa.Table], pa.Table]
 Arrays = Mapping[str, Any]
 
 
-class Shared(Protocol):
+class SharedArrays(Protocol):
     """Arrays that every process has that looks through edges."""
 
     @property
     def value(self) -> Arrays: ...
 
 
-class KeptEdges(Protocol):
+class GatheredEdges(Protocol):
     """What the partitions gave; edges come as (partition, message). A context: at its end what was shared is freed."""
 
     partitions: list[str]
-    leaves: list[tuple[str, bytes]]
+    to_driver: list[tuple[str, bytes]]
 
-    def __enter__(self) -> KeptEdges: ...
+    def __enter__(self) -> GatheredEdges: ...
     def __exit__(self, *_: object) -> None: ...
-    def share(self, arrays: Arrays) -> Shared: ...
+    def share(self, arrays: Arrays) -> SharedArrays: ...
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
         """A job over all edges."""
 
@@ -47,7 +47,7 @@ class KeptEdges(Protocol):
         """A job over all edges, and a second one over its rows, those of one `bucket` together."""
 
 
-def edges_of(gathered: GatheredMessages) -> KeptEdges:
+def gathered_edges(gathered: GatheredMessages) -> GatheredEdges:
     """Wherever they are. Raises RuntimeError when a partition's edges could not be made."""
     if gathered.error:
         raise RuntimeError(gathered.error)
@@ -60,7 +60,7 @@ def edges_of(gathered: GatheredMessages) -> KeptEdges:
 
 
 @dataclass(frozen=True)
-class _Here:
+class _DriverArrays:
     """Arrays of this process."""
 
     value: Arrays
@@ -69,8 +69,8 @@ class _Here:
 class DriverEdges:
     """A short history's edges, in this process: each Spark job would take longer than to look through all of them."""
 
-    def __init__(self, partitions: list[str], messages: Sequence[Message], leaves: list[tuple[str, bytes]]) -> None:
-        self.partitions, self.leaves = partitions, leaves
+    def __init__(self, partitions: list[str], messages: Sequence[Message], to_driver: list[tuple[str, bytes]]) -> None:
+        self.partitions, self.to_driver = partitions, to_driver
         self._edges = messages
 
     def __enter__(self) -> DriverEdges:
@@ -79,8 +79,8 @@ class DriverEdges:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def share(self, arrays: Arrays) -> Shared:
-        return _Here(arrays)
+    def share(self, arrays: Arrays) -> SharedArrays:
+        return _DriverArrays(arrays)
 
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
         return pa.Table.from_batches(job(self._edges), schema)
@@ -93,10 +93,10 @@ class DriverEdges:
 class SparkEdges:
     """Edges that stayed on Spark's executors."""
 
-    def __init__(self, partitions: list[str], kept: RDD[ExecutorMessage], leaves: list[tuple[str, bytes]]) -> None:
-        self.partitions, self.leaves = partitions, leaves
+    def __init__(self, partitions: list[str], kept: RDD[ExecutorMessage], to_driver: list[tuple[str, bytes]]) -> None:
+        self.partitions, self.to_driver = partitions, to_driver
         self._edges = kept.filter(lambda one: one.name == EDGES).map(lambda one: (one.partition, one.message))
-        self._shared: list[_Mapped] = []
+        self._shared: list[_MappedArrays] = []
 
     def __enter__(self) -> SparkEdges:
         return self
@@ -105,12 +105,12 @@ class SparkEdges:
         for one in self._shared:
             shutil.rmtree(one.folder, ignore_errors=True)
 
-    def share(self, arrays: Arrays) -> Shared:
+    def share(self, arrays: Arrays) -> SharedArrays:
         """In one machine's memory once, whoever looks at it; on a cluster a copy for each Python worker (Spark's broadcast)."""
         context = self._edges.context
         if not context.master.startswith("local"):
             return context.broadcast(dict(arrays))  # type: ignore[no-any-return]
-        self._shared.append(_Mapped(arrays))
+        self._shared.append(_MappedArrays(arrays))
         return self._shared[-1]
 
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
@@ -138,7 +138,7 @@ def _by_bucket(rows: Any) -> Iterator[tuple[int, Any]]:
         yield bucket, rows.filter(pc.equal(rows["bucket"], bucket))
 
 
-class _Mapped:
+class _MappedArrays:
     """Arrays in files that every process of this machine maps."""
 
     def __init__(self, arrays: Arrays) -> None:

@@ -1,0 +1,89 @@
+"""The operations of a run in the order of their points: what the search looks up of them, in every process that searches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from checkers.arrays import Ints
+from checkers.graph.edge_filter import EdgeFilter
+from checkers.graph.edges import FIRSTS, decode
+from checkers.graph.gathered_edges import Arrays, SharedArrays
+from checkers.graph.layers import ANTI, ANTI_TIME, DATA, RW
+from checkers.graph.spans import FOREVER, ends, points, rank, reading_points
+from checkers.partition.log import NONE
+from checkers.spark.overview import Overview
+
+
+@dataclass(frozen=True)
+class OperationOrder:
+    """The operations of a run as arrays in order of history index: their ranks, and what realtime and process edges need.
+
+    index: history indices; empty when operations are numbered without a gap, so that an index is a position. by_point,
+    by_reading_point: rank of each operation in the order of points, and in that of reading points (`checkers.graph.spans`).
+    begin, end: when it began and was surely over (ns). writes: 2 for an operation that writes, 1 for another of a process
+    that does, 0 for the others. edge_filter: what the partitions left out.
+    """
+
+    index: Any
+    by_point: Any
+    by_reading_point: Any
+    begin: Ints
+    end: Ints
+    process: Any
+    writes: Any
+    edge_filter: EdgeFilter | None = None
+
+    def at(self, ops: Any) -> Any:
+        """Positions of operations, given by history index."""
+        return np.searchsorted(self.index, ops) if len(self.index) else ops
+
+    def ranks(self, family: str) -> Any:
+        """The ranks of which the spans of a family are ranges."""
+        return self.by_reading_point if family == ANTI else self.by_point
+
+    def searched(self, family: str, part: Mapping[str, Any]) -> Any:
+        """Which edges count for a family, as positions. `wanted` is a table by kind, looked up for all edges at once."""
+        wanted = np.zeros(1 + RW, dtype=np.bool_)
+        wanted[list(DATA[family])] = True
+        which = wanted[part["kind"]]
+        if self.edge_filter is not None and family in (ANTI, ANTI_TIME):
+            which &= self.edge_filter.in_one_stretch(part["source"], part["target"])
+        return np.flatnonzero(which)
+
+
+@dataclass(frozen=True)
+class SharedOrder:
+    """`OperationOrder` in whatever process looks at it."""
+
+    arrays: SharedArrays
+    edge_filter: EdgeFilter | None
+
+    @property
+    def value(self) -> OperationOrder:
+        return OperationOrder(**self.arrays.value, edge_filter=self.edge_filter)
+
+
+def order_arrays(to_driver: Sequence[tuple[str, bytes]], view: Overview) -> Arrays:
+    """The arrays of `OperationOrder`, from what the partitions handed out: first returns and latest commits by operation."""
+    firsts, latest = np.full(len(view), FOREVER), np.full(len(view), NONE, dtype=np.int64)
+    for role, message in to_driver:
+        part = decode(message)
+        if role == FIRSTS:
+            np.minimum.at(firsts, view.at(part["op"]), part["time"])
+        else:
+            np.maximum.at(latest, view.at(part["op"]), part["time"])
+    placed = points(view, firsts)
+    pure = ~(view.txn | view.send)
+    return {
+        "index": view.index[:0] if view.dense else view.index,
+        "by_point": rank(placed, view.time),
+        "by_reading_point": rank(reading_points(placed, latest, pure), view.time),
+        "begin": view.time,
+        "end": ends(view),
+        "process": view.process,
+        "writes": np.isin(view.process, np.unique(view.process[~pure])).astype(np.int8) + ~pure,
+    }
