@@ -9,8 +9,8 @@
    does not, by depth first search in rising length, within bounds (`_Component.detour`).
 
 Realtime and process edges are never listed; there would be one for nearly every pair of operations. Operations stand on
-*timelines*, sorted by when they began: one timeline of all for realtime edges, one per process for process edges. The followers of
-an operation are the rest of its timeline from the first operation on that began after its end.
+*timelines*, sorted by when they began: one timeline of all for realtime edges, one per process for process edges. The followers
+of an operation are the rest of its timeline from the first operation on that began after its end.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _may_hold_cycle(layer: Layer, edges: Sequence[Edge]) -> bool:
 def _components(layer: Layer, edges: Sequence[Edge], intervals: Mapping[int, OperationInterval]) -> list[set[int]]:
     """Strongly connected operations, two or more.
 
-    Realtime and process edges are put in as few edges: each timeline is a chain of auxiliary nodes, one for each operation on it, in
+    Chains stand for realtime and process edges: each timeline is a chain of auxiliary nodes, one for each operation on it, in
     order. A node leads to the next node and to its operation; an operation leads to the node of the first operation that
     follows it, and so along the chain to all that follow. So the graph stays linear in the number of operations.
     """
@@ -285,7 +285,7 @@ class _Component:
     def _simple_cycle(
         self, walk: tuple[Edge, ...], state: int, seen: set[int], length: int, budget: list[int], found: BestCycle
     ) -> bool:
-        """Depth first: whether a walk can be closed within so many edges, without visiting an operation twice. Keeps the cycle."""
+        """Depth first: whether a walk can be closed within so many edges, without a second visit anywhere. Keeps the cycle."""
         for edge, after in self._edges_onward(walk[-1].target, state, {}):
             budget[0] -= 1
             found.count_step()

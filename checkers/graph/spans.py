@@ -54,8 +54,8 @@ class Spans:
 def merge(low: Ints, high: Ints) -> Spans:
     """Ranges that share a rank become one: a cycle may pass from one to the other there.
 
-    Sorted by `low`, and with `high` as a running maximum: a range begins a new span where its `low` lies above all highs before it,
-    and the span ends at the running maximum right before the next one begins.
+    Sorted by `low`, and with `high` as a running maximum: a range begins a new span where its `low` lies above all highs before
+    it, and the span ends at the running maximum right before the next one begins.
     """
     if not len(low):
         return Spans(low, high)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.selfcheck.records import Planted, pick
+from checkers.selfcheck.records import DamagedHistory, pick
 from checkers.selfcheck.rows import Rows
 
 
@@ -29,7 +29,7 @@ def _with_reads(rows: Rows, *pairs: tuple[Any, Any]) -> Rows:
     return rows.with_reads(pd.DataFrame(made))
 
 
-def read_each_other(rows: Rows, rng: Random) -> Planted | None:
+def read_each_other(rows: Rows, rng: Random) -> DamagedHistory | None:
     """Two transactions of two processes, under way at the same time, poll each other's records."""
     txns = _writers(rows)
     after = txns.shift(-1)
@@ -39,10 +39,10 @@ def read_each_other(rows: Rows, rng: Random) -> Planted | None:
     chosen = int(pairs[rng.randrange(len(pairs))])
     one, two = txns.iloc[chosen], txns.iloc[chosen + 1]
     what = f"transactions {one['op']} and {two['op']} poll each other's records"
-    return Planted(_with_reads(rows, (one, two), (two, one)), what, frozenset([one["v"], two["v"]]))
+    return DamagedHistory(_with_reads(rows, (one, two), (two, one)), what, frozenset([one["v"], two["v"]]))
 
 
-def read_own_future(rows: Rows, rng: Random) -> Planted | None:
+def read_own_future(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A transaction polls a record of a later transaction of its own process."""
     txns = _writers(rows).sort_values(["process", "op"]).reset_index(drop=True)
     pairs = np.flatnonzero(txns["process"] == txns["process"].shift(-1))
@@ -51,10 +51,10 @@ def read_own_future(rows: Rows, rng: Random) -> Planted | None:
     chosen = int(pairs[rng.randrange(len(pairs))])
     one, two = txns.iloc[chosen], txns.iloc[chosen + 1]
     what = f"transaction {one['op']} polls a record of {two['op']}, which its own process began later"
-    return Planted(_with_reads(rows, (one, two)), what, frozenset([two["v"]]))
+    return DamagedHistory(_with_reads(rows, (one, two)), what, frozenset([two["v"]]))
 
 
-def read_future(rows: Rows, rng: Random) -> Planted | None:
+def read_future(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A transaction polls a record of a transaction of another process that began after it had ended."""
     txns = _writers(rows)
     if not len(txns):
@@ -65,4 +65,4 @@ def read_future(rows: Rows, rng: Random) -> Planted | None:
         return None
     two = later.iloc[0]
     what = f"transaction {one['op']} polls a record of {two['op']}, which began after it had ended"
-    return Planted(_with_reads(rows, (one, two)), what, frozenset([two["v"]]))
+    return DamagedHistory(_with_reads(rows, (one, two)), what, frozenset([two["v"]]))

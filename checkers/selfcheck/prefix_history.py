@@ -25,7 +25,7 @@ PROCESSES = 32  # that a small history may have
 _PROCESS = 39  # bits of an identity below the process
 
 
-def before(first: Rows, then: Rows) -> Rows:
+def prepend(first: Rows, then: Rows) -> Rows:
     """Both histories as one; the clock of the second is put forward."""
     forward = int(first.ops[["time", "end"]].to_numpy().max()) + GAP - int(then.ops["time"].min() if len(then.ops) else 0)
     late = _forward(then.whole, forward)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from checkers.partition.log import NONE
-from checkers.selfcheck.records import Planted, exchange, none_early, pick
+from checkers.selfcheck.records import DamagedHistory, exchange, none_early, pick
 from checkers.selfcheck.rows import Rows
 
 
@@ -31,27 +31,27 @@ def _seen(row: pd.Series, what: str) -> tuple[str, frozenset[int]]:
     return f"process {row['process']} {what} {row['partition']}@{row['offset']}", frozenset([int(row["v"])])
 
 
-def skip_between(rows: Rows, rng: Random) -> Planted | None:
+def skip_between(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A reader's poll begins one committed record too late."""
     reads = _sequence(rows)
     fit = reads[reads["good"] & reads["before"] & reads["opens"] & ~reads["closes"]]
     if not len(fit):
         return None
     gone = pick(fit, rng)
-    return Planted(rows.without([gone.name]), *_seen(gone, "skips, between two polls,"))
+    return DamagedHistory(rows.without([gone.name]), *_seen(gone, "skips, between two polls,"))
 
 
-def skip_inside(rows: Rows, rng: Random) -> Planted | None:
+def skip_inside(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A committed record is missing in the middle of a poll."""
     reads = _sequence(rows)
     fit = reads[reads["good"] & ~reads["opens"] & ~reads["closes"]]
     if not len(fit):
         return None
     gone = pick(fit, rng)
-    return Planted(rows.without([gone.name]), *_seen(gone, "skips, inside a poll,"))
+    return DamagedHistory(rows.without([gone.name]), *_seen(gone, "skips, inside a poll,"))
 
 
-def step_back(rows: Rows, rng: Random) -> Planted | None:
+def step_back(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A reader's poll begins with the record that ended its poll before."""
     reads = _sequence(rows)
     back = reads.shift(1)
@@ -61,10 +61,10 @@ def step_back(rows: Rows, rng: Random) -> Planted | None:
     chosen = int(where[rng.randrange(len(where))])
     one, next_one = reads.iloc[chosen - 1], reads.iloc[chosen]
     again = pd.DataFrame([{**one, "op": next_one["op"], "at": next_one["at"] - 0.5, "ended": next_one["ended"]}])
-    return Planted(rows.with_reads(again), *_seen(one, "gets a second time, in its next poll,"))
+    return DamagedHistory(rows.with_reads(again), *_seen(one, "gets a second time, in its next poll,"))
 
 
-def repeat_inside(rows: Rows, rng: Random) -> Planted | None:
+def repeat_inside(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A poll returns one record twice in a row."""
     reads = _sequence(rows)
     fit = reads[reads["good"] & ~reads["opens"] & ~reads["closes"]]
@@ -72,10 +72,10 @@ def repeat_inside(rows: Rows, rng: Random) -> Planted | None:
         return None
     one = pick(fit, rng)
     again = pd.DataFrame([{**one, "at": one["at"] + 0.5}])
-    return Planted(rows.with_reads(again), *_seen(one, "gets twice in one poll"))
+    return DamagedHistory(rows.with_reads(again), *_seen(one, "gets twice in one poll"))
 
 
-def forget(rows: Rows, rng: Random) -> Planted | None:
+def forget(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A final reader does not return a record that another reader had long before, though it returns later ones."""
     reads = rows.reads
     earlier = reads.loc[reads["committed"] & ~reads["final"], "v"]
@@ -85,10 +85,10 @@ def forget(rows: Rows, rng: Random) -> Planted | None:
     gone = pick(fit, rng)
     records = rows.sends.loc[rows.sends["op"].isin(rows.sends.loc[rows.sends["v"] == gone["v"], "op"]), "v"]
     what, _ = _seen(gone, "does not return, though others had it before,")
-    return Planted(rows.without([gone.name]), what, frozenset(records))
+    return DamagedHistory(rows.without([gone.name]), what, frozenset(records))
 
 
-def invert(rows: Rows, rng: Random) -> Planted | None:
+def invert(rows: Rows, rng: Random) -> DamagedHistory | None:
     """Two records of two producers change places; the first was acknowledged before the second was sent."""
     sent = rows.witnessed.sort_values(["partition", "place"], kind="stable").reset_index(drop=True)
     after = sent.shift(-1)

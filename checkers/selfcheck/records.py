@@ -18,17 +18,17 @@ from checkers.selfcheck.rows import Rows
 
 
 @dataclass(frozen=True)
-class Planted:
+class DamagedHistory:
     """A damaged history: what was done, in words, and the records and partitions it was done to.
 
-    alone: `partitions` and their processes are new, so that whatever is found in them comes from the damage.
+    own_partitions: `partitions` and their processes are new, so that whatever is found in them comes from the damage.
     """
 
     rows: Rows
     what: str
     records: frozenset[int] = frozenset()
     partitions: frozenset[str] = frozenset()
-    alone: bool = False
+    own_partitions: bool = False
 
 
 def pick(frame: pd.DataFrame, rng: Random) -> Any:
@@ -36,16 +36,16 @@ def pick(frame: pd.DataFrame, rng: Random) -> Any:
     return frame.iloc[rng.randrange(len(frame))]
 
 
-def lose(rows: Rows, rng: Random) -> Planted | None:
+def lose(rows: Rows, rng: Random) -> DamagedHistory | None:
     """Every record of one committed operation vanishes from every read."""
     if not len(rows.complete):
         return None
     op = pick(rows.complete, rng)["op"]
     lost = rows.complete[rows.complete["op"] == op]["v"]
-    return Planted(rows.unread(lost), f"all records of operation {op} ({len(lost)}) are read by nobody", frozenset(lost))
+    return DamagedHistory(rows.unread(lost), f"all records of operation {op} ({len(lost)}) are read by nobody", frozenset(lost))
 
 
-def hide(rows: Rows, rng: Random) -> Planted | None:
+def hide(rows: Rows, rng: Random) -> DamagedHistory | None:
     """One committed operation vanishes from the final read_committed reads only; others did get it."""
     if not len(rows.complete) or not (rows.reads["final"] & rows.reads["committed"]).any():
         return None
@@ -53,10 +53,10 @@ def hide(rows: Rows, rng: Random) -> Planted | None:
     lost = rows.complete[rows.complete["op"] == op]["v"]
     reads = rows.reads
     gone = reads.index[reads["final"] & reads["committed"] & reads["v"].isin(lost)]
-    return Planted(rows.without(gone), f"operation {op} is missing in the final read_committed reads", frozenset(lost))
+    return DamagedHistory(rows.without(gone), f"operation {op} is missing in the final read_committed reads", frozenset(lost))
 
 
-def truncate(rows: Rows, rng: Random) -> Planted | None:
+def truncate(rows: Rows, rng: Random) -> DamagedHistory | None:
     """The last committed records of a partition are cut off: read by nobody."""
     if not (rows.reads["final"] & rows.reads["committed"]).any():
         return None
@@ -69,17 +69,17 @@ def truncate(rows: Rows, rng: Random) -> Planted | None:
     tail = sent[sent["partition"] == partition].tail(rng.randrange(1, 4))
     gone = rows.mops.loc[(rows.mops["partition"] == partition) & (rows.mops["offset"] >= tail["offset"].min()), "v"]
     what = f"{partition} is cut off at {tail['offset'].min()}: the last {len(tail)} committed records are read by nobody"
-    return Planted(rows.unread(gone), what, frozenset(tail["v"]))
+    return DamagedHistory(rows.unread(gone), what, frozenset(tail["v"]))
 
 
-def repeat(rows: Rows, rng: Random) -> Planted | None:
+def repeat(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A record appears once more at the end of its partition, in the reads that come last."""
     if not len(rows.witnessed):
         return None
     record = pick(rows.witnessed, rng)
     where = record["partition"]
     again = f"the record at {where}@{record['place']} is there again at {rows.end_of(where)}"
-    return Planted(append(rows, where, record["v"], rows.end_of(where)), again, frozenset([record["v"]]))
+    return DamagedHistory(append(rows, where, record["v"], rows.end_of(where)), again, frozenset([record["v"]]))
 
 
 def append(rows: Rows, partition: str, v: int, offset: int) -> Rows:
@@ -89,17 +89,17 @@ def append(rows: Rows, partition: str, v: int, offset: int) -> Rows:
     return rows.with_reads(polls.assign(at=polls["at"] + 0.5, v=v, offset=offset))
 
 
-def swap_inside(rows: Rows, rng: Random) -> Planted | None:
+def swap_inside(rows: Rows, rng: Random) -> DamagedHistory | None:
     """Two neighbouring records of one operation change places."""
     return _swap(rows, rng, same_operation=True)
 
 
-def swap_across(rows: Rows, rng: Random) -> Planted | None:
+def swap_across(rows: Rows, rng: Random) -> DamagedHistory | None:
     """Two records of one process change places; they belong to two operations."""
     return _swap(rows, rng, same_operation=False)
 
 
-def _swap(rows: Rows, rng: Random, same_operation: bool) -> Planted | None:
+def _swap(rows: Rows, rng: Random, same_operation: bool) -> DamagedHistory | None:
     sent = rows.witnessed.sort_values(["partition", "process", "v"], kind="stable").reset_index(drop=True)
     after = sent.shift(-1)
     pair = (sent["partition"] == after["partition"]) & (sent["process"] == after["process"])
@@ -124,7 +124,7 @@ def none_early(rows: Rows, sent: pd.DataFrame) -> Any:
     return fits
 
 
-def exchange(rows: Rows, one: Any, two: Any) -> Planted:
+def exchange(rows: Rows, one: Any, two: Any) -> DamagedHistory:
     """Two records of one partition change places, in the acknowledgements and in every read."""
     mops = rows.mops
     here = mops["partition"] == one["partition"]
@@ -134,10 +134,10 @@ def exchange(rows: Rows, one: Any, two: Any) -> Planted:
         read = mops.index[here & (mops["kind"] == 1) & (mops["v"] == a["v"])]
         swapped = swapped.with_values(sent, "offset", b["place"]).with_values(read, "v", b["v"])
     what = f"the records at {one['partition']}@{one['place']} and {two['place']} have changed places"
-    return Planted(swapped, what, frozenset([int(one["v"]), int(two["v"])]))
+    return DamagedHistory(swapped, what, frozenset([int(one["v"]), int(two["v"])]))
 
 
-def move(rows: Rows, rng: Random) -> Planted | None:
+def move(rows: Rows, rng: Random) -> DamagedHistory | None:
     """An acknowledgement names the offset of another, later record of the partition."""
     sent = rows.witnessed[rows.witnessed["offset"] != NONE]
     lowest = sent.groupby("partition")["place"].transform("max")
@@ -148,10 +148,10 @@ def move(rows: Rows, rng: Random) -> Planted | None:
     other = pick(sent[(sent["partition"] == record["partition"]) & (sent["place"] > record["place"])], rng)
     moved = rows.with_values([record["index"]], "offset", other["place"])
     what = f"the record at {record['partition']}@{record['place']} was acknowledged at {other['place']}, where another one lies"
-    return Planted(moved, what, frozenset([record["v"], other["v"]]))
+    return DamagedHistory(moved, what, frozenset([record["v"], other["v"]]))
 
 
-def invade(rows: Rows, rng: Random) -> Planted | None:
+def invade(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A record that nobody sent lies at the end of a partition."""
     polls = rows.last_polls()
     if not len(polls):
@@ -160,20 +160,20 @@ def invade(rows: Rows, rng: Random) -> Planted | None:
     known = set(rows.mops["v"])
     v = next(v for v in iter(lambda: rng.randrange(1 << 52), -1) if v not in known)
     what = f"a record that nobody sent is at {partition}@{rows.end_of(partition)}"
-    return Planted(append(rows, partition, v, rows.end_of(partition)), what, frozenset([v]))
+    return DamagedHistory(append(rows, partition, v, rows.end_of(partition)), what, frozenset([v]))
 
 
-def garble(rows: Rows, rng: Random) -> Planted | None:
+def garble(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A record is unreadable wherever it was read."""
     if not len(rows.witnessed):
         return None
     record = pick(rows.witnessed, rng)
     reads = rows.reads.index[rows.reads["v"] == record["v"]]
     what = f"the record at {record['partition']}@{record['place']} has become unreadable"
-    return Planted(rows.with_values(reads, "v", -1), what, frozenset([-1]), frozenset([record["partition"]]))
+    return DamagedHistory(rows.with_values(reads, "v", -1), what, frozenset([-1]), frozenset([record["partition"]]))
 
 
-def misplace(rows: Rows, rng: Random) -> Planted | None:
+def misplace(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A record is read at the end of another partition instead of its own."""
     partitions = sorted(rows.last_polls()["partition"].unique())
     if not len(rows.witnessed) or len(partitions) < 2:
@@ -182,10 +182,10 @@ def misplace(rows: Rows, rng: Random) -> Planted | None:
     elsewhere = rng.choice([partition for partition in partitions if partition != record["partition"]])
     moved = append(rows.unread([record["v"]]), elsewhere, record["v"], rows.end_of(elsewhere))
     what = f"the record sent to {record['partition']}@{record['place']} is read in {elsewhere}"
-    return Planted(moved, what, frozenset([record["v"]]))
+    return DamagedHistory(moved, what, frozenset([record["v"]]))
 
 
-def stall(rows: Rows, rng: Random) -> Planted | None:
+def stall(rows: Rows, rng: Random) -> DamagedHistory | None:
     """After settling, the last stable offset of a partition is one below its high watermark."""
     settled = rows.ops[(rows.ops["f"] == "settle") & rows.ops["detail"].notna()]
     if not len(settled):
@@ -198,4 +198,4 @@ def stall(rows: Rows, rng: Random) -> Planted | None:
     partition = rng.choice(sorted(offsets))
     offsets[partition] = [offsets[partition][1], offsets[partition][1] + 1]
     stuck = rows.with_operation(position, {"type": "info", "detail": json.dumps(detail)})
-    return Planted(stuck, f"the last stable offset of {partition} is stuck", partitions=frozenset([partition]))
+    return DamagedHistory(stuck, f"the last stable offset of {partition} is stuck", partitions=frozenset([partition]))

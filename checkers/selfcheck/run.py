@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from checkers.api import Check
 from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks
-from checkers.selfcheck.prefix_history import before, small_lawful
-from checkers.selfcheck.records import Planted
+from checkers.selfcheck.damages import DAMAGES, WITHOUT, Damage
+from checkers.selfcheck.prefix_history import prepend, small_lawful
+from checkers.selfcheck.records import DamagedHistory
 from checkers.selfcheck.rows import Rows, read_rows, write_rows
-from checkers.selfcheck.table import DAMAGES, WITHOUT, Damage
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 
@@ -30,7 +30,7 @@ UNJUDGED = ("not exercised", "unknown")
 
 
 @dataclass(frozen=True)
-class Row:
+class SelfcheckRow:
     """One line of the answer.
 
     found: anomalies that are new beside the undamaged history, and what was expected and shown. ok: caught, and nothing forbidden
@@ -46,8 +46,8 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What the checker said of a history: the verdict's document, and every finding."""
+class Judgement:
+    """The checker's answer about a history: the verdict's document, and every finding."""
 
     document: Mapping[str, Any]
     findings: Sequence[Mapping[str, Any]]
@@ -62,12 +62,12 @@ class Answer:
         """How many findings there are of each anomaly that was found."""
         return {name: int(one["count"]) for name, one in self.properties.items() if one["verdict"] == "violated"}
 
-    def touching(self, planted: Planted) -> set[str]:
+    def touching(self, damaged: DamagedHistory) -> set[str]:
         """Anomalies with a finding about what was damaged, and not about something else."""
         return {
             finding["anomaly"]
             for finding in self.findings
-            if any(record["v"] in planted.records or record["partition"] in planted.partitions for record in finding["records"])
+            if any(record["v"] in damaged.records or record["partition"] in damaged.partitions for record in finding["records"])
         }
 
 
@@ -91,13 +91,13 @@ class Checker:
         """Anomalies that are looked for."""
         return [check.name for check in (installed_checks()[0] if self.checks is None else self.checks)]
 
-    def ask(self, rows: Rows | None = None, cycle: str = "") -> Answer:
+    def judge_rows(self, rows: Rows | None = None, cycle: str = "") -> Judgement:
         """Judge the history that is there, or another one; `cycle` is a class to be forbidden besides."""
         if rows is not None:
             write_rows(rows, self.folder / "history.parquet")
         forbidden = ",".join(filter(None, (self.full["cycles"], cycle)))
         document = judge(self.folder, spark=self.spark, contract={**self.contract, "cycles": forbidden}, checks=self.checks)
-        return Answer(document, pq.read_table(self.folder / "anomalies.parquet").to_pylist())
+        return Judgement(document, pq.read_table(self.folder / "anomalies.parquet").to_pylist())
 
     def unjudged(self, name: str) -> str:
         """Why the contract has nothing judged of an anomaly; empty when it has."""
@@ -112,7 +112,7 @@ def selfcheck(
     checks: Sequence[Check[Any]] | None = None,
     contract: Mapping[str, str] | None = None,
     damages: Sequence[Damage] = DAMAGES,
-) -> list[Row]:
+) -> list[SelfcheckRow]:
     """Judge a clean history, then the same history with each damage in turn; nothing is written into `run_dir`.
 
     run_dir: a run whose history is merged, or None for a generated lawful one. checks: instead of the installed ones.
@@ -136,96 +136,98 @@ def _copy(run_dir: Path | None, folder: Path, seed: int) -> Path:
 
 
 @dataclass(frozen=True)
-class Ground:
-    """Where damages are planted: a clean history, another one that comes after it if any, and what the checker says of both."""
+class CleanHistory:
+    """Where damages are planted: a clean history, another one that comes after it if any, and the judgement of both."""
 
     rows: Rows
     then: Rows | None
-    clean: Answer
+    clean: Judgement
 
-    def plant(self, damage: Damage, draw: str) -> Planted | None:
+    def plant(self, damage: Damage, draw: str) -> DamagedHistory | None:
         """The damaged history; None where this one does not allow the damage."""
-        planted = damage.plant(self.rows, Random(draw))
-        if planted is None or self.then is None:
-            return planted
+        damaged = damage.plant(self.rows, Random(draw))
+        if damaged is None or self.then is None:
+            return damaged
         return replace(
-            planted, rows=before(planted.rows, self.then), what=f"in a small history put before this one: {planted.what}"
+            damaged, rows=prepend(damaged.rows, self.then), what=f"in a small history put before this one: {damaged.what}"
         )
 
 
-def _rows(checker: Checker, seed: int, damages: Sequence[Damage]) -> Iterator[Row]:
-    clean = checker.ask()
+def _rows(checker: Checker, seed: int, damages: Sequence[Damage]) -> Iterator[SelfcheckRow]:
+    clean = checker.judge_rows()
     yield _undamaged(clean.document)
     rows = read_rows(checker.folder / "history.parquet")
 
     @cache
-    def small() -> Ground:
+    def small() -> CleanHistory:
         lawful = small_lawful(rows)
-        return Ground(lawful, rows, checker.ask(before(lawful, rows)))
+        return CleanHistory(lawful, rows, checker.judge_rows(prepend(lawful, rows)))
 
     for damage in damages:
         if set(damage.expects) & set(checker.names):
-            yield _row(checker, damage, Ground(rows, None, clean), small, f"{seed}/{damage.name}")
+            yield _row(checker, damage, CleanHistory(rows, None, clean), small, f"{seed}/{damage.name}")
     for name in sorted(set(checker.names) - {name for damage in DAMAGES for name in damage.expects}):
-        reason = WITHOUT.get(name, "no damage is known for it; checkers/selfcheck/table.py is the place")
-        yield Row("-", (name,), (), None, f"not planted: {reason}")
+        reason = WITHOUT.get(name, "no damage is known for it; checkers/selfcheck/damages.py is the place")
+        yield SelfcheckRow("-", (name,), (), None, f"not planted: {reason}")
 
 
-def _undamaged(document: Mapping[str, Any]) -> Row:
+def _undamaged(document: Mapping[str, Any]) -> SelfcheckRow:
     wrong = tuple(one["name"] for one in document["properties"] if one["verdict"] == "violated")
     note = document["reason"] if wrong else f"{document['verdict']}: {document['reason']}"
-    return Row("none", (), wrong, not wrong, note)
+    return SelfcheckRow("none", (), wrong, not wrong, note)
 
 
-def _row(checker: Checker, damage: Damage, own: Ground, small: Callable[[], Ground], draw: str) -> Row:
+def _row(checker: Checker, damage: Damage, own: CleanHistory, small: Callable[[], CleanHistory], draw: str) -> SelfcheckRow:
     """Plant a damage in the history, or, where that has no place for it or shows nothing there, in a small one before it."""
     asked = tuple(name for name in damage.expects if name in checker.names)
     expected = tuple(name for name in asked if not checker.unjudged(name))
     if not expected:
         reasons = "; ".join(f"{name}: {checker.unjudged(name)}" for name in asked)
-        return Row(damage.name, asked, (), None, f"not judged under this contract ({reasons})")
-    planted = own.plant(damage, draw)
-    row = _compared(checker, damage, expected, planted, own.clean) if planted else None
+        return SelfcheckRow(damage.name, asked, (), None, f"not judged under this contract ({reasons})")
+    damaged = own.plant(damage, draw)
+    row = _compared(checker, damage, expected, damaged, own.clean) if damaged else None
     if row is not None and row.ok is not None:
         return row
     why = damage.needs if row is None else row.note
-    planted = small().plant(damage, draw)
-    if planted is None:
-        return Row(damage.name, expected, (), None, f"not planted: {why}")
-    row = _compared(checker, damage, expected, planted, small().clean)
+    damaged = small().plant(damage, draw)
+    if damaged is None:
+        return SelfcheckRow(damage.name, expected, (), None, f"not planted: {why}")
+    row = _compared(checker, damage, expected, damaged, small().clean)
     return replace(row, ok=bool(row.ok), note=f"not in this history ({why}); {row.note}")
 
 
-def _compared(checker: Checker, damage: Damage, expected: tuple[str, ...], planted: Planted, clean: Answer) -> Row:
+def _compared(
+    checker: Checker, damage: Damage, expected: tuple[str, ...], damaged: DamagedHistory, clean: Judgement
+) -> SelfcheckRow:
     """What was demanded beside what came. ok is None when what was missed was not compared at all."""
-    after = checker.ask(planted.rows, damage.cycle)
-    touched = after.touching(planted)
-    said = [planted.what]
+    after = checker.judge_rows(damaged.rows, damage.cycle)
+    touched = after.touching(damaged)
+    notes = [damaged.what]
     missed = [name for name in expected if name not in touched]
     if damage.cycle:
-        said.append(f"forbidden for this by cycles = {damage.cycle!r}")
+        notes.append(f"forbidden for this by cycles = {damage.cycle!r}")
     if damage.cycle and missed and damage.cycle in after.counts:
         size = _size(after, damage.cycle)
-        said.append(f"what is shown is the history's own ({size} operations), so asked again without its records")
-        touched |= checker.ask(planted.rows.only(planted.partitions), damage.cycle).touching(planted)
+        notes.append(f"what is shown is the history's own ({size} operations), so asked again without its records")
+        touched |= checker.judge_rows(damaged.rows.only(damaged.partitions), damage.cycle).touching(damaged)
         missed = [name for name in expected if name not in touched]
     elif damage.cycle in clean.counts and not missed:
-        said.append("the history has one too; this one is shown")
+        notes.append("the history has one too; this one is shown")
     found = {name for name, count in after.counts.items() if count > clean.counts.get(name, 0)} | (touched & set(expected))
     forbidden = {one["name"] for one in after.document["properties"]} & found
-    alarms = sorted((forbidden | touched if planted.alone else forbidden) - {*damage.expects, *damage.along})
-    said += [f"missed {name} ({after.properties[name]['reason'] or 'held'})" for name in missed]
-    said += [f"false alarm: {name}" for name in alarms]
+    alarms = sorted((forbidden | touched if damaged.own_partitions else forbidden) - {*damage.expects, *damage.accompanying})
+    notes += [f"missed {name} ({after.properties[name]['reason'] or 'held'})" for name in missed]
+    notes += [f"false alarm: {name}" for name in alarms]
     silent = bool(missed) and not alarms and all(after.properties[name]["verdict"] in UNJUDGED for name in missed)
-    return Row(
+    return SelfcheckRow(
         damage.name,
         expected,
         tuple(sorted(found)),
-        None if silent and not planted.alone else not (missed or alarms),
-        "; ".join(said),
+        None if silent and not damaged.own_partitions else not (missed or alarms),
+        "; ".join(notes),
     )
 
 
-def _size(answer: Answer, name: str) -> int:
+def _size(answer: Judgement, name: str) -> int:
     """How many operations are on the cycle of a class."""
     return next(len(one["operations"]) for one in answer.findings if one["anomaly"] == name)

@@ -25,8 +25,8 @@ import pandas as pd
 import pyarrow as pa
 
 from checkers.partition.log import NONE
-from checkers.selfcheck.prefix_history import before, free_process, free_topic
-from checkers.selfcheck.records import Planted
+from checkers.selfcheck.prefix_history import free_process, free_topic, prepend
+from checkers.selfcheck.records import DamagedHistory
 from checkers.selfcheck.rows import Rows, rows_of
 from harness.api import record_id
 
@@ -108,7 +108,7 @@ class _Operation:
 
 
 @dataclass
-class Carried:
+class ScheduledHistory:
     """A schedule carried out: its operations in the order in which they began, and the records of each partition by offset."""
 
     process: int
@@ -116,17 +116,17 @@ class Carried:
     operations: dict[str, _Operation] = field(default_factory=dict)
     logs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # partition -> (offset, record)
     ends: dict[str, int] = field(default_factory=dict)  # partition -> the next offset
-    people: dict[str, list[_Operation]] = field(default_factory=dict)  # letter -> operations of the process
+    operations_of: dict[str, list[_Operation]] = field(default_factory=dict)  # letter -> operations of the process
 
     def step(self, text: str, now: int) -> None:
         """One step of a schedule, at a time."""
         match = STEP.fullmatch(text)
         assert match, f"{text} is no step of a schedule"
-        mine = self.people.setdefault(match["process"], [])
+        mine = self.operations_of.setdefault(match["process"], [])
         name = match["process"] + match["number"]
         if name not in self.operations:
             begin = mine[-1].end if mine else now - TICK // 2
-            who = mine[-1].process if mine else self.process + len(self.people) - 1
+            who = mine[-1].process if mine else self.process + len(self.operations_of) - 1
             mine.append(_Operation(who, len(mine), begin))
             self.operations[name] = mine[-1]
         operation, partition = self.operations[name], f"{self.topic}-{match['partition']}"
@@ -180,9 +180,9 @@ class Carried:
         return rows_of(table, mops.assign(at=[float(at) for at in range(len(mops))]))
 
 
-def carry_out(schedule: str, beside: Rows) -> Carried:
+def scheduled_history(schedule: str, beside: Rows) -> ScheduledHistory:
     """A schedule step by step, with processes and partitions that another history does not use."""
-    carried = Carried(free_process(beside), free_topic(beside))
+    carried = ScheduledHistory(free_process(beside), free_topic(beside))
     steps = schedule.split()
     for number, text in enumerate(steps, 1):
         carried.step(text, number * TICK)
@@ -196,13 +196,13 @@ class Schedule:
 
     name: str
 
-    def __call__(self, rows: Rows, rng: Random) -> Planted:
+    def __call__(self, rows: Rows, rng: Random) -> DamagedHistory:
         steps, words = SCHEDULES[self.name]
-        carried = carry_out(steps, rows)
+        carried = scheduled_history(steps, rows)
         made = carried.rows(rows.table.schema)
         records = frozenset(v for log in carried.logs.values() for _, v in log)
         what = f"before the history, in partitions of their own: {words} ({steps})"
-        return Planted(before(made, rows), what, records, frozenset(carried.logs), alone=True)
+        return DamagedHistory(prepend(made, rows), what, records, frozenset(carried.logs), own_partitions=True)
 
 
 def schedules() -> Iterator[tuple[str, Schedule]]:

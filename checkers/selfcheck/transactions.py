@@ -7,18 +7,18 @@ from random import Random
 import pandas as pd
 
 from checkers.partition.log import ABORTED, NONE
-from checkers.selfcheck.records import Planted, pick
+from checkers.selfcheck.records import DamagedHistory, pick
 from checkers.selfcheck.rows import Rows
 
 
-def tear(rows: Rows, rng: Random) -> Planted | None:
+def tear(rows: Rows, rng: Random) -> DamagedHistory | None:
     """One record of a committed transaction with records in several partitions vanishes from every read."""
     txn = _transaction(rows, rng, partitions=2)
     if txn is None:
         return None
     lost = pick(txn, rng)
     what = f"of the {len(txn)} records of transaction {lost['op']}, the one at {lost['partition']}@{lost['place']} is gone"
-    return Planted(rows.unread([lost["v"]]), what, frozenset(txn["v"]))
+    return DamagedHistory(rows.unread([lost["v"]]), what, frozenset(txn["v"]))
 
 
 def _transaction(rows: Rows, rng: Random, partitions: int = 1) -> pd.DataFrame | None:
@@ -29,17 +29,17 @@ def _transaction(rows: Rows, rng: Random, partitions: int = 1) -> pd.DataFrame |
     return whole[whole["op"] == wide[rng.randrange(len(wide))]] if len(wide) else None
 
 
-def show_aborted(rows: Rows, rng: Random) -> Planted | None:
+def show_aborted(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A final reader at read_committed gets every record of a transaction that surely failed."""
     spots = _aborted(rows)
     if not spots:
         return None
     op = sorted(spots)[rng.randrange(len(spots))]
     what = f"all records of the failed transaction {op} ({len(spots[op])}) are returned at read_committed"
-    return Planted(rows.with_reads(spots[op]), what, frozenset(spots[op]["v"]))
+    return DamagedHistory(rows.with_reads(spots[op]), what, frozenset(spots[op]["v"]))
 
 
-def show_half(rows: Rows, rng: Random) -> Planted | None:
+def show_half(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A final reader at read_committed gets one of several records of a transaction that surely failed (KAFKA-17754)."""
     spots = {op: spot for op, spot in _aborted(rows).items() if len(spot) > 1}
     if not spots or not (rows.reads["final"] & rows.reads["committed"]).any():
@@ -47,7 +47,7 @@ def show_half(rows: Rows, rng: Random) -> Planted | None:
     op = sorted(spots)[rng.randrange(len(spots))]
     shown = rng.randrange(len(spots[op]))
     what = f"one of the {len(spots[op])} records of the failed transaction {op} is returned at read_committed"
-    return Planted(rows.with_reads(spots[op].iloc[shown : shown + 1]), what, frozenset(spots[op]["v"]))
+    return DamagedHistory(rows.with_reads(spots[op].iloc[shown : shown + 1]), what, frozenset(spots[op]["v"]))
 
 
 def _aborted(rows: Rows) -> dict[int, pd.DataFrame]:
@@ -74,7 +74,7 @@ def _spots(rows: Rows, records: pd.DataFrame) -> pd.DataFrame | None:
     return pd.DataFrame(made)
 
 
-def read_early(rows: Rows, rng: Random) -> Planted | None:
+def read_early(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A read_committed reader got a record just before the commit of its transaction was called; one sent outside
     transactions, just before it was sent."""
     sent = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["decided"] > rows.witnessed["ended"] + 1)]
@@ -87,10 +87,10 @@ def read_early(rows: Rows, rng: Random) -> Planted | None:
     record = pick(sent, rng)
     reads = rows.reads[rows.reads["committed"] & (rows.reads["v"] == record["v"])]
     early = rows.with_values(reads.index[:1], "ended", record[limit] - 1)
-    return Planted(early, f"{record['partition']}@{record['place']} is read 1 ns before {what}", frozenset([record["v"]]))
+    return DamagedHistory(early, f"{record['partition']}@{record['place']} is read 1 ns before {what}", frozenset([record["v"]]))
 
 
-def read_own(rows: Rows, rng: Random) -> Planted | None:
+def read_own(rows: Rows, rng: Random) -> DamagedHistory | None:
     """A transaction polls its own record."""
     levels = rows.ops["isolation"].to_numpy()
     txns = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["ended"] != NONE)]
@@ -101,4 +101,4 @@ def read_own(rows: Rows, rng: Random) -> Planted | None:
     at = rows.mops.loc[rows.mops["op"] == record["op"], "at"].max() + 0.5
     own = {"op": record["op"], "at": at, "partition": record["partition"], "v": record["v"], "offset": record["place"]}
     added = pd.DataFrame([{**own, "ended": record["ended"] + 1}])
-    return Planted(rows.with_reads(added), f"transaction {record['op']} polls its own record", frozenset([record["v"]]))
+    return DamagedHistory(rows.with_reads(added), f"transaction {record['op']} polls its own record", frozenset([record["v"]]))

@@ -13,7 +13,7 @@ from support.command import answers, fencepost
 
 from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks
-from checkers.selfcheck.table import WITHOUT
+from checkers.selfcheck.damages import WITHOUT
 
 CLEAN = (Path(__file__).parent / "data" / "clean.edn").read_text()
 

@@ -16,10 +16,10 @@ from support.reference import anomalies, by_records
 from support.tangled import tangled
 
 from checkers.lawful_history import CONTRACT, write_lawful
-from checkers.selfcheck.prefix_history import before, small_lawful
+from checkers.selfcheck.damages import DAMAGES
+from checkers.selfcheck.prefix_history import prepend, small_lawful
 from checkers.selfcheck.rows import read_rows, write_rows
-from checkers.selfcheck.schedules import SCHEDULES, carry_out
-from checkers.selfcheck.table import DAMAGES
+from checkers.selfcheck.schedules import SCHEDULES, scheduled_history
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import ALLOWED, full_contract, rule_for
 
@@ -48,7 +48,7 @@ def alone(name):
     h = History()
     h.send(0, {"t-0": [5]})
     beside = taken_apart(h.ops)
-    return operations(carry_out(SCHEDULES[name][0], beside).rows(beside.table.schema))
+    return operations(scheduled_history(SCHEDULES[name][0], beside).rows(beside.table.schema))
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -133,7 +133,7 @@ def test_a_damage_is_what_the_reference_sees_and_what_spark_finds(spark, damage,
     assert got == expected
     full = full_contract(CONTRACT)
     demanded = {name for name in damage.expects if rule_for(name, full).judged != ALLOWED}
-    assert demanded <= set(violated(document)) <= {*damage.expects, *damage.along}
+    assert demanded <= set(violated(document)) <= {*damage.expects, *damage.accompanying}
 
 
 @settings(max_examples=20)
@@ -142,7 +142,7 @@ def test_a_history_put_before_another_changes_neither(seed):
     """They share no process, no partition and no moment; each has its own records still."""
     then = taken_apart(tangled(Random(seed)))
     first = small_lawful(then)
-    both = before(first, then)
+    both = prepend(first, then)
     ops, ours, theirs = operations(both), operations(first), operations(then)
     assert [op["index"] for op in ops] == list(range(len(ours) + len(theirs)))
     early, late = ops[: len(ours)], ops[len(ours) :]

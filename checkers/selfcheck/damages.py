@@ -1,4 +1,4 @@
-"""What is planted, what must be found, and what naturally comes along: a table, a row per damage.
+"""The damages: what is planted, what must be found, and what accompanies it by nature. A row per damage.
 
 A stranger adds a damage by writing a function (see `records`) and a row here.
 """
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from random import Random
 
 from checkers.selfcheck import cycles, reads, records, transactions
-from checkers.selfcheck.records import Planted
+from checkers.selfcheck.records import DamagedHistory
 from checkers.selfcheck.rows import Rows
 from checkers.selfcheck.schedules import Schedule, schedules
 from checkers.verdict.rules import ALLOWED, RULES
 
-Plant = Callable[[Rows, Random], "Planted | None"]
+Plant = Callable[[Rows, Random], "DamagedHistory | None"]
 COMMITTED_TXN = "needs a committed transaction, all of it read back at read_committed"
 SKIPS = ("poll-skip", "int-poll-skip")
 FUTURE = ("dirty-read", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime")
@@ -26,24 +26,24 @@ STEPS = (*SKIPS, "nonmonotonic-poll", "int-nonmonotonic-poll")
 class Damage:
     """One way to spoil a history.
 
-    expects: anomalies that must be found (those whose checks are installed). along: others that the damage brings with it by
-    nature, so that they are no false alarm. needs: what a history must have for it, in words. cycle: the class of cycles that
-    the contract is told to forbid, so that the whole history is searched for it.
+    expects: anomalies that must be found (those whose checks are installed). accompanying: others that the damage brings with
+    it by nature, so that they are no false alarm. needs: what a history must have for it, in words. cycle: the class of cycles
+    that is forbidden for this damage, so that the whole history is searched for it.
     """
 
     name: str
     plant: Plant
     expects: tuple[str, ...]
-    along: tuple[str, ...] = ()
+    accompanying: tuple[str, ...] = ()
     needs: str = COMMITTED_TXN
     cycle: str = ""
 
 
 def _schedule(name: str, plant: Schedule) -> Damage:
     """A schedule is named after what it shows. A circle of reads is one of reads and writes as well."""
-    along = (name.replace("G1c-wr", "G1c"),) if name.startswith("G1c-wr") else ("G0",) if name == "int-send-skip" else ()
+    accompanying = (name.replace("G1c-wr", "G1c"),) if name.startswith("G1c-wr") else ("G0",) if name == "int-send-skip" else ()
     cycle = name if name.startswith("G") and RULES[name][-1].judged == ALLOWED else ""
-    return Damage(name, plant, (name,), along, "needs nothing", cycle)
+    return Damage(name, plant, (name,), accompanying, "needs nothing", cycle)
 
 
 DAMAGES = (
