@@ -20,7 +20,7 @@ FOREVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Spans:
-    """Merged ranges of ranks (both ends included), rising and apart: no cycle to_driver one."""
+    """Merged ranges of ranks (both ends included), rising and apart: no cycle leaves one."""
 
     low: Ints
     high: Ints
