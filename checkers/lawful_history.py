@@ -17,20 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.arrays import Ints
-from harness.api import history, record_ids
+from harness.api import CONTRACT_KEYS, history, record_ids
 
-CONTRACT = {
-    "acks": "all",
-    "idempotence": "true",
-    "transactional": "true",
-    "isolation": "read_committed",
-    "consumption": "assigned",
-    "max_in_flight": "5",
-    "unclean_leader_election": "false",
-    "min_insync_replicas": "2",
-    "compaction": "false",
-    "retention": "none",
-}
+PROMISED = {"transactional": "true", "isolation": "read_committed", "min_insync_replicas": "2"}
+CONTRACT = {name: PROMISED.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned}
 COMMIT, ABORT, LOST_COMMIT, LOST_ABORT = range(4)  # fates; the lost ones are `info`, and only the log knows
 TYPES = np.array(["ok", "fail", "info", "info"], dtype=object)
 SHARES = (0.80, 0.16, 0.02, 0.02)

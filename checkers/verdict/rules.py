@@ -2,7 +2,7 @@
 
 The first row of an anomaly whose conditions all hold decides. A condition is `key: value`, `key: "!value"` for anything else, or
 `key: "has:value"` for a comma-separated list with that value in it.
-Keys are those of the plan's `contract` (docs/run-directory.md); `DEFAULTS` stand for absent ones (Kafka's own defaults).
+Keys are those of `harness.api.CONTRACT_KEYS`, whose defaults stand for absent ones.
 """
 
 from __future__ import annotations
@@ -11,28 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from checkers.partition.log import Settings
+from harness.api import CONTRACT_KEYS
 
-DEFAULTS = {
-    "acks": "all",
-    "idempotence": "true",
-    "transactional": "false",
-    "isolation": "read_uncommitted",
-    "consumption": "assigned",
-    "max_in_flight": "5",
-    "unclean_leader_election": "false",
-    "min_insync_replicas": "1",
-    "compaction": "false",
-    "retention": "none",
-    "readers": "own",
-    "final_read": "true",  # false: a history from elsewhere that has no such phase
-    "judge_uncommitted_readers": "false",
-    "first_poll": "beginning",
-    "aborted_polls": "kept",
-    "strict_realtime": "false",
-    "cycles": "",
-    "values": "unique",  # `per key`: the same value may be sent to several partitions
-    "left_out": "",  # `sends`, `polls`: lines of a history from elsewhere that could not be read may hold some
-}
 FORBIDDEN, ALLOWED, INAPPLICABLE = "forbidden", "allowed", "inapplicable"
 
 
@@ -193,7 +173,7 @@ PLUGIN_CHECKS = (Rule(FORBIDDEN, "the check was added by a plug-in, and no claus
 
 def full_contract(*layers: Mapping[str, str] | None) -> dict[str, str]:
     """Defaults, overlaid by each layer in turn; every value as lower-case text."""
-    contract = dict(DEFAULTS)
+    contract = {name: key.default for name, key in CONTRACT_KEYS.items()}
     for layer in layers:
         contract.update({key: str(value).lower() for key, value in (layer or {}).items()})
     if contract["acks"] == "-1":

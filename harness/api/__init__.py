@@ -27,6 +27,7 @@ from harness.api.capabilities import (
     Wipeable,
 )
 from harness.api.clusters import Admin, Cluster, ClusterProvider, Placement, Roles, Spawned, TopicSpec
+from harness.api.contract import CONTRACT_KEYS, ContractKey
 from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, HistoryError, Interrupted, OverBudget
 from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from harness.api.faults import ClusterView, Fault, Receipt, SharedState
@@ -44,6 +45,7 @@ from harness.api.values import (
 from harness.api.workloads import CallError, Client, ClientSettings, Operation, PlannedOperation, Polled, Role, Workload
 
 __all__ = [
+    "CONTRACT_KEYS",
     "HISTORY_VERSION",
     "MAX_OP",
     "MAX_PROCESS",
@@ -62,6 +64,7 @@ __all__ = [
     "ClusterError",
     "ClusterProvider",
     "ClusterView",
+    "ContractKey",
     "Exit",
     "FailedEvent",
     "Fault",

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from harness import secrets
-from harness.api import WHEN, Budget, CampaignError, Choice, FaultChoice, Lane, Test
+from harness.api import CONTRACT_KEYS, WHEN, Budget, CampaignError, Choice, FaultChoice, Lane, Test
 from harness.campaign.client_settings import OURS, refused_settings
 from harness.campaign.toml import Keys
-from harness.planning import contract, schedule
+from harness.planning import schedule
 from harness.plugins import registry, validation
 
 Locate = Callable[[Keys], str]
@@ -22,7 +22,6 @@ TEST_KEYS = (
     "name", "expect", "tolerate", "checkers", "time_s", "rate", "repeat", "seed",
     "cluster", "workload", "client", "topic", "contract", "nemesis", "lanes", "budget",
 )  # fmt: skip
-CONTRACT_KEYS = tuple(contract.derive((), {}, {}, {}))
 _SCHEDULE_KEYS = ("every_s", "lasts_s", "lane", "together", "when")
 _LANE_KEYS, _BUDGET_KEYS = ("order", "busy_s", "quiet_s"), ("nodes", "keep_quorum")
 
@@ -85,7 +84,7 @@ class _Reader:
     def wrong(self, keys: Keys, text: str) -> None:
         self.mistakes.append(f"{self.locate(keys)}: {text}")
 
-    def known_keys(self, keys: Keys, table: Mapping[str, Any], known: Sequence[str]) -> None:
+    def known_keys(self, keys: Keys, table: Mapping[str, Any], known: Collection[str]) -> None:
         for key in table:
             if key not in known:
                 self.wrong((*keys, key), registry.unknown("key", key, known))

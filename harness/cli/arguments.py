@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.api import CampaignError, Choice, Test
-from harness.campaign.test import CONTRACT_KEYS, read_test
+from harness.api import CONTRACT_KEYS, CampaignError, Choice, Test
+from harness.campaign.test import read_test
 from harness.campaign.toml import Keys, toml_value
 from harness.plugins.registry import load, make_importable, unknown
 from harness.plugins.validation import breaches

@@ -9,24 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from harness.api import PLAN_SCHEMA
+from harness.api import CONTRACT_KEYS, PLAN_SCHEMA
 
 _OURS = re.compile(r"(.+)-(\d+)")
-CONTRACT = {
-    "acks": "all",
-    "idempotence": "true",
-    "transactional": "true",
-    "isolation": "read_committed",
-    "readers": "own",
-    "consumption": "assigned",
-    "max_in_flight": "5",
-    "unclean_leader_election": "false",
-    "min_insync_replicas": "2",
-    "compaction": "false",
-    "retention": "none",
-    "first_poll": "anywhere",
-    "aborted_polls": "rewound",  # as Jepsen's client does after an operation that did not end ok
-}
 
 
 def contract(
@@ -37,13 +22,14 @@ def contract(
     together: some `send` has several records, which Jepsen's clients do in transactions only. left_out: what lines that could not
     be read may hold, `sends` or `polls`.
     """
-    told = {
+    found = {
         "left_out": ",".join(sorted(left_out)),
         "transactional": "true" if functions.get("txn") or together else "false",
         "consumption": "subscribed" if functions.get("subscribe") else "assigned",
         "final_read": "true" if functions.get("final-read") else "false",
     }
-    return {**CONTRACT, **told, **given}
+    assumed = {name: key.elsewhere for name, key in CONTRACT_KEYS.items() if key.elsewhere is not None}
+    return {**assumed, **found, **given}
 
 
 def foreign_plan(

@@ -1,6 +1,6 @@
 """What the settings of a test promise: the `contract` of plan.json, from the settings that are really in effect.
 
-The keys and their values are those of docs/run-directory.md; which anomaly they forbid is the checkers' to say.
+The keys are those of `harness.api.CONTRACT_KEYS`; which anomaly they forbid is the checkers' to say.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.api import Isolation, Role
+from harness.api import CONTRACT_KEYS, Isolation, Role
 
 _ACKS = ("acks", "request.required.acks")
 _IN_FLIGHT = ("max.in.flight", "max.in.flight.requests.per.connection")
@@ -29,23 +29,18 @@ def derive(
     acks = str(_first(producer, _ACKS, "all"))
     in_flight = str(_first(producer, _IN_FLIGHT, _IN_FLIGHT_IDEMPOTENT if idempotent else "1000000"))
     committed = any(role.isolation is Isolation.COMMITTED for role in roles)
-    return {
+    found = {
         "acks": "all" if acks in ("-1", "all") else acks,
         "idempotence": _text(idempotent),
         "transactional": _text(transactional),
         "isolation": (Isolation.COMMITTED if committed else Isolation.UNCOMMITTED).value,
-        "readers": "own",
-        "first_poll": "beginning",
-        "aborted_polls": "kept",
-        "strict_realtime": "false",
-        "final_read": "true",
-        "consumption": "assigned",
         "max_in_flight": in_flight,
         "unclean_leader_election": _text(_flag(_overlaid("unclean.leader.election.enable", topic, broker, "false"))),
         "min_insync_replicas": str(_overlaid("min.insync.replicas", topic, broker, "1")),
         "compaction": _text("compact" in str(_overlaid("cleanup.policy", topic, broker, "delete", "log.cleanup.policy"))),
         "retention": _retention(topic),
     }
+    return {name: found.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned}
 
 
 def _first(settings: Mapping[str, Any], names: Iterable[str], default: str) -> Any:

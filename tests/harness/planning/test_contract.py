@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.api import Isolation, Role
+from harness.api import CONTRACT_KEYS, Isolation, Role
 from harness.planning.contract import derive
 
 WRITER, READER = Role(name="writer"), Role(name="reader")
@@ -36,3 +36,14 @@ def test_retention_is_what_removes_records_by_age_or_by_size():
 def test_only_uncommitted_readers_promise_no_isolation():
     assert derive([WRITER, Role(name="reader", isolation=Isolation.UNCOMMITTED)], {}, {}, {})["isolation"] == "read_committed"
     assert derive([Role(name="reader", isolation=Isolation.UNCOMMITTED)], {}, {}, {})["isolation"] == "read_uncommitted"
+
+
+def test_every_key_of_the_contract_table_that_is_planned_is_in_every_plan():
+    assert list(derive([WRITER], {}, {}, {})) == [name for name, key in CONTRACT_KEYS.items() if key.planned]
+
+
+def test_a_derived_value_is_one_of_the_table():
+    for roles in ([WRITER], [Role(name="writer", transactional=True)]):
+        for name, value in derive(roles, {}, {}, {}).items():
+            values = CONTRACT_KEYS[name].values
+            assert value in values or (values == ("NUMBER",) and value.isdecimal()), (name, value)

@@ -1,0 +1,164 @@
+"""The keys of a contract: what a run's settings promise, and how its history is to be read. This is the one table of them.
+
+A contract is a mapping of texts. `plan.json` has it, a campaign's `[test.contract]` and `--contract` overlay it, the rules of
+`checkers/verdict/rules.py` decide by it which anomalies are forbidden. docs/campaigns.md shows this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_FLAG = ("true", "false")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContractKey:
+    """One key of a contract.
+
+    values: what it may be; a word in capitals stands for a number or for a list with commas. default: holds where nothing else is
+    said, and is Kafka's own where Kafka has one. elsewhere: what is assumed of a history that fencepost did not record; None: the
+    default. planned: whether the plan of every run of ours has it.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    default: str
+    meaning: str
+    elsewhere: str | None = None
+    planned: bool = True
+
+
+_TABLE = (
+    ContractKey(
+        name="acks",
+        values=("0", "1", "all"),
+        default="all",
+        elsewhere="all",
+        meaning="How many replicas have a record before it is acknowledged (`acks` of the producer).",
+    ),
+    ContractKey(
+        name="idempotence",
+        values=_FLAG,
+        default="true",
+        elsewhere="true",
+        meaning="Producers are idempotent: a retry is appended once, in order (`enable.idempotence`; implied by transactions).",
+    ),
+    ContractKey(
+        name="transactional",
+        values=_FLAG,
+        default="false",
+        elsewhere="true",
+        meaning="The workload uses transactions.",
+    ),
+    ContractKey(
+        name="isolation",
+        values=("read_committed", "read_uncommitted"),
+        default="read_uncommitted",
+        elsewhere="read_committed",
+        meaning="The highest isolation level at which the workload reads.",
+    ),
+    ContractKey(
+        name="readers",
+        values=("own", "all"),
+        default="own",
+        elsewhere="own",
+        meaning="Which readers of the main phase are judged as read_committed: those of that isolation level, or all of them.",
+    ),
+    ContractKey(
+        name="first_poll",
+        values=("beginning", "anywhere"),
+        default="beginning",
+        elsewhere="anywhere",
+        meaning="Where a process begins to read: at the log's start, or at an unknown position.",
+    ),
+    ContractKey(
+        name="aborted_polls",
+        values=("kept", "rewound"),
+        default="kept",
+        elsewhere="rewound",  # as Jepsen's client does
+        meaning="Where a client reads on after an operation that did not end ok: where it was, or at what it first polled in it.",
+    ),
+    ContractKey(
+        name="strict_realtime",
+        values=_FLAG,
+        default="false",
+        meaning="`true` forbids `real-time-inversion` where acks is `all`.",
+    ),
+    ContractKey(
+        name="final_read",
+        values=_FLAG,
+        default="true",
+        meaning="The history has a final phase in which every partition is read to its end.",
+    ),
+    ContractKey(
+        name="consumption",
+        values=("assigned", "subscribed"),
+        default="assigned",
+        elsewhere="assigned",
+        meaning="Consumers have their partitions assigned, or subscribe as members of a group, which rebalances.",
+    ),
+    ContractKey(
+        name="max_in_flight",
+        values=("NUMBER",),
+        default="5",
+        elsewhere="5",
+        meaning="How many requests of a producer are under way at a time (`max.in.flight.requests.per.connection`).",
+    ),
+    ContractKey(
+        name="unclean_leader_election",
+        values=_FLAG,
+        default="false",
+        elsewhere="false",
+        meaning="A replica that is not in sync may become leader (`unclean.leader.election.enable`).",
+    ),
+    ContractKey(
+        name="min_insync_replicas",
+        values=("NUMBER",),
+        default="1",
+        elsewhere="2",
+        meaning="How many replicas must be in sync for acks=all (`min.insync.replicas`).",
+    ),
+    ContractKey(
+        name="compaction",
+        values=_FLAG,
+        default="false",
+        elsewhere="false",
+        meaning="The topics are compacted (`cleanup.policy`), so that an absent record proves nothing.",
+    ),
+    ContractKey(
+        name="retention",
+        values=("none", "MILLISECONDS", "SIZE bytes"),
+        default="none",
+        elsewhere="none",
+        meaning="After how long, or beyond how much, old records are deleted (`retention.ms`, `retention.bytes`).",
+    ),
+    ContractKey(
+        name="cycles",
+        values=("CLASSES",),
+        default="",
+        meaning="Cycles that are forbidden although Kafka permits them: `G0`, `G1c`, `G-single`, `G2` (docs/graphs.md).",
+        planned=False,
+    ),
+    ContractKey(
+        name="judge_uncommitted_readers",
+        values=_FLAG,
+        default="false",
+        meaning="`true` means the same as `readers` = `all`.",
+        planned=False,
+    ),
+    ContractKey(
+        name="values",
+        values=("unique", "per key"),
+        default="unique",
+        meaning="`per key`: the same value may be sent to several partitions (histories from elsewhere).",
+        planned=False,
+    ),
+    ContractKey(
+        name="left_out",
+        values=("KINDS",),
+        default="",
+        meaning="What lines of a history that could not be read may have held: `sends`, `polls`.",
+        planned=False,
+    ),
+)
+CONTRACT_KEYS = {key.name: key for key in _TABLE}
