@@ -1,10 +1,75 @@
-"""A test, one frozen point of a campaign's matrix, and the faults planned for it."""
+"""A test, one frozen point of a campaign's matrix, and the faults planned for it; and the declaration of every key of a campaign.
+
+A field that is a key declares it in its type: `Annotated[float, Key("How long ...", above=0, option=RunOption("--time"))]`. All
+else is made of the declaration: the reading of a campaign file with all its mistakes (`harness/campaign`), the options of
+`fencepost run` (`harness/cli`), the reference page (docs/campaigns.md).
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, MISSING, dataclass, field
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
+
+from harness.api.contract import CONTRACT_KEYS
+
+Span = tuple[float, float]  # lowest and highest, in the unit of the field's name
+WHEN = ("transaction-open",)  # some client is inside a transaction
+RANDOM, IN_TURN = ORDERS = ("random", "in turn")
+
+
+@dataclass(frozen=True)
+class RunOption:
+    """An option of `fencepost run`. text: its help where it differs from the key's."""
+
+    name: str
+    short: str = ""
+    _: KW_ONLY
+    text: str = ""
+    metavar: str = ""
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a key of a campaign means, and which values it takes besides those of its type.
+
+    text: a sentence of the reference page. at: where it stands in its table; empty: under the field's name. above, least: bounds
+    of a number, or of the lowest one of a span. choices: the values, or the keys of a table, that there are; empty: any. option:
+    sets the key in `fencepost run`. settings: sets options of the plug-in that the key chooses.
+    """
+
+    text: str
+    _: KW_ONLY
+    at: tuple[str, ...] = ()
+    above: float | None = None
+    least: float | None = None
+    choices: tuple[str, ...] = ()
+    option: RunOption | None = None
+    settings: RunOption | None = None
+
+
+@dataclass(frozen=True)
+class DeclaredKey:
+    """A key as its field declares it. default: MISSING where the key must be given."""
+
+    field: str
+    path: tuple[str, ...]
+    type: Any
+    default: Any
+    key: Key
+
+
+def declared(cls: Any) -> list[DeclaredKey]:
+    """The keys that the dataclass `cls` declares, in its order."""
+    hints = get_type_hints(cls, include_extras=True)
+    found = []
+    for one in dataclasses.fields(cls):
+        hint, *notes = get_args(hints[one.name]) if hasattr(hints[one.name], "__metadata__") else (hints[one.name],)
+        for key in notes:
+            default = one.default if one.default_factory is MISSING else one.default_factory()
+            found.append(DeclaredKey(one.name, key.at or (one.name,), hint, default, key))
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,75 +82,164 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultChoice:
-    """One `[[nemesis]]` of a test: a fault, how often it strikes and how long it lasts.
+    """One `[[test.nemesis]]`: a fault, how often it strikes and how long it lasts. Its other keys are the fault's options."""
 
-    Faults of one lane never overlap; every lane has its own timeline. ``every_s`` is the pause between
-    two faults of the lane, ``lasts_s`` how long each lasts, both (low, high) in seconds. Choices of a lane with the same
-    ``together`` strike at the same moment. ``when`` is empty, or a condition that a strike waits for (see `WHEN`).
-    """
-
-    kind: str
+    kind: Annotated[str, Key("The fault: a name that `fencepost plugins` lists, or an import path `module:Class`.")]
     options: Mapping[str, Any] = field(default_factory=dict)
-    every_s: tuple[float, float] = (3.0, 6.0)
-    lasts_s: tuple[float, float] = (3.0, 6.0)
-    lane: str = "main"
-    together: str = ""
-    when: str = ""
-
-
-WHEN = ("transaction-open",)  # some client is inside a transaction
+    every_s: Annotated[
+        Span, Key("The pause before the fault, from the end of the lane's fault before: seconds, or [lowest, highest].", least=0)
+    ] = (3.0, 6.0)
+    lasts_s: Annotated[Span, Key("How long the fault lasts: seconds, or [lowest, highest].", above=0)] = (3.0, 6.0)
+    lane: Annotated[
+        str, Key("The timeline of the fault: faults of one lane never overlap, lanes do not depend on each other.")
+    ] = "main"
+    together: Annotated[
+        str, Key("Faults of a lane with the same word here strike at the same moment, with the pause of the first.")
+    ] = ""
+    when: Annotated[
+        str, Key("A condition that the strike waits for: `transaction-open`, some client is inside a transaction.", choices=WHEN)
+    ] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lane:
-    """How the faults of one lane follow each other (`[test.lanes.NAME]`).
+    """How the faults of one lane follow each other (`[test.lanes.NAME]`)."""
 
-    ``order``: `random`, each time any of them, all alike; `in turn`, as they are written, again and again. With ``busy_s`` and
-    ``quiet_s`` ((low, high) in seconds) the lane strikes for so long, and then is quiet for so long, by turns.
-    """
-
-    order: str = "random"
-    busy_s: tuple[float, float] | None = None
-    quiet_s: tuple[float, float] | None = None
+    order: Annotated[
+        str, Key("`random`: each time any fault of the lane; `in turn`: as they are written, again and again.", choices=ORDERS)
+    ] = RANDOM
+    busy_s: Annotated[
+        Span | None,
+        Key("With `quiet_s`: for so long faults strike, then there is a quiet period. Seconds, or [lowest, highest].", above=0),
+    ] = None
+    quiet_s: Annotated[Span | None, Key("How long a quiet period lasts: seconds, or [lowest, highest].", above=0)] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
     """How many servers all faults together may hurt at a time (`[test.budget]`).
 
-    ``nodes``: so many brokers and controllers. ``keep_quorum``: fewer than half of the brokers, and of the controllers. What
-    is said here holds for single faults too. Where nothing is said, several faults together must keep the quorum, while a
-    single one, when no other is on, may hurt what it asks for.
+    A bound that is given holds for single faults too. Where none is given, several faults together must keep the quorum, while a
+    single one, when no other is active, may hurt what it asks for.
     """
 
-    nodes: int | None = None
-    keep_quorum: bool | None = None
+    nodes: Annotated[int | None, Key("At most so many brokers and controllers at a time.", least=1)] = None
+    keep_quorum: Annotated[
+        bool | None, Key("`true`: fewer than half of the brokers, and fewer than half of the controllers.")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Test:
-    """Everything that decides one run, except the seed's draws. Made by `harness.campaign.campaign`."""
+    """Everything that decides one run, except the seed's draws (`[[test]]`). Made by `harness.campaign.campaign`."""
 
     __test__: ClassVar[bool] = False  # not a pytest class
 
-    name: str
-    cluster: Choice = field(default_factory=lambda: Choice(kind="auto"))
-    workload: Choice = field(default_factory=lambda: Choice(kind="transactions"))
-    nemesis: tuple[FaultChoice, ...] = ()
-    lanes: Mapping[str, Lane] = field(default_factory=dict)
-    budget: Budget = field(default_factory=Budget)
-    client: str = "librdkafka"
-    producer: Mapping[str, Any] = field(default_factory=dict)  # any client setting
-    consumer: Mapping[str, Any] = field(default_factory=dict)
-    topic: Mapping[str, Any] = field(default_factory=dict)  # any topic setting
-    contract: Mapping[str, str] = field(default_factory=dict)  # overrides what the settings promise
-    expect: tuple[str, ...] = ("valid",)  # "valid", or the anomalies that must be found
-    checkers: tuple[str, ...] = ()  # import paths of checks that are asked beside the installed ones
-    tolerate: tuple[str, ...] = ()  # forbidden anomalies that may come along with the expected ones
-    time_s: float = 60.0
-    rate: float = 0.0  # operations per second over all writers; 0: as fast as the client goes
-    seed: int | None = None
-    repeat: int = 1
+    workload: Annotated[
+        Choice,
+        Key(
+            "What clients do: `kind` is a workload, every other key one of its options.",
+            option=RunOption("--workload", "-w", text="What clients do (see: fencepost plugins)."),
+            settings=RunOption("--set", text="An option of the workload."),
+        ),
+    ] = field(default_factory=lambda: Choice(kind="transactions"))
+    nemesis: Annotated[
+        tuple[FaultChoice, ...],
+        Key(
+            "The faults, each a table of its own.",
+            option=RunOption(
+                "--nemesis",
+                "-n",
+                metavar="KIND[,KEY=VALUE...]",
+                text="A fault; `none` for none. Default: kill, pause, isolate, cut-clients, mixed; on an external cluster none.",
+            ),
+        ),
+    ] = ()
+    lanes: Annotated[
+        Mapping[str, Lane],
+        Key(
+            "How the faults of a lane follow each other, a table for each lane.",
+            option=RunOption(
+                "--lane",
+                metavar="NAME,KEY=VALUE...",
+                text="How a lane's faults follow each other (order, busy_s, quiet_s).",
+            ),
+        ),
+    ] = field(default_factory=dict)
+    budget: Annotated[
+        Budget,
+        Key(
+            "How many servers all faults together may hurt at a time.",
+            option=RunOption("--budget", text="How much all faults may hurt at a time (nodes, keep_quorum)."),
+        ),
+    ] = Budget()
+    time_s: Annotated[float, Key("How long the workload runs, in seconds.", above=0, option=RunOption("--time", "-t"))] = 60.0
+    rate: Annotated[
+        float, Key("Operations a second over all writers; 0: as fast as it goes.", least=0, option=RunOption("--rate"))
+    ] = 0.0
+    seed: Annotated[
+        int | None,
+        Key(
+            "Decides every draw of the run. Default: the campaign's.",
+            option=RunOption("--seed", text="Repeats the draws of an earlier run. Default: drawn."),
+        ),
+    ] = None
+    cluster: Annotated[
+        Choice,
+        Key(
+            "Where brokers live: `kind` is a cluster, every other key one of its options.",
+            option=RunOption("--cluster", text="Where brokers live."),
+            settings=RunOption("--cluster-set", text="An option of the cluster."),
+        ),
+    ] = field(default_factory=lambda: Choice(kind="auto"))
+    client: Annotated[
+        str, Key("The client library.", at=("client", "kind"), option=RunOption("--client", text="Which client library is used."))
+    ] = "librdkafka"
+    producer: Annotated[
+        Mapping[str, Any],
+        Key(
+            "Settings of the producers, laid over the workload's.",
+            at=("client", "producer"),
+            option=RunOption("--producer", text="A setting of the producers."),
+        ),
+    ] = field(default_factory=dict)
+    consumer: Annotated[
+        Mapping[str, Any],
+        Key(
+            "Settings of the consumers.",
+            at=("client", "consumer"),
+            option=RunOption("--consumer", text="A setting of the consumers."),
+        ),
+    ] = field(default_factory=dict)
+    topic: Annotated[
+        Mapping[str, str],
+        Key("Settings of the topics, laid over the workload's.", option=RunOption("--topic", text="A setting of the topics.")),
+    ] = field(default_factory=dict)
+    contract: Annotated[
+        Mapping[str, str],
+        Key(
+            "What the run is judged by, laid over what the settings promise.",
+            choices=tuple(CONTRACT_KEYS),
+            option=RunOption("--contract", text="Judge by this instead of what the settings promise."),
+        ),
+    ] = field(default_factory=dict)
+    expect: Annotated[
+        tuple[str, ...],
+        Key(
+            "`valid`, or the anomalies that must be found.",
+            option=RunOption("--expect", metavar="NAME", text="An anomaly that must be found. Default: valid."),
+        ),
+    ] = ("valid",)
+    tolerate: Annotated[tuple[str, ...], Key("Forbidden anomalies that may come along with the expected ones.")] = ()
+    checkers: Annotated[
+        tuple[str, ...],
+        Key(
+            "Import paths of checks that are asked beside the installed ones.",
+            option=RunOption("--checker", metavar="MODULE:NAME", text="A check of yours, asked beside the installed ones."),
+        ),
+    ] = ()
+    repeat: Annotated[int, Key("How often the test is run, with the seeds s, s+1, s+2, ...", least=1)] = 1
+    name: Annotated[str, Key("The test's name.", option=RunOption("--name", text="The test's name. Default: the workload's."))]
     campaign: str = ""
 
 

@@ -12,16 +12,35 @@ import secrets
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from harness.api import CampaignError, Test
+from harness.api.plans import Key, declared
 from harness.campaign.test import read_test
 from harness.campaign.toml import Keys, at_point, flat_settings, merged, name_in_file, read_toml
 from harness.plugins.registry import make_importable, unknown
 
-CAMPAIGN_KEYS = ("name", "seed", "defaults", "test")
+MATRIX = """\
+A table of lists. The test is performed once for every combination of their values, each with a name of its own
+(`steady[3.9.1,target=leader]`). A key is the path of what varies: `"cluster.kafka"`, `"nemesis[0].target"`, or `"nemesis"` for
+all faults together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignFile:
+    """The keys of a campaign file itself."""
+
+    name: Annotated[str, Key("The campaign's name, and that of the folder of its runs. Default: the file's name.")] = ""
+    seed: Annotated[int | None, Key("Decides every draw of every test. Default: drawn. `--seed` comes before it.")] = None
+    defaults: Annotated[
+        Mapping[str, Any], Key("Keys of a test that lie beneath every test: tables merge deeply, lists and values are replaced.")
+    ] = field(default_factory=dict)
+    test: Annotated[tuple[Mapping[str, Any], ...], Key("The tests, each a `[[test]]` of its own; at least one.")]
+
+
+CAMPAIGN_KEYS = tuple(key.field for key in declared(CampaignFile))
 
 
 @dataclass(frozen=True)

@@ -1,35 +1,38 @@
 """One table of a campaign (or the options of `fencepost run`) -> one `Test`, or every mistake in it.
 
-A mistake is found at a path of keys (`("nemesis", 0, "target")`); what that path is called, in a file or on a command
-line, is the caller's business: `locate`.
+Which keys there are, of which types and within which bounds, is declared in `harness/api/plans.py`; pydantic judges the types.
+`Reader` reads by the declaration. `_Rules` has what a declaration cannot hold: whether plug-ins can be made of their options,
+what librdkafka accepts, which keys go together.
+
+A mistake is found at a path of keys (`("nemesis", 0, "target")`); what that path is called, in a file or on a command line, is
+the caller's business: `locate`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING
+from typing import Any, get_args, get_origin
 
 from harness import secrets
-from harness.api import CONTRACT_KEYS, WHEN, Budget, CampaignError, Choice, FaultChoice, Lane, Test
+from harness.api import CampaignError, Choice, FaultChoice, Lane, Test
+from harness.api.plans import DeclaredKey, Key, Span, declared
 from harness.campaign.client_settings import OURS, refused_settings
 from harness.campaign.toml import Keys
 from harness.planning import schedule
 from harness.plugins import registry, validation
 
-Locate = Callable[[Keys], str]
+SPANS = (Span, Span | None)
 
-TEST_KEYS = (
-    "name", "expect", "tolerate", "checkers", "time_s", "rate", "repeat", "seed",
-    "cluster", "workload", "client", "topic", "contract", "nemesis", "lanes", "budget",
-)  # fmt: skip
-_SCHEDULE_KEYS = ("every_s", "lasts_s", "lane", "together", "when")
-_LANE_KEYS, _BUDGET_KEYS = ("order", "busy_s", "quiet_s"), ("nodes", "keep_quorum")
+Locate = Callable[[Keys], str]
 
 
 def read_test(table: Mapping[str, Any], locate: Locate, campaign: str = "") -> Test:
     """The test that `table` describes. Raises CampaignError with every mistake."""
-    reader = _Reader(table, locate)
-    test = reader.test(campaign)
+    reader = Reader(locate)
+    test = Test(**reader.fields(Test, table), campaign=campaign)
+    _Rules(reader, test).check()
     if reader.mistakes:
         raise CampaignError(reader.mistakes)
     return test
@@ -40,139 +43,179 @@ def as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-class _Reader:
-    """Reads one table and remembers every mistake; what cannot be read gets a stand-in, so that reading goes on."""
+class Reader:
+    """Reads tables by the declaration and notes every mistake; what cannot be read gets a stand-in, so that reading goes on."""
 
-    def __init__(self, table: Mapping[str, Any], locate: Locate) -> None:
-        self.table, self.locate = table, locate
+    def __init__(self, locate: Locate) -> None:
+        self.locate = locate
         self.mistakes: list[str] = []
-        self.strange: list[str] = []  # anomalies of checks that are not installed
-        self.made: dict[str, Any] = {}  # plug-ins made from their options; None when those are wrong
-
-    def test(self, campaign: str) -> Test:
-        self.known_keys((), self.table, TEST_KEYS)
-        producer, consumer = self.settings(("client", "producer")), self.settings(("client", "consumer"))
-        client, workload = self.client(), self.choice("workload", "transactions")
-        checkers = self.checkers()
-        self.no_secrets(("client", "producer"), producer)
-        self.no_secrets(("client", "consumer"), consumer)
-        if client == "librdkafka":
-            self.client_settings(("client", "producer"), producer)
-            self.client_settings(("client", "consumer"), consumer)
-        return Test(
-            name=self.name(),
-            cluster=self.choice("cluster", "auto"),
-            workload=workload,
-            nemesis=(nemesis := self.nemesis()),
-            lanes=self.lanes({choice.lane for choice in nemesis}),
-            budget=self.budget(),
-            client=client,
-            producer=producer,
-            consumer=consumer,
-            topic={key: as_text(value) for key, value in self.settings(("topic",)).items()},
-            contract=self.contract(),
-            expect=self.expect(),
-            checkers=checkers,
-            tolerate=self.anomalies("tolerate", []),
-            time_s=self.number(("time_s",), self.table.get("time_s", 60.0), above=0),
-            rate=self.number(("rate",), self.table.get("rate", 0.0), least=0),
-            seed=self.value(("seed",), self.table.get("seed"), int | None, None),
-            repeat=int(self.number(("repeat",), self.table.get("repeat", 1), least=1, whole=True)),
-            campaign=campaign,
-        )
 
     def wrong(self, keys: Keys, text: str) -> None:
         self.mistakes.append(f"{self.locate(keys)}: {text}")
 
-    def known_keys(self, keys: Keys, table: Mapping[str, Any], known: Collection[str]) -> None:
-        for key in table:
-            if key not in known:
-                self.wrong((*keys, key), registry.unknown("key", key, known))
+    def fields(self, cls: Any, table: Mapping[str, Any], keys: Keys = (), *, closed: bool = True) -> dict[str, Any]:
+        """The values of the keys that `cls` declares, by field. closed: there are no other keys."""
+        declaration = declared(cls)
+        if closed:
+            self.known_keys(table, keys, [key.path for key in declaration])
+        return {key.field: self.value(key, _at(table, key.path), (*keys, *key.path)) for key in declaration}
 
-    def value(self, keys: Keys, value: Any, hint: Any, instead: Any) -> Any:
-        """`value` if it has the type `hint`; else `instead`, and a mistake."""
-        found, wrong = registry.convert(value, hint)
+    def known_keys(self, table: Mapping[str, Any], keys: Keys, paths: Collection[tuple[str, ...]]) -> None:
+        """Every key of the table begins one of these paths; what lies within a path is a table."""
+        inner = {name: [path[1:] for path in paths if path[0] == name and path[1:]] for name in {path[0] for path in paths}}
+        for name, value in table.items():
+            if name not in inner:
+                self.wrong((*keys, name), registry.unknown("key", name, inner))
+            elif inner[name] and self.is_table((*keys, name), value):
+                self.known_keys(value, (*keys, name), inner[name])
+
+    def is_table(self, keys: Keys, given: Any) -> bool:
+        if not isinstance(given, dict):
+            self.wrong(keys, f"must be a table, not {given!r}")
+        return isinstance(given, dict)
+
+    def value(self, key: DeclaredKey, given: Any, keys: Keys) -> Any:
+        """What a key means by `given`: by its type, a plug-in with options, tables, settings, or what pydantic makes of it."""
+        if given is MISSING:
+            if key.default is MISSING:
+                self.wrong(keys, "missing")
+                return _stand_in(key)
+            return key.default
+        if key.type is Choice:
+            return self.choice(key, given, keys)
+        if key.type == tuple[FaultChoice, ...]:
+            return self.faults(given, keys)
+        if get_origin(key.type) is Mapping:
+            return self.mapping(key, given, keys)
+        if dataclasses.is_dataclass(key.type):
+            return self.record(key.type, given, keys)
+        return self.plain(key, given, keys)
+
+    def record(self, cls: Any, given: Any, keys: Keys) -> Any:
+        """A table as the dataclass that declares its keys."""
+        return cls(**self.fields(cls, given if self.is_table(keys, given) else {}, keys))
+
+    def choice(self, key: DeclaredKey, given: Any, keys: Keys) -> Choice:
+        options = dict(given) if self.is_table(keys, given) else {}
+        kind, wrong = registry.convert(options.pop("kind", key.default.kind), str)
         for _, text in wrong:
+            self.wrong((*keys, "kind"), text)
+        return Choice(kind=key.default.kind if wrong else kind, options=options)
+
+    def faults(self, given: Any, keys: Keys) -> tuple[FaultChoice, ...]:
+        if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
+            self.wrong(keys, f"must be a list of tables ([[test.nemesis]]), not {given!r}")
+            return ()
+        return tuple(self.fault(entry, (*keys, number)) for number, entry in enumerate(given))
+
+    def fault(self, table: Mapping[str, Any], keys: Keys) -> FaultChoice:
+        """A fault's schedule; what is left of its table are the fault's options."""
+        schedule_keys = {key.path[0] for key in declared(FaultChoice)}
+        options = {key: value for key, value in table.items() if key not in schedule_keys}
+        return FaultChoice(**self.fields(FaultChoice, table, keys, closed=False), options=options)
+
+    def mapping(self, key: DeclaredKey, given: Any, keys: Keys) -> dict[str, Any]:
+        """Tables by name, or settings of Kafka, which stay what they are (`Any`) or become texts (`str`)."""
+        table = given if self.is_table(keys, given) else {}
+        if key.key.choices:
+            self.known_keys(table, keys, [(name,) for name in key.key.choices])
+        entry_type = get_args(key.type)[1]
+        if dataclasses.is_dataclass(entry_type):
+            return {name: self.record(entry_type, entry, (*keys, name)) for name, entry in table.items()}
+        for name, value in table.items():
+            if not isinstance(value, str | int | float):
+                self.wrong((*keys, name), f"must be a text, a number, true or false, not {value!r}")
+        settings = {name: value for name, value in table.items() if isinstance(value, str | int | float)}
+        return {name: as_text(value) for name, value in settings.items()} if entry_type is str else settings
+
+    def plain(self, key: DeclaredKey, given: Any, keys: Keys) -> Any:
+        """A number, a text, a flag, a list of texts (or one of them), a span (or the one length that it always has)."""
+        value = given
+        if key.type in SPANS and not isinstance(given, list):
+            value = [given, given]
+        elif key.type == tuple[str, ...] and isinstance(given, str):
+            value = [given]
+        found, wrong = registry.convert(value, key.type)
+        mistakes = [text for _, text in wrong] or _breaches(key, found)
+        for text in dict.fromkeys(mistakes):
             self.wrong(keys, text)
-        return instead if wrong else found
+        return _stand_in(key) if mistakes else found
 
-    def number(
-        self, keys: Keys, value: Any, *, above: float = float("-inf"), least: float = float("-inf"), whole: bool = False
-    ) -> float:
-        found: float = self.value(keys, value, int if whole else float, max(1.0, least))
-        if found <= above or found < least:
-            self.wrong(keys, f"must be {'above ' + str(above) if found <= above else 'at least ' + str(least)}, not {found:g}")
-        return found
 
-    def subtable(self, keys: Sequence[str]) -> dict[str, Any]:
-        """The table at `keys`; an empty one when it is missing, or is no table (a mistake)."""
-        found: Any = self.table
-        for depth, key in enumerate(keys, start=1):
-            found = found.get(key, {})
-            if not isinstance(found, dict):
-                if depth == len(keys):
-                    self.wrong(tuple(keys), f"must be a table, not {found!r}")
-                return {}
-        return dict(found)
+def _stand_in(key: DeclaredKey) -> Any:
+    """A value of the right type for a key that has none: nothing follows from it."""
+    if key.type in SPANS:
+        return (1.0, 1.0)
+    return "" if key.default is MISSING else key.default
 
-    def name(self) -> str:
-        if "name" not in self.table:
-            self.wrong(("name",), "missing")
-        name: str = self.value(("name",), self.table.get("name", "?"), str, "?")
-        if not name.strip():
-            self.wrong(("name",), "must not be empty")
-        return name
 
-    def expect(self) -> tuple[str, ...]:
-        names = self.anomalies("expect", ["valid"])
-        if not names or ("valid" in names and len(names) > 1):
-            self.wrong(("expect",), 'must be "valid", or the anomalies that must be found')
-        if names == ("valid",) and self.table.get("tolerate"):
-            self.wrong(("tolerate",), "only beside expected anomalies; a test that expects a valid run tolerates none")
-        return names
+def _at(table: Any, path: tuple[str, ...]) -> Any:
+    """What stands at a path of a table; MISSING when nothing does."""
+    for name in path:
+        table = table.get(name, MISSING) if isinstance(table, dict) else MISSING
+    return table
 
-    def anomalies(self, key: str, default: list[str]) -> tuple[str, ...]:
-        """One anomaly's name or a list of them; `valid` too where it is the default."""
-        given = self.table.get(key, default)
-        names: list[str] = self.value((key,), [given] if isinstance(given, str) else given, list[str], default)
-        known = [*registry.names("checker"), *self.strange]
-        for name in names:
-            if name not in (*default, *known):
-                self.wrong((key,), registry.unknown("anomaly", name, [*default, *known]))
-        return tuple(names)
 
-    def checkers(self) -> tuple[str, ...]:
-        """Import paths of checks beside the installed ones."""
-        given = self.table.get("checkers", [])
-        paths: list[str] = self.value(("checkers",), [given] if isinstance(given, str) else given, list[str], [])
-        for path in paths:
-            try:
-                check = registry.load("checker", path)
-            except CampaignError as error:
-                for mistake in error.mistakes:
-                    self.wrong(("checkers",), mistake)
-            else:
-                if self.sound("checker", check, ("checkers",)):
-                    self.strange.append(check.name)
-        return tuple(paths)
+def _breaches(key: DeclaredKey, value: Any) -> list[str]:
+    """What is wrong with a value of the right type."""
+    limits: Key = key.key
+    if isinstance(value, str):
+        if limits.choices and value not in (*limits.choices, key.default):
+            return [registry.unknown("value", value, limits.choices)]
+        return ["must not be empty"] if key.default is MISSING and not value.strip() else []
+    if key.type in SPANS:
+        low, high = value
+        wrong = [f"must be [lowest, highest], not [{low:g}, {high:g}]"] if low > high else []
+        return [*_out_of_bounds(limits, low), *wrong]
+    return _out_of_bounds(limits, value) if isinstance(value, int | float) else []
 
-    def choice(self, group: str, default: str) -> Choice:
-        options = self.subtable([group])
-        kind: str = self.value((group, "kind"), options.pop("kind", default), str, default)
-        self.made[group] = self.build(group, kind, options, (group,))
-        return Choice(kind=kind, options=options)
 
-    def build(self, group: str, kind: str, options: Mapping[str, Any], keys: Keys) -> Any:
-        """Load a plug-in and make it once, to find the mistakes; None when there are any."""
+def _out_of_bounds(limits: Key, number: float) -> list[str]:
+    if limits.above is not None and number <= limits.above:
+        return [f"must be above {limits.above:g}, not {number:g}"]
+    if limits.least is not None and number < limits.least:
+        return [f"must be at least {limits.least:g}, not {number:g}"]
+    return []
+
+
+class _Rules:
+    """What is wrong with a test although every value is of its type."""
+
+    def __init__(self, reader: Reader, test: Test) -> None:
+        self.test, self.wrong = test, reader.wrong
+        self.workload: Any = None  # the workload made of its options; None when they are wrong
+
+    def check(self) -> None:
+        test = self.test
+        self.workload = self.made("workload", test.workload, ("workload",))
+        self.made("cluster", test.cluster, ("cluster",))
+        self.plug_in("client", test.client, ("client", "kind"))
+        self.client_settings()
+        for number, fault in enumerate(test.nemesis):
+            self.fault(fault, ("nemesis", number))
+        for name, lane in test.lanes.items():
+            self.lane(name, lane)
+        self.expectation(self.own_anomalies())
+
+    def plug_in(self, group: str, kind: str, keys: Keys) -> Any:
+        """A plug-in by its name; None when there is none that can be used."""
         try:
-            cls = registry.load(group, kind)
+            found = registry.load(group, kind)
         except CampaignError as error:
             for mistake in error.mistakes:
-                self.wrong((*keys, "kind"), mistake)
+                self.wrong(keys, mistake)
             return None
-        if not self.sound(group, cls, (*keys, "kind")):
+        broken = validation.breaches(group, found)
+        for text in broken:
+            self.wrong(keys, text)
+        return None if broken else found
+
+    def made(self, group: str, choice: Choice | FaultChoice, keys: Keys) -> Any:
+        """A plug-in made of its options, to find the mistakes in them; None when there are any."""
+        cls = self.plug_in(group, choice.kind, (*keys, "kind"))
+        if cls is None:
             return None
-        made, wrong = registry.attempt(cls, options)
+        made, wrong = registry.attempt(cls, choice.options)
         for key, text in wrong:
             self.wrong((*keys, key) if key else keys, text)
         flaws = [] if wrong else validation.flaws(group, made)
@@ -180,36 +223,15 @@ class _Reader:
             self.wrong(keys, text)
         return None if flaws else made
 
-    def sound(self, group: str, plug_in: Any, keys: Keys) -> bool:
-        """Whether what was loaded has its kind's interface; every breach is a mistake."""
-        broken = validation.breaches(group, plug_in)
-        for text in broken:
-            self.wrong(keys, text)
-        return not broken
+    def client_settings(self) -> None:
+        for kind, settings in (("producer", self.test.producer), ("consumer", self.test.consumer)):
+            keys = ("client", kind)
+            for key, text in secrets.mistakes(settings):
+                self.wrong((*keys, key), text)
+            if self.test.client == "librdkafka":
+                self.librdkafka_settings(keys, settings)
 
-    def client(self) -> str:
-        table = self.subtable(["client"])
-        self.known_keys(("client",), table, ("kind", "producer", "consumer"))
-        kind: str = self.value(("client", "kind"), table.get("kind", "librdkafka"), str, "librdkafka")
-        try:
-            self.sound("client", registry.load("client", kind), ("client", "kind"))
-        except CampaignError as error:
-            for mistake in error.mistakes:
-                self.wrong(("client", "kind"), mistake)
-        return kind
-
-    def settings(self, keys: tuple[str, ...]) -> dict[str, Any]:
-        found = self.subtable(keys)
-        for key, value in found.items():
-            if not isinstance(value, str | int | float):
-                self.wrong((*keys, key), f"must be a text, a number, true or false, not {value!r}")
-        return {key: value for key, value in found.items() if isinstance(value, str | int | float)}
-
-    def no_secrets(self, keys: tuple[str, ...], settings: Mapping[str, Any]) -> None:
-        for key, text in secrets.mistakes(settings):
-            self.wrong((*keys, key), text)
-
-    def client_settings(self, keys: tuple[str, ...], settings: Mapping[str, Any]) -> None:
+    def librdkafka_settings(self, keys: tuple[str, str], settings: Mapping[str, Any]) -> None:
         for key in sorted(OURS & settings.keys()):
             self.wrong((*keys, key), "is set by fencepost itself")
         usable = {key: as_text(value) for key, value in secrets.judged(settings).items() if key not in OURS}
@@ -219,94 +241,41 @@ class _Reader:
 
     def producer_settings(self) -> dict[str, Any]:
         """What the workload sets beneath the test's own settings; nothing when the workload is wrong itself."""
-        workload = self.made.get("workload")
-        if workload is None:
+        if self.workload is None:
             return {}
-        transactional = any(role.transactional for role in workload.roles())
-        return {**workload.producer_settings(), **({"transactional.id": "fencepost-check"} if transactional else {})}
+        return {**self.workload.producer_settings(), **({"transactional.id": "fencepost-check"} if self.transactional() else {})}
 
-    def contract(self) -> dict[str, str]:
-        found = self.settings(("contract",))
-        self.known_keys(("contract",), found, CONTRACT_KEYS)
-        return {key: as_text(value) for key, value in found.items()}
+    def transactional(self) -> bool:
+        return any(role.transactional for role in self.workload.roles())
 
-    def nemesis(self) -> tuple[FaultChoice, ...]:
-        given = self.table.get("nemesis", [])
-        if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
-            self.wrong(("nemesis",), f"must be a list of tables ([[test.nemesis]]), not {given!r}")
-            return ()
-        return tuple(self.fault(("nemesis", number), entry) for number, entry in enumerate(given))
-
-    def fault(self, keys: Keys, table: Mapping[str, Any]) -> FaultChoice:
-        options = {key: value for key, value in table.items() if key not in ("kind", *_SCHEDULE_KEYS)}
-        if "kind" not in table:
-            self.wrong((*keys, "kind"), "missing")
-        kind: str = self.value((*keys, "kind"), table.get("kind", ""), str, "")
-        if kind:
-            self.build("nemesis", kind, options, keys)
-        every_s, lasts_s = self.spans(keys, table)
-        return FaultChoice(
-            kind=kind,
-            options=options,
-            every_s=every_s,
-            lasts_s=lasts_s,
-            lane=self.value((*keys, "lane"), table.get("lane", "main"), str, "main"),
-            together=self.value((*keys, "together"), table.get("together", ""), str, ""),
-            when=self.when((*keys, "when"), table.get("when", "")),
-        )
-
-    def spans(self, keys: Keys, table: Mapping[str, Any]) -> tuple[tuple[float, float], tuple[float, float]]:
-        """The pause before a fault and its length."""
-        before = len(self.mistakes)
-        every_s = self.span((*keys, "every_s"), table.get("every_s", [3.0, 6.0]), least=0)
-        lasts_s = self.span((*keys, "lasts_s"), table.get("lasts_s", [3.0, 6.0]), above=0)
-        if len(self.mistakes) == before and (text := schedule.too_dense(every_s, lasts_s)):
+    def fault(self, fault: FaultChoice, keys: Keys) -> None:
+        if fault.kind:
+            self.made("nemesis", fault, keys)
+        if fault.when and self.workload is not None and not self.transactional():
+            self.wrong((*keys, "when"), "this workload has no transactions")
+        if text := schedule.too_dense(fault.every_s, fault.lasts_s):
             self.wrong(keys, text)
-        return every_s, lasts_s
 
-    def when(self, keys: Keys, given: Any) -> str:
-        """A condition that a strike waits for, one that the workload can fulfil; empty: none."""
-        found: str = self.value(keys, given, str, "")
-        workload = self.made.get("workload")
-        if found and found not in WHEN:
-            self.wrong(keys, registry.unknown("condition", found, WHEN))
-        elif found and workload is not None and not any(role.transactional for role in workload.roles()):
-            self.wrong(keys, "this workload has no transactions")
-        return found
-
-    def lanes(self, used: Collection[str]) -> dict[str, Lane]:
-        return {name: self.lane(("lanes", name)) for name in self.subtable(["lanes"]) if self.is_used(name, used)}
-
-    def is_used(self, name: str, used: Collection[str]) -> bool:
+    def lane(self, name: str, lane: Lane) -> None:
+        used = schedule.lanes(self.test.nemesis)
         if name not in used:
             self.wrong(("lanes", name), registry.unknown("lane", name, used))
-        return name in used
+            return
+        if text := schedule.unpaired(lane):
+            self.wrong(("lanes", name), text)
 
-    def lane(self, keys: tuple[str, ...]) -> Lane:
-        table = self.subtable(keys)
-        self.known_keys(keys, table, _LANE_KEYS)
-        order: str = self.value((*keys, "order"), table.get("order", schedule.RANDOM), str, schedule.RANDOM)
-        spans = {key: self.span((*keys, key), table[key], above=0) for key in ("busy_s", "quiet_s") if key in table}
-        found = Lane(order=order, **spans)
-        for text in schedule.lane_mistakes(found, ""):
-            name, colon, rest = text.partition(":")
-            self.wrong((*keys, *filter(None, name.split("."))), rest.strip() if colon else text)
-        return found
+    def own_anomalies(self) -> list[str]:
+        """The anomalies of the test's own checks."""
+        checks = [self.plug_in("checker", path, ("checkers",)) for path in self.test.checkers]
+        return [check.name for check in checks if check is not None]
 
-    def budget(self) -> Budget:
-        table = self.subtable(["budget"])
-        self.known_keys(("budget",), table, _BUDGET_KEYS)
-        nodes: int | None = self.value(("budget", "nodes"), table.get("nodes"), int | None, None)
-        if nodes is not None and nodes < 1:
-            self.wrong(("budget", "nodes"), f"must be at least 1, not {nodes}")
-        keep: bool | None = self.value(("budget", "keep_quorum"), table.get("keep_quorum"), bool | None, None)
-        return Budget(nodes=nodes, keep_quorum=keep)
-
-    def span(self, keys: Keys, given: Any, *, above: float = float("-inf"), least: float = float("-inf")) -> tuple[float, float]:
-        """A length in seconds: one number, or [lowest, highest]."""
-        pair = given if isinstance(given, list) else [given, given]
-        low, high = self.value(keys, pair, tuple[float, float], (1.0, 1.0))
-        self.number(keys, low, above=above, least=least)
-        if low > high:
-            self.wrong(keys, f"must be [lowest, highest], not [{low:g}, {high:g}]")
-        return low, high
+    def expectation(self, own: list[str]) -> None:
+        known = [*registry.names("checker"), *own]
+        for key, names, choices in (("expect", self.test.expect, ["valid", *known]), ("tolerate", self.test.tolerate, known)):
+            for name in names:
+                if name not in choices:
+                    self.wrong((key,), registry.unknown("anomaly", name, choices))
+        if not self.test.expect or ("valid" in self.test.expect and len(self.test.expect) > 1):
+            self.wrong(("expect",), 'must be "valid", or the anomalies that must be found')
+        if self.test.expect == ("valid",) and self.test.tolerate:
+            self.wrong(("tolerate",), "only beside expected anomalies; a test that expects a valid run tolerates none")

@@ -10,91 +10,29 @@ from typing import Any
 from harness.api import CONTRACT_KEYS, CampaignError, Choice, Test
 from harness.campaign.test import read_test
 from harness.campaign.toml import Keys, toml_value
+from harness.cli.run_options import KEY_OPTIONS, KeyOption
 from harness.plugins.registry import load, make_importable, unknown
 from harness.plugins.validation import breaches
 
 DEFAULT_NEMESIS = ("kill", "pause", "isolate", "cut-clients")
-_OPTIONS: dict[tuple[str, ...], str] = {
-    ("workload", "kind"): "--workload",
-    ("workload",): "--set",
-    ("cluster", "kind"): "--cluster",
-    ("cluster", "kafka"): "--kafka",
-    ("cluster", "brokers"): "--brokers",
-    ("cluster", "settings"): "--broker-setting",
-    ("cluster",): "--cluster-set",
-    ("client", "kind"): "--client",
-    ("client", "producer"): "--producer",
-    ("client", "consumer"): "--consumer",
-    ("topic",): "--topic",
-    ("contract",): "--contract",
-    ("checkers",): "--checker",
-    ("lanes",): "--lane",
-    ("budget",): "--budget",
-    ("time_s",): "--time",
-}
 
 
-def from_options(
-    *,
-    name: str | None = None,
-    workload: str = "transactions",
-    workload_options: Sequence[str] = (),
-    nemesis: Sequence[str] | None = None,
-    lanes: Sequence[str] = (),
-    budget: Sequence[str] = (),
-    cluster: str = "auto",
-    cluster_options: Sequence[str] = (),
-    kafka: str | None = None,
-    brokers: int | None = None,
-    broker_settings: Sequence[str] = (),
-    client: str = "librdkafka",
-    producer: Sequence[str] = (),
-    consumer: Sequence[str] = (),
-    topic: Sequence[str] = (),
-    contract: Sequence[str] = (),
-    expect: Sequence[str] = (),
-    checkers: Sequence[str] = (),
-    time_s: float = 60.0,
-    rate: float = 0.0,
-) -> Test:
-    """The one test of `fencepost run`. Options are texts `key=value`; faults are `kind[,key=value...]`, or `none`;
-    lanes are `name,key=value...`.
+def from_options(**given: Any) -> Test:
+    """The one test of `fencepost run`, from its options by the names of their parameters (`run_options.KEY_OPTIONS`).
 
+    Settings are texts `key=value`; faults are `kind[,key=value...]`, or `none`; lanes are `name,key=value...`.
     Raises CampaignError with every mistake, each named after the option it was given by.
     """
     mistakes: list[str] = []
-    faults = [_fault(text, mistakes) for text in nemesis or _default_nemesis(cluster) if text != "none"]
-    named_lanes: dict[str, dict[str, Any]] = {}
-    for lane, settings in (_headed(text, "--lane", mistakes) for text in lanes):
-        named_lanes.setdefault(lane, {}).update(settings)
-    versions: dict[str, Any] = {
-        "kafka": kafka,
-        "brokers": brokers,
-        "settings": _pairs(broker_settings, "--broker-setting", mistakes, plain=True),
-    }
-    table = {
-        "name": name or workload.rpartition(":")[2],
-        "workload": {"kind": workload, **_pairs(workload_options, "--set", mistakes)},
-        "cluster": {
-            "kind": cluster,
-            **_pairs(cluster_options, "--cluster-set", mistakes),
-            **{k: v for k, v in versions.items() if v},
-        },
-        "client": {
-            "kind": client,
-            "producer": _pairs(producer, "--producer", mistakes, plain=True),
-            "consumer": _pairs(consumer, "--consumer", mistakes, plain=True),
-        },
-        "topic": _pairs(topic, "--topic", mistakes, plain=True),
-        "contract": _pairs(contract, "--contract", mistakes, plain=True),
-        "expect": list(expect) or ["valid"],
-        "checkers": list(checkers),
-        "nemesis": faults,
-        "lanes": named_lanes,
-        "budget": _pairs(budget, "--budget", mistakes),
-        "time_s": time_s,
-        "rate": rate,
-    }
+    table: dict[str, Any] = {}
+    chosen = {one.parameter: given.get(one.parameter, one.default) for one in KEY_OPTIONS}
+    for one in KEY_OPTIONS:
+        value = chosen[one.parameter]
+        if one.form == "faults":
+            value = value or _default_nemesis(chosen["cluster"])
+        if value not in (None, (), []):
+            _put(table, one.path, _read(one, value, mistakes))
+    table.setdefault("name", table["workload"]["kind"].rpartition(":")[2])
     make_importable([Path.cwd()])
     try:
         test = read_test(table, _option_of)
@@ -167,13 +105,36 @@ def _default_nemesis(cluster: str) -> tuple[str, ...]:
     return found
 
 
+def _read(one: KeyOption, value: Any, mistakes: list[str]) -> Any:
+    """What was given for an option as it would stand in a campaign's table."""
+    name = one.option.name
+    if one.form == "faults":
+        return [_fault(text, mistakes) for text in value if text != "none"]
+    if one.form == "lanes":
+        tables: dict[str, dict[str, Any]] = {}
+        for lane, settings in (_headed(text, name, mistakes) for text in value):
+            tables.setdefault(lane, {}).update(settings)
+        return tables
+    if one.form in ("pairs", "settings"):
+        return _pairs(value, name, mistakes, plain=one.form == "settings")
+    return list(value) if one.form == "texts" else value
+
+
+def _put(table: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Lay a value over what the table has at a path."""
+    for key in path[:-1]:
+        table = table.setdefault(key, {})
+    there = table.get(path[-1])
+    table[path[-1]] = {**there, **value} if isinstance(there, dict) and isinstance(value, dict) else value
+
+
 def _option_of(keys: Keys) -> str:
     """What the value at `keys` is called on the command line."""
     if keys[0] == "nemesis":
         return "--nemesis" + "".join(f" #{key + 1}" if isinstance(key, int) else f" {key}" for key in keys[1:])
-    for table, option in _OPTIONS.items():
-        if keys[: len(table)] == table:
-            return " ".join([option, *(str(key) for key in keys[len(table) :])])
+    for one in sorted(KEY_OPTIONS, key=lambda one: -len(one.path)):
+        if keys[: len(one.path)] == one.path:
+            return " ".join([one.option.name, *(str(key) for key in keys[len(one.path) :])])
     return "--" + ".".join(str(key) for key in keys)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from random import Random
 
 from harness.api import CampaignError, FaultChoice, Injection, Lane
+from harness.api.plans import IN_TURN, ORDERS
 
-RANDOM, IN_TURN = ORDERS = ("random", "in turn")
 LAST_START_S = 1.0  # no fault starts later than this before the end
 
 
@@ -80,12 +80,19 @@ def too_dense(every_s: tuple[float, float], lasts_s: tuple[float, float]) -> str
 def lane_mistakes(lane: Lane, where: str) -> list[str]:
     """What is wrong with a lane's settings; `where` names its table."""
     found = [] if lane.order in ORDERS else [f'{where}.order: must be {" or ".join(map(repr, ORDERS))}, not "{lane.order}"']
-    if (lane.busy_s is None) != (lane.quiet_s is None):
-        found.append(f"{where}: busy_s and quiet_s go together: it strikes for so long, and then is quiet for so long")
+    if text := unpaired(lane):
+        found.append(f"{where}: {text}")
     for key, span in (("busy_s", lane.busy_s), ("quiet_s", lane.quiet_s)):
         if span is not None and not 0 < span[0] <= span[1]:
             found.append(f"{where}.{key}: must be [lowest, highest], both above 0, not [{span[0]:g}, {span[1]:g}]")
     return found
+
+
+def unpaired(lane: Lane) -> str:
+    """Why a lane's periods are incomplete; empty when both are given, or none."""
+    if (lane.busy_s is None) != (lane.quiet_s is None):
+        return "busy_s and quiet_s go together: it strikes for so long, and then is quiet for so long"
+    return ""
 
 
 def _timeline(name: str, lane: Lane, nemeses: Sequence[FaultChoice], time_s: float, seed: int) -> list[_Slot]:

@@ -381,9 +381,9 @@ def test_compositions_and_the_budget_are_read():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (("transaction-open", "transaction-opn"), 'nemesis[0].when: unknown condition "transaction-opn"; did you mean'),
+        (("transaction-open", "transaction-opn"), 'nemesis[0].when: unknown value "transaction-opn"; did you mean'),
         (("[test.lanes.main]", "[test.lanes.mian]"), 'lanes.mian: unknown lane "mian"; did you mean "main"?'),
-        (("in turn", "inturn"), "lanes.main.order: must be 'random' or 'in turn', not \"inturn\""),
+        (("in turn", "inturn"), 'lanes.main.order: unknown value "inturn"; did you mean "in turn"? There are: in turn, random'),
         (("busy_s = 20\n", ""), "lanes.main: busy_s and quiet_s go together"),
         (("busy_s = 20", "busy = 20"), 'lanes.main.busy: unknown key "busy"; did you mean "busy_s"?'),
         (("nodes = 2", "nodes = 0"), "budget.nodes: must be at least 1, not 0"),

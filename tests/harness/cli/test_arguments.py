@@ -14,16 +14,16 @@ HERE = {"workload": "letters", "cluster": "attic", "client": "pigeon"}
 def test_options_make_the_same_test_as_a_campaign_would():
     test = from_options(
         **HERE,
-        workload_options=["writers=2", "sends=[1, 2]", "slow=true"],
+        set=["writers=2", "sends=[1, 2]", "slow=true"],
         nemesis=["hammer,count=2,every_s=[1,2],lane=side", "hammer"],
-        lanes=["main,order=in turn,busy_s=[4,5]", "main,quiet_s=2"],
+        lane=["main,order=in turn,busy_s=[4,5]", "main,quiet_s=2"],
         budget=["nodes=1"],
         kafka="3.9.1",
-        broker_settings=["log.x=1"],
+        broker_setting=["log.x=1"],
         topic=["min.insync.replicas=2"],
         contract=["acks=all"],
         expect=["torn-letter"],
-        time_s=9,
+        time=9,
     )
     assert test.workload.options == {"writers": 2, "sends": [1, 2], "slow": True}
     assert test.cluster.options == {"kafka": "3.9.1", "settings": {"log.x": "1"}}
@@ -47,7 +47,7 @@ def test_the_default_faults_are_a_mix():
 
 def test_a_cluster_may_have_other_default_faults():
     """On somebody else's cluster nothing is hurt unless it is asked for."""
-    theirs = from_options(workload="letters", client="pigeon", cluster="external", cluster_options=['bootstrap="a:1"'])
+    theirs = from_options(workload="letters", client="pigeon", cluster="external", cluster_set=['bootstrap="a:1"'])
     assert theirs.nemesis == ()
 
 
@@ -57,14 +57,14 @@ def test_mistakes_are_named_after_the_options():
             workload="letters",
             cluster="attic",
             client="librdkafka",
-            workload_options=["writres=2", "nonsense"],
+            set=["writres=2", "nonsense"],
             nemesis=["hammer,tagret=leader", "hamer"],
-            lanes=["mian", "main,order=rand"],
+            lane=["mian", "main,order=rand"],
             budget=["quorum=true"],
-            cluster_options=["brokers=many"],
+            cluster_set=["brokers=many"],
             producer=["socket.timeot.ms=1"],
             contract=["ackz=all"],
-            time_s=0,
+            time=0,
         )
     mistakes = caught.value.mistakes
     for beginning in (

@@ -1,0 +1,180 @@
+"""The reference of campaign files, docs/campaigns.md, made of the declarations.
+
+python -m harness.campaign.reference > docs/campaigns.md
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING
+from typing import Any, get_args, get_origin
+
+from harness.api import CONTRACT_KEYS, Budget, Choice, FaultChoice, Lane, Test
+from harness.api.plans import DeclaredKey, Span, declared
+from harness.campaign.campaign import MATRIX, CampaignFile
+
+PAGE = """\
+# Campaign files
+
+<!-- Made by `python -m harness.campaign.reference > docs/campaigns.md`; do not edit. -->
+
+A campaign is a TOML file. `fencepost campaign FILE` performs its tests one after another; `--dry-run` lists them only. A campaign
+with a mistake starts nothing: all its mistakes are listed at once, each with its key. `fencepost run` performs one test from
+options of the command line, by the same keys.
+
+```toml
+name = "nightly"
+seed = 7
+
+[defaults]
+time_s = 60
+cluster = {{kind = "local", brokers = 3}}
+
+[[test]]
+name = "steady"
+workload = {{kind = "transactions", writers = 8}}
+topic.min.insync.replicas = 2
+[[test.nemesis]]
+kind = "kill"
+target = "leader"
+every_s = [3, 6]
+lasts_s = 4
+[test.matrix]
+"cluster.kafka" = ["3.9.1", "4.3.0"]
+
+[[test]]
+name = "torn"
+expect = "torn-transaction"
+client.producer = {{"socket.timeout.ms" = 1000}}
+nemesis = [{{kind = "cut-clients"}}]
+```
+
+## The file
+
+{campaign}
+
+## `[[test]]`
+
+{test}
+
+A table of settings (`client.producer`, `client.consumer`, `topic`, `cluster.settings`) takes any setting of Kafka; its dots
+belong to the key, quoted or not. librdkafka judges its settings before anything starts. A secret is written as where it lies:
+`env:NAME`, `file:/path` ([clusters.md](clusters.md)).
+
+The options of a plug-in (`fencepost plugins NAME` lists them) stand beside its `kind`.
+
+## `[[test.nemesis]]`
+
+Every other key is an option of the fault.
+
+{nemesis}
+
+## `[test.lanes.NAME]`
+
+{lanes}
+
+## `[test.budget]`
+
+A bound that is given holds for single faults too. Where none is given, several faults together must keep the quorum, while a
+single one, when no other is active, may hurt what it asks for.
+
+{budget}
+
+## `[test.matrix]`
+
+{matrix}
+
+## `[test.contract]`
+
+What the settings promise decides which anomalies are forbidden ([anomalies.md](anomalies.md)). A contract is derived from the
+settings that are really in effect; `[test.contract]`, and `--contract` of `fencepost run` and `fencepost check`, are laid over
+it. "Elsewhere" is what is assumed of a history that fencepost did not record, where that is not the default.
+
+{contract}
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return PAGE.format(
+        campaign=key_table(CampaignFile),
+        test=key_table(Test, options=True),
+        nemesis=key_table(FaultChoice),
+        lanes=key_table(Lane),
+        budget=key_table(Budget),
+        matrix=MATRIX,
+        contract=_contract(),
+    )
+
+
+def key_table(cls: Any, *, options: bool = False) -> str:
+    """The keys that a dataclass declares, as a table; those that must be given come first."""
+    rows = []
+    for key in sorted(declared(cls), key=lambda key: key.default is not MISSING):
+        names = [found.name for found in (key.key.option, key.key.settings) if found is not None]
+        option = [", ".join(f"`{name}`" for name in names)] if options else []
+        rows.append([f"`{'.'.join(key.path)}`", _values(key), _default(key), *option, key.key.text])
+    return _table(["key", "value", "default", *(["`fencepost run`"] if options else []), "meaning"], rows)
+
+
+def _values(key: DeclaredKey) -> str:
+    """What a key may be."""
+    limits = key.key
+    if limits.choices and key.type is str:
+        return ", ".join(f"`{json.dumps(choice)}`" for choice in limits.choices)
+    above = f" above {limits.above:g}" if limits.above is not None else ""
+    least = f", at least {limits.least:g}" if limits.least is not None else ""
+    return _type(key.type) + above + least
+
+
+def _type(hint: Any) -> str:
+    for kind, text in _TYPES:
+        if hint == kind or hint == kind | None:
+            return text
+    if get_origin(hint) is tuple:
+        return "a text, or a list of texts" if get_args(hint)[0] is str else "a list of tables"
+    if get_origin(hint) is Mapping and dataclasses.is_dataclass(get_args(hint)[1]):
+        return "tables by name"
+    return "a table"
+
+
+_TYPES: tuple[tuple[Any, str], ...] = (
+    (bool, "`true` or `false`"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (str, "a text"),
+    (Span, "a number or two"),
+)
+
+
+def _default(key: DeclaredKey) -> str:
+    if key.default is MISSING:
+        return "required"
+    if isinstance(key.default, Choice):
+        return f"`kind = {json.dumps(key.default.kind)}`"
+    if key.default is None or key.default in ("", ()) or isinstance(key.default, dict) or dataclasses.is_dataclass(key.default):
+        return ""
+    value = key.default[0] if isinstance(key.default, tuple) and len(key.default) == 1 else key.default
+    return f"`{json.dumps(value)}`"
+
+
+def _contract() -> str:
+    rows = []
+    for key in CONTRACT_KEYS.values():
+        elsewhere = key.elsewhere if key.elsewhere != key.default else None
+        texts = [f"`{text}`" if text else "" for text in (key.name, key.default, elsewhere)]
+        rows.append([texts[0], ", ".join(f"`{value}`" for value in key.values), *texts[1:], key.meaning])
+    return _table(["key", "values", "default", "elsewhere", "meaning"], rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

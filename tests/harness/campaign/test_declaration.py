@@ -1,0 +1,81 @@
+"""A key of a campaign is declared once: from there come its reading, its mistakes, its option and its row in the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+from harness.api.plans import FaultChoice, Key, RunOption, Test, declared
+from harness.campaign import campaign, reference
+from harness.campaign.test import Reader
+from harness.cli.run_options import KEY_OPTIONS, options_of
+
+PAGE = Path(__file__).parents[3] / "docs" / "campaigns.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WiderTest(Test):
+    """A test with one key more."""
+
+    warm_s: Annotated[float, Key("How long clients warm up.", least=0, option=RunOption("--warm"))] = 0.5
+
+
+def read(table, cls=WiderTest):
+    """The fields and the mistakes of a table."""
+    reader = Reader(lambda keys: ".".join(map(str, keys)))
+    return reader.fields(cls, {"name": "a", **table}), reader.mistakes
+
+
+def test_a_declared_key_is_read_and_has_its_default():
+    assert read({"warm_s": 2})[0]["warm_s"] == 2.0
+    assert read({})[0]["warm_s"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "mistake"),
+    [
+        ({"warm_s": -1}, "warm_s: must be at least 0, not -1"),
+        ({"warm_s": "x"}, "warm_s: input should be a valid number, not 'x'"),
+        ({"warms": 1}, 'warms: unknown key "warms"; did you mean "warm_s"?'),
+    ],
+)
+def test_a_declared_key_has_its_mistakes(given, mistake):
+    _, [found] = read(given)
+    assert found.startswith(mistake)
+
+
+def test_a_declared_key_becomes_an_option_of_fencepost_run():
+    [option] = options_of(declared(WiderTest)[-1])
+    parameter = option.as_parameter()
+    assert (parameter.name, parameter.default, option.path) == ("warm", 0.5, ("warm_s",))
+    assert parameter.annotation.__metadata__[0].help == "How long clients warm up."
+
+
+def test_a_declared_key_has_a_row_in_the_reference():
+    assert "| `warm_s` | a number, at least 0 | `0.5` | `--warm` | How long clients warm up. |" in reference.key_table(
+        WiderTest, options=True
+    )
+
+
+def test_no_two_options_set_the_same_parameter():
+    names = [option.parameter for option in KEY_OPTIONS]
+    assert len(set(names)) == len(names)
+
+
+def test_every_field_of_a_test_but_the_campaigns_name_is_a_key():
+    assert {key.field for key in declared(Test)} == {field.name for field in fields(Test)} - {"campaign"}
+    assert {key.field for key in declared(FaultChoice)} == {field.name for field in fields(FaultChoice)} - {"options"}
+
+
+def test_the_reference_page_is_up_to_date():
+    assert PAGE.read_text() == reference.page(), "make it again: python -m harness.campaign.reference > docs/campaigns.md"
+
+
+def test_the_example_of_the_reference_page_is_a_campaign_without_mistakes(tmp_path):
+    example = reference.page().partition("```toml\n")[2].partition("```")[0]
+    (tmp_path / "nightly.toml").write_text(example)
+    names = [test.name for test in campaign.read(tmp_path / "nightly.toml").tests]
+    assert names == ["steady[3.9.1]", "steady[4.3.0]", "torn"]
