@@ -125,7 +125,7 @@ class Budget:
 
     nodes: Annotated[int | None, Key("At most so many brokers and controllers at a time.", least=1)] = None
     keep_quorum: Annotated[
-        bool | None, Key("`true`: fewer than half of the brokers, and fewer than half of the controllers.")
+        bool | None, Key("`true`: fewer than half of the brokers, and of the controllers. `false`: no limit but `nodes`.")
     ] = None
 
 

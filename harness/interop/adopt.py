@@ -40,7 +40,7 @@ MOST_DAMAGE = 1000
 def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None, block: int = BLOCK) -> list[Damage]:
     """Write the history at `path` into the fresh results directory `run_dir`, ready to be judged, with a plan of what is known.
 
-    overrides: contract keys (docs/run-directory.md) laid over what is taken for granted. block: bytes that are parsed at a time.
+    overrides: contract keys (docs/campaigns.md) laid over what is taken for granted. block: bytes that are parsed at a time.
     Returns what could not be read and was left out (in `damage.json` too). Raises HistoryError: no such file, no format that is
     understood, nothing in it.
     """
