@@ -234,8 +234,8 @@ class Test:
     checkers: Annotated[
         tuple[str, ...],
         Key(
-            "Import paths of checks that are asked beside the installed ones.",
-            option=RunOption("--checker", metavar="MODULE:NAME", text="A check of yours, asked beside the installed ones."),
+            "Import paths of checks that are run beside the installed ones.",
+            option=RunOption("--checker", metavar="MODULE:NAME", text="A check of yours, run beside the installed ones."),
         ),
     ] = ()
     repeat: Annotated[int, Key("How often the test is run, with the seeds s, s+1, s+2, ...", least=1)] = 1

@@ -1,4 +1,4 @@
-"""TOML -> tests. A campaign with one mistake starts nothing; all its mistakes are told at once.
+"""TOML -> tests. A campaign with one mistake starts nothing; all its mistakes are reported at once.
 
 `[defaults]` lie beneath every `[[test]]`: tables merge deeply, lists and values are replaced. `[test.matrix]` makes a
 test of every combination. A test that is repeated runs with the seeds s, s+1, s+2, ...
@@ -82,8 +82,8 @@ def read(path: Path, seed: int | None = None, cluster: Mapping[str, Any] | None 
         found, wrong = _tests_of(number, own, defaults, name, cluster or {})
         tests += found
         mistakes += wrong
-    mistakes += _called_alike([own.get("name") for own in raw_tests if isinstance(own, dict)])
-    mistakes += _called_alike([test.name for test in tests])
+    mistakes += _duplicate_names([own.get("name") for own in raw_tests if isinstance(own, dict)])
+    mistakes += _duplicate_names([test.name for test in tests])
     if mistakes:
         raise CampaignError([f"{path}: {mistake}" for mistake in dict.fromkeys(mistakes)])
     if seed is not None:
@@ -136,7 +136,7 @@ def _tests_of(
 ) -> tuple[list[Test], list[str]]:
     """Every test that one `[[test]]` makes, and every mistake in it."""
     if not isinstance(own, dict):
-        return [], []  # told already
+        return [], []  # reported already
     own, defaults = flat_settings(own), flat_settings(defaults)
     table = merged(merged(defaults, own), {"cluster": dict(cluster)} if cluster else {})
     matrix = table.pop("matrix", {})
@@ -157,7 +157,7 @@ def _tests_of(
     return tests, mistakes
 
 
-def _called_alike(names: Sequence[Any]) -> list[str]:
+def _duplicate_names(names: Sequence[Any]) -> list[str]:
     return [
         f'test: {count} tests are called "{name}"'
         for name, count in Counter(map(str, names)).items()
@@ -171,7 +171,7 @@ def _command(campaign: Campaign, test: Test, seed: int) -> str:
 
 
 def _cluster_words(cluster: Mapping[str, Any]) -> tuple[str, ...]:
-    """The options of `fencepost campaign` that say this."""
+    """The options of `fencepost campaign` for this cluster."""
     kind = ("--cluster", str(cluster["kind"])) if "kind" in cluster else ()
     options = [f"{key}={json.dumps(value)}" for key, value in cluster.items() if key != "kind"]
     return (*kind, *(word for option in options for word in ("--cluster-set", option)))

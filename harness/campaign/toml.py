@@ -67,7 +67,7 @@ def matrix_keys(key: str) -> Keys:
 
 
 def _put(table: Any, keys: Keys, value: Any) -> None:
-    """Set `value` at `keys`, making tables on the way; where the way is barred the value stays away and a check tells."""
+    """Set `value` at `keys`, making tables on the way; left out where something else is in the way, which reading reports."""
     for key in keys[:-1]:
         if isinstance(key, str) and isinstance(table, dict):
             table = table.setdefault(key, {})

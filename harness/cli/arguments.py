@@ -100,7 +100,7 @@ def _default_nemesis(cluster: str) -> tuple[str, ...]:
     """The faults of `fencepost run` when none is named: those that every cluster of ours can suffer, or the provider's own."""
     try:
         found: tuple[str, ...] = getattr(load("cluster", cluster), "default_nemesis", DEFAULT_NEMESIS)
-    except CampaignError:  # told with the other mistakes
+    except CampaignError:  # reported with the other mistakes
         return DEFAULT_NEMESIS
     return found
 

@@ -50,7 +50,7 @@ def check(
     from harness.cli.arguments import checkers_of, contract_of, spark_conf_of
     from harness.runs.store import results_root
 
-    strange = checkers_of(checker or ())
+    own_checks = checkers_of(checker or ())
     overlaid, conf = contract_of(contract or ()), spark_conf_of(spark_conf or ())
     root = results_root(results)
     display = console.display(to_stderr=json_)
@@ -58,7 +58,7 @@ def check(
     try:
         engine.start_spark(warm=False)
         directory = engine.fetch(run, overlaid) if is_url(run) else run_or_history(run, root, overlaid)
-        verdict = engine.judge(directory, overlaid or None, strange)
+        verdict = engine.judge(directory, overlaid or None, own_checks)
     finally:
         display.close()
         engine.close()

@@ -34,7 +34,7 @@ Texts = list[str] | None
 Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 Checkers = Annotated[
     list[str] | None,
-    typer.Option("--checker", metavar="MODULE:NAME", help="A check of yours, asked beside the installed ones."),
+    typer.Option("--checker", metavar="MODULE:NAME", help="A check of yours, run beside the installed ones."),
 ]
 Conf = Annotated[
     list[str] | None,
@@ -50,7 +50,7 @@ def pairs(name: str, help_text: str) -> Any:
 
 
 def out() -> Console:
-    """Standard output, for what a command is asked for."""
+    """Standard output, for the results of a command."""
     return _console(stderr=False)
 
 

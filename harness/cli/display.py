@@ -31,7 +31,7 @@ class Display(Protocol):
 
 @dataclass
 class Progress:
-    """What the events so far say."""
+    """What is known from the events so far."""
 
     phase: str = ""
     elapsed_s: float = 0.0
@@ -64,17 +64,17 @@ class PlainDisplay:
     """Lines for logs and pipes: one for each phase, fault and note, and a status every ten seconds of the workload."""
 
     def __init__(self, console: Console) -> None:
-        self._console, self._progress, self._said_s = console, Progress(), 0.0
+        self._console, self._progress, self._printed_s = console, Progress(), 0.0
 
     def event(self, event: RunEvent) -> None:
         self._progress.take(event)
         if event["event"] == "progress":
-            if event["elapsed_s"] - self._said_s >= STATUS_EVERY_S:
-                self._said_s = event["elapsed_s"]
+            if event["elapsed_s"] - self._printed_s >= STATUS_EVERY_S:
+                self._printed_s = event["elapsed_s"]
                 self._line(self._progress.status())
             return
         if event["event"] == "begin":
-            self._progress, self._said_s = Progress(), 0.0
+            self._progress, self._printed_s = Progress(), 0.0
         self._line(sentence(event))
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """One status that stays at the bottom of a terminal; notes and beginnings scroll by above it."""
+    """A status line at the bottom of a terminal; notes and beginnings scroll by above it."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._progress = console, Progress()
@@ -125,7 +125,7 @@ def live_view(progress: Progress) -> Group:
 
 
 def in_words(result: Result) -> str:
-    """The outcome of one run as a person would say it: `invalid, as expected: torn-transaction`."""
+    """The outcome of one run as a sentence: `invalid, as expected: torn-transaction`."""
     if result.error:
         return f"harness error: {result.error}"
     verdict, expect = str(result.verdict.get("verdict", "unknown")), result.planned.test.expect

@@ -30,10 +30,10 @@ def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark
     look_up_secrets(planned.test for planned in plan)
     conf = spark_conf_of(spark_conf or ())
     progress = console.display(to_stderr)
-    hear: Callable[[RunEvent], None] = progress.event
-    engine = console.engine(results_root(results), master, lambda event: hear(event), conf)
+    forward: Callable[[RunEvent], None] = progress.event
+    engine = console.engine(results_root(results), master, lambda event: forward(event), conf)
     conductor = Conductor(engine, progress.event, progress.close)
-    hear = conductor.hear
+    forward = conductor.hear
     try:
         return conductor.run_all(plan, lambda result: progress.event({"event": "result", "text": display.in_words(result)}))
     finally:

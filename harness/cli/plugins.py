@@ -56,7 +56,7 @@ def _description(group: str, name: str, plug_in: Any) -> dict[str, Any]:
     return {
         "group": group,
         "name": name,
-        "doc": inspect.getdoc(getattr(plug_in, "function", plug_in)) or "",  # a check speaks through its function
+        "doc": inspect.getdoc(getattr(plug_in, "function", plug_in)) or "",  # of a check: its function's
         "options": [vars(one) for one in options(plug_in)],
         "breaches": breaches(group, plug_in),
     }
@@ -76,7 +76,7 @@ def _describe(found: dict[str, Any]) -> None:
 
 
 def _guessed(path: str) -> str:
-    """The kind of plug-in behind an import path, as far as it can be told."""
+    """The kind of plug-in behind an import path, as far as it is known."""
     from harness.plugins.registry import load
     from harness.plugins.validation import guess
 

@@ -96,7 +96,7 @@ def hopeless(test: Test) -> list[str]:
 def complete(plan: Mapping[str, Any], settings: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     """The plan with the settings of its topics that a cluster really gave them, and with the contract they make.
 
-    settings: topic -> every setting in effect; kept are those that somebody chose, and those that promise something.
+    settings: topic -> every setting in effect; the plan has those that somebody chose, and those that promise something.
     """
     topics = {
         name: {**spec, "settings": {k: v for k, v in settings[name].items() if k in spec["settings"] or k in contract.OF_TOPICS}}
@@ -117,7 +117,7 @@ def _weakest(topics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 def _topic(spec: TopicSpec, test: Test, brokers: int, description: Mapping[str, Any]) -> dict[str, Any]:
     """A topic as it will be created: replication as far as there are brokers, and enough of them in sync.
 
-    A cluster that is not ours may say both itself (`replication`, `topic_settings`): its own settings are what is tested.
+    A cluster that is not ours may give both itself (`replication`, `topic_settings`): its own settings are what is tested.
     """
     replication = description.get("replication") or min(spec.replication, brokers)
     honest = description.get("topic_settings") or {"min.insync.replicas": "2" if replication > 2 else "1"}

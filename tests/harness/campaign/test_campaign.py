@@ -31,7 +31,7 @@ def mistakes_in(text, base=BASE):
     return caught.value.mistakes
 
 
-def test_a_test_says_everything_it_wants():
+def test_every_key_of_a_test_is_read():
     found = read("""
 [[test]]
 name = "steady"
@@ -68,7 +68,7 @@ lane = "other"
     assert test.campaign == "first"
 
 
-def test_defaults_lie_beneath_tables_merge_and_lists_are_replaced():
+def test_defaults_lie_beneath_a_test_where_tables_merge_and_lists_are_replaced():
     base = (
         BASE
         + """
@@ -122,15 +122,15 @@ def test_a_matrix_may_vary_all_faults_together():
     assert [test.name for test in found.tests] == ["a[nemesis=none]", "a[hammer]"]
 
 
-def test_faults_that_follow_each_other_too_fast_are_a_mistake_in_the_file():
+def test_faults_that_follow_each_other_too_fast_are_a_mistake():
     """Found when it is read, not when the run begins that would draw them."""
     fast = '[[test]]\nname = "a"\n[[test]]\nname = "b"\n[[test.nemesis]]\nkind = "hammer"\nevery_s = 0\nlasts_s = '
-    told = "first.toml: test[1].nemesis[0]: every_s and lasts_s together may fall below 0.1 s; a fault takes longer than that"
-    assert mistakes_in(f"{fast}[0.05, 9]\n") == [told]
+    mistake = "first.toml: test[1].nemesis[0]: every_s and lasts_s together may fall below 0.1 s; a fault takes longer than that"
+    assert mistakes_in(f"{fast}[0.05, 9]\n") == [mistake]
     assert len(read(f"{fast}0.1\n").tests) == 2
 
 
-def test_a_dozen_mistakes_are_told_at_once_each_with_its_key():
+def test_all_mistakes_are_reported_at_once_each_with_its_key():
     mistakes = mistakes_in("""
 color = "blue"
 [[test]]
@@ -183,11 +183,11 @@ nemesis = [{kind = "feather"}, {}]
         'first.toml: test: 2 tests are called "steady"',
     ]
     for beginning in expected:
-        assert [m for m in mistakes if m.startswith(beginning)], f"{beginning} is not told among\n" + "\n".join(mistakes)
+        assert [m for m in mistakes if m.startswith(beginning)], f"{beginning} is not among\n" + "\n".join(mistakes)
     assert len(mistakes) == len(set(mistakes))
 
 
-def test_a_mistake_in_the_defaults_is_told_once_and_there():
+def test_a_mistake_in_the_defaults_is_reported_once_under_its_key_there():
     mistakes = mistakes_in('[[test]]\nname = "a"\n[[test]]\nname = "b"\n', base=BASE + "workload.wirters = 3\n")
     assert len(mistakes) == 1
     assert mistakes[0].startswith('first.toml: defaults.workload.wirters: unknown option "wirters"; did you mean "writers"?')
@@ -207,11 +207,11 @@ def test_a_mistake_in_the_defaults_is_told_once_and_there():
         ('[[test]]\nname = "a"\ntopic = {x = [1]}\n', "test[0].topic.x: must be a text, a number, true or false, not [1]"),
     ],
 )
-def test_what_is_shaped_wrongly_is_told_by_its_key(text, mistake):
+def test_a_value_of_the_wrong_shape_is_reported_with_its_key(text, mistake):
     assert any(found.startswith(f"first.toml: {mistake}") for found in mistakes_in(text, base=""))
 
 
-def test_broken_toml_is_told_with_its_line():
+def test_broken_toml_is_reported_with_its_line():
     [mistake] = mistakes_in('[[test]]\nname = "a\n', base="")
     assert "first.toml: is not TOML" in mistake
     assert "line 2" in mistake
@@ -243,19 +243,19 @@ isolation.level = "read_comitted"
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "reason"),
     [
         ('acks = 1\n"enable.idempotence" = true\n', "`acks` must be set to `all` when `enable.idempotence` is true"),
         ('"message.timeout.ms" = 20000\n', "`message.timeout.ms` must be set <= `transaction.timeout.ms`"),
     ],
 )
-def test_settings_that_cannot_stand_together_or_beside_the_workloads_own_are_a_mistake(settings, says):
+def test_producer_settings_that_contradict_each_other_or_the_workloads_are_a_mistake(settings, reason):
     base = '[[test]]\nname = "a"\ncluster.kind = "attic"\nworkload.kind = "letters"\n'
     [mistake] = mistakes_in("[test.client.producer]\n" + settings, base=base)
-    assert mistake == f"first.toml: test[0].client.producer: librdkafka says: Failed to create producer: {says}"
+    assert mistake == f"first.toml: test[0].client.producer: librdkafka says: Failed to create producer: {reason}"
 
 
-def test_a_workload_that_lacks_methods_is_a_mistake_not_a_crash_later(stranger):
+def test_a_workload_that_lacks_methods_is_a_mistake(stranger):
     (stranger / "my_faults.py").write_text("class Lazy:\n    def topics(self): ...\n")
     mutable, mistake = mistakes_in('[[test]]\nname = "a"\nworkload = {kind = "my_faults:Lazy"}\n')
     assert "@dataclass(frozen=True, kw_only=True)" in mutable
@@ -270,19 +270,19 @@ def test_a_plug_in_beside_the_campaign_is_found_whatever_the_current_directory(s
     assert test.nemesis[0].kind == "my_faults:Stutter"
 
 
-def test_repeats_take_the_seeds_that_follow_and_each_has_a_command_of_its_own():
+def test_each_repeat_has_the_next_seed_and_a_command_of_its_own():
     found = read('[[test]]\nname = "a"\nrepeat = 2\n[[test]]\nname = "b"\nseed = 40\n')
     assert [(run.test.name, run.seed) for run in campaign.planned(found)] == [("a", 7), ("a", 8), ("b", 40)]
     assert campaign.planned(found)[1].command == "fencepost campaign first.toml --only a --seed 8 --repeat 1"
 
 
-def test_the_command_of_a_repeat_plans_that_very_run():
+def test_the_command_of_a_repeat_plans_that_run_alone():
     found = read('[[test]]\nname = "a"\nrepeat = 3\n', seed=9)
     [again] = campaign.planned(found, only=["a"], repeat=1)
     assert (again.test, again.seed) == (campaign.planned(found)[0].test, 9)
 
 
-def test_a_seed_given_comes_before_all_seeds_of_the_file():
+def test_a_given_seed_replaces_every_seed_of_the_file():
     found = read('[[test]]\nname = "a"\nseed = 40\n', seed=3)
     assert (found.seed, [run.seed for run in campaign.planned(found)]) == (3, [3])
 
@@ -293,7 +293,7 @@ def test_without_any_seed_one_is_drawn():
     assert len(drawn) > 1
 
 
-def test_only_names_a_test_or_all_of_its_matrix():
+def test_only_selects_a_test_or_all_tests_of_its_matrix():
     found = read('[[test]]\nname = "a"\nmatrix = {time_s = [1, 2]}\n[[test]]\nname = "b"\n')
     assert [run.test.name for run in campaign.planned(found, ["a"])] == ["a[time_s=1]", "a[time_s=2]"]
     assert [run.test.name for run in campaign.planned(found, ["b", "a[time_s=2]"])] == ["a[time_s=2]", "b"]
@@ -301,8 +301,8 @@ def test_only_names_a_test_or_all_of_its_matrix():
         campaign.planned(found, ["bb"])
 
 
-def test_a_campaign_runs_on_another_cluster_when_asked():
-    """The file's own cluster options stay, but for those laid over; the repeating command says so."""
+def test_a_given_cluster_is_laid_over_that_of_the_file():
+    """The file's own cluster options stay, but for those laid over; the repeating command names it."""
     text = (
         BASE
         + """
@@ -319,7 +319,7 @@ cluster.brokers = 2
     assert campaign.planned(found)[0].command.endswith("--cluster attic --cluster-set brokers=5")
 
 
-def test_a_wrong_cluster_from_outside_is_a_mistake_like_any_other():
+def test_a_given_cluster_that_does_not_exist_is_a_mistake():
     Path("first.toml").write_text(BASE + '[[test]]\nname = "steady"\n')
     with pytest.raises(CampaignError, match=r'unknown cluster "atic"; did you mean "attic"'):
         campaign.read(Path("first.toml"), None, {"kind": "atic"})
@@ -340,7 +340,7 @@ def bare(log):
 """
 
 
-def test_a_check_beside_the_campaign_is_asked_and_may_be_expected(stranger):
+def test_a_check_beside_the_campaign_is_used_and_its_anomaly_may_be_expected(stranger):
     (stranger / "my_faults.py").write_text(CHECKS)
     [test] = read('[[test]]\nname = "a"\ncheckers = "my_faults:mine"\nexpect = "my-anomaly"\n').tests
     assert (test.checkers, test.expect) == (("my_faults:mine",), ("my-anomaly",))
@@ -370,7 +370,7 @@ keep_quorum = true
 """
 
 
-def test_compositions_and_the_budget_are_read():
+def test_lanes_and_the_budget_are_read():
     (test,) = read(COMPOSED).tests
     assert (test.nemesis[0].together, test.nemesis[0].when) == ("storm", "transaction-open")
     assert test.lanes == {"main": Lane(order="in turn", busy_s=(20, 20), quiet_s=(30, 60))}
@@ -379,7 +379,7 @@ def test_compositions_and_the_budget_are_read():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("change", "mistake"),
     [
         (("transaction-open", "transaction-opn"), 'nemesis[0].when: unknown value "transaction-opn"; did you mean'),
         (("[test.lanes.main]", "[test.lanes.mian]"), 'lanes.mian: unknown lane "mian"; did you mean "main"?'),
@@ -390,5 +390,5 @@ def test_compositions_and_the_budget_are_read():
         (("keep_quorum = true", 'keep_quorum = "yes"'), "budget.keep_quorum: input should be a valid boolean"),
     ],
 )
-def test_what_is_wrong_with_a_composition_is_told(wrong, said):
-    assert any(f"test[0].{said}" in mistake for mistake in mistakes_in(COMPOSED.replace(*wrong)))
+def test_a_mistake_in_lanes_or_the_budget_is_reported_with_its_key(change, mistake):
+    assert any(f"test[0].{mistake}" in found for found in mistakes_in(COMPOSED.replace(*change)))

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("stranger")
 HERE = {"workload": "letters", "cluster": "attic", "client": "pigeon"}
 
 
-def test_options_make_the_same_test_as_a_campaign_would():
+def test_options_make_the_same_test_as_a_campaign_file():
     test = from_options(
         **HERE,
         set=["writers=2", "sends=[1, 2]", "slow=true"],
@@ -37,16 +37,16 @@ def test_options_make_the_same_test_as_a_campaign_would():
     assert (test.expect, test.time_s) == (("torn-letter",), 9.0)
 
 
-def test_none_is_no_fault():
+def test_the_fault_none_means_no_faults():
     assert from_options(**HERE, nemesis=["none"]).nemesis == ()
 
 
-def test_the_default_faults_are_a_mix():
+def test_without_the_option_nemesis_a_run_has_the_four_default_faults():
     assert [fault.kind for fault in from_options(**HERE).nemesis] == ["kill", "pause", "isolate", "cut-clients"]
 
 
-def test_a_cluster_may_have_other_default_faults():
-    """On somebody else's cluster nothing is hurt unless it is asked for."""
+def test_a_cluster_provider_may_have_default_faults_of_its_own():
+    """On somebody else's cluster no fault is injected unless it is named."""
     theirs = from_options(workload="letters", client="pigeon", cluster="external", cluster_set=['bootstrap="a:1"'])
     assert theirs.nemesis == ()
 
@@ -80,18 +80,18 @@ def test_mistakes_are_named_after_the_options():
         '--contract ackz: unknown key "ackz"; did you mean "acks"?',
         "--time: must be above 0, not 0",
     ):
-        assert [m for m in mistakes if m.startswith(beginning)], beginning + " is not told among\n" + "\n".join(mistakes)
+        assert [m for m in mistakes if m.startswith(beginning)], beginning + " is not among\n" + "\n".join(mistakes)
     assert len(mistakes) == 11
 
 
-def test_a_contract_for_judging_again_is_checked_too():
-    assert contract_of(["acks=all"]) == {"acks": "all"}
+def test_a_contract_given_to_check_takes_the_keys_of_the_contract_table():
+    assert contract_of(["acks=all", "cycles=G0"]) == {"acks": "all", "cycles": "G0"}
     with pytest.raises(CampaignError, match='--contract acs: unknown key "acs"; did you mean "acks"'):
         contract_of(["acs=all"])
 
 
-def test_a_campaigns_cluster_is_named_on_the_command_line():
-    """Kind and options, read as TOML's values; nothing when nothing was said."""
+def test_cluster_options_of_a_campaign_are_read_as_toml_values():
+    """Kind and options, read as TOML's values; nothing when nothing was given."""
     assert cluster_of("docker", ["heap_mb=256"]) == {"kind": "docker", "heap_mb": 256}
     assert cluster_of(None, []) == {}
     with pytest.raises(CampaignError, match="--cluster-set heap_mb: must be key=value"):

@@ -28,8 +28,8 @@ def fencepost(stranger, monkeypatch, capsys):
     def call(*arguments):
         with pytest.raises(SystemExit) as left:
             main.main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return left.value.code, said.out, said.err
+        output = capsys.readouterr()
+        return left.value.code, output.out, output.err
 
     monkeypatch.setattr(console, "engine", engine)
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -46,7 +46,7 @@ def some_tests(*pairs):
     return "".join(f'[[test]]\nname = "{name}"\nexpect = "{expect}"\n' for name, expect in pairs)
 
 
-def test_a_valid_run_says_seed_first_and_last_and_how_to_repeat_it(fencepost):
+def test_a_valid_run_prints_its_seed_first_and_last_and_the_command_that_repeats_it(fencepost):
     code, out, err = fencepost(*RUN, "--name", "valid", "--set", "writers=2", "--seed", "7", "--time", "30")
     lines = out.splitlines()
     assert (code, err) == (0, "")
@@ -59,7 +59,7 @@ def test_a_valid_run_says_seed_first_and_last_and_how_to_repeat_it(fencepost):
     assert fencepost.engines[0].log[-1] == "close"
 
 
-def test_the_repeating_command_is_in_the_plan_and_plans_the_same(fencepost):
+def test_the_command_in_the_plan_makes_the_same_plan_again(fencepost):
     import shlex
 
     fencepost(*RUN, "--name", "valid", "--nemesis", "hammer,count=2", "--topic", "a.b=c d", "--expect", "torn-letter")
@@ -70,18 +70,18 @@ def test_the_repeating_command_is_in_the_plan_and_plans_the_same(fencepost):
     assert [again["command"] for again in plans] == [plan["command"]] * 2
 
 
-def test_an_expected_anomaly_is_a_success_said_in_words(fencepost):
+def test_an_expected_anomaly_that_is_found_is_a_success(fencepost):
     code, out, _ = fencepost(*RUN, "--name", "torn", "--expect", "torn-letter")
     assert code == 0
     assert "invalid, as expected: torn-letter" in out
 
 
 @pytest.mark.parametrize(("name", "expected"), [("torn", 1), ("unknown", 2), ("broken", 255), ("bug", 255)])
-def test_exit_codes_tell_what_came(fencepost, name, expected):
+def test_the_exit_code_of_a_run_follows_its_result(fencepost, name, expected):
     assert fencepost(*RUN, "--name", name)[0] == expected
 
 
-def test_mistakes_in_options_start_nothing_and_come_all_at_once(fencepost):
+def test_all_mistakes_in_options_are_reported_and_nothing_starts(fencepost):
     code, out, err = fencepost(*RUN, "--set", "writres=2", "--nemesis", "hamer")
     assert (code, out, fencepost.engines) == (254, "", [])
     assert 'did you mean "writers"?' in err
@@ -90,13 +90,13 @@ def test_mistakes_in_options_start_nothing_and_come_all_at_once(fencepost):
 
 
 @pytest.mark.parametrize("arguments", [["run", "--frobnicate"], ["run", "--time", "soon"], ["frob"], ["check"]])
-def test_a_wrong_command_line_is_254_and_never_2_which_means_unknown(fencepost, arguments):
+def test_a_wrong_command_line_exits_with_254_and_never_with_2_which_means_unknown(fencepost, arguments):
     code, _, err = fencepost(*arguments)
     assert code == 254
     assert "Error" in err
 
 
-def test_run_as_json_gives_the_verdict_document_alone(fencepost):
+def test_run_as_json_prints_the_verdict_document_alone(fencepost):
     code, out, err = fencepost(*RUN, "--name", "torn", "--json")
     assert code == 1
     assert json.loads(out)["verdict"] == "invalid"
@@ -116,7 +116,7 @@ def test_a_campaign_ends_with_a_table_and_the_reports(fencepost):
     assert rows[-1] == "seed 7"
 
 
-def test_a_campaign_as_json(fencepost):
+def test_a_campaign_as_json_prints_every_run_and_the_exit_code(fencepost):
     code, out, _ = fencepost("campaign", a_campaign(some_tests(("valid", "valid"), ("broken", "valid"))), "--json")
     document = json.loads(out)
     assert (code, document["exit"], document["campaign"], document["seed"]) == (255, 255, "night", 7)
@@ -131,7 +131,7 @@ def test_a_dry_run_lists_the_runs_and_starts_nothing(fencepost):
     assert [" ".join(line.split()) for line in out.splitlines()][1:] == ["torn 60 s none torn-letter 3"]
 
 
-def test_a_bad_campaign_is_254(fencepost):
+def test_a_campaign_with_a_mistake_exits_with_254(fencepost):
     code, _, err = fencepost("campaign", a_campaign('[[test]]\nname = "valid"\nworkload.wirters = 3\n'))
     assert code == 254
     assert 'night.toml: test[0].workload.wirters: unknown option "wirters"; did you mean "writers"?' in err
@@ -139,7 +139,7 @@ def test_a_bad_campaign_is_254(fencepost):
     assert not Path("results").exists()
 
 
-def test_a_secret_that_any_test_lacks_is_told_before_the_first_run(fencepost, monkeypatch):
+def test_a_missing_secret_of_any_test_is_reported_before_the_first_run(fencepost, monkeypatch):
     """A dry run needs none: it may be made where the secrets are not."""
     monkeypatch.delenv("NOT_SET", raising=False)
     far = 'cluster = {kind = "external", bootstrap = "h:1", settings = {"sasl.password" = "env:NOT_SET"}}\n'
@@ -166,7 +166,7 @@ def test_check_judges_again_by_another_contract_and_exits_by_the_verdict(fencepo
     assert ("judge", {"acks": "1"}) in fencepost.engines[-1].log
 
 
-def test_check_of_an_address_fetches_the_run_and_one_of_this_machine_does_not(fencepost):
+def test_check_of_a_url_fetches_the_run_unless_it_is_a_file_url(fencepost):
     code, out, _ = fencepost("check", "hdfs://there:8020/runs/k3f9x2", "--contract", "acks=1", "--spark-conf", "spark.a=b=c")
     assert code == 0
     assert ("fetch", "hdfs://there:8020/runs/k3f9x2", {"acks": "1"}) in fencepost.engines[-1].log
@@ -178,7 +178,7 @@ def test_check_of_an_address_fetches_the_run_and_one_of_this_machine_does_not(fe
 
 
 @pytest.mark.parametrize("command", [["check", "latest"], ["selfcheck"], RUN, ["campaign", "night.toml"]])
-def test_mistakes_in_settings_of_spark_start_nothing(fencepost, command):
+def test_a_wrong_spark_setting_starts_nothing(fencepost, command):
     a_campaign(some_tests(("valid", "valid")))
     conf = ["--spark-conf", "fs.s3a.endpoint=x", "--spark-conf", "spark.master=y", "--spark-conf", "spark.z"]
     code, _, err = fencepost(*command, *conf)
@@ -188,7 +188,7 @@ def test_mistakes_in_settings_of_spark_start_nothing(fencepost, command):
     assert "--spark-conf spark.z: must be key=value" in err
 
 
-def test_settings_of_spark_reach_it_and_are_not_written_down(fencepost):
+def test_spark_settings_reach_the_engine_and_no_file(fencepost):
     """Somebody may have put a password there."""
     code, out, _ = fencepost(*RUN, "--name", "valid", "--spark-conf", "spark.hadoop.fs.s3a.secret.key=hush")
     assert code == 0
@@ -198,7 +198,7 @@ def test_settings_of_spark_reach_it_and_are_not_written_down(fencepost):
 
 
 @pytest.mark.parametrize("command", [["selfcheck"], ["export"]])
-def test_a_history_that_lies_elsewhere_is_only_checked(fencepost, command):
+def test_selfcheck_and_export_refuse_a_history_on_another_file_system(fencepost, command):
     directory = store.new_run_dir(Path("results"), "adopted", "far")
     store.write_json(directory / "plan.json", {"run": "far", "history": "hdfs://there/runs/far/history.parquet"})
     code, _, err = fencepost(*command, "far")
@@ -213,7 +213,7 @@ def test_check_as_json_prints_only_the_verdict(fencepost):
     assert (code, json.loads(out)["verdict"]) == (0, "valid")
 
 
-def test_check_asks_a_check_of_ones_own_as_well_and_refuses_one_that_cannot_be_used(fencepost):
+def test_check_runs_a_check_given_by_import_path_and_refuses_one_that_cannot_be_used(fencepost):
     code = "from checkers.api import CheckResult, partition_check\n\n\n@partition_check('mine')\ndef mine(log):\n    'Odd.'\n"
     Path("my_faults.py").write_text(code + "    return CheckResult(0)\n\n\ndef bare(log):\n    return CheckResult(0)\n")
     fencepost(*RUN, "--name", "valid")
@@ -225,7 +225,7 @@ def test_check_asks_a_check_of_ones_own_as_well_and_refuses_one_that_cannot_be_u
     assert "module my_faults has no gone" in err
 
 
-def test_check_of_no_run_is_254(fencepost):
+def test_check_of_a_run_that_does_not_exist_exits_with_254(fencepost):
     code, _, err = fencepost("check", "k3f9x2")
     assert code == 254
     assert "there are no runs below results" in err
@@ -241,14 +241,14 @@ def test_list_shows_every_run_with_its_verdict(fencepost):
     assert {run["test"] for run in json.loads(fencepost("list", "--json")[1])} == {"torn", "broken"}
 
 
-def test_results_go_where_asked(fencepost, monkeypatch):
+def test_results_land_in_the_given_folder(fencepost, monkeypatch):
     fencepost(*RUN, "--name", "valid", "--results", "elsewhere")
     monkeypatch.setenv("FENCEPOST_RESULTS", "by-environment")
     fencepost(*RUN, "--name", "valid")
     assert [len(store.list_runs(Path(root))) for root in ("elsewhere", "by-environment", "results")] == [1, 1, 0]
 
 
-def test_report_prints_where_it_was_written(fencepost, monkeypatch):
+def test_report_prints_the_path_of_the_page(fencepost, monkeypatch):
     import harness.report
 
     fencepost(*RUN, "--name", "valid")
@@ -257,7 +257,7 @@ def test_report_prints_where_it_was_written(fencepost, monkeypatch):
     assert out.strip().endswith("report.html")
 
 
-def test_plugins_lists_strangers_beside_the_built_ins_and_tells_which_are_broken(fencepost):
+def test_plugins_lists_installed_plug_ins_and_marks_those_that_cannot_be_used(fencepost):
     code, out, _ = fencepost("plugins")
     rows = [" ".join(line.split()) for line in out.splitlines()]
     assert code == 0
@@ -266,7 +266,7 @@ def test_plugins_lists_strangers_beside_the_built_ins_and_tells_which_are_broken
     assert any(row.startswith("nemesis broken cannot be used:") for row in rows)
 
 
-def test_plugins_with_a_name_tells_its_options(fencepost):
+def test_plugins_with_a_name_prints_its_options(fencepost):
     _, out, _ = fencepost("plugins", "letters")
     rows = [" ".join(line.split()) for line in out.splitlines()]
     assert "letters (workload)" in rows
@@ -280,13 +280,13 @@ def test_plugins_finds_a_class_in_the_current_directory(fencepost):
     assert "Freezes shortly" in fencepost("plugins", "my_faults:Stutter")[1]
 
 
-def test_plugins_with_an_unknown_name_is_254(fencepost):
+def test_plugins_with_an_unknown_name_exits_with_254(fencepost):
     code, _, err = fencepost("plugins", "hamer")
     assert code == 254
     assert 'did you mean "hammer"?' in err
 
 
-def test_doctor_as_json_and_as_words(fencepost):
+def test_doctor_prints_a_table_or_json(fencepost):
     code, out, _ = fencepost("doctor", "--json")
     findings = {found["name"]: found for found in json.loads(out)}
     assert findings["python"]["text"] == ".".join(map(str, sys.version_info[:3]))
@@ -294,9 +294,9 @@ def test_doctor_as_json_and_as_words(fencepost):
     assert "run is possible here" in fencepost("doctor")[1]
 
 
-def test_clean_removes_data_of_runs_that_are_over_and_old_runs_when_asked(fencepost, monkeypatch):
+def test_clean_removes_data_of_finished_runs_and_with_an_option_old_runs(fencepost, monkeypatch):
     monkeypatch.setenv("FENCEPOST_CACHE", "cache")
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")  # others' runs on this machine are told too
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")  # else it lists other runs of this machine
     fencepost(*RUN, "--name", "valid")
     [run] = store.list_runs(Path("results"))
     (run.directory / "data" / "n1").mkdir(parents=True)
@@ -308,7 +308,7 @@ def test_clean_removes_data_of_runs_that_are_over_and_old_runs_when_asked(fencep
     assert not run.directory.exists()
 
 
-def test_the_version_and_help_are_there_for_everything(fencepost):
+def test_every_command_has_help(fencepost):
     assert fencepost("--version")[1].startswith("fencepost ")
     for command in (
         [],

@@ -21,38 +21,38 @@ def start(name, *more, results="results"):
     """`fencepost run` as a process, when its workload runs already (its status line has come)."""
     argv = [*FAKE, *RUN, "--name", name, "--results", results, *more]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
-    said = ""
-    while "25 of 30 s" not in said:
+    output = ""
+    while "25 of 30 s" not in output:
         line = process.stdout.readline()
-        assert line, f"it ended early: {said}"
-        said += line
+        assert line, f"it ended early: {output}"
+        output += line
     return process
 
 
-def test_ctrl_c_once_judges_what_there_is():
+def test_the_first_ctrl_c_judges_what_was_recorded():
     process = start("endless", "--seed", "7")
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert "stopping: heal, collect, and judge what there is (Ctrl-C again leaves at once)" in said
-    assert "valid, as expected" in said
-    assert said.splitlines()[-1] == "seed 7"
+    assert "stopping: heal, collect, and judge what there is (Ctrl-C again leaves at once)" in output
+    assert "valid, as expected" in output
+    assert output.splitlines()[-1] == "seed 7"
 
 
-def test_ctrl_c_twice_leaves_at_once_with_130_and_kills_the_engine():
-    """This engine is deaf: it does not stop on demand."""
+def test_the_second_ctrl_c_exits_at_once_with_130_and_kills_the_engine():
+    """This engine does not stop on demand."""
     process = start("deaf", results="deaf")
     process.send_signal(signal.SIGINT)
     while "stopping" not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert Path("deaf/killed").exists()
-    assert "Traceback" not in said
+    assert "Traceback" not in output
 
 
-def test_being_terminated_kills_the_engine_too():
+def test_sigterm_kills_the_engine():
     process = start("deaf", results="deaf")
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
@@ -60,7 +60,7 @@ def test_being_terminated_kills_the_engine_too():
     assert Path("deaf/killed").exists()
 
 
-def test_a_campaign_stopped_by_ctrl_c_says_what_was_not_performed():
+def test_a_campaign_stopped_by_ctrl_c_prints_how_many_runs_were_not_performed():
     Path("night.toml").write_text(
         '[defaults]\ncluster.kind = "attic"\nworkload.kind = "letters"\nclient.kind = "pigeon"\n'
         '[[test]]\nname = "endless"\n[[test]]\nname = "valid"\n'
@@ -70,27 +70,27 @@ def test_a_campaign_stopped_by_ctrl_c_says_what_was_not_performed():
     while "25 of 30 s" not in process.stdout.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "stopped: 1 of 2 runs not performed" in said
+    assert "stopped: 1 of 2 runs not performed" in output
 
 
-def test_on_a_terminal_the_progress_is_live_and_the_cursor_comes_back():
+def test_on_a_terminal_the_progress_is_live_and_the_cursor_is_restored():
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
     argv = [*FAKE, *RUN, "--name", "valid", "--seed", "7"]
     process = subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True)
     os.close(theirs)
-    said = b""
+    output = b""
     while True:
         try:
             piece = os.read(ours, 65536)
         except OSError:  # how Linux says that the other side is closed
             break
-        said += piece
+        output += piece
     os.close(ours)
     assert process.wait(timeout=60) == 0
-    text = said.decode()
+    text = output.decode()
     assert "valid  (1 of 1)  seed 7" in text
     assert "\x1b[?25l" in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
@@ -105,5 +105,5 @@ def test_help_imports_nothing_heavy():
         "heavy = {'pyspark', 'pyarrow', 'pandas', 'numpy', 'confluent_kafka', 'networkx'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines()[-1] == "[]"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert output.stdout.splitlines()[-1] == "[]"

@@ -1,4 +1,4 @@
-"""What the screen says, from values."""
+"""What the screen shows, from values."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def screen(renderable, width=160):
         (a_result(error="ClusterError: n2 is silent"), "harness error: ClusterError: n2 is silent"),
     ],
 )
-def test_a_result_is_said_in_words(result, words):
+def test_a_result_becomes_a_sentence(result, words):
     assert display.in_words(result) == words
 
 
-def test_repeated_runs_are_told_together_as_hits():
+def test_repeated_runs_of_a_test_become_one_sentence_with_the_number_of_hits():
     hit = a_result(["torn-transaction"], "invalid", True, ["torn-transaction"])
     miss = a_result(["torn-transaction"], "valid", False)
     assert display.together([hit, miss, hit]) == "2 of 3 hit: torn-transaction"
@@ -70,7 +70,7 @@ def test_the_table_has_a_row_for_each_test_and_takes_brackets_literally():
     assert rows["bad"] == "bad invalid: lost-write not met 100 1 12 s"
 
 
-def test_the_plain_display_says_each_phase_and_a_status_every_ten_seconds():
+def test_the_plain_display_prints_each_phase_and_a_status_every_ten_seconds():
     console = Console(file=io.StringIO(), width=160, markup=False, highlight=False)
     plain = display.PlainDisplay(console)
     plain.event({"event": "begin", "number": 1, "of": 2, "test": Test(name="steady[acks=1]"), "seed": 7})
@@ -108,10 +108,10 @@ def test_the_live_view_shows_phase_counts_and_faults_on_a_narrow_terminal():
     assert all(len(line) <= 40 for line in screen(display.live_view(progress), width=40).splitlines())
 
 
-def test_a_report_that_is_missing_gives_its_directory_instead():
+def test_a_run_without_a_report_shows_its_directory():
     assert display.report_lines([a_result()]) == ["steady: results/x"]
 
 
-def test_a_workload_that_goes_on_past_its_time_says_so_plainly():
+def test_the_status_of_a_workload_beyond_its_time_shows_the_planned_time():
     """After the last fault it may, until it succeeds again."""
     assert display.Progress(elapsed_s=12, time_s=8, ok=24).status() == "12 s, planned 8  ok 24  fail 0  info 0  2.0/s"

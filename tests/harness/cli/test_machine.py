@@ -27,17 +27,17 @@ from harness.cli.machine import Finding
         (machine.chromium(None), None),
     ],
 )
-def test_what_is_missing_ends_it_or_only_narrows_it(finding, ok):
+def test_a_finding_is_good_or_prevents_runs_or_limits_them(finding, ok):
     assert finding.ok is ok
     assert finding.text
 
 
 @pytest.mark.parametrize("finding", [machine.python((3, 9)), machine.memory(2), machine.disk(0.5), machine.unshare(None)])
-def test_whatever_is_missing_comes_with_a_remedy(finding):
+def test_a_finding_that_is_not_good_has_a_remedy(finding):
     assert finding.remedy
 
 
-def test_namespaces_that_work_need_no_remedy():
+def test_working_namespaces_need_no_remedy():
     assert machine.from_missing({}, "1") == Finding(
         "namespaces", True, "user, network, mount and pid namespaces work: every fault can be had"
     )
@@ -50,7 +50,7 @@ def test_ubuntus_restriction_is_named_with_its_sysctl():
     assert "kernel.apparmor_restrict_unprivileged_userns=0" in found.remedy
 
 
-def test_another_reason_does_not_blame_apparmor():
+def test_missing_namespaces_for_another_reason_do_not_name_apparmor():
     assert "apparmor" not in machine.from_missing({Partitionable: "user.max_user_namespaces is 0"}, "0").remedy
 
 
@@ -59,14 +59,14 @@ def test_a_run_is_possible_unless_something_needed_is_missing():
     assert not machine.possible([Finding("a", True, ""), Finding("b", False, "")])
 
 
-def test_this_machine_is_examined_completely(tmp_path):
+def test_every_requirement_is_examined_on_this_machine(tmp_path):
     findings = machine.examine(tmp_path / "not" / "there" / "yet")
     assert [one.name for one in findings] == [
         "python", "java", "unshare", "namespaces", "memory", "cores", "disk", "kafka", "chromium", "docker",
     ]  # fmt: skip
 
 
-def test_docker_is_good_to_have_and_never_needed():
+def test_a_run_is_possible_without_docker():
     assert machine.from_docker("").ok is True
     found = machine.from_docker("no Docker daemon answers")
     assert (found.ok, found.text) == (None, "--cluster docker cannot be used: no Docker daemon answers")

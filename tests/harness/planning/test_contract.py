@@ -8,7 +8,7 @@ from harness.planning.contract import derive
 WRITER, READER = Role(name="writer"), Role(name="reader")
 
 
-def test_a_transactional_producer_is_idempotent_whatever_else_is_said():
+def test_a_transactional_producer_is_idempotent_whatever_its_settings():
     promised = derive([Role(name="writer", transactional=True)], {}, {}, {})
     assert (promised["transactional"], promised["idempotence"], promised["max_in_flight"]) == ("true", "true", "5")
 
@@ -18,13 +18,13 @@ def test_acks_is_read_under_both_its_names():
     assert derive([WRITER], {"acks": 1}, {}, {})["acks"] == "1"
 
 
-def test_a_topic_setting_lies_over_the_brokers_own():
+def test_a_topic_setting_overrides_the_brokers():
     broker = {"unclean.leader.election.enable": "false", "min.insync.replicas": "2"}
     promised = derive([WRITER], {}, {"unclean.leader.election.enable": "true"}, broker)
     assert (promised["unclean_leader_election"], promised["min_insync_replicas"]) == ("true", "2")
 
 
-def test_retention_is_what_removes_records_by_age_or_by_size():
+def test_retention_is_the_age_or_the_size_beyond_which_records_are_deleted():
     """-1 is never, in both of Kafka's settings."""
     found = [
         derive([WRITER], {}, topic, {})["retention"]

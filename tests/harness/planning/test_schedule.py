@@ -24,7 +24,7 @@ GOLDEN = [
 ]
 
 
-def test_the_same_seed_gives_this_very_schedule_on_every_machine():
+def test_the_same_seed_gives_the_same_schedule_on_every_machine():
     drawn = [(one.id, one.at_s, one.lasts_s, one.kind, one.lane, one.seed) for one in draw([PAUSE, KILL, CUT], 20, 7)]
     assert drawn == GOLDEN
 
@@ -52,7 +52,7 @@ def test_a_longer_run_begins_like_the_shorter_one():
     assert longer[: len(shorter) - 1] == shorter[:-1]
 
 
-def test_several_choices_of_a_lane_take_turns_at_random_each_with_its_own_lengths():
+def test_the_faults_of_a_lane_are_drawn_at_random_each_with_its_own_lengths():
     drawn = draw([PAUSE, KILL], 3600, 7)
     counts = {kind: sum(one.kind == kind for one in drawn) for kind in ("pause", "kill")}
     assert min(counts.values()) > sum(counts.values()) * 0.4
@@ -79,12 +79,12 @@ def test_every_injection_has_a_seed_of_its_own_that_fits_a_double():
     assert all(0 <= seed < 2**53 for seed in seeds)
 
 
-def test_nothing_chosen_or_no_time_is_an_empty_plan():
+def test_without_faults_or_time_the_schedule_is_empty():
     assert draw([], 60, 7) == []
     assert draw([PAUSE], 3, 7) == []
 
 
-def test_ranges_that_make_no_sense_are_all_listed():
+def test_all_wrong_ranges_are_reported():
     bad = [
         FaultChoice(kind="kill", every_s=(6.0, 3.0), lasts_s=(-1.0, 2.0)),
         FaultChoice(kind="pause", every_s=(0.0, 0.0), lasts_s=(0.0, 0.0)),
@@ -103,7 +103,7 @@ choices = st.builds(FaultChoice, kind=st.sampled_from("ab"), every_s=spans, last
 
 
 @given(st.lists(choices, max_size=5), st.floats(0, 300), st.integers())
-def test_whatever_is_chosen_the_plan_fits_the_run(nemeses, time_s, seed):
+def test_every_schedule_fits_the_run(nemeses, time_s, seed):
     drawn = draw(nemeses, time_s, seed)
     assert drawn == draw(nemeses, time_s, seed)
     assert all(0 < one.at_s <= time_s - 1 and one.at_s + one.lasts_s <= time_s + 0.001 for one in drawn)
@@ -112,14 +112,14 @@ def test_whatever_is_chosen_the_plan_fits_the_run(nemeses, time_s, seed):
         assert all(a.at_s + a.lasts_s <= b.at_s + 0.001 for a, b in itertools.pairwise(mine))
 
 
-def test_a_lane_in_turn_strikes_as_it_is_written_again_and_again():
+def test_a_lane_in_turn_repeats_its_faults_in_their_order():
     drawn = draw([PAUSE, KILL], 600, 7, {"main": Lane(order="in turn")})
     kinds = [one.kind for one in drawn]
     assert kinds == [kind for _, kind in zip(kinds, itertools.cycle(["pause", "kill"]), strict=False)]
     assert len(kinds) > 10
 
 
-def test_what_strikes_together_strikes_at_one_moment_and_each_for_its_own_time():
+def test_faults_together_start_at_one_moment_and_last_for_their_own_times():
     both = [replace(PAUSE, together="storm"), replace(KILL, together="storm")]
     drawn = draw(both, 300, 7)
     pairs = list(zip(drawn[::2], drawn[1::2], strict=True))
@@ -132,7 +132,7 @@ def test_what_strikes_together_strikes_at_one_moment_and_each_for_its_own_time()
         assert 3.0 - 0.001 <= after.at_s - end <= 6.0 + 0.001
 
 
-def test_others_of_the_lane_come_between_what_strikes_together():
+def test_other_faults_of_a_lane_come_between_those_together():
     drawn = draw([replace(PAUSE, together="a"), KILL, replace(PAUSE, kind="graceful-stop", together="a")], 3600, 7)
     moments = {moment: tuple(one.kind for one in many) for moment, many in itertools.groupby(drawn, key=lambda one: one.at_s)}
     assert set(moments.values()) == {("pause", "graceful-stop"), ("kill",)}
@@ -156,12 +156,12 @@ def test_a_longer_run_with_quiet_periods_begins_like_the_shorter_one():
     assert longer[: len(shorter) - 1] == shorter[:-1]
 
 
-def test_a_pause_that_is_longer_than_the_busy_period_still_strikes():
+def test_a_fault_with_a_pause_longer_than_the_busy_period_is_still_scheduled():
     assert len(draw([KILL], 3600, 7, {"main": Lane(busy_s=(1.0, 1.0), quiet_s=(1.0, 1.0))})) > 50
 
 
 @pytest.mark.parametrize(
-    ("lane", "said"),
+    ("lane", "mistake"),
     [
         (Lane(order="backwards"), 'lanes.main.order: must be .*, not "backwards"'),
         (Lane(busy_s=(1.0, 2.0)), "lanes.main: busy_s and quiet_s go together"),
@@ -169,6 +169,6 @@ def test_a_pause_that_is_longer_than_the_busy_period_still_strikes():
         (Lane(busy_s=(1.0, 1.0), quiet_s=(0.0, 1.0)), "lanes.main.quiet_s: .* above 0"),
     ],
 )
-def test_settings_of_a_lane_that_make_no_sense_are_refused(lane, said):
-    with pytest.raises(CampaignError, match=said):
+def test_wrong_settings_of_a_lane_are_reported(lane, mistake):
+    with pytest.raises(CampaignError, match=mistake):
         draw([PAUSE], 60, 7, {"main": lane})
