@@ -1,6 +1,6 @@
 """What a check is: one anomaly, one function, found through the entry-point group `fencepost.checker`.
 
-A stranger adds an anomaly by writing one function, decorating it, and naming it in an entry point::
+To add an anomaly: write one function, decorate it, and name it in an entry point::
 
     @partition_check("empty-offset")
     def empty_offset(log: PartitionLog) -> CheckResult:
@@ -10,7 +10,7 @@ A stranger adds an anomaly by writing one function, decorating it, and naming it
 
 Two kinds exist. A `partition` check sees one Kafka partition at a time as numpy arrays (`PartitionLog`) and runs inside the one
 Spark job that every partition check shares. A `run` check sees the whole run (`RunView`: Spark tables, final reads, settling).
-Whether an anomaly is forbidden is not a check's business: see `checkers.verdict.rules`.
+Whether an anomaly is forbidden, no check decides: see `checkers.verdict.rules`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class CheckResult:
         role    `sent`, `read` or `missing`
         partition   only for run checks; a partition check need not say where it is
     lacking: when nothing was compared, what was missing, in words.
-    more: how many findings were left out because `rows` keeps examples only (anomalies that are lawful and frequent).
+    more: how many findings were left out because `rows` has examples only (anomalies that are lawful and frequent).
     unknown: why no answer can be given although there were no rows, in words.
     """
 

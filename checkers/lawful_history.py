@@ -1,4 +1,4 @@
-"""Lawful histories made from nothing: to warm Spark up, to test the checks, and to measure them at any size.
+"""Generated lawful histories: to warm Spark up, to test the checks, and to measure them at any size.
 
 A small model of Kafka, in whole arrays: processes run one transaction after the other, transactions of different processes
 overlap, markers and aborted records occupy offsets, a read_committed reader gets a record once every transaction that began at
@@ -120,8 +120,8 @@ def _readers(log: dict[str, Ints], writers: int, over: int, partitions: int) -> 
         when = over + 10 * number * MS
         batches.append(_polls(log, which, np.full(len(which), when), writers + number, FINAL_POLL, "final", isolation))
         detail = json.dumps({f"t-{p}": [0, int(log["size"][p]), int(log["size"][p])] for p in range(partitions)})
-        said = {"process": writers + number, "op": 1 << 26, "time": when + MS, "end": when + 2 * MS, "detail": detail}
-        batches.append(({**said, "f": "final-read", "type": "ok", "role": "final", "isolation": isolation, "count": 1}, _none()))
+        ops = {"process": writers + number, "op": 1 << 26, "time": when + MS, "end": when + 2 * MS, "detail": detail}
+        batches.append(({**ops, "f": "final-read", "type": "ok", "role": "final", "isolation": isolation, "count": 1}, _none()))
     return batches
 
 

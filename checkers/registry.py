@@ -32,7 +32,7 @@ def installed_checks() -> tuple[list[Check[Any]], list[Broken]]:
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
             check = entry.load()
-        except Exception as error:  # noqa: BLE001 - a stranger's module may raise anything; it becomes `unknown`
+        except Exception as error:  # noqa: BLE001 - a plug-in's module may raise anything; it becomes `unknown`
             broken.append(Broken(entry.name, f"could not be loaded: {type(error).__name__}: {error}"))
             continue
         if wrong := breaches(check):
@@ -55,6 +55,6 @@ def with_more(
     sound: dict[str, Check[Any]] = {one.name: one for path, one in more.items() if not wrong[path]}
     for check in sound.values():
         register_pickle_by_value(sys.modules[check.function.__module__])
-    kept = [check for check in checks if check.name not in sound]
-    lost = [Broken(path, f"cannot be used: {'; '.join(texts)}") for path, texts in wrong.items() if texts]
-    return [*kept, *sound.values()], [*broken, *lost]
+    others = [check for check in checks if check.name not in sound]
+    unusable = [Broken(path, f"cannot be used: {'; '.join(texts)}") for path, texts in wrong.items() if texts]
+    return [*others, *sound.values()], [*broken, *unusable]

@@ -1,6 +1,6 @@
 """The whole run, for what no single partition can decide: second steps, run checks and sentences.
 
-Lookups go back to the history for the few operations in question only.
+Lookups read only the few operations in question from the history.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class RunView:
     # ---- records ----
     @cached_property
     def origins(self) -> dict[int, tuple[str, int]]:
-        """Where each stranger that this run sent was really sent: identity -> (partition, operation)."""
+        """Of the `unsent` identities those that this run sent elsewhere: identity -> (partition, operation)."""
         wanted = self.unsent[self.unsent >= 0]
         return {int(v): (partition, int(op)) for v, partition, op in self._senders(wanted)}
 
@@ -114,9 +114,9 @@ class RunView:
         return zip(sends["v"], sends["partition"], sends["op"], strict=True)
 
     def look_up_records(self, rows: Iterable[pd.DataFrame]) -> None:
-        """Look up what the records of all suspicious rows are called where the history comes from, and why some are unreadable.
+        """Look up the original values of the records in all rows, and why some records are unreadable.
 
-        What cannot be read takes away the names and nothing else.
+        When that cannot be read, sentences lack the values, and nothing else is lost.
         """
         found = pd.concat([part[["op", "v"]] for part in rows]).astype("int64")
         with suppress(*READ_ERRORS):
@@ -124,15 +124,15 @@ class RunView:
         with suppress(*READ_ERRORS):
             odd = found.loc[found["v"] < 0, "op"].unique()
             for batch in self.history.operations(odd, ("index", "strange")) if len(odd) else ():
-                self._unreadable |= _words(batch)
+                self._unreadable |= _unreadable_reasons(batch)
 
     def unreadable(self, op: int, partition: str, offset: int) -> str:
-        """What the history says of an unreadable record, in words; empty when nothing."""
+        """Why a record is unreadable, in words; empty when the history does not say."""
         return self._unreadable.get((op, partition, offset), "")
 
 
-def _words(batch: pa.RecordBatch) -> dict[tuple[int, str, int], str]:
-    """Why records are unreadable: (operation, partition, offset) -> words."""
+def _unreadable_reasons(batch: pa.RecordBatch) -> dict[tuple[int, str, int], str]:
+    """Why records are unreadable: (operation, partition, offset) -> words, from the column `strange`."""
     return {
         (row["index"], odd["partition"], odd["offset"]): f"{odd['why']} (it begins with {odd['raw']!r})"
         for row in batch.to_pylist()

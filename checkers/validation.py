@@ -12,7 +12,7 @@ STEPS = {"resolve": "(rows, run)", "explain": "(finding, text)", "detail": "(fin
 
 
 def breaches(check: Any) -> list[str]:
-    """Every way in which `check` breaks the contract of a check, each with what to change; none when it is sound."""
+    """Every way in which `check` breaks the interface of a check, each with what to change; none when it is sound."""
     if not isinstance(check, Check):
         name = getattr(check, "__name__", None) or repr(check)
         return [f'{name} is a {type(check).__name__}, not a check; put @partition_check("my-anomaly") over the function']

@@ -1,7 +1,7 @@
-"""A class-data archive for Spark's driver: half of the cold check of a small history is the JVM reading and verifying classes.
+"""A class-data archive for Spark's driver: to read and verify classes takes the JVM half of the cold check of a small history.
 
-The first session on a machine lets its JVM write the archive when it ends (JEP 350); later ones map it. Nothing depends on it:
-a JVM that cannot use the archive goes on without it.
+The JVM of the first session on a machine writes the archive when it ends (JEP 350); later ones map it. Nothing depends on it: a
+JVM that cannot use the archive goes on without it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _java() -> Path | None:
 
 
 def _adopt(archive: Path) -> None:
-    """Take over an archive that the JVM of a session that is gone has written."""
+    """Take over the archive that the JVM of an ended session has written under its process id."""
     for made in archive.parent.glob(f"{archive.stem}.[0-9]*"):
         if _lives(int(made.suffix[1:])):
             continue

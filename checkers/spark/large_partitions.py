@@ -14,7 +14,10 @@ LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about te
 
 @contextmanager
 def large_partition_lock(size: int) -> Iterator[None]:
-    """Wait for the machine's other large partition to be done; the kernel ends the turn of a worker that dies."""
+    """For a partition of so many bytes: wait until no other large one is judged on this machine.
+
+    The lock is the kernel's (`flock`), which frees it when a worker dies.
+    """
     if size < LARGE:
         yield
         return

@@ -67,12 +67,12 @@ class Overview:
 def read_overview(history: Source | Path) -> Overview:
     """Read the per-operation columns of a history (a path: a file of this machine). Raises `source.READ_ERRORS`."""
     source = LocalSource(history) if isinstance(history, Path) else history
-    found = gather_overview(*source.batches(COLUMNS, TEXTS))
+    found = build_overview(*source.batches(COLUMNS, TEXTS))
     pa.default_memory_pool().release_unused()
     return found
 
 
-def gather_overview(count: int, batches: Iterable[pa.RecordBatch]) -> Overview:
+def build_overview(count: int, batches: Iterable[pa.RecordBatch]) -> Overview:
     """An overview of so many operations, from batches of `COLUMNS` (texts dictionary-encoded) in any order."""
     columns: dict[str, Any] = {name: np.empty(count, dtype=kind) for name, kind in NUMBERS.items()}
     columns |= {"status": np.empty(count, dtype=np.int8)} | {name: np.empty(count, dtype=np.bool_) for name in _FLAGS}
@@ -89,7 +89,7 @@ def gather_overview(count: int, batches: Iterable[pa.RecordBatch]) -> Overview:
     _in_order(columns)
     finals, settled, assigned = _details(sorted(details, key=lambda row: int(row["index"])))
     settling = _settling(settled)
-    final_reads = _final_reads(finals, settling["settled"], _first(finals, columns))
+    final_reads = _final_reads(finals, settling["settled"], _first_times(finals, columns))
     return Overview(**columns, **settling, final_reads=final_reads, resets=_resets(assigned))
 
 
@@ -97,7 +97,7 @@ _FLAGS = ("ok", "failed", "txn", "send", "main", "writer")
 
 
 def _outcomes(batch: pa.RecordBatch, process: Any) -> dict[str, Any]:
-    """What the texts of some operations say."""
+    """How some operations ended and what they are, from their texts."""
 
     def has(column: str, word: str) -> Bools:
         texts = batch.column(column)
@@ -134,24 +134,24 @@ def _details(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], ...]:
 
 
 def _resets(rows: list[dict[str, Any]]) -> Resets:
-    """Assignments that may have happened. An `assign` leaves a partition that it names where it was, unless it seeks."""
+    """Assignments that may have happened. Unless it seeks, an `assign` moves no consumer in the partitions that it names."""
     rows = [row for row in rows if row["type"] != "fail"]
-    kept: dict[str, list[int]] = {}
+    unaffected: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         if row["f"] == "assign" and not row["detail"].get("seek_to_beginning"):
             for partition in set(row["detail"].get("partitions") or ()):
-                kept.setdefault(str(partition), []).append(number)
+                unaffected.setdefault(str(partition), []).append(number)
     process, op = (np.array([row[name] for row in rows], dtype=np.int64) for name in ("process", "index"))
-    return Resets(process, op, kept)
+    return Resets(process, op, unaffected)
 
 
-def _first(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> dict[int, int]:
+def _first_times(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> dict[int, int]:
     """When each process that made a final read began its first operation."""
     return {process: int(numbers["time"][numbers["process"] == process].min()) for process in {row["process"] for row in rows}}
 
 
 def _settling(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The last look at last stable offsets and high watermarks."""
+    """The last measurement of last stable offsets and high watermarks."""
     if not rows:
         return {"settled": {}}
     last = rows[-1]
@@ -185,8 +185,8 @@ def _final_reads(rows: list[dict[str, Any]], settled: dict[str, tuple[int, int]]
 def _final_read(
     levels: dict[bool, dict[int, int]], settled: tuple[int, int] | None, reader: dict[int, tuple[int, int, int]]
 ) -> FinalRead:
-    stable, all_of_it = levels[True], levels[False]
-    reach = min(stable.values(), default=0)
-    stalled = (settled is not None and settled[0] < settled[1]) or reach < max(all_of_it.values(), default=0)
-    readers = tuple(reader[process] for process in sorted(stable))
-    return FinalRead(tuple(sorted(stable)), tuple(sorted(all_of_it)), reach, bool(stable) and stalled, readers)
+    committed, uncommitted = levels[True], levels[False]
+    reach = min(committed.values(), default=0)
+    stalled = (settled is not None and settled[0] < settled[1]) or reach < max(uncommitted.values(), default=0)
+    readers = tuple(reader[process] for process in sorted(committed))
+    return FinalRead(tuple(sorted(committed)), tuple(sorted(uncommitted)), reach, bool(committed) and stalled, readers)

@@ -1,6 +1,6 @@
 """A run's directory on another file system (`hdfs://`, `s3a://`, ...): what a check and its report need of it here.
 
-The history stays where it is. The JVM copies the small files beside it (Hadoop's FileSystem knows every scheme that Spark knows).
+The history is not copied. The JVM copies the small files beside it (Hadoop's FileSystem knows every scheme that Spark knows).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from checkers.arrays import Ints
 from checkers.spark.source import VALUES_FILE, SparkSource, last_cause, whole_table
 from harness.api import CampaignError, HarnessError, HistoryError
 
-SMALL = ("plan.json", "faults.parquet", "damage.json")  # what a check reads besides the history
+SMALL_FILES = ("plan.json", "faults.parquet", "damage.json")  # what a check reads besides the history
 OPERATIONS_FILE = "operations.parquet"
 CONNECTORS = {"s3a": "org.apache.hadoop:hadoop-aws", "abfs": "org.apache.hadoop:hadoop-azure"}
 ROWS_PER_GROUP = 32_768
@@ -42,11 +42,11 @@ def fetch(spark: SparkSession, url: str, run_dir: Path, schema: pa.Schema) -> st
     url = url.rstrip("/")
     try:
         history = _fetched(_Files(spark, url), url, run_dir)
-        _demand(spark, history, schema)
+        _check_schema(spark, history, schema)
     except IllegalArgumentException as error:
         raise CampaignError([f"{url}: is no address ({last_cause(error)}); {HELP}"]) from error
     except Py4JJavaError as error:
-        raise _told(spark, url, error) from error
+        raise _explained(spark, url, error) from error
     except PySparkException as error:
         raise HistoryError(f"{url}: cannot be read as Parquet ({last_cause(error)}); {_INSTEAD}") from error
     return history
@@ -85,7 +85,7 @@ def _fetched(files: _Files, url: str, run_dir: Path) -> str:
         return url
     if files.exists(f"{url}/history.parquet"):
         if files.exists(f"{url}/plan.json"):
-            for name in SMALL:
+            for name in SMALL_FILES:
                 if files.exists(f"{url}/{name}"):
                     files.copy(f"{url}/{name}", run_dir / name)
         return f"{url}/history.parquet"
@@ -96,7 +96,7 @@ def _fetched(files: _Files, url: str, run_dir: Path) -> str:
     raise HistoryError(f"{url}: is no run's directory, neither plan.json nor history.parquet is in it (docs/run-directory.md)")
 
 
-def _demand(spark: SparkSession, history: str, schema: pa.Schema) -> None:
+def _check_schema(spark: SparkSession, history: str, schema: pa.Schema) -> None:
     """Raises HistoryError for a column that is not there or of another type."""
     found = {field.name: field.dataType.simpleString() for field in spark.read.parquet(history).schema}
     wrong = [
@@ -111,8 +111,8 @@ def _demand(spark: SparkSession, history: str, schema: pa.Schema) -> None:
 # --------------------------------------------------------------------------------------------------
 # What went wrong
 # --------------------------------------------------------------------------------------------------
-def _told(spark: SparkSession, url: str, error: Py4JJavaError) -> HarnessError:
-    """What the JVM threw, in a line that says what to do."""
+def _explained(spark: SparkSession, url: str, error: Py4JJavaError) -> HarnessError:
+    """An exception of the JVM as an error of ours: one line, with what to do."""
     causes = list(_causes(error.java_exception))
     names, everything, text = {name for name, _ in causes}, str(causes), ": ".join(causes[-1])
     if names & {"AccessControlException", "AccessDeniedException"} or re.search(

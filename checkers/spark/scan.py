@@ -1,8 +1,7 @@
 """The first stage of the check: from a history to a few packed parts for each topic-partition.
 
-Where the history lies, and who reads it, is `checkers.spark.source`'s; here its batches of operations are packed. A part has
-what one batch says of one side of one partition: what the records of an operation share once for all of them, the rest for each
-record.
+`checkers.spark.source` reads the history; here its batches of operations are packed. A part holds the sends or the reads of one
+partition in one batch, without text: once per operation what all its records share, then the columns of each record.
 """
 
 from __future__ import annotations
@@ -59,9 +58,9 @@ def scan_locally(history: Source) -> dict[str, list[PackedPart]]:
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[NamedPart]:
     """Parts of batches of operations (`COLUMNS`), in order."""
     for batch in batches:
-        kept = batch.filter(pc.greater(pc.fill_null(pc.list_value_length(batch.column("mops")), 0), 0))
-        if len(kept):
-            yield from _packed(kept)
+        filled = batch.filter(pc.greater(pc.fill_null(pc.list_value_length(batch.column("mops")), 0), 0))
+        if len(filled):
+            yield from _packed(filled)
 
 
 def _packed(batch: pa.RecordBatch) -> Iterator[NamedPart]:
@@ -85,7 +84,7 @@ def _operations(batch: pa.RecordBatch) -> dict[str, Any]:
 
 
 def _flags(batch: pa.RecordBatch) -> Any:
-    """What is text becomes bits."""
+    """The texts of operations as bits."""
     txn, ok = _has(batch.column("f"), "txn"), _has(batch.column("type"), "ok")
     failed = _has(batch.column("type"), "fail") | (ok & txn & _has(batch.column("intent"), "abort"))
     status = np.where(failed, ABORTED, np.where(ok, COMMITTED, INFO))
@@ -120,7 +119,11 @@ def _by_partition(partitions: pa.Array, read: Bools) -> tuple[list[str], Any, An
 
 
 def _part(side: int, which: Any, owner: Any, operations: dict[str, Any], records: dict[str, Any]) -> PackedPart:
-    """Some records, of the operations that `owner` tells for each. Reads of one poll also share when it ended."""
+    """Some records as a part. owner: the operation of each record. Reads of one poll also share when it ended.
+
+    Records of one operation lie together, so a run-length code is enough: a new run begins where the operation changes, and
+    `count` says how long it is.
+    """
     mine, own = owner[which], {name: records[name][which] for name in {*OWN[side], "ended"}}
     new = np.ones(len(which), dtype=np.bool_)
     new[1:] = mine[1:] != mine[:-1]
@@ -140,7 +143,7 @@ def _message(columns: dict[str, Any]) -> bytes:
 # Unpacking
 # --------------------------------------------------------------------------------------------------
 def unpack(parts: Sequence[PackedPart], side: int) -> dict[str, Any]:
-    """One side of a partition as columns, one column after the other, so that nothing is there twice."""
+    """One side of a partition as columns, made one after the other, so that no more than one is in memory twice."""
     mine = [part for part in parts if part.side == side]
     if not mine:
         return {name: np.empty(0, dtype=TYPES.get(name, np.int64)) for name in COLUMNS_OF[side]}

@@ -39,7 +39,7 @@ SETTINGS = {
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
-ALONE = {  # executors on this machine only
+LOCAL = {  # executors on this machine only
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "checkers.spark.worker_daemon",
@@ -63,60 +63,60 @@ def start_session(master: str = "local[*]", memory: str = "768m", conf: Mapping[
     Adaptive execution is off: the plan is one shuffle of a few large rows, and planning it twice costs more than it brings.
     The JVM only moves packed rows about, so a small heap, the serial collector and the quick compiler suit it best.
     """
-    alone = master.startswith("local")
-    os.environ["PYSPARK_PYTHON"] = _interpreter(alone)
+    local = master.startswith("local")
+    os.environ["PYSPARK_PYTHON"] = _interpreter(local)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if alone:
+    if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     scratch = Path(tempfile.mkdtemp(prefix="fencepost-spark-"))
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
     quiet = scratch / "log4j2.properties"
     quiet.write_text(_LOG4J)
-    own = {**ALONE, "spark.local.dir": str(scratch)} if alone else {}
+    own = {**LOCAL, "spark.local.dir": str(scratch)} if local else {}
     java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} {JAVA} {archive_options()}"
     given = {**SETTINGS, **own, "spark.driver.memory": memory, **(conf or {})}
     given[JAVA_OPTIONS] = f"{java} {given.get(JAVA_OPTIONS, '')}".strip()
-    settings = SparkConf().setMaster(_patient(master)).setAppName("fencepost").setAll(list(given.items()))
+    settings = SparkConf().setMaster(_with_retry(master)).setAppName("fencepost").setAll(list(given.items()))
     context = SparkContext._active_spark_context or SparkContext(
-        conf=settings, gateway=_launched(settings, scratch / "driver.log")
+        conf=settings, gateway=_start_jvm(settings, scratch / "driver.log")
     )
     context.setLogLevel("ERROR")
-    return cast(SparkSession, _Session(context, settings))
+    return cast(SparkSession, _LazySession(context, settings))
 
 
-class _Session:
-    """A SparkSession that makes its SQL part, which costs a second, for the first who needs it: files need RDDs alone."""
+class _LazySession:
+    """A SparkSession that makes its SQL part, which takes a second, on first use: local files need only RDDs."""
 
     def __init__(self, context: SparkContext, settings: SparkConf) -> None:
         self.sparkContext, self._settings = context, settings
 
     @cached_property
-    def _whole(self) -> SparkSession:
+    def _sql_session(self) -> SparkSession:
         return SparkSession.builder.config(conf=self._settings).getOrCreate()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._whole, name)
+        return getattr(self._sql_session, name)
 
     def stop(self) -> None:
-        (self._whole if "_whole" in vars(self) else self.sparkContext).stop()
+        (self._sql_session if "_sql_session" in vars(self) else self.sparkContext).stop()
 
 
-def _interpreter(alone: bool) -> str:
+def _interpreter(local: bool) -> str:
     """The workers' Python: this one; on a cluster the one that PYSPARK_PYTHON names there, if it is set."""
-    return sys.executable if alone else os.environ.get("PYSPARK_PYTHON") or sys.executable
+    return sys.executable if local else os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
-def _patient(master: str) -> str:
-    """In local mode Spark gives up at the first task that fails, even if the kernel only took a worker once: try again."""
+def _with_retry(master: str) -> str:
+    """A local master that repeats a failed task once. By default it gives up at once, even if the kernel only killed a worker."""
     return re.sub(r"^local(?:\[([^,\]]+)\])?$", lambda found: f"local[{found[1] or 1},2]", master)
 
 
-def _launched(settings: SparkConf, log: Path) -> Any:
-    """The JVM. What it says on standard error (incubator modules, packages it fetches) is news only when it does not start."""
+def _start_jvm(settings: SparkConf, log: Path) -> Any:
+    """Start the JVM. Its standard error (incubator modules, packages it fetches) is shown only when it does not start."""
     try:
         with open(log, "ab") as file:
             return launch_gateway(settings, {"stdout": file, "stderr": file})
     except Exception as error:
-        said = [line.strip() for line in log.read_text(errors="replace").splitlines()]
-        why = [line for line in said if line.startswith("Exception in thread") or "not found" in line] or said or [str(error)]
+        output = [line.strip() for line in log.read_text(errors="replace").splitlines()]
+        why = [line for line in output if line.startswith("Exception in thread") or "not found" in line] or output or [str(error)]
         raise HarnessError(f"Spark's JVM did not start: {why[-1][:500]}") from error

@@ -1,8 +1,8 @@
-"""Where a history lies, and the one door to its columns.
+"""A history's columns, wherever the history lies.
 
 A file of this machine is read by pyarrow in each process that needs it, straight into Arrow: its nested micro-operations never
-become rows of the JVM, which costs several times more than all that follows. What lies elsewhere (`hdfs://`, `s3a://`, ...) only
-Spark reads, on its executors; what the driver needs of it comes as compressed Arrow messages.
+become rows of the JVM, which would cost several times more than all that follows. A file elsewhere (`hdfs://`, `s3a://`, ...) is
+read by Spark, on its executors; what the driver needs of it comes as compressed Arrow messages.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from checkers.arrays import Ints
 Job = Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]
 MOPS_PER_BATCH = 250_000
 TASKS_PER_CORE = 4
-ROWS = 8_192  # looked through at once
-CODED = ["f", "type", "intent", "isolation", "mops.list.element.partition"]  # texts that repeat
+ROWS = 8_192  # searched at once for the operations wanted
+DICTIONARY_COLUMNS = ["f", "type", "intent", "isolation", "mops.list.element.partition"]  # texts that repeat
 VALUES_FILE = "values.parquet"
 READ_ERRORS = (OSError, pa.ArrowException, PySparkException, Py4JJavaError)  # what a source's methods raise
-_BROUGHT = "rows long, message binary"
+_MESSAGE_COLUMNS = "rows long, message binary"
 
 
 class Source(Protocol):
@@ -46,7 +46,7 @@ class Source(Protocol):
         """A row per operation."""
 
     def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
-        """What a job makes of some columns, on Spark's executors, a few hundred thousand micro-operations at a time."""
+        """What a job makes of some columns, on Spark's executors, about `MOPS_PER_BATCH` micro-operations at a time."""
 
     def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
         """How many operations there are, and some of their columns, `texts` dictionary-encoded; in any order."""
@@ -58,17 +58,17 @@ class Source(Protocol):
         """Some columns (`index` among them) of a few operations by history index."""
 
     def original_values(self, identities: Ints) -> dict[int, str]:
-        """What a few records are called where the history comes from: of `values.parquet` beside it, which ours lack."""
+        """The values of a few records in the system that the history comes from (`values.parquet` beside it; ours has none)."""
 
 
 def source_of(run_dir: Path, plan: Mapping[str, Any], spark: Callable[[], SparkSession]) -> Source:
-    """The history of a run: where its plan says that it lies, or else in its directory. Only the former asks for a session."""
-    elsewhere = plan.get("history")
-    return SparkSource(str(elsewhere), spark()) if elsewhere else LocalSource(run_dir / "history.parquet")
+    """The history of a run: at the address in its plan, which takes a session to read, or else in its directory."""
+    address = plan.get("history")
+    return SparkSource(str(address), spark()) if address else LocalSource(run_dir / "history.parquet")
 
 
 def last_cause(error: Exception) -> str:
-    """Why something did not work: the last cause that the JVM tells, or else the first line of the text."""
+    """Why something did not work: the last cause in the JVM's text, or else its first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     return (causes or lines or [""])[-1 if causes else 0].removeprefix("Caused by: ")[:300]
@@ -116,12 +116,12 @@ class LocalSource:
         path = self.path.with_name(VALUES_FILE)
         if not path.exists():
             return {}
-        return _named(ds.dataset(path).to_table(columns=["v", "value"], filter=ds.field("v").isin(pa.array(identities))))
+        return _value_names(ds.dataset(path).to_table(columns=["v", "value"], filter=ds.field("v").isin(pa.array(identities))))
 
 
 def _tasks(metadata: pq.FileMetaData, most: int) -> list[list[int]]:
     """Row groups shared out among at most so many tasks, the largest first to whoever has least; one empty task for no rows."""
-    sizes = [(_values(metadata, group), group) for group in range(metadata.num_row_groups)]
+    sizes = [(_mop_count(metadata, group), group) for group in range(metadata.num_row_groups)]
     tasks: list[list[int]] = [[] for _ in range(max(1, min(most, len(sizes))))]
     loads = [0] * len(tasks)
     for size, group in sorted(sizes, reverse=True):
@@ -131,7 +131,7 @@ def _tasks(metadata: pq.FileMetaData, most: int) -> list[list[int]]:
     return tasks
 
 
-def _values(metadata: pq.FileMetaData, group: int) -> int:
+def _mop_count(metadata: pq.FileMetaData, group: int) -> int:
     """How many micro-operations a row group holds, or a little more."""
     columns = metadata.row_group(group)
     sizes = [columns.column(number).num_values for number in range(columns.num_columns)]
@@ -148,9 +148,9 @@ def _reader(path: str, columns: Sequence[str], job: Job) -> Callable[[Sequence[i
 
 def _read_group(path: str, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """One row group's operations, texts dictionary-encoded, in batches of about `MOPS_PER_BATCH` micro-operations."""
-    with pq.ParquetFile(path, read_dictionary=CODED) as file:
+    with pq.ParquetFile(path, read_dictionary=DICTIONARY_COLUMNS) as file:
         rows = file.metadata.row_group(group).num_rows
-        size = max(1, int(MOPS_PER_BATCH * rows / max(1, _values(file.metadata, group))))
+        size = max(1, int(MOPS_PER_BATCH * rows / max(1, _mop_count(file.metadata, group))))
         yield from file.iter_batches(size, row_groups=[group], columns=list(columns), use_threads=False)
 
 
@@ -163,7 +163,7 @@ def _may_hold(group: pq.RowGroupMetaData, wanted: Ints) -> bool:
     return bool(np.searchsorted(wanted, known.min, "left") < np.searchsorted(wanted, known.max, "right"))
 
 
-def _named(table: pa.Table) -> dict[int, str]:
+def _value_names(table: pa.Table) -> dict[int, str]:
     return dict(zip(table["v"].to_pylist(), table["value"].to_pylist(), strict=True))
 
 
@@ -194,35 +194,35 @@ class SparkSource:
         return self._table.select(*columns).mapInArrow(made, "made binary").rdd.map(lambda row: pickle.loads(row[0]))
 
     def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
-        return _brought(self._table.select(*columns), texts=texts)
+        return _collected(self._table.select(*columns), texts=texts)
 
     def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
         chosen = self._table.select(*columns)
-        return whole_table(_brought(chosen, condition)[1], chosen)
+        return whole_table(_collected(chosen, condition)[1], chosen)
 
     def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = np.unique(ops)
         if not len(wanted):
             return iter(())
-        near = self._table.where(F.col("index").between(int(wanted[0]), int(wanted[-1])))  # lets the reader pass over row groups
-        return _brought(self._among(near, "index", wanted).select(*columns))[1]
+        between = self._table.where(F.col("index").between(int(wanted[0]), int(wanted[-1])))  # lets the reader skip row groups
+        return _collected(self._among(between, "index", wanted).select(*columns))[1]
 
     def original_values(self, identities: Ints) -> dict[int, str]:
         named = self.spark.read.parquet(f"{self.url.rpartition('/')[0]}/{VALUES_FILE}").select("v", "value")
         found = self._among(named, "v", identities)
-        return _named(whole_table(_brought(found)[1], found))
+        return _value_names(whole_table(_collected(found)[1], found))
 
     def _among(self, table: DataFrame, column: str, wanted: Ints) -> DataFrame:
         """The rows in which a number is one of those wanted."""
-        few = self.spark.createDataFrame(pa.table({column: pa.array(wanted, pa.int64())}))
-        return table.join(F.broadcast(few), column, "left_semi")
+        keys = self.spark.createDataFrame(pa.table({column: pa.array(wanted, pa.int64())}))
+        return table.join(F.broadcast(keys), column, "left_semi")
 
 
-def _brought(
+def _collected(
     table: DataFrame, condition: pc.Expression | None = None, texts: Sequence[str] = ()
 ) -> tuple[int, Iterator[pa.RecordBatch]]:
     """How many rows of a table meet a condition, and these rows."""
-    packed = table.mapInArrow(_packer(condition, tuple(texts)), _BROUGHT).toArrow()
+    packed = table.mapInArrow(_packer(condition, tuple(texts)), _MESSAGE_COLUMNS).toArrow()
     messages = (message.as_buffer() for chunk in packed["message"].chunks for message in chunk)
     return pc.sum(packed["rows"]).as_py() or 0, (batch for message in messages for batch in pa.ipc.open_stream(message))
 
@@ -230,18 +230,18 @@ def _brought(
 def _packer(condition: pc.Expression | None, texts: Sequence[str]) -> Job:
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            kept = batch if condition is None else batch.filter(condition)
-            coded = {n: c.dictionary_encode() if n in texts else c for n, c in zip(kept.schema.names, kept.columns, strict=True)}
-            if len(kept):
-                yield pa.RecordBatch.from_pydict({"rows": [len(kept)], "message": [message(pa.RecordBatch.from_pydict(coded))]})
+            rows = batch if condition is None else batch.filter(condition)
+            coded = {n: c.dictionary_encode() if n in texts else c for n, c in zip(rows.schema.names, rows.columns, strict=True)}
+            if len(rows):
+                yield pa.RecordBatch.from_pydict({"rows": [len(rows)], "message": [message(pa.RecordBatch.from_pydict(coded))]})
 
     return pack
 
 
 def whole_table(batches: Iterable[pa.RecordBatch], like: DataFrame) -> pa.Table:
     """Batches as one table; with the columns of `like` when there is none."""
-    kept = list(batches)
-    return pa.Table.from_batches(kept) if kept else to_arrow_schema(like.schema).empty_table()
+    found = list(batches)
+    return pa.Table.from_batches(found) if found else to_arrow_schema(like.schema).empty_table()
 
 
 def message(rows: pa.RecordBatch) -> bytes:

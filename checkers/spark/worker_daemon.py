@@ -1,7 +1,7 @@
 """PySpark's daemon, which forks the Python workers of this machine, from the installed package.
 
-Spark puts the zip file of the same package in front of it. What comes out of a zip file is compiled anew by every process that
-imports it, the daemon and then each worker.
+Spark puts a zip file of the same package before it on the search path. Python compiles what it imports from a zip file anew in
+every process: the daemon and each worker. So the zip file is taken off the path.
 """
 
 from __future__ import annotations

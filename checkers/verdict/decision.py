@@ -1,4 +1,4 @@
-"""From answers and findings to a verdict (docs/run-directory.md has the document's shape)."""
+"""From findings to a verdict (docs/run-directory.md has the document's shape)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from checkers.verdict.findings import Finding
 from checkers.verdict.rules import ALLOWED, INAPPLICABLE, Rule
 from harness.api import Property, Verdict
 
-_READ_CYCLES = ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime")  # a record read too early can close a circle of reads
+_READ_CYCLES = ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime")  # a record read too early can close a cycle of reads
 IMPLIES: dict[str, tuple[str, ...]] = {
     "torn-transaction": ("lost-write", "aborted-read", "dirty-read", "stale-read", *_READ_CYCLES),
     "aborted-read": _READ_CYCLES,
     "lost-write": ("inconsistent-offset", "stale-read"),  # a truncated record's offset is given away again
-    # others never get what was read too early and then aborted
+    # what was read too early and then aborted is never returned to others
     "dirty-read": ("poll-skip", "int-poll-skip", "stale-read", *_READ_CYCLES),
 }
 UNSEEN = "were returned to nobody, and without a final read nobody knows whether they are lost or late"
@@ -23,7 +23,7 @@ UNSEEN = "were returned to nobody, and without a final read nobody knows whether
 
 @dataclass(frozen=True)
 class JudgedProperty:
-    """One anomaly's answer under its rule."""
+    """One anomaly's verdict under its rule."""
 
     name: str
     rule: Rule
@@ -37,8 +37,8 @@ class JudgedProperty:
         return self.rule.judged == ALLOWED
 
     def document(self) -> dict[str, Any]:
-        answer = {"name": self.name, "verdict": self.verdict.value, "count": len(self.findings), "compared": self.compared}
-        return {**answer, "reason": self.reason, "contract": self.rule.reason}
+        document = {"name": self.name, "verdict": self.verdict.value, "count": len(self.findings), "compared": self.compared}
+        return {**document, "reason": self.reason, "contract": self.rule.reason}
 
 
 def judge_property(
@@ -65,7 +65,7 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
     forbidden = [one for one in judged if not one.allowed]
     violated = [one for one in forbidden if one.verdict is Property.VIOLATED]
     if violated:
-        return Verdict.INVALID, "; ".join(_times(one) for one in violated)
+        return Verdict.INVALID, "; ".join(_counted(one) for one in violated)
     unknown = [one for one in forbidden if one.verdict is Property.UNKNOWN]
     if unknown:
         return Verdict.UNKNOWN, "; ".join(f"{one.name} could not be judged: {one.reason}" for one in unknown)
@@ -82,7 +82,7 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
     return Verdict.VALID, f"{held} properties held, none was violated"
 
 
-def _times(one: JudgedProperty) -> str:
+def _counted(one: JudgedProperty) -> str:
     return f"{one.name} ({len(one.findings)} finding{'s' if len(one.findings) != 1 else ''})"
 
 
@@ -115,11 +115,11 @@ def weaknesses(receipts: Sequence[Mapping[str, Any]], cut_off: int, unread: Sequ
     """What makes the verdict say less than it seems to."""
     idle = sum(receipt["effective"] is False for receipt in receipts)
     doubtful = sum(receipt["effective"] is None for receipt in receipts)
-    said = [
+    reasons = [
         (idle, f"{idle} of {len(receipts)} faults had no effect"),
         (doubtful, f"of {doubtful} of {len(receipts)} faults nobody knows whether they had an effect"),
         (cut_off, f"{cut_off} operations have no completion in the history"),
         (len(unread), f"no complete read_committed final read of {', '.join(unread)}"),
         (unseen, f"{unseen} promised records {UNSEEN}"),
     ]
-    return [text for count, text in said if count]
+    return [text for count, text in reasons if count]

@@ -20,7 +20,7 @@ LONGEST_VALUE = 40
 class FindingRecord:
     """One record involved in a finding (`CheckResult` says what the fields mean).
 
-    value: what the record was called where the history comes from; empty for our own histories, where `v` is the name.
+    value: the record's value in the system that the history comes from; empty for our own histories, where `v` is its name.
     """
 
     partition: str
@@ -43,8 +43,8 @@ class FindingRecord:
         """`value 42`, on one line and not too long; empty when there is no original value."""
         if not self.value:
             return ""
-        told = self.value if self.value.isprintable() else self.value.encode("unicode_escape").decode()
-        return f"value {told if len(told) <= LONGEST_VALUE else told[: LONGEST_VALUE - 1] + '…'}"
+        text = self.value if self.value.isprintable() else self.value.encode("unicode_escape").decode()
+        return f"value {text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + '…'}"
 
     @property
     def value_note(self) -> str:
@@ -53,8 +53,8 @@ class FindingRecord:
 
     def document(self) -> dict[str, Any]:
         offset = None if self.offset == NONE else self.offset
-        told = {"partition": self.partition, "offset": offset, "v": self.v, "operation": self.op, "role": self.role}
-        return {**told, "value": self.value} if self.value else told
+        document = {"partition": self.partition, "offset": offset, "v": self.v, "operation": self.op, "role": self.role}
+        return {**document, "value": self.value} if self.value else document
 
 
 @dataclass
@@ -99,7 +99,7 @@ class Finding:
 def group(anomaly: str, rows: pd.DataFrame, original_values: Mapping[int, str], across: bool) -> list[Finding]:
     """Rows to findings: one for each cause, over all partitions (`across`) or inside each; first in time first.
 
-    original_values: identity -> the record's value where the history comes from (`RunView.original_values`).
+    original_values: identity -> the record's value in the system that the history comes from (`RunView.original_values`).
     """
     if rows.empty:
         return []

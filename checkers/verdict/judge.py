@@ -1,4 +1,4 @@
-"""From a run's directory to its verdict. Everything a check finds is written down; nothing a check breaks stops the others."""
+"""From a run's directory to its verdict. Every finding is written down; a check that fails stops no other."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def judge(
 ) -> dict[str, Any]:
     """Judge a run's history; write `verdict.json` and `anomalies.parquet`, and return the verdict's document.
 
-    contract: laid over the plan's own. spark: a session to use, or what waits for one (and is asked late); else one is started at
+    contract: laid over the plan's own. spark: a session to use, or what waits for one (called late); else one is started at
     `master`. checks: instead of the installed ones. more: checks beside those (import path -> check, or why there is none).
     Raises HistoryError when there is no readable history.
     """

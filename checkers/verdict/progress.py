@@ -1,4 +1,4 @@
-"""How the run went on: gaps without success, and how soon success came back after the last fault was healed."""
+"""The progress of a run: gaps without success, and the time to the first success after the last fault was healed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is forbidden under which settings: a table, with the reason of every row. No check looks at settings.
+"""Which settings forbid which anomaly: a table of rules, with the reason of each. No check looks at settings.
 
-The first row of an anomaly whose conditions all hold decides. A condition is `key: value`, `key: "!value"` for anything else, or
+The first rule of an anomaly whose conditions all hold decides. A condition is `key: value`, `key: "!value"` for anything else, or
 `key: "has:value"` for a comma-separated list with that value in it.
 Keys are those of `harness.api.CONTRACT_KEYS`, whose defaults stand for absent ones.
 """
@@ -56,9 +56,9 @@ _LAGGING = "a consumer may stand anywhere in each partition: Kafka promises no s
 
 def _permitted(reason: str, *names: str) -> dict[str, tuple[Rule, ...]]:
     """Cycles that Kafka permits, alone and with process and realtime edges; forbidden when the contract's `cycles` names them."""
-    asked = "the test's own contract forbids this class of cycles"
+    demanded = "the test's own contract forbids this class of cycles"
     every = [name + suffix for name in names for suffix in ("", "-process", "-realtime")]
-    return {name: (Rule(FORBIDDEN, asked, {"cycles": f"has:{name}"}), Rule(ALLOWED, reason)) for name in every}
+    return {name: (Rule(FORBIDDEN, demanded, {"cycles": f"has:{name}"}), Rule(ALLOWED, reason)) for name in every}
 
 
 _ATOMIC = "a transaction's records become visible together or not at all (KIP-98: atomicity)"

@@ -74,8 +74,8 @@ class FindingText:
         return f" (and {len(rows) - 1} more times)" if len(rows) > 1 else ""
 
     def read_elsewhere(self, finding: Finding) -> str:
-        seen = finding.records("read")
-        return f", and its records at {self.places(seen)} were read" if seen else ""
+        read = finding.records("read")
+        return f", and its records at {self.places(read)} were read" if read else ""
 
     def writer(self, row: FindingRecord, capital: bool = False) -> str:
         """Who sent a record, from the identity it carries."""
