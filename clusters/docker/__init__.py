@@ -1,6 +1,6 @@
-"""The `docker` cluster: every node is a container beside a helper that holds its address and cuts its packets.
+"""The `docker` cluster: every node is a container, beside a helper container that holds its address and its packet rules.
 
-Where to look: `provider` the plug-in and its options, `images` what containers are made of, `host` how this machine's Python is
-shown to containers, `container` one container and its streams, `agent` what runs in a helper, `network` all helpers together,
-`cluster` the running cluster, `init` and `leftovers` what is done when somebody dies.
+`provider` is the plug-in, `options` its options, `images` finds and builds images, `host_python` mounts this machine's Python
+into containers, `container` is one container and its streams, `helper_agent` runs in a helper, `network` is all helpers together,
+`cluster` the running cluster; `init` and `leftovers` clean up when a process dies.
 """

@@ -1,4 +1,4 @@
-"""Whether the clock of an image's Java can be set: it takes libfaketime in the image, at the place that distributions give it."""
+"""Whether the clock of an image's Java can be set: the image needs libfaketime where distributions install it."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ import subprocess
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from clusters.docker.container import ran
-from clusters.fault_tools.faketime import HOW, NAME
+from clusters.docker.container import run_to_end
+from clusters.fault_tools.faketime import ENVIRONMENT, NAME
 
 LIBRARY = f"/usr/$LIB/{NAME}"  # the linker of the image's C library puts in what its system calls lib
 REMEDY = "add the package libfaketime to your image, or build ours anew (fencepost cluster image)"
-_TRIAL = ["java", "-XX:+UseSerialGC", "-Xlog:gc:stdout:utctime", "-version"]  # which tells its first words' date
+_TRIAL = ["java", "-XX:+UseSerialGC", "-Xlog:gc:stdout:utctime", "-version"]  # whose first line has the date
 _TRIAL_S = 30.0
 _DATE = re.compile(r"\[(\d{4}-[-0-9T:.]+)\+0000\]")
 
 
 def trouble(client: Any, name: str, image: str, settings: dict[str, Any]) -> str:
-    """Why no clock can be set in containers of this image, found out by a container of this name; else empty."""
-    ahead = {"LD_PRELOAD": LIBRARY, "FAKETIME": "+86400", **HOW}
+    """Why no clock can be set in containers of this image, found out by a trial in a container of this name; else empty."""
+    ahead = {"LD_PRELOAD": LIBRARY, "FAKETIME": "+86400", **ENVIRONMENT}
     try:
-        done = ran(client, name, image, _TRIAL, {**settings, "environment": ahead, "network_mode": "none"}, _TRIAL_S)
+        done = run_to_end(client, name, image, _TRIAL, {**settings, "environment": ahead, "network_mode": "none"}, _TRIAL_S)
     except subprocess.TimeoutExpired as error:
         return f"nobody knows whether a clock can be set: {error}"
-    said = _DATE.search(done.stdout)
-    if said and datetime.fromisoformat(said[1]).replace(tzinfo=timezone.utc) - datetime.now(timezone.utc) > timedelta(hours=23):
+    printed = _DATE.search(done.stdout)
+    if printed and datetime.fromisoformat(printed[1]).replace(tzinfo=timezone.utc) - datetime.now(timezone.utc) > timedelta(
+        hours=23
+    ):
         return ""
     return f"the image {image} has no libfaketime that its Java obeys ({LIBRARY}): {REMEDY}"

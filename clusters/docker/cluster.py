@@ -14,14 +14,14 @@ from typing import IO, Any, TypeVar
 from docker.types import Mount
 
 from clusters.docker import clocks, host_python
-from clusters.docker.container import Container, LogFile, Outlet, WorkerProcess, ran
-from clusters.docker.disks import INSIDE, Volumes
+from clusters.docker.container import Container, LogFile, PipeOutput, WorkerProcess, run_to_end
+from clusters.docker.disks import INSIDE, DiskVolumes
 from clusters.docker.images import Image
 from clusters.docker.network import Network
 from clusters.docker.options import DockerOptions
-from clusters.docker.run_resources import Place, mount
+from clusters.docker.run_resources import RunResources, mount
 from clusters.fault_tools.clocks import Clocks
-from clusters.fault_tools.environment import Surroundings
+from clusters.fault_tools.environment import BrokerEnvironment
 from clusters.kafka import broker_config, node_plan, storage
 from harness.api import ClusterError, Skewable, TopicSpec
 
@@ -29,21 +29,21 @@ T = TypeVar("T")
 
 LIBRARIES = "/opt/kafka/libs/*"  # where the official image has its jars, and ours too
 _PIDS = 4096
-_LOOKS = 3
-_AT_ONCE = 4
+_PROBE_ATTEMPTS = 3
+_PARALLEL = 4
 
 
-class DockerCluster(Surroundings):
+class DockerCluster(BrokerEnvironment):
     """`Cluster` with every capability. Safe to use from several threads."""
 
-    def __init__(self, options: DockerOptions, run_dir: Path, place: Place, images: Mapping[str, Image]) -> None:
-        self._options, self._place, self._images = options, place, images
+    def __init__(self, options: DockerOptions, run_dir: Path, resources: RunResources, images: Mapping[str, Image]) -> None:
+        self._options, self._resources, self._images = options, resources, images
         self._containers: dict[str, Container] = {}
         self._incarnations: dict[str, int] = {}
         self._starting = threading.Lock()
         self._no_clock = ""
-        self._disks = self._volumes = Volumes(place, options.disk_mb) if options.disk_mb else None
-        super().__init__(_nodes(options, place, self._volumes, run_dir.resolve() / "data"), run_dir.resolve(), options)
+        self._disks = self._volumes = DiskVolumes(resources, options.disk_mb) if options.disk_mb else None
+        super().__init__(_nodes(options, resources, self._volumes, run_dir.resolve() / "data"), run_dir.resolve(), options)
 
     # ---- up and down
 
@@ -53,13 +53,13 @@ class DockerCluster(Surroundings):
         for node in self._planned:
             (self._data / node).mkdir(parents=True, exist_ok=True)
         if self._options.skewable:
-            self._set_clocks_up()
+            self._prepare_clocks()
         self.bring_up(topics, self._format)
 
     def _require_open_network(self) -> None:
         """Raises ClusterError when packets do not arrive, or under another's address, so that no rule would apply to them."""
         pairs = [(source, destination) for source in self._planned for destination in self._planned if source != destination]
-        for _ in range(_LOOKS):
+        for _ in range(_PROBE_ATTEMPTS):
             pairs = [pair for pair, arrived in self.probe(pairs).items() if not arrived]
         if pairs:
             closed = ", ".join(f"{source} to {destination}" for source, destination in pairs)
@@ -68,12 +68,12 @@ class DockerCluster(Surroundings):
                 "drops or masquerades them (iptables-save)? Another Docker daemon may have left one for the same addresses"
             )
 
-    def _set_clocks_up(self) -> None:
+    def _prepare_clocks(self) -> None:
         """Give brokers clocks that can be set. Where an image does not allow it, `unavailable` will say why."""
         settings = self._settings_of("clock", [])
         for version, image in self._images.items():
-            name = f"{self._place.name}-clock-{version}"
-            self._no_clock = self._no_clock or clocks.trouble(self._place.client, name, image.name, settings)
+            name = f"{self._resources.name}-clock-{version}"
+            self._no_clock = self._no_clock or clocks.trouble(self._resources.client, name, image.name, settings)
         if not self._no_clock:
             self._clocks = Clocks(clocks.LIBRARY, self._run_dir / "logs", self._planned)
 
@@ -82,36 +82,36 @@ class DockerCluster(Surroundings):
         with ExitStack() as steps:
             if self._options.keep_storage:
                 steps.callback(self.collect_storage, self._run_dir)
-            steps.callback(self._place.remove)
+            steps.callback(self._resources.remove)
             if self._volumes and self._options.keep_storage:
-                steps.callback(self._bring_storage_out, self._volumes)
+                steps.callback(self._copy_storage_out, self._volumes)
 
     def _format(self, arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         argv = broker_config.command("java", LIBRARIES, "kafka.tools.StorageTool", arguments, heap_mb=128)
         first = next(iter(self._planned))
-        mounts = [mount(self._data / first, str(self.home(first))), mount(self._config(first), read_only=True)]
+        mounts = [mount(self._data / first, str(self.data_directory(first))), mount(self._config(first), read_only=True)]
         settings = {**self._settings_of("format", mounts), "network_mode": "none"}
         image = self._images[self.kafka_version]
-        return ran(self._place.client, f"{self._place.name}-format", image.name, argv, settings, timeout_s)
+        return run_to_end(self._resources.client, f"{self._resources.name}-format", image.name, argv, settings, timeout_s)
 
     # ---- data
 
-    def home(self, node: str) -> Path:
-        return INSIDE if self._volumes else super().home(node)
+    def data_directory(self, node: str) -> Path:
+        return INSIDE if self._volumes else super().data_directory(node)
 
     def make_storage(self, tool: storage.Format, configs: Mapping[str, Path]) -> None:
         super().make_storage(tool, configs)
         if self._volumes:
             for node in self._planned:
-                self._volumes.bring_in(node, self._data / node)
+                self._volumes.copy_in(node, self._data / node)
 
-    def _bring_storage_out(self, volumes: Volumes) -> None:
+    def _copy_storage_out(self, volumes: DiskVolumes) -> None:
         for node in self._containers.keys() & self._planned.keys():
             self.kill(node)
-            volumes.bring_out(node, self._data / node)
+            volumes.copy_out(node, self._data / node)
 
-    def _at_home(self, node: str, work: Callable[[Path], T]) -> T:
-        return self._place.network.errand(node, work, INSIDE) if self._volumes else super()._at_home(node, work)
+    def _run_on_data(self, node: str, work: Callable[[Path], T]) -> T:
+        return self._resources.network.run_in_helper(node, work, INSIDE) if self._volumes else super()._run_on_data(node, work)
 
     # ---- what there is
 
@@ -120,7 +120,11 @@ class DockerCluster(Surroundings):
             return self._options.missing().get(capability, f"a cluster in Docker cannot do this: {capability.__name__}")
         if capability is Skewable and self._no_clock:
             return self._no_clock
-        return self._options.missing().get(capability) or self._links_lack(capability) or self._lacks_power(capability)
+        return (
+            self._options.missing().get(capability)
+            or self._missing_in_network(capability)
+            or self._missing_power_failure(capability)
+        )
 
     # ---- processes
 
@@ -137,16 +141,21 @@ class DockerCluster(Surroundings):
         with self._starting:
             if client not in self._clients:
                 self._clients.append(client)
-        if client not in self._place.network:
-            self._place.network.add(client, self._place.labelled(client))
-        outlet = Outlet(stderr)
+        if client not in self._resources.network:
+            self._resources.network.add(client, self._resources.labels_for(client))
+        output = PipeOutput(stderr)
         mounts = host_python.mounts(writable=[self._run_dir])
         settings = {**self._joined(client, mounts), "environment": host_python.environment(env), "working_dir": "/"}
         container = Container(
-            self._place.client, self._name(client), host_python.ensure_image(self._place.client), list(argv), outlet, settings
+            self._resources.client,
+            self._name(client),
+            host_python.ensure_image(self._resources.client),
+            list(argv),
+            output,
+            settings,
         )
         self._containers[client] = container
-        return WorkerProcess(container, outlet.reading)
+        return WorkerProcess(container, output.reading)
 
     def start(self, node: str) -> None:
         if node not in self._planned:
@@ -164,7 +173,7 @@ class DockerCluster(Surroundings):
         mounts = [data, mount(self._config(node).parent, read_only=True)]
         clock = self._clocks.environment(node) if self._clocks else {}
         settings = {**self._joined(node, mounts), **self._limits(), "environment": clock}
-        return Container(self._place.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
+        return Container(self._resources.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
 
     def _limits(self) -> dict[str, Any]:
         """What a broker's container may use; what it writes on a disk in memory counts too."""
@@ -172,16 +181,16 @@ class DockerCluster(Surroundings):
 
     def _joined(self, node: str, mounts: list[Mount]) -> dict[str, Any]:
         """Settings of a container that lives in the namespaces of its helper, and dies with it."""
-        helper = f"container:{self._place.network.container(node)}"
+        helper = f"container:{self._resources.network.container(node)}"
         return {**self._settings_of(node, mounts), "network_mode": helper, "pid_mode": helper}
 
     def _settings_of(self, node: str, mounts: list[Mount]) -> dict[str, Any]:
-        return {"labels": self._place.labelled(node), "mounts": mounts, "user": host_python.user(), "pids_limit": _PIDS}
+        return {"labels": self._resources.labels_for(node), "mounts": mounts, "user": host_python.user(), "pids_limit": _PIDS}
 
     def _name(self, node: str) -> str:
         """A name for a node's next container."""
         self._incarnations[node] = self._incarnations.get(node, 0) + 1
-        return f"{self._place.name}-{node}-{self._incarnations[node]}"
+        return f"{self._resources.name}-{node}-{self._incarnations[node]}"
 
     def kill(self, node: str) -> None:
         self._container(node).kill()
@@ -211,27 +220,27 @@ class DockerCluster(Surroundings):
 
     # ---- network
 
-    def _links(self) -> Network:
-        return self._place.network
+    def _usable_network(self) -> Network:
+        return self._resources.network
 
     def heal(self) -> None:
         """Undrop everything, thaw everybody, start dead nodes, and wait (60 s) until all answer. Raises ClusterError."""
-        self._place.network.undrop_all()
-        self._heal_surroundings()
-        with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        self._resources.network.undrop_all()
+        self._heal_environment()
+        with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
             list(pool.map(self.resume, list(self._containers)))
         self.await_answers()
 
 
-def _nodes(options: DockerOptions, place: Place, volumes: Volumes | None, data: Path) -> list[broker_config.Node]:
+def _nodes(options: DockerOptions, resources: RunResources, volumes: DiskVolumes | None, data: Path) -> list[broker_config.Node]:
     """The nodes, each at the address of its helper, which holds its disk."""
 
     def add(node: broker_config.Node) -> str:
         mounts = volumes.add(node.name, data / node.name) if volumes else []
-        return place.network.add(node.name, place.labelled(node.name), mounts, options.disk_mb)
+        return resources.network.add(node.name, resources.labels_for(node.name), mounts, options.disk_mb)
 
     nodes = node_plan.nodes(options.brokers, options.controllers, node_plan.private)
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+    with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
         return [_moved(node, address) for node, address in zip(nodes, pool.map(add, nodes), strict=True)]
 
 

@@ -1,6 +1,6 @@
-"""One container from its start to its end: its standard streams in our hands, its exit noticed at once.
+"""One container from its start to its end, with its standard streams and its exit status.
 
-It is removed by the daemon when it ends. Its standard input ends when we die, whatever else happens.
+The daemon removes it when it ends. Its standard input ends when this process dies.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ _UNKNOWN_STATUS = -1
 _GONE = (404, 409)  # no such container; it is not running
 
 
-class Sink(Protocol):
-    """Takes what a container writes."""
+class OutputSink(Protocol):
+    """Receives what a container writes."""
 
-    def hear(self, stream: int, data: bytes) -> None:
+    def write(self, stream: int, data: bytes) -> None:
         """stream: 1 standard output, 2 standard error."""
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """The container writes nothing more."""
 
 
 class Container:
     """A started container. Raises ClusterError when it cannot be made or started."""
 
-    def __init__(self, client: Any, name: str, image: str, argv: list[str], sink: Sink, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, client: Any, name: str, image: str, argv: list[str], output: OutputSink, settings: Mapping[str, Any]
+    ) -> None:
         self._client, self.name = client, name
         self._ended = threading.Event()
-        self._hushed = threading.Event()
+        self._output_ended = threading.Event()
         self._status = _UNKNOWN_STATUS
         try:
             made = client.containers.create(
@@ -51,7 +53,7 @@ class Container:
             self._stream = client.api.attach_socket(made.id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
             self.socket: socket.socket = self._stream._sock
             self.socket.settimeout(None)
-            for work in (self._await_end, lambda: self._listen(sink)):
+            for work in (self._await_end, lambda: self._listen(output)):
                 threading.Thread(target=work, daemon=True, name=name).start()
             made.start()
             state = client.api.inspect_container(made.id)
@@ -66,22 +68,22 @@ class Container:
         try:
             self._status = self._client.api.wait(self.id, timeout=None, condition="next-exit")["StatusCode"]
         except (DockerException, OSError):
-            self._hushed.wait()  # it ended before we asked, or the daemon went away: the stream tells when
+            self._output_ended.wait()  # it ended before this request, or the daemon went away: its output ends too
         self._ended.set()
 
-    def _listen(self, sink: Sink) -> None:
+    def _listen(self, output: OutputSink) -> None:
         try:
             for stream, data in frames_iter(self._stream, tty=False):
-                sink.hear(stream, data)
+                output.write(stream, data)
         except (OSError, ValueError):
             pass  # the daemon went away, or we closed the stream
         finally:
-            sink.close()
-            self._hushed.set()
+            output.close()
+            self._output_ended.set()
 
     @property
     def pid(self) -> int | None:
-        """The process id in the daemon's eyes while it lives, else None."""
+        """The process id in the daemon's namespace while it lives, else None."""
         return None if self._ended.is_set() else self._pid
 
     @property
@@ -90,10 +92,10 @@ class Container:
         return self._status if self._ended.is_set() else None
 
     def wait(self, timeout_s: float | None) -> int | None:
-        """Wait for its end, and for its last words; None when the time was over before."""
+        """Wait for its end, and for the end of its output; None when the time was over before."""
         if not self._ended.wait(timeout_s):
             return None
-        self._hushed.wait(1.0)
+        self._output_ended.wait(1.0)
         return self._status
 
     def signal(self, name: str) -> None:
@@ -118,76 +120,76 @@ class Container:
             table = self._client.api.top(self.id, ps_args="-o pid,stat")
         except APIError:
             return ""
-        return next((letters[:1] for pid, letters in table["Processes"] if int(pid) == self._pid), "")
+        return next((letters[:1] for pid, letters in table["NodeProcesses"] if int(pid) == self._pid), "")
 
-    def beside(self, argv: list[str], user: str) -> str:
-        """What a short program said that ran beside its process, with what it mounts. Raises ClusterError if it failed."""
+    def execute(self, argv: list[str], user: str) -> str:
+        """The output of a short program, run in the container beside its process. Raises ClusterError if it failed."""
         try:
             made = self._client.api.exec_create(self.id, argv, user=user)
-            said, complaint = self._client.api.exec_start(made["Id"], demux=True)
+            output, errors = self._client.api.exec_start(made["Id"], demux=True)
             status = self._client.api.exec_inspect(made["Id"])["ExitCode"]
         except DockerException as error:
             raise ClusterError(f"nothing could be run in {self.name}: {error}") from error
         if status != 0:
-            words = (complaint or b"").decode(errors="replace").strip().splitlines()
+            words = (errors or b"").decode(errors="replace").strip().splitlines()
             raise ClusterError(f"{' '.join(argv[1:])} in {self.name} ended with status {status}: {' '.join(words[-1:])}")
-        return (said or b"").decode()
+        return (output or b"").decode()
 
     def close(self) -> None:
-        """Let go of its streams: its standard input ends."""
+        """Close its streams: its standard input ends."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
 
 def _common(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What no container of ours goes without: no capability but those asked for, no way to more, nothing kept by the daemon."""
-    careful = {
+    """Settings of every container: no capability but those in `settings`, no way to more, no log kept by the daemon."""
+    common = {
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
         "read_only": True,
         "tmpfs": {"/tmp": "rw,mode=1777"},
         "log_config": {"type": "none"},
     }
-    return {**careful, **settings}
+    return {**common, **settings}
 
 
 class LogFile:
-    """Takes what a node writes into its log."""
+    """Appends what a node writes to its log."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
 
-    def hear(self, stream: int, data: bytes) -> None:
+    def write(self, stream: int, data: bytes) -> None:
         self._file.write(data)
 
     def close(self) -> None:
         self._file.close()
 
 
-class _Said:
-    """Keeps what a program writes."""
+class _CapturedOutput:
+    """Collects what a program writes."""
 
     def __init__(self) -> None:
         self.text: dict[int, bytes] = {1: b"", 2: b""}
 
-    def hear(self, stream: int, data: bytes) -> None:
+    def write(self, stream: int, data: bytes) -> None:
         self.text[stream] += data
 
     def close(self) -> None:
         pass
 
 
-def ran(
+def run_to_end(
     client: Any, name: str, image: str, argv: list[str], settings: Mapping[str, Any], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """What a program did that ends by itself, in a container of its own. Raises ClusterError and TimeoutExpired."""
-    said = _Said()
-    tool = Container(client, name, image, argv, said, settings)
+    """Run a program that ends by itself, in a container of its own. Raises ClusterError and TimeoutExpired."""
+    captured = _CapturedOutput()
+    tool = Container(client, name, image, argv, captured, settings)
     status = tool.wait(timeout_s)
     if status is None:
         tool.kill()
         raise subprocess.TimeoutExpired(argv, timeout_s)
-    out, err = (said.text[stream].decode(errors="replace") for stream in (1, 2))
+    out, err = (captured.text[stream].decode(errors="replace") for stream in (1, 2))
     return subprocess.CompletedProcess(argv, status, out, err)
 
 
@@ -223,15 +225,15 @@ class WorkerProcess:
         self.wait()
 
 
-class Outlet:
-    """Where a container's output goes: its standard output into a pipe of ours, its standard error into a file."""
+class PipeOutput:
+    """Sends a container's standard output into a pipe, its standard error into a file."""
 
     def __init__(self, stderr: IO[bytes] | None) -> None:
         reading, self._writing = os.pipe()
         self.reading: IO[bytes] = os.fdopen(reading, "rb")
         self._stderr = os.dup(stderr.fileno()) if stderr is not None else os.open(os.devnull, os.O_WRONLY)
 
-    def hear(self, stream: int, data: bytes) -> None:
+    def write(self, stream: int, data: bytes) -> None:
         os.write(self._writing if stream == 1 else self._stderr, data)
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ def connect() -> Any:
         client = docker.from_env(timeout=_TIMEOUT_S, max_pool_size=_POOL)
         client.ping()
     except DockerException as error:
-        raise ClusterError(f"no Docker daemon answers ({_place()}): {_reason(error)}. {_remedy(error)}") from error
+        raise ClusterError(f"no Docker daemon answers ({_address()}): {_reason(error)}. {_remedy(error)}") from error
     return client
 
 
@@ -40,8 +40,10 @@ def trouble() -> str:
         return f"the Docker daemon runs {kind} containers; Linux containers are needed"
     if any("rootless" in option for option in info.get("SecurityOptions") or ()):
         return "the Docker daemon is rootless, so that the addresses of containers cannot be reached; use one that root started"
-    if not _place().startswith("unix:"):
-        return f"the Docker daemon ({_place()}) must be on this machine: containers see its files and the harness their addresses"
+    if not _address().startswith("unix:"):
+        return (
+            f"the Docker daemon ({_address()}) must be on this machine: containers see its files and the harness their addresses"
+        )
     return ""
 
 
@@ -83,7 +85,7 @@ def _started(pid: int) -> str:
     return "" if fields[0] == "Z" else fields[19]
 
 
-def _place() -> str:
+def _address() -> str:
     return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
 
 

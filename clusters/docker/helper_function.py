@@ -1,4 +1,4 @@
-"""Runs for a moment in a node's helper, as our own user: a function of ours on directories that only containers see.
+"""Runs one of our functions in a node's helper, as our own user, on directories that only containers see.
 
 `python -m clusters.docker.helper_function MODULE:FUNCTION DIRECTORY...` writes what it returns, as a Python literal.
 """
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 
-def name(work: Callable[..., Any]) -> str:
-    """A function as the errand's first argument."""
-    return f"{work.__module__}:{work.__qualname__}"
+def reference(function: Callable[..., Any]) -> str:
+    """A function as the first argument of this program."""
+    return f"{function.__module__}:{function.__qualname__}"
 
 
-def main(work: str, *directories: str) -> None:
-    module, _, function = work.partition(":")
-    sys.stdout.write(repr(getattr(import_module(module), function)(*map(Path, directories))))
+def main(reference: str, *directories: str) -> None:
+    module, _, name = reference.partition(":")
+    sys.stdout.write(repr(getattr(import_module(module), name)(*map(Path, directories))))
 
 
 if __name__ == "__main__":

@@ -69,8 +69,9 @@ def user() -> str:
 def _imported_from() -> list[Path]:
     """Directories outside the interpreter that modules come from: editable sources, the working directory, a campaign's."""
     own = (Path(sys.prefix), Path(sys.base_prefix))
-    places = [Path(place).resolve() for place in sys.path]
-    return [place for place in places if place.is_dir() and not any(place.is_relative_to(o) for o in own) and place != Path("/")]
+    directories = [Path(entry).resolve() for entry in sys.path]
+    outside = [path for path in directories if not any(path.is_relative_to(prefix) for prefix in own)]
+    return [path for path in outside if path.is_dir() and path != Path("/")]
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:

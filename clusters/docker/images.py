@@ -60,8 +60,8 @@ def build(kafka: str = "4.3.0", base: str = "", on_progress: Progress = lambda _
     Needs a daemon; without `base` also debootstrap and root. Raises ClusterError with the remedy.
     """
     with engine.opened() as client:
-        ground = base or _ensure_base(client, on_progress)
-        return _build(client, fetch(kafka, on_progress), ground, on_progress, name)
+        base_image = base or _ensure_base(client, on_progress)
+        return _build(client, fetch(kafka, on_progress), base_image, on_progress, name)
 
 
 def resolve(client: Any, kafka: str, named: str = "", on_progress: Progress = lambda _: None) -> Image:
@@ -79,7 +79,7 @@ def resolve(client: Any, kafka: str, named: str = "", on_progress: Progress = la
     return found or _none(f"there is no image of Kafka {kafka}: {OFFICIAL}:{kafka} could not be pulled from a registry")
 
 
-def others(client: Any, name: str, what: str) -> Image:
+def third_party(client: Any, name: str, what: str) -> Image:
     """An image of other brokers, pulled where it is not here. Raises ClusterError with what to do."""
     found = _present(client, name, "present") or _pulled(client, name, lambda _: None)
     if found is None:

@@ -2,7 +2,7 @@
 
 It is the supervisor of `local` without its namespaces (lifeline, reaping, signals), and it removes everything that the run has
 in Docker when its child has ended, or the harness has. When it is killed itself, its child dies with it, the nodes die with their
-helpers, and an empty network stays for `fencepost clean`.
+helpers, and an empty network is left for `fencepost clean`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from clusters.docker import engine, leftovers
 from clusters.local import init
 
-SANDBOX = "FENCEPOST_SANDBOX"  # tells the child which label everything of this sandbox bears
+SANDBOX = "FENCEPOST_SANDBOX"  # the label of everything in this sandbox, for the child
 
 
 def main(argv: Sequence[str]) -> int:
@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def new() -> str:
-    """A name for a sandbox, never given before."""
+    """A name for a sandbox, never used before."""
     return secrets.token_hex(6)
 
 

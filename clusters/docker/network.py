@@ -1,4 +1,4 @@
-"""The network of a run: one bridge of its own without a way out, and a helper container for every node.
+"""The network of a run: one internal bridge, and a helper container for every node.
 
 A helper holds its node's address for the whole run, however often the node dies, and is the only one that may change rules
 (NET_ADMIN in the node's network namespace, nothing else).
@@ -22,9 +22,9 @@ from docker.types import Mount
 from clusters.docker import helper_function, host_python
 from clusters.docker.container import Container
 from clusters.docker.helper_agent import LEASE_S
-from clusters.fault_tools.delays import Slows
-from clusters.fault_tools.probes import Train
-from clusters.fault_tools.remote_probes import ride
+from clusters.fault_tools.link_table import LinkTable
+from clusters.fault_tools.probes import ProbeSeries
+from clusters.fault_tools.remote_probes import run_series
 from harness.api import ClusterError, PacketTimes, Pair
 
 T = TypeVar("T")
@@ -34,36 +34,36 @@ _ANSWER_S = 30.0
 
 
 class Helper:
-    """One node's helper: its address, and the agent inside (`agent.py`), asked one thing at a time."""
+    """One node's helper: its address, and the agent inside (`helper_agent.py`), which answers one request at a time."""
 
     def __init__(self, client: Any, node: str, name: str, settings: Mapping[str, Any]) -> None:
         self.node = node
         self._replies: queue.Queue[dict[str, Any]] = queue.Queue()
         self._pending = b""
-        self._said: deque[str] = deque(maxlen=5)
-        self._asking = threading.Lock()
+        self._errors: deque[str] = deque(maxlen=5)
+        self._request_lock = threading.Lock()
         argv = [host_python.python(), "-m", "clusters.docker.helper_agent"]
         self.container = Container(client, name, host_python.IMAGE, argv, self, settings)
         self.address = self.container.addresses[0]
 
-    def hear(self, stream: int, data: bytes) -> None:
-        """Take in what the agent writes."""
+    def write(self, stream: int, data: bytes) -> None:
+        """Receive what the agent writes."""
         if stream != 1:
-            self._said += data.decode(errors="replace").splitlines()
+            self._errors += data.decode(errors="replace").splitlines()
             return
         *lines, self._pending = (self._pending + data).split(b"\n")
         for line in lines:
             self._replies.put(json.loads(line))
 
     def close(self) -> None:
-        self._replies.put({"error": f"the helper ended: {' / '.join(self._said) or 'it said nothing'}"})
+        self._replies.put({"error": f"the helper ended: {' / '.join(self._errors) or 'it said nothing'}"})
 
     def await_ready(self) -> None:
         self._reply(_READY_S)
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """The agent's answer. Raises ClusterError with what went wrong."""
-        with self._asking:
+        with self._request_lock:
             try:
                 self.container.socket.sendall(json.dumps(request).encode() + b"\n")
             except OSError as error:
@@ -80,7 +80,7 @@ class Helper:
         return reply
 
 
-class Network(Slows):
+class Network(LinkTable):
     """Nodes with an address and a helper each. Safe to use from several threads."""
 
     def __init__(self, client: Any, name: str, labels: Mapping[str, str]) -> None:
@@ -113,7 +113,7 @@ class Network(Slows):
         return helper.address
 
     def _renew(self) -> None:
-        """Tell every helper again and again that we are there: one that hears nothing ends, and takes its node along."""
+        """Renew every helper's lease; a helper without one ends, and its node with it."""
         while True:
             time.sleep(LEASE_S / 6)
             for helper in list(self._helpers.values()):
@@ -124,56 +124,62 @@ class Network(Slows):
         """The id of the helper, whose namespaces the node joins."""
         return self._helper(node).container.id
 
-    def errand(self, node: str, work: Callable[..., T], *directories: Path) -> T:
-        """What a function of ours returns (something that is a literal), called in the node's helper, as our own user."""
-        argv = [host_python.python(), "-m", "clusters.docker.helper_function", helper_function.name(work), *map(str, directories)]
-        return cast(T, literal_eval(self._helper(node).container.beside(argv, host_python.user())))
+    def run_in_helper(self, node: str, function: Callable[..., T], *directories: Path) -> T:
+        """The result (a literal) of a function that runs in the node's helper, as our own user."""
+        argv = [
+            host_python.python(),
+            "-m",
+            "clusters.docker.helper_function",
+            helper_function.reference(function),
+            *map(str, directories),
+        ]
+        return cast(T, literal_eval(self._helper(node).container.execute(argv, host_python.user())))
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        """Whether a datagram sent now arrives, for all pairs at once; if not, after 0.25 s and what slow links take."""
-        return self._send(Train(pairs, packets=2), self.patience_s()).arrived()
+        """Whether a datagram sent now arrives, for all pairs at once; if not, after `probe_timeout_s`."""
+        return self._send(ProbeSeries(pairs, packets=2), self.probe_timeout_s()).arrived()
 
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
         """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`)."""
-        return self._send(Train(pairs, packets, size), within_s).took
+        return self._send(ProbeSeries(pairs, packets, size), within_s).times
 
-    def _send(self, train: Train, within_s: float) -> Train:
+    def _send(self, series: ProbeSeries, within_s: float) -> ProbeSeries:
         def send(source: str, links: Mapping[int, str]) -> None:
             to = {link: self._address(destination) for link, destination in links.items()}
-            self._helper(source).ask(do="send", to=to, train=train.name, packets=train.packets, size=train.size)
+            self._helper(source).ask(do="send", to=to, series=series.name, packets=series.packets, size=series.size)
 
-        def hear(destination: str, beyond: int) -> Sequence[Any]:
-            heard: list[Any] = self._helper(destination).ask(do="heard", train=train.name, beyond=beyond)["heard"]
-            return heard
+        def receive(destination: str, known: int) -> Sequence[Any]:
+            received: list[Any] = self._helper(destination).ask(do="received", series=series.name, known=known)["received"]
+            return received
 
-        def took(pair: Pair, entry: Any) -> float | None:
-            _, _, took_ms, address, _ = entry
-            return float(took_ms) if address == self._address(pair[0]) else None  # else it is masqueraded: no rule would hit
+        def probe_time(pair: Pair, entry: Any) -> float | None:
+            _, _, time_ms, address, _ = entry
+            return float(time_ms) if address == self._address(pair[0]) else None  # else it is masqueraded: no rule matches
 
-        return ride(train, within_s, send, hear, took)
+        return run_series(series, within_s, send, receive, probe_time)
 
-    def lacks(self) -> dict[str, str]:
-        """Names of capabilities that it has not, found out by trying, each with the reason."""
-        return dict(next(iter(self._helpers.values())).ask(do="lacks")["lacks"])
+    def missing_capabilities(self) -> dict[str, str]:
+        """Names of the capabilities that it lacks, found out by a trial, each with the reason."""
+        return dict(next(iter(self._helpers.values())).ask(do="missing_capabilities")["missing_capabilities"])
 
     def _address(self, node: str) -> str:
         return self._helper(node).address
 
-    def _slow_at(self, source: str, destination: str, number: int, **how: float) -> None:
+    def _delay_at(self, source: str, destination: str, number: int, **how: float) -> None:
         self._helper(destination).ask(do="slow", number=number, address=self._address(source), how=how)
 
-    def _unslow_at(self, source: str, destination: str, number: int) -> tuple[int, int]:
+    def _undelay_at(self, source: str, destination: str, number: int) -> tuple[int, int]:
         seen, dropped = self._helper(destination).ask(do="unslow", number=number, address=self._address(source))["counted"]
         return int(seen), int(dropped)
 
     def _add_rule(self, source: str, destination: str, share: float = 1.0) -> int:
         return int(self._helper(destination).ask(do="drop", address=self._address(source), share=share)["handle"])
 
-    def _delete_rule(self, keeper: str, handle: int) -> None:
-        self._helper(keeper).ask(do="undrop", handle=handle)
+    def _delete_rule(self, node: str, handle: int) -> None:
+        self._helper(node).ask(do="undrop", handle=handle)
 
-    def _counters(self, keeper: str) -> dict[int, tuple[int, int]]:
-        counted = self._helper(keeper).ask(do="counters")["counters"]
+    def _counters(self, node: str) -> dict[int, tuple[int, int]]:
+        counted = self._helper(node).ask(do="counters")["counters"]
         return {int(handle): (int(seen), int(dropped)) for handle, (seen, dropped) in counted.items()}
 
     def _helper(self, node: str) -> Helper:

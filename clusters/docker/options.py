@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusters.kafka.options import MOST_MB, SurroundedOptions
+from clusters.kafka.options import MOST_MB, EnvironmentOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class DockerOptions(SurroundedOptions):
+class DockerOptions(EnvironmentOptions):
     """The options of `[test.cluster]` with `kind = "docker"`."""
 
     image: str = (

@@ -17,18 +17,18 @@ from harness.api import ClusterError, TopicSpec
 if TYPE_CHECKING:
     from clusters.docker.cluster import DockerCluster
     from clusters.docker.images import Image
-    from clusters.docker.run_resources import Place
+    from clusters.docker.run_resources import RunResources
 
 
-class InDocker(ABC):
+class ContainerProvider(ABC):
     """What clusters in containers have in common, whatever the brokers are."""
 
     @abstractmethod
-    def found_images(self, client: Any) -> dict[str, Image]:
+    def resolve_images(self, client: Any) -> dict[str, Image]:
         """The image of every version in use. Raises ClusterError with the remedy when there is none."""
 
     @abstractmethod
-    def make(self, run_dir: Path, place: Place, images: dict[str, Image]) -> DockerCluster: ...
+    def make(self, run_dir: Path, resources: RunResources, images: dict[str, Image]) -> DockerCluster: ...
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` under a supervisor that removes everything from Docker at the end.
@@ -40,7 +40,7 @@ class InDocker(ABC):
         if reason := engine.trouble():
             raise ClusterError(f"no cluster in Docker here: {reason}")
         with engine.opened() as client:
-            self.found_images(client)
+            self.resolve_images(client)
             host_python.ensure_image(client)
         return [sys.executable, "-m", "clusters.docker.init", "--", *argv]
 
@@ -51,30 +51,30 @@ class InDocker(ABC):
         Raises ClusterError, with the end of the log, when a node dies or is not ready within 90 s.
         """
         from clusters.docker import engine, host_python
-        from clusters.docker.run_resources import Place
+        from clusters.docker.run_resources import RunResources
 
         with ExitStack() as steps:
             client = steps.enter_context(engine.opened())
-            images = self.found_images(client)
+            images = self.resolve_images(client)
             host_python.ensure_image(client)
             steps.callback(shutil.rmtree, run_dir / "data", ignore_errors=True)
-            place = Place(client, run_dir)
-            steps.callback(place.remove)
-            cluster = self.make(run_dir, place, images)
+            resources = RunResources(client, run_dir)
+            steps.callback(resources.remove)
+            cluster = self.make(run_dir, resources, images)
             steps.callback(cluster.end)
             cluster.begin(topics)
             yield cluster
 
 
 @dataclass(frozen=True, kw_only=True)
-class Docker(InDocker, DockerOptions):
+class Docker(ContainerProvider, DockerOptions):
     """Brokers in containers of a network of their own, clients too; a Docker daemon on this machine, no privileged container."""
 
     def describe(self) -> dict[str, Any]:
         from clusters.docker import engine
 
         with engine.opened() as client:
-            images = self.found_images(client)
+            images = self.resolve_images(client)
         return {
             "kafka": self.kafka,
             "versions": dict(self.versions),
@@ -85,13 +85,13 @@ class Docker(InDocker, DockerOptions):
             "network": "containers",
         }
 
-    def found_images(self, client: Any) -> dict[str, Image]:
+    def resolve_images(self, client: Any) -> dict[str, Image]:
         from clusters.docker import images
 
         named = {version: self.image.replace("{version}", version) for version in self.all_versions()}
         return {version: images.resolve(client, version, name) for version, name in named.items()}
 
-    def make(self, run_dir: Path, place: Place, images: dict[str, Image]) -> DockerCluster:
+    def make(self, run_dir: Path, resources: RunResources, images: dict[str, Image]) -> DockerCluster:
         from clusters.docker.cluster import DockerCluster
 
-        return DockerCluster(self, run_dir, place, images)
+        return DockerCluster(self, run_dir, resources, images)

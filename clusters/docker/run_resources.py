@@ -1,4 +1,4 @@
-"""What a run has in Docker: its name, its labels, its network. Containers of ours all bear the labels of one sandbox."""
+"""What a run owns in Docker: a name, labels, and a network. All containers of a run have the labels of one sandbox."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from clusters.docker import engine, init, leftovers
 from clusters.docker.network import Network
 
 
-class Place:
-    """One run's place, from its network on until all is removed."""
+class RunResources:
+    """A run's network, and the names and labels of all else that it makes in Docker; `remove` removes all of it."""
 
     def __init__(self, client: Any, run_dir: Path) -> None:
         self.client = client
@@ -23,7 +23,7 @@ class Place:
         self.labels = {engine.SANDBOX: self.sandbox, engine.RUN: run_dir.name, engine.OWNER: engine.owner()}
         self.network = Network(client, self.name, self.labels)
 
-    def labelled(self, node: str) -> dict[str, str]:
+    def labels_for(self, node: str) -> dict[str, str]:
         return {**self.labels, engine.NODE: node}
 
     def remove(self) -> None:

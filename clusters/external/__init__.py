@@ -1,5 +1,5 @@
 """The `external` cluster: brokers that somebody else runs, reached by their bootstrap servers.
 
-Where to look: `provider` the plug-in and its options, `connection` how it is reached, `admin`, `arrangement` and `roles` what is
-asked of it, `cluster` the cluster while a run goes on.
+`provider` is the plug-in, `options` its options, `connection` the admin client; `metadata`, `placement_admin`, `admin` and
+`roles` are the requests to the cluster, `cluster` is the cluster during a run.
 """

@@ -13,9 +13,9 @@ from typing import Any
 import confluent_kafka as ck
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
-from clusters.external.connection import REQUEST_S, Refused
-from clusters.external.metadata import led, split
-from clusters.external.placement_admin import Arrangement
+from clusters.external.connection import REQUEST_S, RequestRefused
+from clusters.external.metadata import has_leader, topic_and_number
+from clusters.external.placement_admin import ExternalPlacementAdmin
 from harness.api import ClusterError, Isolation, TopicSpec
 
 _READY_S = 60.0
@@ -28,7 +28,7 @@ _LEVELS = {
 
 
 @dataclass(frozen=True)
-class ExternalAdmin(Arrangement):
+class ExternalAdmin(ExternalPlacementAdmin):
     """`Admin`. What changes something is for the run's own topics and groups only."""
 
     # ---- topics
@@ -38,9 +38,9 @@ class ExternalAdmin(Arrangement):
         for name, spec in topics.items():
             try:
                 self._create(name, spec)
-            except Refused as error:
+            except RequestRefused as error:
                 why = f"; {_ACLS}" if error.code in _FORBIDDEN else ""
-                raise Refused(f"{error}{why}", error.code) from None
+                raise RequestRefused(f"{error}{why}", error.code) from None
         deadline = time.monotonic() + _READY_S
         while problem := self._unready(topics):
             if time.monotonic() > deadline:
@@ -78,7 +78,7 @@ class ExternalAdmin(Arrangement):
     def _unless_gone(self, what: str, request: Callable[[Any], Future[Any]]) -> None:
         try:
             self.connection.ask(what, request)
-        except Refused as error:
+        except RequestRefused as error:
             if error.code not in (ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError.GROUP_ID_NOT_FOUND):
                 raise
 
@@ -94,9 +94,9 @@ class ExternalAdmin(Arrangement):
                 continue
             for p in partitions:
                 missing = sorted({node.id for node in p.replicas} - {node.id for node in p.isr})
-                if missing or not led(p):
+                if missing or not has_leader(p):
                     nodes = ", ".join(self.name(number) for number in missing)
-                    lagging[f"{topic}-{p.id}"] = f"not in sync: {nodes or 'nobody'}" + ("" if led(p) else "; no leader")
+                    lagging[f"{topic}-{p.id}"] = f"not in sync: {nodes or 'nobody'}" + ("" if has_leader(p) else "; no leader")
         return lagging
 
     def end_offsets(self, partitions: Iterable[str], isolation: Isolation) -> dict[str, int]:
@@ -107,7 +107,7 @@ class ExternalAdmin(Arrangement):
 
     def _offsets(self, partitions: Iterable[str], spec: Any, isolation: Isolation) -> dict[str, int]:
         """Ask each partition's leader once; who does not answer is left out."""
-        wanted = {ck.TopicPartition(*split(partition)): spec for partition in partitions}
+        wanted = {ck.TopicPartition(*topic_and_number(partition)): spec for partition in partitions}
         asked = self.connection.client.list_offsets(wanted, isolation_level=_LEVELS[isolation], request_timeout=REQUEST_S)
         found = {}
         for partition, future in asked.items():

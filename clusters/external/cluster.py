@@ -13,10 +13,10 @@ from typing import Any
 import structlog
 
 from clusters.external.admin import ExternalAdmin
-from clusters.external.connection import Connection, Refused
-from clusters.external.options import NOT_OURS, OF_CLIENTS, OF_NETWORK, SHARED_NETWORK, ExternalOptions
+from clusters.external.connection import Connection, RequestRefused
+from clusters.external.options import CLIENT_CAPABILITIES, NETWORK_CAPABILITIES, NOT_OURS, SHARED_NETWORK, ExternalOptions
 from clusters.external.roles import ExternalRoles
-from clusters.local.processes import Processes
+from clusters.local.processes import NodeProcesses
 from harness.api import ClusterError, TopicSpec
 
 _HEAL_S = 60.0
@@ -32,13 +32,13 @@ class ExternalCluster:
     def __init__(self, options: ExternalOptions, run_dir: Path) -> None:
         self._options, self._run_dir = options, run_dir
         self._connection = Connection(options.bootstrap, options.settings)
-        names = named(self._connection.nodes())
+        names = broker_names(self._connection.nodes())
         self._ids = {name: number for number, name in names.items()}
         self.brokers = tuple(self._ids)
         self.controllers = self.brokers
         self.kafka_version = options.kafka
         self._admin, self._roles = ExternalAdmin(self._connection, names), ExternalRoles(self._connection, names)
-        self._processes = Processes()
+        self._processes = NodeProcesses()
         self._made: list[str] = []
         self.topics: tuple[str, ...] = ()
         self.clients: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class ExternalCluster:
             self._made.append(name)  # before it is asked for: an answer may be lost
             try:
                 self._admin.create_topics({name: spec})
-            except Refused as error:
+            except RequestRefused as error:
                 if error.by_the_cluster:
                     self._made.remove(name)  # it is not ours
                 raise
@@ -97,15 +97,15 @@ class ExternalCluster:
         return self._roles
 
     def unavailable(self, capability: type) -> str | None:
-        if capability in OF_CLIENTS:
+        if capability in CLIENT_CAPABILITIES:
             return None  # `only_clients` speaks for the brokers
-        return SHARED_NETWORK if capability in OF_NETWORK else NOT_OURS
+        return SHARED_NETWORK if capability in NETWORK_CAPABILITIES else NOT_OURS
 
     # ---- clients
 
     def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
         process = subprocess.Popen(argv, **popen)
-        self._processes.put(client, process)
+        self._processes.add(client, process)
         self.clients = tuple(dict.fromkeys((*self.clients, client)))
         return process
 
@@ -158,6 +158,6 @@ class ExternalCluster:
             log.warning("brokers away", nodes=away, waited_s=_HEAL_S)
 
 
-def named(nodes: Mapping[int, str]) -> dict[int, str]:
+def broker_names(nodes: Mapping[int, str]) -> dict[int, str]:
     """Our names of brokers, by Kafka's node ids: n1 has the lowest."""
     return {number: f"n{place}" for place, number in enumerate(sorted(nodes), start=1)}

@@ -33,44 +33,44 @@ class Connection:
 
     def __init__(self, bootstrap: str, settings: Mapping[str, Any]) -> None:
         self.bootstrap = bootstrap
-        self._heard: deque[ck.KafkaError] = deque(maxlen=_KEPT)
-        own = {"bootstrap.servers": bootstrap, "client.id": "fencepost-admin", "error_cb": self._heard.append}
-        quiet = {"log_level": _EMERGENCIES, "reconnect.backoff.max.ms": 1000}  # what is logged is heard as well
+        self._errors: deque[ck.KafkaError] = deque(maxlen=_KEPT)
+        own = {"bootstrap.servers": bootstrap, "client.id": "fencepost-admin", "error_cb": self._errors.append}
+        quiet = {"log_level": _EMERGENCIES, "reconnect.backoff.max.ms": 1000}  # what is logged is errors as well
         try:
             self.client = AdminClient({**quiet, **resolve(settings), **own})
         except ck.KafkaException as error:
-            raise ClusterError(f"no client can be made for {bootstrap}: {_words(error)}") from None
+            raise ClusterError(f"no client can be made for {bootstrap}: {_exception_text(error)}") from None
 
     def nodes(self) -> dict[int, str]:
         """The brokers in service: Kafka's node id -> host:port. Raises ClusterError after 10 s, or when it is turned away."""
-        self._heard.clear()
+        self._errors.clear()
         asked = self.client.describe_cluster(request_timeout=ANSWER_S)
         while not asked.done():
             self.client.poll(_LOOK_S)  # hears librdkafka's errors
-            if refused := next((error for error in self._heard if error.code() in _HOPELESS), None):
-                raise ClusterError(f"{self.bootstrap} turned us away: {_said(refused)}; look at the cluster's `settings`")
+            if refused := next((error for error in self._errors if error.code() in _HOPELESS), None):
+                raise ClusterError(f"{self.bootstrap} turned us away: {_text(refused)}; look at the cluster's `settings`")
         try:
             return {node.id: f"{node.host}:{node.port}" for node in asked.result().nodes}
         except ck.KafkaException as error:
-            heard = [error for error in self._heard if error.code() != ck.KafkaError._ALL_BROKERS_DOWN]
-            last = _said(heard[-1]) if heard else _words(error)
+            errors = [error for error in self._errors if error.code() != ck.KafkaError._ALL_BROKERS_DOWN]
+            last = _text(errors[-1]) if errors else _exception_text(error)
             raise ClusterError(
                 f"no answer from {self.bootstrap} within {ANSWER_S:.0f} s; last seen: {last}. Are `bootstrap` and the "
                 "security.protocol of `settings` right, and is there a way to every broker?"
             ) from None
 
     def ask(self, what: str, request: Callable[[AdminClient], Future[T]]) -> T:
-        """One answer. Raises Refused, or ClusterError when none comes: "could not `what`: ..."."""
+        """One answer. Raises RequestRefused, or ClusterError when none comes: "could not `what`: ..."."""
         self.client.poll(0)
         try:
             return request(self.client).result(timeout=2 * REQUEST_S)
         except ck.KafkaException as error:
-            raise Refused(f"could not {what}: {_words(error)}", error.args[0].code()) from None
+            raise RequestRefused(f"could not {what}: {_exception_text(error)}", error.args[0].code()) from None
         except FutureTimeout:
             raise ClusterError(f"could not {what}: no answer within {2 * REQUEST_S:.0f} s") from None
 
 
-class Refused(ClusterError):
+class RequestRefused(ClusterError):
     """The answer was an error; `code` is librdkafka's, below zero when it gave up itself."""
 
     def __init__(self, text: str, code: int) -> None:
@@ -89,13 +89,13 @@ def refusal(settings: Mapping[str, Any]) -> str:
     try:
         AdminClient({**looked_at, "log_level": 0})
     except ck.KafkaException as error:
-        return f"librdkafka says: {_words(error)}"
+        return f"librdkafka says: {_exception_text(error)}"
     return ""
 
 
-def _words(error: ck.KafkaException) -> str:
-    return _said(error.args[0])
+def _exception_text(error: ck.KafkaException) -> str:
+    return _text(error.args[0])
 
 
-def _said(error: ck.KafkaError) -> str:
+def _text(error: ck.KafkaError) -> str:
     return mask(error.str().strip())

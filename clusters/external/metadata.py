@@ -12,7 +12,7 @@ from clusters.external.connection import REQUEST_S, Connection
 
 
 @dataclass(frozen=True)
-class View:
+class ClusterMetadata:
     """`names`: Kafka's node id -> our name of the broker; `topics`: those of the run, as it made them."""
 
     connection: Connection
@@ -31,12 +31,12 @@ class View:
         return self.names.get(number, f"broker {number} (new since the start)")
 
 
-def led(partition: Any) -> bool:
+def has_leader(partition: Any) -> bool:
     """Whether a described partition has a leader."""
     return partition.leader is not None and partition.leader.id >= 0
 
 
-def split(partition: str) -> tuple[str, int]:
+def topic_and_number(partition: str) -> tuple[str, int]:
     """`orders-0` -> (`orders`, 0)."""
     topic, _, number = partition.rpartition("-")
     return topic, int(number)

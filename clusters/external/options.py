@@ -26,9 +26,9 @@ from harness.secrets import mistakes
 
 NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault of your own can (nemesis/README.md)"
 SHARED_NETWORK = "clients reach these brokers over this machine's own network, which fencepost does not cut"
-OF_CLIENTS: tuple[type, ...] = (Killable, Pausable)  # what can be done to clients
-OF_NETWORK: tuple[type, ...] = (Partitionable, Losable, Slowable)
-OF_BROKERS: tuple[type, ...] = (Stoppable, Upgradable, Wipeable, Powered, Fillable, Throttleable, Skewable)
+CLIENT_CAPABILITIES: tuple[type, ...] = (Killable, Pausable)  # what can be done to clients
+NETWORK_CAPABILITIES: tuple[type, ...] = (Partitionable, Losable, Slowable)
+BROKER_CAPABILITIES: tuple[type, ...] = (Stoppable, Upgradable, Wipeable, Powered, Fillable, Throttleable, Skewable)
 _ADDRESS = re.compile(r"[^\s,:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
@@ -77,7 +77,7 @@ class ExternalOptions:
         return [f"settings: {said}"] if said else []
 
     def missing(self) -> dict[type, str]:
-        reasons = {self.only_clients: OF_CLIENTS, NOT_OURS: OF_BROKERS, SHARED_NETWORK: OF_NETWORK}
+        reasons = {self.only_clients: CLIENT_CAPABILITIES, NOT_OURS: BROKER_CAPABILITIES, SHARED_NETWORK: NETWORK_CAPABILITIES}
         return {capability: reason for reason, capabilities in reasons.items() for capability in capabilities}
 
     def connection(self) -> Mapping[str, Any]:

@@ -9,29 +9,29 @@ from typing import Any
 import confluent_kafka as ck
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
 
-from clusters.external.connection import REQUEST_S, Refused
-from clusters.external.metadata import View, led, split
+from clusters.external.connection import REQUEST_S, RequestRefused
+from clusters.external.metadata import ClusterMetadata, has_leader, topic_and_number
 from harness.api import ClusterError, Placement
 
 _OF_THE_TOPIC = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
 
 
 @dataclass(frozen=True)
-class Arrangement(View):
+class ExternalPlacementAdmin(ClusterMetadata):
     """The part of `Admin` that faults use."""
 
     def placements(self, partitions: Iterable[str] | None = None) -> dict[str, Placement]:
         """Where each of these partitions is (None: those of the run's topics); one that does not exist is left out."""
         names = None if partitions is None else set(partitions)
-        topics = self.topics if names is None else dict.fromkeys(split(name)[0] for name in names)
-        found = {f"{topic}-{p.id}": self._placement(p) for topic in topics for p in self._there(topic)}
+        topics = self.topics if names is None else dict.fromkeys(topic_and_number(name)[0] for name in names)
+        found = {f"{topic}-{p.id}": self._placement(p) for topic in topics for p in self._partitions_if_any(topic)}
         return {name: place for name, place in found.items() if names is None or name in names}
 
     def in_service(self) -> tuple[str, ...]:
         return tuple(self.name(number) for number in sorted(self.connection.nodes()))
 
     def elect(self, partitions: Iterable[str]) -> None:
-        places = [ck.TopicPartition(*split(name)) for name in partitions]
+        places = [ck.TopicPartition(*topic_and_number(name)) for name in partitions]
         self._require_ours({place.topic for place in places})
         said = self.connection.ask(
             "let the preferred replicas lead",
@@ -78,14 +78,16 @@ class Arrangement(View):
         if others := sorted(topics - set(self.topics)):
             raise ClusterError(f"{', '.join(others)}: not a topic of this run, so it is left alone")
 
-    def _there(self, topic: str) -> list[Any]:
+    def _partitions_if_any(self, topic: str) -> list[Any]:
         try:
             return self.partitions(topic)
-        except Refused as error:
+        except RequestRefused as error:
             if error.code == ck.KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return []
             raise
 
     def _placement(self, partition: Any) -> Placement:
         replicas, in_sync = (tuple(self.name(node.id) for node in nodes) for nodes in (partition.replicas, partition.isr))
-        return Placement(leader=self.name(partition.leader.id) if led(partition) else "", replicas=replicas, in_sync=in_sync)
+        return Placement(
+            leader=self.name(partition.leader.id) if has_leader(partition) else "", replicas=replicas, in_sync=in_sync
+        )

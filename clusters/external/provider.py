@@ -29,14 +29,14 @@ class External(ExternalOptions):
 
     def describe(self) -> dict[str, Any]:
         """Asks the cluster for its brokers. Raises ClusterError when it does not answer, CampaignError for a missing secret."""
-        from clusters.external.cluster import named
+        from clusters.external.cluster import broker_names
         from clusters.external.connection import Connection
 
         nodes = Connection(self.bootstrap, self.settings).nodes()
         return {
             "kafka": self.kafka or "unknown",
             "brokers": len(nodes),
-            "nodes": {name: f"broker {number} at {nodes[number]}" for number, name in named(nodes).items()},
+            "nodes": {name: f"broker {number} at {nodes[number]}" for number, name in broker_names(nodes).items()},
             "replication": min(self.replication, len(nodes)),
             # what is left to the cluster, min.insync.replicas first of all, is read from the topics once they are there
             "topic_settings": {"retention.ms": "-1", "retention.bytes": "-1"},
@@ -56,10 +56,10 @@ class External(ExternalOptions):
             cluster.begin(topics)
             yield cluster
         finally:
-            _tell(run_dir, cluster.end())
+            _report_left_behind(run_dir, cluster.end())
 
 
-def _tell(run_dir: Path, left: Sequence[str]) -> None:
+def _report_left_behind(run_dir: Path, left: Sequence[str]) -> None:
     import json
 
     import structlog

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusters.external.metadata import View, led, split
+from clusters.external.metadata import ClusterMetadata, has_leader, topic_and_number
 from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, coordinator_partition
 from harness.api import ClusterError
 
 
 @dataclass(frozen=True)
-class ExternalRoles(View):
+class ExternalRoles(ClusterMetadata):
     """`Roles`; coordinators are found only by who may describe Kafka's own topics."""
 
     def leader(self, topic: str, partition: int) -> str:
         """The leader; `t` may be said for the run's own topic whose name ends so."""
-        return self._leads(f"{next((own for own in self.topics if own.endswith(f'-{topic}')), topic)}-{partition}")
+        return self._leader_of(f"{next((own for own in self.topics if own.endswith(f'-{topic}')), topic)}-{partition}")
 
     def controller(self) -> str:
         raise ClusterError("who the controller is cannot be asked from outside: a KRaft cluster names any broker to its clients")
 
     def transaction_coordinator(self, transactional_id: str) -> str:
-        return self._leads(self.transaction_partition(transactional_id))
+        return self._leader_of(self.transaction_partition(transactional_id))
 
     def group_coordinator(self, group: str) -> str:
-        return self._leads(self.group_partition(group))
+        return self._leader_of(self.group_partition(group))
 
     def transaction_partition(self, transactional_id: str) -> str:
         return f"{TRANSACTION_LOG}-{coordinator_partition(transactional_id, len(self.partitions(TRANSACTION_LOG)))}"
@@ -32,9 +32,9 @@ class ExternalRoles(View):
     def group_partition(self, group: str) -> str:
         return f"{GROUP_LOG}-{coordinator_partition(group, len(self.partitions(GROUP_LOG)))}"
 
-    def _leads(self, name: str) -> str:
-        topic, number = split(name)
+    def _leader_of(self, name: str) -> str:
+        topic, number = topic_and_number(name)
         found = next((p for p in self.partitions(topic) if p.id == number), None)
-        if found is None or not led(found):
+        if found is None or not has_leader(found):
             raise ClusterError(f"{name} {'has no leader' if found else 'does not exist'}")
         return self.name(found.leader.id)

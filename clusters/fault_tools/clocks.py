@@ -1,8 +1,8 @@
-"""Wall clocks of brokers that can be set: libfaketime between a broker and the C library, and what a broker's own clock says.
+"""Brokers' wall clocks: set through libfaketime, and measured by the date of a broker's own log line.
 
-It is preloaded only when the option `skewable` asks for it. Monotonic time, and so every timeout, stays as it is; so do the
-dates of files. It keeps its state in /dev/shm under a process id, where it would stay, and be found by another run's process of
-that id: so brokers need a /dev/shm of their own.
+libfaketime is preloaded only when the option `skewable` asks for it. Monotonic time, and so every timeout, stays as it is; so do
+the dates of files. libfaketime keeps its state in /dev/shm under a process id. It would stay there, and a later process with that
+id would find it: so brokers need a /dev/shm of their own.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
-from clusters.fault_tools.faketime import HOW, SEEN_AFTER_S, tell
+from clusters.fault_tools.faketime import ENVIRONMENT, REREAD_S, write_offset
 from clusters.kafka.protocol import Address
 
-_TOO_LONG = struct.pack(">i", 0x7FFFFFFF)  # the length of a request, which no broker takes
+_TOO_LONG = struct.pack(">i", 0x7FFFFFFF)  # the length of a request that no broker accepts
 _DATE = len("2026-11-21T19:11:22.291")
-_SAID_WITHIN_S, _LOOK_EVERY_S = 3.0, 0.02
-_ASKED_AGAIN, _AGREED_S = 4, 0.2
+_ANSWER_WITHIN_S, _POLL_S = 3.0, 0.02
+_REPEATS, _AGREEMENT_S = 4, 0.2
 
 
 class Clocks:
-    """One file per node, `directory/NODE/clock`, that tells how far its wall clock is ahead.
+    """One file per node, `directory/NODE/clock`, with the offset of its wall clock.
 
     library: libfaketime, where the nodes' processes find it.
     """
@@ -39,50 +39,50 @@ class Clocks:
 
     def environment(self, node: str) -> dict[str, str]:
         """What a node's process needs in its environment."""
-        return {"LD_PRELOAD": self._library, "FAKETIME_TIMESTAMP_FILE": str(self._of[node]), **HOW}
+        return {"LD_PRELOAD": self._library, "FAKETIME_TIMESTAMP_FILE": str(self._of[node]), **ENVIRONMENT}
 
     def set(self, nodes: Iterable[str], ahead_s: float) -> None:
-        """Set clocks so far ahead of ours (behind, if negative), for as long as the run lasts; waits until that is seen."""
-        wrong = [node for node in nodes if self._ahead_s[node] != ahead_s]
-        for node in wrong:
+        """Set clocks so far ahead of ours (behind, if negative), and wait until their processes have read it."""
+        changed = [node for node in nodes if self._ahead_s[node] != ahead_s]
+        for node in changed:
             self._ahead_s[node] = ahead_s
             self._write(node)
-        if wrong:
-            time.sleep(SEEN_AFTER_S + 1.2)  # it counts in whole seconds
+        if changed:
+            time.sleep(REREAD_S + 1.2)  # libfaketime counts in whole seconds
 
     def _write(self, node: str) -> None:
         self._of[node].parent.mkdir(parents=True, exist_ok=True)
-        tell(self._of[node], self._ahead_s[node])
+        write_offset(self._of[node], self._ahead_s[node])
 
 
-def ahead(address: Address, log: Callable[[], str]) -> float | None:
-    """How many seconds a broker's wall clock is ahead of ours, by its own word; None when it says nothing.
+def measured_offset_s(address: Address, log: Callable[[], str]) -> float | None:
+    """How many seconds a broker's wall clock is ahead of ours; None when it logs nothing.
 
-    It is sent a request too long to be taken, and writes so into its log, with the date. log: reads its log. A busy broker writes
-    late, which makes it seem to be ahead; so it is asked again until two answers agree, and the least counts.
+    The broker gets a request that is too long, and logs that with its date. log: reads its log. A busy broker logs late, which
+    makes its clock seem to be ahead; so the request is repeated until two offsets agree, and the least counts.
     """
-    least = _seen_ahead(address, log)
-    for _ in range(_ASKED_AGAIN):
-        again = _seen_ahead(address, log) if least is not None else None
+    least = _single_offset_s(address, log)
+    for _ in range(_REPEATS):
+        again = _single_offset_s(address, log) if least is not None else None
         if least is None or again is None:
             break
-        agreed, least = abs(again - least) <= _AGREED_S, min(again, least)
+        agreed, least = abs(again - least) <= _AGREEMENT_S, min(again, least)
         if agreed:
             break
     return least
 
 
-def _seen_ahead(address: Address, log: Callable[[], str]) -> float | None:
-    """How far it seems to be ahead, when it is asked once: too far by as long as it takes to answer."""
-    with suppress(OSError), socket.create_connection(address, timeout=_SAID_WITHIN_S) as asked:
-        mark, asked_s = f":{asked.getsockname()[1]}", time.time()
-        asked.sendall(_TOO_LONG)
-        deadline = time.monotonic() + _SAID_WITHIN_S
+def _single_offset_s(address: Address, log: Callable[[], str]) -> float | None:
+    """The offset by one request: too large by the time that the broker takes to log it."""
+    with suppress(OSError), socket.create_connection(address, timeout=_ANSWER_WITHIN_S) as connection:
+        mark, sent_s = f":{connection.getsockname()[1]}", time.time()
+        connection.sendall(_TOO_LONG)
+        deadline = time.monotonic() + _ANSWER_WITHIN_S
         while time.monotonic() < deadline:
             for line in reversed(log().splitlines()):
-                if mark in line and (said := _date(line)) is not None:
-                    return round(said - asked_s, 3)
-            time.sleep(_LOOK_EVERY_S)
+                if mark in line and (logged := _date(line)) is not None:
+                    return round(logged - sent_s, 3)
+            time.sleep(_POLL_S)
     return None
 
 

@@ -1,4 +1,4 @@
-"""Nodes' small disks, wherever they lie: a file takes all the room that is left, and gives it back."""
+"""Nodes' small disks: a ballast file takes all free space of one, and is removed again."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ COMPLAINT = "No space left on device"
 _BLOCK = bytes(4096)
 
 
-class Disks(Protocol):
+class NodeDisks(Protocol):
     """A disk of its own for every node."""
 
     def free(self, node: str) -> int:
         """Bytes that are free."""
 
     def fill(self, node: str) -> None:
-        """Take all that is free."""
+        """Take all free space by a ballast file."""
 
     def clear(self, node: str) -> None:
-        """Give back what `fill` took; nothing if it took nothing."""
+        """Remove the ballast; nothing if there is none."""
 
 
 def free(directory: Path) -> int:
@@ -31,12 +31,12 @@ def free(directory: Path) -> int:
 
 
 def fill(directory: Path) -> None:
-    """Take all that is free."""
+    """Take all free space by a ballast file."""
     with (directory / BALLAST).open("ab", buffering=0) as ballast:
         try:
-            while room := free(directory):
-                os.posix_fallocate(ballast.fileno(), os.fstat(ballast.fileno()).st_size, room)
-        except OSError:  # the broker took some meanwhile: whatever is left, block by block
+            while space := free(directory):
+                os.posix_fallocate(ballast.fileno(), os.fstat(ballast.fileno()).st_size, space)
+        except OSError:  # the broker took some meanwhile: the rest, block by block
             _top_up(ballast.fileno())
 
 
@@ -50,5 +50,5 @@ def _top_up(file: int) -> None:
 
 
 def clear(directory: Path) -> None:
-    """Give back what `fill` took; nothing if it took nothing."""
+    """Remove the ballast; nothing if there is none."""
     (directory / BALLAST).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""libfaketime on this machine: where it is, how it is told what to do, whether it works.
+"""libfaketime on this machine: where it is, how a clock is set with it, whether it works.
 
-Standard library only, for it is carried to hosts too (`ssh`).
+Standard library only, because it is copied to hosts too (`ssh`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 NAME = "faketime/libfaketimeMT.so.1"  # for programs with threads; below /usr/lib or its like
-SEEN_AFTER_S = 1  # how often a process looks whether its clock was set
-HOW = {
-    "FAKETIME_CACHE_DURATION": str(SEEN_AFTER_S),
+REREAD_S = 1  # how often a process reads the offset of its clock
+ENVIRONMENT = {
+    "FAKETIME_CACHE_DURATION": str(REREAD_S),
     "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # Debian's default; with it a JVM's timed waits end at once, and no broker comes up
     "FAKETIME_DONT_RESET": "1",
@@ -21,36 +21,36 @@ HOW = {
 }
 REMEDY = "install libfaketime (Debian, Ubuntu: sudo apt install libfaketime)"
 SHM = Path("/dev/shm")
-_PLACES = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
+_DIRECTORIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
 
 
 def library() -> Path | None:
     """libfaketime for programs with threads, wherever it is installed."""
-    found = [path for place in _PLACES for pattern in (NAME, f"*/{NAME}") for path in Path(place).glob(pattern)]
+    found = [path for place in _DIRECTORIES for pattern in (NAME, f"*/{NAME}") for path in Path(place).glob(pattern)]
     return found[0] if found else None
 
 
 def trouble() -> str:
-    """Why no process's clock can be set here, found out by trying; else empty."""
+    """Why no process's clock can be set here, found out by a trial; else empty."""
     found = library()
     if found is None:
-        return f"no libfaketime found below {', '.join(_PLACES)}: {REMEDY}"
-    env = {"LD_PRELOAD": str(found), "FAKETIME": "+3600", **HOW}
+        return f"no libfaketime found below {', '.join(_DIRECTORIES)}: {REMEDY}"
+    env = {"LD_PRELOAD": str(found), "FAKETIME": "+3600", **ENVIRONMENT}
     done = subprocess.run(["date", "+%s"], env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    said = done.stdout.strip()
-    works = said.isdigit() and int(said) - time.time() > 3000  # what cannot be preloaded is complained of, and left out
-    return "" if works else f"{found} does not set the clock of `date`: {done.stderr.strip() or said}"
+    output = done.stdout.strip()
+    works = output.isdigit() and int(output) - time.time() > 3000  # a library that cannot be preloaded is ignored with a message
+    return "" if works else f"{found} does not set the clock of `date`: {done.stderr.strip() or output}"
 
 
-def tell(file: Path, ahead_s: float) -> None:
-    """Write how far a clock is ahead into the file that a process looks at (FAKETIME_TIMESTAMP_FILE)."""
+def write_offset(file: Path, ahead_s: float) -> None:
+    """Write how far a clock is ahead into the file that its process reads (FAKETIME_TIMESTAMP_FILE)."""
     fresh = file.with_suffix(".new")
     fresh.write_text(f"{ahead_s:+.3f}\n")
-    fresh.replace(file)  # nobody reads half of it
+    fresh.replace(file)  # atomic: no process reads half of it
 
 
-def forget(pid: int) -> None:
-    """Remove what it leaves in /dev/shm of a process that was killed, where one that gets the same id would find it."""
+def remove_shared_memory(pid: int) -> None:
+    """Remove what libfaketime left in /dev/shm for a killed process; a later process with that id would use it."""
     for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
         with suppress(FileNotFoundError, PermissionError):
             (SHM / name).unlink()

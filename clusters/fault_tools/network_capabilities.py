@@ -1,57 +1,52 @@
-"""What a cluster whose nodes have a network of ours can do to it, wherever that network is."""
+"""The capabilities of a cluster about its network, for every provider that controls the network of its nodes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Protocol
 
+from clusters.fault_tools.link_table import LinkTable
 from harness.api import Losable, Measurable, PacketTimes, Pair, Partitionable, Slowable
 
-NEED_A_NETWORK: tuple[type, ...] = (Partitionable, Measurable, Losable, Slowable)
+NETWORK_CAPABILITIES: tuple[type, ...] = (Partitionable, Measurable, Losable, Slowable)
 
 
-class Links(Partitionable, Losable, Slowable, Protocol):
-    """The network of a cluster."""
-
-    def lacks(self) -> dict[str, str]:
-        """Names of capabilities that it has not, found out by trying, each with the reason."""
-
-
-class LinkFaults(ABC):
-    """`Partitionable`, `Measurable`, `Losable` and `Slowable`, by a cluster's network."""
+class NetworkCapabilities(ABC):
+    """`Partitionable`, `Measurable`, `Losable` and `Slowable`, passed on to the cluster's network."""
 
     @abstractmethod
-    def _links(self) -> Links:
+    def _usable_network(self) -> LinkTable:
         """The network. Raises ClusterError where there is none."""
 
-    def _links_lack(self, capability: type) -> str | None:
+    def _missing_in_network(self, capability: type) -> str | None:
         """Why the network cannot do this, or None."""
-        return self._links().lacks().get(capability.__name__) if capability in NEED_A_NETWORK else None
+        if capability not in NETWORK_CAPABILITIES:
+            return None
+        return self._usable_network().missing_capabilities().get(capability.__name__)
 
     def drop(self, pairs: Iterable[Pair]) -> None:
-        self._links().drop(pairs)
+        self._usable_network().drop(pairs)
 
     def undrop(self, pairs: Iterable[Pair]) -> None:
-        self._links().undrop(pairs)
+        self._usable_network().undrop(pairs)
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        return self._links().probe(pairs)
+        return self._usable_network().probe(pairs)
 
     def dropped_packets(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
-        return self._links().dropped_packets(pairs)
+        return self._usable_network().dropped_packets(pairs)
 
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
-        return self._links().measure(pairs, packets, size, within_s)
+        return self._usable_network().measure(pairs, packets, size, within_s)
 
     def lose(self, pairs: Iterable[Pair], share: float) -> int:
-        return self._links().lose(pairs, share)
+        return self._usable_network().lose(pairs, share)
 
     def unlose(self, number: int) -> dict[Pair, tuple[int, int]]:
-        return self._links().unlose(number)
+        return self._usable_network().unlose(number)
 
     def slow(self, pairs: Iterable[Pair], delay_ms: float = 0.0, jitter_ms: float = 0.0, kbit_s: float = 0.0) -> int:
-        return self._links().slow(pairs, delay_ms, jitter_ms, kbit_s)
+        return self._usable_network().slow(pairs, delay_ms, jitter_ms, kbit_s)
 
     def unslow(self, number: int) -> dict[Pair, tuple[int, int]]:
-        return self._links().unslow(number)
+        return self._usable_network().unslow(number)

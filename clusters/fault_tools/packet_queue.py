@@ -1,7 +1,7 @@
-"""Packets that the kernel hands to us on arrival, to be let go when we say so: nfnetlink_queue, in the present network namespace.
+"""The kernel's packet queue (nfnetlink_queue) in the present network namespace: packets wait in it for our verdict.
 
-Pure netlink (linux/netfilter/nfnetlink_queue.h), and nothing that takes long to import. The rules that send packets here are made
-elsewhere (`queue_rules.py`). Standard library only, for it is carried to hosts too (`ssh`).
+Pure netlink (linux/netfilter/nfnetlink_queue.h), and nothing that takes long to import. `queue_rules.py` makes the rules that
+send packets here. Standard library only, because it is copied to hosts too (`ssh`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-NUMBER, TRIAL = 0, 1  # queues of a namespace: for the packets, for trying
-_MOST = 65535  # packets that may wait
+NUMBER, TRIAL = 0, 1  # queues of a namespace: for delays, for the trial
+_MAX_PACKETS = 65535  # packets that may wait
 _NETLINK_NETFILTER, _SOL_NETLINK, _NETLINK_NO_ENOBUFS = 12, 270, 5
 _QUEUE, _VERDICT, _CONFIG = 3 << 8, 3 << 8 | 1, 3 << 8 | 2
 _ERROR, _REQUEST, _ACK = 2, 1, 5
@@ -26,25 +26,25 @@ _HEADER, _PAYLOAD = 1, 10  # attributes of a packet
 
 @dataclass(frozen=True)  # without slots, which Python 3.9 has not
 class Packet:
-    """A packet that waits: the kernel's name for it, its sender's address, its size in bytes."""
+    """A waiting packet: the kernel's id of it, its sender's address, its size in bytes."""
 
     id: bytes
     address: str
     size: int
 
 
-class Queue:
-    """A queue of this namespace, open. Raises OSError where the kernel has none, or somebody else has it open."""
+class PacketQueue:
+    """An open queue of this namespace. Raises OSError where the kernel has none, or another process has it open."""
 
     def __init__(self, number: int = NUMBER) -> None:
         self._general = _GENERAL.pack(0, 0, number)
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
         self._socket.bind((0, 0))
-        self._socket.setsockopt(_SOL_NETLINK, _NETLINK_NO_ENOBUFS, 1)  # what we are too slow for is lost, as on a full link
+        self._socket.setsockopt(_SOL_NETLINK, _NETLINK_NO_ENOBUFS, 1)  # packets that we read too late are lost, as on a full link
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
         self._set(1, struct.pack(">BxH", _BIND, socket.AF_INET))
         self._set(2, struct.pack(">IB", _IP_HEADER, _COPY_PACKET))
-        self._set(3, struct.pack(">I", _MOST))
+        self._set(3, struct.pack(">I", _MAX_PACKETS))
         self._socket.setblocking(False)
 
     def fileno(self) -> int:
@@ -54,7 +54,7 @@ class Queue:
         self._socket.close()
 
     def arrived(self) -> Iterator[Packet]:
-        """The packets that have arrived and that we have not seen yet."""
+        """The packets that have arrived since the last call."""
         while True:
             try:
                 data = self._socket.recv(65536)

@@ -1,4 +1,4 @@
-"""Power failures of nodes, wherever their data directories lie."""
+"""The capability `Powered`: a power failure of a node, wherever its data directory is."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from clusters.kafka.cluster import KafkaCluster
 from harness.api import ClusterError, Powered, TopicSpec
 
 
-class PowerFaults(KafkaCluster):
-    """`Powered`."""
+class PowerFailure(KafkaCluster):
+    """A cluster whose dead brokers can lose what they had not fsynced (`Powered`)."""
 
     _topic_settings: tuple[Mapping[str, str], ...] = ()
 
@@ -21,15 +21,15 @@ class PowerFaults(KafkaCluster):
         super().bring_up(topics, tool)
 
     def lose_unsynced(self, node: str) -> dict[str, tuple[int, int]]:
-        pid = self.pid(self._a_server(node))
+        pid = self.pid(self._checked_server(node))
         if pid is not None:
             raise ClusterError(f"{node} (pid {pid}) is alive; it must be killed before it can lose what it had not fsynced")
         try:
-            return self._at_home(node, unsynced_data.lose_unsynced)
+            return self._run_on_data(node, unsynced_data.lose_unsynced)
         except (OSError, ValueError, struct.error) as e:
             raise ClusterError(f"what {node} had not fsynced could not be thrown away: {e}") from e
 
-    def _lacks_power(self, capability: type) -> str | None:
+    def _missing_power_failure(self, capability: type) -> str | None:
         """Why a power failure cannot be imitated, or None; None for every other capability."""
-        flush = unsynced_data.flushed([self._settings, *self._topic_settings]) if capability is Powered else ""
+        flush = unsynced_data.flush_setting([self._settings, *self._topic_settings]) if capability is Powered else ""
         return f"with {flush} Kafka syncs more than it notes in its checkpoints" if flush else None

@@ -1,7 +1,7 @@
-"""Rules that hand arriving packets over to the queue of the present network namespace (`queues.py`).
+"""nftables rules that send arriving packets to the packet queue of the present network namespace (`packet_queue.py`).
 
-They lie in a chain that comes after the one of the drops. When nobody holds the queue open, packets go on at once. Where
-nftables has no `queue` of its own, the older NFQUEUE target does the same.
+Their chain comes after the chain of the drops. While no process has the queue open, packets pass at once. Where the kernel has no
+nftables `queue` expression, the older NFQUEUE target does the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _BYPASS = 1
 
 
 def open_chain() -> None:
-    """Make the chain that sends packets to the queue; it lets everything else pass."""
+    """Make the chain of these rules; it accepts everything else."""
     packet_rules.open_chain(_CHAIN, _AFTER_DROPS)
 
 
@@ -29,9 +29,9 @@ def add_rule(address: str) -> int:
 
 
 def trouble() -> str:
-    """Why packets cannot be held back in the present namespace, found out by trying; else empty."""
+    """Why packets cannot be delayed in the present namespace, found out by a trial; else empty."""
     try:
-        packet_queue.Queue(packet_queue.TRIAL).close()
+        packet_queue.PacketQueue(packet_queue.TRIAL).close()
         open_chain()
         packet_rules.delete_rule(add_rule("0.0.0.1"), _CHAIN)
     except Exception as error:  # noqa: BLE001 - as above

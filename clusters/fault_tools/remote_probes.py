@@ -1,4 +1,4 @@
-"""Trains of datagrams between nodes that we can only ask: send those, and tell which you have heard."""
+"""Probe series between nodes that are reached by requests: each node sends its datagrams and reports those it has received."""
 
 from __future__ import annotations
 
@@ -7,48 +7,53 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from clusters.fault_tools.probes import LOOK_S, Train
+from clusters.fault_tools.probes import POLL_S, ProbeSeries
 from harness.api import Pair
 
-_AT_ONCE = 8
-_LOOKS = 3
+_PARALLEL = 8
+_ATTEMPTS = 3
 
-Send = Callable[[str, Mapping[int, str]], object]  # (source, link -> destination): send the train over each of these links
-Hear = Callable[[str, int], Sequence[Any]]  # (destination, how many are known) -> those heard since, as `probes.Heard`
-Took = Callable[[Pair, Any], "float | None"]  # (pair, one that was heard) -> milliseconds; None: it counts for nothing
+Send = Callable[[str, Mapping[int, str]], object]  # (source, link -> destination): send the series over each of these links
+Receive = Callable[[str, int], Sequence[Any]]  # (destination, number known) -> later ones, as `ReceivedProbe`
+ProbeTime = Callable[[Pair, Any], "float | None"]  # (pair, a received probe) -> milliseconds; None: it does not count
 
 
-def ride(train: Train, within_s: float, send: Send, hear: Hear, took: Took) -> Train:
-    """The train, when all of it has arrived or the time is over. Many nodes are asked at the same time."""
+def run_series(series: ProbeSeries, within_s: float, send: Send, receive: Receive, probe_time: ProbeTime) -> ProbeSeries:
+    """Run a series until all of it has arrived or the time is over; requests go to many nodes at the same time."""
     to: dict[str, dict[int, str]] = {}
-    for link, (source, destination) in enumerate(train.pairs):
+    for link, (source, destination) in enumerate(series.pairs):
         to.setdefault(source, {})[link] = destination
-    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+    with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
         list(pool.map(send, to, to.values()))
-        _collect(train, within_s, lambda known: pool.map(hear, known, known.values()), took)
-    return train
+        _collect(series, within_s, lambda known: pool.map(receive, known, known.values()), probe_time)
+    return series
 
 
-def _collect(train: Train, within_s: float, heard: Callable[[dict[str, int]], Iterable[Sequence[Any]]], took: Took) -> None:
+def _collect(
+    series: ProbeSeries,
+    within_s: float,
+    receive_all: Callable[[dict[str, int]], Iterable[Sequence[Any]]],
+    probe_time: ProbeTime,
+) -> None:
     """Ask every destination until all has arrived or the time is over."""
     deadline = time.monotonic() + within_s
-    known = dict.fromkeys((destination for _, destination in train.pairs), 0)
+    known = dict.fromkeys((destination for _, destination in series.pairs), 0)
     while True:
-        over = time.monotonic() > deadline  # noticed before the last look, however long we were kept from it
-        for destination, entries in zip(list(known), heard(known), strict=True):
+        over = time.monotonic() > deadline  # read before the last request, which may take long
+        for destination, entries in zip(list(known), receive_all(known), strict=True):
             known[destination] += len(entries)
             for entry in entries:
-                took_ms = took(train.pairs[entry[0]], entry)
-                if took_ms is not None:
-                    train.note(entry[0], entry[1], took_ms)
-        if over or train.complete():
+                time_ms = probe_time(series.pairs[entry[0]], entry)
+                if time_ms is not None:
+                    series.note(entry[0], entry[1], time_ms)
+        if over or series.complete():
             return
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
 
-def closed(pairs: Iterable[Pair], probe: Callable[[Iterable[Pair]], dict[Pair, bool]]) -> str:
-    """Which pairs stay closed in several looks, in words (a datagram may be lost); empty when all are open."""
+def closed_pairs(pairs: Iterable[Pair], probe: Callable[[Iterable[Pair]], dict[Pair, bool]]) -> str:
+    """The pairs that stay closed in several attempts, as text (a datagram may be lost); empty when all are open."""
     left = list(pairs)
-    for _ in range(_LOOKS):
+    for _ in range(_ATTEMPTS):
         left = [pair for pair, arrived in probe(left).items() if not arrived]
     return ", ".join(f"{source} to {destination}" for source, destination in left)

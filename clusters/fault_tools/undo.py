@@ -1,4 +1,4 @@
-"""Undoing one thing after the other, whatever became of the ones before: a rule that is not removed must not be forgotten."""
+"""Undoes several things and goes on after a failure, so that one rule that cannot be deleted does not keep the others."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from harness.api import ClusterError, Interrupted
 A = TypeVar("A")
 
 
-def one_by_one(undo: Callable[[A], object], things: Iterable[A]) -> None:
-    """Undo each of `things`, going on after a failure. Raises ClusterError at the end, with the reasons of all that stayed."""
-    stayed: list[str] = []
+def undo_each(undo: Callable[[A], object], things: Iterable[A]) -> None:
+    """Undo each of `things` and go on after a failure. Raises ClusterError at the end, with the reasons of all failures."""
+    failures: list[str] = []
     for thing in things:
         try:
             undo(thing)
-        except Interrupted:  # it came meanwhile, and is not about this thing
+        except Interrupted:  # of the whole process, not of this thing
             raise
         except Exception as error:  # noqa: BLE001 - netlink has errors of its own
-            stayed.append(str(error))
-    if stayed:
-        raise ClusterError("; ".join(dict.fromkeys(stayed)))
+            failures.append(str(error))
+    if failures:
+        raise ClusterError("; ".join(dict.fromkeys(failures)))

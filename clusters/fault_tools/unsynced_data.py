@@ -5,8 +5,8 @@ next one begins, and notes in `recovery-point-offset-checkpoint` up to where a p
 happen: each partition's last segment ends at that point. Its indexes (written through mapped memory) are gone, and Kafka
 rebuilds them; the KRaft metadata log, checkpoints and epochs are synced by Kafka whenever they are written, and stay.
 
-Nothing here knows of a sync that Kafka does not note: with `flush.messages` or `flush.ms` too much would be thrown away.
-Standard library only, for it is carried to hosts too (`ssh`).
+A sync that Kafka does not note is not known here: with `flush.messages` or `flush.ms` too much would be thrown away.
+Standard library only, because it is copied to hosts too (`ssh`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def lose_unsynced(data: Path) -> dict[str, tuple[int, int]]:
     for partition in sorted(path for path in data.iterdir() if path.is_dir()):
         named = _PARTITION.fullmatch(partition.name)
         if named and named.group(1) != SYNCED_BY_KAFKA:
-            kept, end = _cut(partition, synced.get(partition.name, 0))
-            if kept < end:
-                lost[partition.name] = (kept, end)
+            synced_end, end = _truncate(partition, synced.get(partition.name, 0))
+            if synced_end < end:
+                lost[partition.name] = (synced_end, end)
     (data / CLEAN).unlink(missing_ok=True)
     return lost
 
@@ -49,32 +49,32 @@ def recovery_points(checkpoint: Path) -> dict[str, int]:
     return {f"{topic}-{number}": int(offset) for topic, number, offset in named}
 
 
-def flushed(settings: Iterable[Mapping[str, str]]) -> str:
+def flush_setting(settings: Iterable[Mapping[str, str]]) -> str:
     """The first setting that makes Kafka sync by itself, as `name=value`; empty when there is none."""
     return next((f"{name}={value}" for one in settings for name, value in one.items() if FLUSHES.fullmatch(name)), "")
 
 
-def _cut(partition: Path, synced: int) -> tuple[int, int]:
+def _truncate(partition: Path, synced: int) -> tuple[int, int]:
     """End a partition's last segment at its first batch that was not synced; the offsets it ends at now, and ended at."""
     segments = sorted(partition.glob("*.log"))
     if not segments:
         return 0, 0
     last = segments[-1]
     begin = int(last.stem)
-    kept_bytes, kept, end = 0, begin, begin
+    synced_bytes, synced_end, end = 0, begin, begin
     for position, offset, next_offset in _batches(last):
         end = next_offset
         if offset < synced:
-            kept_bytes, kept = position, next_offset
-    if kept < end:
+            synced_bytes, synced_end = position, next_offset
+    if synced_end < end:
         with last.open("r+b") as segment:
-            segment.truncate(kept_bytes)
+            segment.truncate(synced_bytes)
         for suffix in _UNSYNCED:
             last.with_suffix(suffix).unlink(missing_ok=True)
         for snapshot in partition.glob("*.snapshot"):
-            if int(snapshot.stem) > kept:
+            if int(snapshot.stem) > synced_end:
                 snapshot.unlink()
-    return kept, end
+    return synced_end, end
 
 
 def _batches(segment: Path) -> Iterator[tuple[int, int, int]]:

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import KafkaError, NewTopic
 
 from clusters.kafka import protocol
-from clusters.kafka.placement_admin import Arrangement
+from clusters.kafka.placement_admin import PlacementAdmin
 from clusters.kafka.protocol import Address, Partition
 from clusters.kafka.roles import WireRoles, ask_all
 from harness.api import ClusterError, Isolation, TopicSpec
@@ -26,7 +26,7 @@ _REQUEST_S = 5.0
 _DEADLINE_S = 60.0
 
 
-class KafkaAdmin(Arrangement):
+class KafkaAdmin(PlacementAdmin):
     """`Admin` of a cluster. Offsets are asked once; what changes the cluster is retried until a deadline of 60 s."""
 
     def __init__(self, bootstrap: str, roles: WireRoles) -> None:

@@ -21,7 +21,7 @@ class Node:
     listeners: Mapping[str, Address] = field(default_factory=dict)
 
     @property
-    def front(self) -> Address:
+    def address(self) -> Address:
         """Where to ask whether it answers: clients' listener, or a pure controller's only one."""
         return self.listeners.get(CLIENT) or self.listeners[CONTROLLER]
 
@@ -79,7 +79,7 @@ def command(
     ]
 
 
-def telling_lines(output: str) -> str:
+def error_lines(output: str) -> str:
     """What a person needs from a Java program that died: its last errors and exceptions, else its last lines."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "[ERROR]" in line or "Exception" in line or line.startswith(("Error", "Caused by"))]

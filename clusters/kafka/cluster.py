@@ -15,7 +15,7 @@ import structlog
 
 from clusters.kafka import broker_config, node_directory, node_plan, protocol, protocol_admin, storage
 from clusters.kafka.admin import KafkaAdmin
-from clusters.kafka.options import COMBINED, KafkaOptions
+from clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions
 from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from harness.api import ClusterError, TopicSpec
 
@@ -50,7 +50,7 @@ class KafkaCluster(ABC):
         self._groups: tuple[str, ...] = ()
         self._roles = WireRoles(
             names={node.id: node.name for node in nodes},
-            brokers={name: self.door(name) for name in self.brokers},
+            brokers={name: self.request_address(name) for name in self.brokers},
             controllers={name: self._planned[name].listeners[broker_config.CONTROLLER] for name in self.controllers},
         )
         self._admin = KafkaAdmin(self.bootstrap(), self._roles)
@@ -70,30 +70,30 @@ class KafkaCluster(ABC):
     # ---- versions
 
     def version(self, node: str) -> str:
-        return self._versions[self._a_server(node)]
+        return self._versions[self._checked_server(node)]
 
     def use_version(self, node: str, version: str) -> None:
         if version not in self._known_versions:
             known = ", ".join(self._known_versions)
             raise ClusterError(f'{node} cannot run Kafka {version}: here are {known}; name it in `upgrades = ["{version}"]`')
-        self._versions[self._a_server(node)] = version
+        self._versions[self._checked_server(node)] = version
 
-    def _a_server(self, node: str) -> str:
+    def _checked_server(self, node: str) -> str:
         if node not in self._planned:
             raise ClusterError(f"{node} is no broker or controller; there are {', '.join(self._planned)}")
         return node
 
     # ---- what a provider may do in its own way
 
-    def door(self, node: str) -> protocol.Address:
+    def request_address(self, node: str) -> protocol.Address:
         """Where the harness itself asks a node."""
-        return self._planned[node].front
+        return self._planned[node].address
 
-    def home(self, node: str) -> Path:
+    def data_directory(self, node: str) -> Path:
         """Where the node finds its data."""
         return self._data / node
 
-    def _at_home(self, node: str, work: Callable[[Path], T]) -> T:
+    def _run_on_data(self, node: str, work: Callable[[Path], T]) -> T:
         """Do something (a function of a module) to a node's data, where that lies."""
         return work(self._data / node)
 
@@ -104,12 +104,12 @@ class KafkaCluster(ABC):
     # ---- storage
 
     def wipe(self, node: str) -> None:
-        if self.pid(self._a_server(node)) is not None:
+        if self.pid(self._checked_server(node)) is not None:
             raise ClusterError(f"{node} lives; its data can be removed while it is down only")
         if node in self.controllers:
-            raise ClusterError(f"{node} votes in the quorum; {COMBINED}")
+            raise ClusterError(f"{node} votes in the quorum; {COMBINED_CONTROLLER}")
         try:
-            self._at_home(node, node_directory.wipe)
+            self._run_on_data(node, node_directory.wipe)
         except OSError as e:
             raise ClusterError(f"the data of {node} could not be removed: {e}") from e
 
@@ -120,7 +120,7 @@ class KafkaCluster(ABC):
         self.make_storage(tool, self._write_configs())
         for name in self._planned:
             self.start(name)
-        self._wait(_READY_S, "the brokers to join", self._absent)
+        self._wait(_READY_S, "the brokers to join", self._missing_brokers)
         self._make_topics({name: node_plan.fitted(spec, len(self.brokers)) for name, spec in topics.items()})
 
     def collect_storage(self, run_dir: Path) -> None:
@@ -132,7 +132,7 @@ class KafkaCluster(ABC):
         configs = {name: self._config(name) for name in self._planned}
         for name, path in configs.items():
             broker_config.write_properties(
-                path, broker_config.properties(self._planned[name], voters, self._settings, self.home(name))
+                path, broker_config.properties(self._planned[name], voters, self._settings, self.data_directory(name))
             )
         return configs
 
@@ -143,12 +143,12 @@ class KafkaCluster(ABC):
         return self._run_dir / "logs" / node / "server.properties"
 
     def _make_topics(self, topics: Mapping[str, TopicSpec]) -> None:
-        self._wait(_READY_S, "the cluster's settings and coordinators", self._unprepared)
+        self._wait(_READY_S, "the cluster's settings and coordinators", self._setup_problem)
         self._admin.create_topics(topics)
         self._admin.await_leaders({TRANSACTION_LOG: None, GROUP_LOG: None})
         self._topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
 
-    def _absent(self) -> str:
+    def _missing_brokers(self) -> str:
         """Which brokers are not in service in everybody's eyes; empty when all are."""
         views = ask_all(lambda address: protocol.metadata(address, 1.0), self._roles.brokers)
         silent = sorted(set(self.brokers) - set(views))
@@ -157,13 +157,13 @@ class KafkaCluster(ABC):
         seen = set.intersection(*(set(view.brokers) for view in views.values()))
         return ", ".join(name + " is not in service" for i, name in self._roles.names.items() if name in views and i not in seen)
 
-    def _unprepared(self) -> str:
+    def _setup_problem(self) -> str:
         """Set what must be set on the running cluster, and have Kafka make its internal topics; what was refused, else empty.
 
         Clusters formatted by 4.1+ (eligible leader replicas, KIP-966) ignore a broker-level min.insync.replicas. Asking for a
         coordinator makes the broker create the internal topic, with the broker's own settings.
         """
-        name, asked = "min.insync.replicas", self.door(self.brokers[0])
+        name, asked = "min.insync.replicas", self.request_address(self.brokers[0])
         try:
             protocol_admin.set_cluster_setting(asked, name, self._settings[name])
             for kind in (protocol.TRANSACTION, protocol.GROUP):
@@ -192,14 +192,14 @@ class KafkaCluster(ABC):
             time.sleep(0.05)
 
     def _tail(self, node: str) -> str:
-        return broker_config.telling_lines(self._logged(node))
+        return broker_config.error_lines(self._log_text(node))
 
-    def _logged(self, node: str) -> str:
+    def _log_text(self, node: str) -> str:
         """All that a node has logged so far."""
         return self._log(node).read_text(errors="replace")
 
     def shutdown_line(self, node: str) -> str:
-        last_end = self._logged(self._a_server(node)).rpartition(_STOPPED)[2]
+        last_end = self._log_text(self._checked_server(node)).rpartition(_STOPPED)[2]
         return next((line for line in last_end.splitlines() if _RELEASED in line), "")
 
     # ---- what there is
@@ -225,7 +225,7 @@ class KafkaCluster(ABC):
         self._transactional_ids, self._groups = tuple(transactional_ids), tuple(groups)
 
     def bootstrap(self) -> str:
-        return ",".join("{}:{}".format(*self._planned[name].front) for name in self.brokers)
+        return ",".join("{}:{}".format(*self._planned[name].address) for name in self.brokers)
 
     def connection(self) -> Mapping[str, str]:
         return {}
@@ -245,15 +245,15 @@ class KafkaCluster(ABC):
         """
         for name in self._planned:
             self.start(name)
-        self._wait(_HEAL_S, "all nodes to answer", self._silent, once_more=self._planned)
+        self._wait(_HEAL_S, "all nodes to answer", self._unanswering_nodes, once_more=self._planned)
 
     def answers(self, node: str) -> bool:
         """Whether a broker answers a Kafka request right now (a client: whether it lives)."""
         if self.pid(node) is None:
             return False
-        return protocol.answers(self.door(node)) if node in self._planned else True
+        return protocol.answers(self.request_address(node)) if node in self._planned else True
 
-    def _silent(self) -> str:
-        addresses = {name: self.door(name) for name in self._planned}
+    def _unanswering_nodes(self) -> str:
+        addresses = {name: self.request_address(name) for name in self._planned}
         answering = ask_all(protocol.answers, addresses)
         return ", ".join(f"{name} does not answer" for name, answers in answering.items() if not answers)

@@ -11,11 +11,13 @@ from harness.api import CampaignError, Fillable, Skewable, Throttleable, Wipeabl
 
 MOST_MB = 1 << 16
 SMALLEST_DISK_MB = 64
-COMBINED = "a controller's disk holds its vote: give the test separate controllers (controllers = 1, or 3)"
-OWN_DISK = "the brokers' data lies on their machine's own disk; give each a small one: disk_mb = 300 in [test.cluster]"
-ONLY_LOCAL = 'what brokers write is held back only where they are processes of this machine: kind = "local" in [test.cluster]'
-FAST_DISK = "nothing stands between the brokers and their disk; let something: slow_disks = true in [test.cluster]"
-OWN_CLOCK = "brokers read their machine's clock; let theirs be set: skewable = true in [test.cluster]"
+COMBINED_CONTROLLER = "a controller's disk holds its vote: give the test separate controllers (controllers = 1, or 3)"
+NO_SMALL_DISK = "the brokers' data lies on their machine's own disk; give each a small one: disk_mb = 300 in [test.cluster]"
+THROTTLE_ONLY_LOCAL = (
+    'what brokers write is held back only where they are processes of this machine: kind = "local" in [test.cluster]'
+)
+NO_THROTTLE = "nothing stands between the brokers and their disk; let something: slow_disks = true in [test.cluster]"
+NO_SETTABLE_CLOCK = "brokers read their machine's clock; let theirs be set: skewable = true in [test.cluster]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,7 @@ class KafkaOptions:
 
     def missing(self) -> dict[type, str]:
         """What such a cluster cannot do, wherever it runs."""
-        return {Throttleable: ONLY_LOCAL} | ({} if self.controllers else {Wipeable: COMBINED})
+        return {Throttleable: THROTTLE_ONLY_LOCAL} | ({} if self.controllers else {Wipeable: COMBINED_CONTROLLER})
 
     def limits(self) -> dict[str, tuple[float, float]]:
         """Lowest and highest value of a provider's own options."""
@@ -68,7 +70,7 @@ class KafkaOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SurroundedOptions(KafkaOptions):
+class EnvironmentOptions(KafkaOptions):
     """Options of clusters that can give brokers a disk and a clock of their own."""
 
     disk_mb: int = 0  # gives each node a disk of this size, in memory, that a fault can fill; 0: its machine's own
@@ -84,9 +86,9 @@ class SurroundedOptions(KafkaOptions):
     def missing(self) -> dict[type, str]:
         found = super().missing()
         if not self.disk_mb:
-            found[Fillable] = OWN_DISK
+            found[Fillable] = NO_SMALL_DISK
         if not self.skewable:
-            found[Skewable] = OWN_CLOCK
+            found[Skewable] = NO_SETTABLE_CLOCK
         return found
 
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 _ASK_S = 3.0
 
 
-class Arrangement:
+class PlacementAdmin:
     """The part of `Admin` that looks at partitions, topics and brokers one by one, and changes them."""
 
     def __init__(self, roles: WireRoles) -> None:
@@ -34,11 +34,11 @@ class Arrangement:
 
     def reassign(self, replicas: Mapping[str, Sequence[str]]) -> None:
         ids = {node: i for i, node in self._roles.names.items()}
-        wanted = {_place(name): [ids[node] for node in nodes] for name, nodes in replicas.items()}
+        wanted = {_topic_and_number(name): [ids[node] for node in nodes] for name, nodes in replicas.items()}
         self._ask_to_change("replicas were not reassigned", lambda address: protocol_admin.reassign(address, wanted, _ASK_S))
 
     def elect(self, partitions: Iterable[str]) -> None:
-        places = [_place(name) for name in partitions]
+        places = [_topic_and_number(name) for name in partitions]
         self._ask_to_change("leaders were not elected", lambda address: protocol_admin.elect_preferred(address, places, _ASK_S))
 
     def unregister(self, node: str) -> None:
@@ -80,6 +80,6 @@ class Arrangement:
         return self._roles.names.get(number, "")
 
 
-def _place(name: str) -> tuple[str, int]:
+def _topic_and_number(name: str) -> tuple[str, int]:
     topic, _, number = name.rpartition("-")
     return topic, int(number)

@@ -20,7 +20,7 @@ _NOT_NEEDED = 84  # ELECTION_NOT_NEEDED: that replica leads already
 _TIMEOUT_MS = 5000
 _NO_TAGS = b"\x00"
 
-Place = tuple[str, int]  # topic, number
+TopicPartition = tuple[str, int]  # topic, number
 
 
 def set_cluster_setting(address: Address, name: str, value: str, timeout_s: float = 5.0) -> None:
@@ -45,7 +45,7 @@ def topic_settings(address: Address, topic: str, timeout_s: float = 5.0) -> dict
     return {name: value for name, value, source in found if source == _OWN}
 
 
-def reassign(address: Address, replicas: Mapping[Place, Sequence[int]], timeout_s: float = 5.0) -> None:
+def reassign(address: Address, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 5.0) -> None:
     """Begin to move partitions to these brokers, the preferred leader first. Raises WireError when any is refused."""
     body = struct.pack(">i", _TIMEOUT_MS) + varint(len(by_topic := _by_topic(replicas)) + 1)
     for topic, numbers in by_topic.items():
@@ -66,7 +66,7 @@ def reassign(address: Address, replicas: Mapping[Place, Sequence[int]], timeout_
     _raise("replicas not reassigned", problems)
 
 
-def elect_preferred(address: Address, partitions: Iterable[Place], timeout_s: float = 5.0) -> None:
+def elect_preferred(address: Address, partitions: Iterable[TopicPartition], timeout_s: float = 5.0) -> None:
     """Let the first replica of each lead; one that leads already is no error. Raises WireError when any election failed."""
     body = struct.pack(">bi", _PREFERRED, len(by_topic := _by_topic(partitions)))
     for topic, numbers in by_topic.items():
@@ -121,7 +121,7 @@ def _raise(what: str, problems: Iterable[str]) -> None:
         raise WireError(f"{what}: {said}")
 
 
-def _by_topic(places: Iterable[Place]) -> dict[str, list[int]]:
+def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
     numbers: dict[str, list[int]] = {}
     for topic, number in places:
         numbers.setdefault(topic, []).append(number)

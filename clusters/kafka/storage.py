@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from clusters.kafka.broker_config import Node, telling_lines
+from clusters.kafka.broker_config import Node, error_lines
 from clusters.kafka.distribution import Distribution
 from clusters.kafka.node_directory import META, kafka_uuid, readdressed
 from harness.api import ClusterError
@@ -42,7 +42,7 @@ def format_all(version: str, tool: Format, nodes: Sequence[Node], configs: Mappi
     except subprocess.TimeoutExpired as e:
         raise ClusterError(f"Kafka {version} was still formatting its storage after {_FORMAT_S:.0f} s") from e
     if done.returncode != 0:
-        said = telling_lines(done.stdout + done.stderr)
+        said = error_lines(done.stdout + done.stderr)
         raise ClusterError(f"Kafka {version} could not format its storage with {configs[first.name]}: {said}")
     for node in nodes[1:]:
         shutil.copytree(data / first.name, data / node.name, dirs_exist_ok=True)

@@ -1,7 +1,7 @@
 """The `local` cluster: brokers as JVMs of this machine, each in a network namespace of its own.
 
-Where to look: `provider` the plug-in and its options, `sandbox` and `init` the box everything runs in, `network` who can
-talk to whom, `jvm` one broker's configuration and command line, `cluster` the running cluster.
+`provider` is the plug-in, `options` its options, `sandbox` and `init` make the namespaces that everything runs in, `network` has
+the nodes' namespaces and packet rules, `class_archive` makes brokers start sooner, `cluster` is the running cluster.
 """
 
 from clusters.local.provider import Local

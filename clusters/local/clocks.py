@@ -13,7 +13,7 @@ from harness.api import ClusterError
 _SHM_MB = 64
 
 
-def made(directory: Path, nodes: Iterable[str]) -> Clocks:
+def sandbox_clocks(directory: Path, nodes: Iterable[str]) -> Clocks:
     """Clocks of the sandbox's nodes. Raises ClusterError where none can be set."""
     found = library()
     if found is None:

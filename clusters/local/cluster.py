@@ -14,21 +14,21 @@ from typing import Any
 
 from clusters.kafka import node_plan, storage
 from clusters.kafka.distribution import Distribution
-from clusters.local.environment import LocalSurroundings
+from clusters.local.environment import LocalEnvironment
 from clusters.local.init import NETWORK
 from clusters.local.network import Network
 from clusters.local.options import LocalOptions
-from clusters.local.processes import Process, Processes
+from clusters.local.processes import NodeProcess, NodeProcesses
 from harness.api import TopicSpec
 
 
-class LocalCluster(LocalSurroundings):
+class LocalCluster(LocalEnvironment):
     """`Cluster` with every capability, those of the network in namespaces only. Safe to use from several threads."""
 
     def __init__(self, options: LocalOptions, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
         self._options, self._distributions = options, distributions
         self._network = Network() if os.environ.get(NETWORK) == "namespaces" and not options.loopback else None
-        self._processes = Processes()
+        self._processes = NodeProcesses()
         self._starting = threading.Lock()
         listen = node_plan.private if self._network else node_plan.loopback
         nodes = node_plan.nodes(options.brokers, options.controllers, listen)
@@ -40,8 +40,8 @@ class LocalCluster(LocalSurroundings):
         """Bring Kafka up, in a network of its own where there is one."""
         if self._network:
             for node in self._planned.values():
-                self._network.add(node.name, node.front[0])
-        self._surround()
+                self._network.add(node.name, node.address[0])
+        self._prepare_environment()
         self.bring_up(topics, storage.local_tool(self._distributions[self.kafka_version]))
 
     def end(self) -> None:
@@ -67,7 +67,7 @@ class LocalCluster(LocalSurroundings):
             self._clients.append(client)
         with self._at(client):
             process = subprocess.Popen(argv, **popen)
-        self._processes.put(client, process)
+        self._processes.add(client, process)
         return process
 
     def start(self, node: str) -> None:
@@ -75,14 +75,14 @@ class LocalCluster(LocalSurroundings):
             return
         with self._starting:
             if node not in self._processes.names() or self.pid(node) is None:
-                self._processes.put(node, self._launch(node))
+                self._processes.add(node, self._launch(node))
 
-    def _launch(self, node: str) -> Process:
+    def _launch(self, node: str) -> NodeProcess:
         distribution = self._distributions[self.version(node)]
         argv = distribution.command("kafka.Kafka", [str(self._config(node))], self._options.heap_mb)
         with self._log(node).open("ab") as log, self._at(node):
             quiet = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
-            return self._start_surrounded(node, argv, **quiet, start_new_session=True)
+            return self._start_in_environment(node, argv, **quiet, start_new_session=True)
 
     def _at(self, node: str) -> Any:
         return self._network.inside(node) if self._network else nullcontext()
@@ -110,7 +110,7 @@ class LocalCluster(LocalSurroundings):
 
     def heal(self) -> None:
         """Mend what surrounds brokers, thaw everybody, start the dead, and wait (60 s) until all answer. Raises ClusterError."""
-        self._heal_surroundings()
+        self._heal_environment()
         for name in self._processes.names():
             self.resume(name)
         self.await_answers()

@@ -15,8 +15,8 @@ _MNT_DETACH = 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Mounted:
-    """Nodes' data directories (`clusters.fault_tools.disks.Disks`), each of `size_mb`.
+class MountedDisks:
+    """Nodes' data directories (`clusters.fault_tools.disks.NodeDisks`), each of `size_mb`.
 
     Raises ClusterError where none can be mounted.
     """

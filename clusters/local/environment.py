@@ -7,60 +7,64 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from clusters.fault_tools.disk_throttle.capability import SlowDisks
+from clusters.fault_tools.disk_throttle.capability import ThrottledDisks
 from clusters.fault_tools.disk_throttle.throttles import Throttles
-from clusters.fault_tools.environment import Surroundings
-from clusters.fault_tools.network_capabilities import NEED_A_NETWORK
-from clusters.kafka.options import SurroundedOptions
+from clusters.fault_tools.environment import BrokerEnvironment
+from clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
+from clusters.kafka.options import EnvironmentOptions
 from clusters.local import clocks, disks
 from clusters.local.network import Network
 from clusters.local.options import LocalOptions
-from clusters.local.processes import Process
+from clusters.local.processes import NodeProcess
 from harness.api import ClusterError, Partitionable, Throttleable
 
 
-class LocalSurroundings(Surroundings, SlowDisks):
-    """`Surroundings`, links in namespaces only; `Throttleable` (with `slow_disks`)."""
+class LocalEnvironment(BrokerEnvironment, ThrottledDisks):
+    """`BrokerEnvironment`, links in namespaces only; `Throttleable` (with `slow_disks`)."""
 
     _options: LocalOptions
     _network: Network | None
-    _mounted: disks.Mounted | None = None
+    _mounted: disks.MountedDisks | None = None
 
     def unavailable(self, capability: type) -> str | None:
         if not isinstance(self, capability):
             return f"a local cluster cannot do this: {capability.__name__}"
-        if self._network is None and capability in NEED_A_NETWORK:
+        if self._network is None and capability in NETWORK_CAPABILITIES:
             return self._options.missing().get(capability, "the cluster was started outside its sandbox, on loopback")
         if capability is Throttleable:
-            return self._options.no_slow_disk() or None
-        anywhere = SurroundedOptions.missing(self._options).get(capability)
-        return anywhere or (self._links_lack(capability) if self._network else None) or self._lacks_power(capability)
+            return self._options.throttle_trouble() or None
+        anywhere = EnvironmentOptions.missing(self._options).get(capability)
+        return (
+            anywhere
+            or (self._missing_in_network(capability) if self._network else None)
+            or self._missing_power_failure(capability)
+        )
 
-    def _links(self) -> Network:
+    def _usable_network(self) -> Network:
         if self._network is None:
             raise ClusterError(f"nothing can be done to the network: {self.unavailable(Partitionable)}")
         return self._network
 
-    def _surround(self) -> None:
+    def _prepare_environment(self) -> None:
         """Make disks and clocks, before storage is formatted. Raises ClusterError where that cannot be done."""
         if self._options.disk_mb:
-            self._disks = self._mounted = disks.Mounted((self._data / name for name in self._planned), self._options.disk_mb)
+            self._disks = self._mounted = disks.MountedDisks((self._data / name for name in self._planned), self._options.disk_mb)
         if self._options.skewable:
-            self._clocks = clocks.made(self._run_dir / "logs", self._planned)
-        if not self._options.no_slow_disk():
+            self._clocks = clocks.sandbox_clocks(self._run_dir / "logs", self._planned)
+        if not self._options.throttle_trouble():
             self._throttles = Throttles({node: self._data / node for node in self._planned})
 
-    def _start_surrounded(self, node: str, argv: Sequence[str], **popen: Any) -> Process:
+    def _start_in_environment(self, node: str, argv: Sequence[str], **popen: Any) -> NodeProcess:
         """Start a node's process with the clock it goes by, and behind what slows its disk; `popen` as for `subprocess.Popen`."""
         own = self._clocks.environment(node) if self._clocks else {}
         if self._throttles is None:
             return subprocess.Popen(argv, env={**os.environ, **own}, **popen)
         return self._throttles.start(node, ["env", *(f"{name}={value}" for name, value in own.items()), *argv], **popen)
 
-    def _heal_surroundings(self) -> None:
+    def _heal_environment(self) -> None:
         """Mend every link, disk and clock."""
         if self._network:
             self._network.undrop_all()
         if self._throttles:
             self._throttles.end_all()
-        super()._heal_surroundings()
+        super()._heal_environment()

@@ -146,7 +146,7 @@ def _kill_namespace() -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """Process ids of the children of `root`, their children, and so on (zombies that others must reap excluded)."""
+    """NodeProcess ids of the children of `root`, their children, and so on (zombies that others must reap excluded)."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

@@ -19,8 +19,9 @@ from typing import TypeVar
 from pyroute2 import IPRoute
 
 from clusters.fault_tools import packet_rules
-from clusters.fault_tools.delays import Slower, Slows, lacks
-from clusters.fault_tools.probes import LOOK_S, Train
+from clusters.fault_tools.link_table import LinkTable
+from clusters.fault_tools.namespace_delays import NamespaceDelays, missing_capabilities
+from clusters.fault_tools.probes import POLL_S, ProbeSeries
 from clusters.kafka.node_plan import HUB
 from clusters.local import disks
 from harness.api import ClusterError, Fillable, PacketTimes, Pair
@@ -40,7 +41,7 @@ def _checked(result: int, what: str) -> None:
 
 
 @contextmanager
-def _home() -> Iterator[None]:
+def _own_namespace() -> Iterator[None]:
     """Whatever namespace the block moves this thread to, bring it back."""
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -50,14 +51,14 @@ def _home() -> Iterator[None]:
         os.close(home)
 
 
-class Network(Slows):
+class Network(LinkTable):
     """Nodes with an address and a namespace each. Safe to use from several threads."""
 
     def __init__(self) -> None:
         super().__init__()
         self._namespaces: dict[str, int] = {}
         self._addresses: dict[str, str] = {}
-        self._slowers: dict[str, Slower] = {}
+        self._delay_processes: dict[str, NamespaceDelays] = {}
         with IPRoute() as links:
             links.link("set", index=links.link_lookup(ifname="lo")[0], state="up")
             links.link("add", ifname=_BRIDGE, kind="bridge")
@@ -72,22 +73,29 @@ class Network(Slows):
         """Remove the bridge and every node; a namespace goes when no process is left in it."""
         with self._lock, IPRoute() as links:
             for node, namespace in self._namespaces.items():
-                links.link("del", index=links.link_lookup(ifname=_port(node))[0])
+                links.link("del", index=links.link_lookup(ifname=_bridge_port(node))[0])
                 os.close(namespace)
             links.link("del", index=self._bridge)
-            for slower in self._slowers.values():
-                slower.close()
-            for book in (self._namespaces, self._slowers, self._rules, self._losing, self._slow, self._longest_s):
-                book.clear()
+            for process in self._delay_processes.values():
+                process.close()
+            for table in (
+                self._namespaces,
+                self._delay_processes,
+                self._rules,
+                self._loss_rules,
+                self._delayed,
+                self._longest_delay_s,
+            ):
+                table.clear()
 
     def add(self, node: str, address: str) -> None:
         """Give `node` a namespace with `address`, joined to the bridge and reachable, dropping nothing. Raises ClusterError."""
         with self._lock:
-            with _home():
+            with _own_namespace():
                 _checked(_libc.unshare(_CLONE_NEWNET), "make a network namespace")
                 namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
             with IPRoute() as links:
-                port = _port(node)
+                port = _bridge_port(node)
                 links.link("add", ifname=port, kind="veth", peer={"ifname": _INTERFACE, "net_ns_fd": namespace})
                 links.link("set", index=links.link_lookup(ifname=port)[0], master=self._bridge, state="up")
             self._namespaces[node], self._addresses[node] = namespace, address
@@ -112,7 +120,7 @@ class Network(Slows):
         """This thread (and what it starts) is in `node`'s namespace for the length of the block."""
         if node not in self._namespaces:
             raise ClusterError(f"no node {node} in the network; there are {', '.join(self._namespaces)}")
-        with _home():
+        with _own_namespace():
             _checked(_libc.setns(self._namespaces[node], _CLONE_NEWNET), f"enter the network namespace of {node}")
             yield
 
@@ -123,29 +131,29 @@ class Network(Slows):
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
         """Whether a datagram sent now arrives, for all pairs at once; at most a quarter of a second and what slow links take."""
-        return self._send(Train(pairs, packets=2), self.patience_s()).arrived()
+        return self._send(ProbeSeries(pairs, packets=2), self.probe_timeout_s()).arrived()
 
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
         """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`)."""
-        return self._send(Train(pairs, packets, size), within_s).took
+        return self._send(ProbeSeries(pairs, packets, size), within_s).times
 
-    def _send(self, train: Train, within_s: float) -> Train:
+    def _send(self, series: ProbeSeries, within_s: float) -> ProbeSeries:
         with ExitStack() as sockets:
-            receivers = {d: sockets.enter_context(self._socket(d)) for d in {d for _, d in train.pairs}}
-            senders = {s: sockets.enter_context(self._socket(s)) for s in {s for s, _ in train.pairs}}
-            for number in range(train.packets):
-                for source, destination in train.pairs:
-                    datagram = train.datagram(number, (source, destination))
+            receivers = {d: sockets.enter_context(self._socket(d)) for d in {d for _, d in series.pairs}}
+            senders = {s: sockets.enter_context(self._socket(s)) for s in {s for s, _ in series.pairs}}
+            for number in range(series.packets):
+                for source, destination in series.pairs:
+                    datagram = series.datagram(number, (source, destination))
                     senders[source].sendto(datagram, receivers[destination].getsockname())
-                train.collect(receivers.values())
+                series.collect(receivers.values())
             deadline = time.monotonic() + within_s
-            while not train.complete():
+            while not series.complete():
                 over = time.monotonic() > deadline  # noticed before the last look, however long we were kept from it
-                train.collect(receivers.values())
+                series.collect(receivers.values())
                 if over:
                     break
-                select.select(list(receivers.values()), [], [], LOOK_S)
-            return train
+                select.select(list(receivers.values()), [], [], POLL_S)
+            return series
 
     def _socket(self, node: str) -> socket.socket:
         with self.inside(node):
@@ -154,10 +162,10 @@ class Network(Slows):
             made.setblocking(False)
             return made
 
-    def lacks(self) -> dict[str, str]:
+    def missing_capabilities(self) -> dict[str, str]:
         """Names of capabilities that it has not, found out by trying, each with the reason."""
         with self._lock:  # a trial makes rules
-            return self.run(next(iter(self._namespaces)), lacks)
+            return self.run(next(iter(self._namespaces)), missing_capabilities)
 
     def _address(self, node: str) -> str:
         if node not in self._addresses:
@@ -168,24 +176,24 @@ class Network(Slows):
         address = self._address(source)
         return self.run(destination, lambda: packet_rules.add_rule(address, share))
 
-    def _slow_at(self, source: str, destination: str, number: int, **how: float) -> None:
+    def _delay_at(self, source: str, destination: str, number: int, **how: float) -> None:
         with self.inside(destination):
-            if destination not in self._slowers:
-                self._slowers[destination] = Slower()
-            self._slowers[destination].slow(number, self._address(source), **how)
+            if destination not in self._delay_processes:
+                self._delay_processes[destination] = NamespaceDelays()
+            self._delay_processes[destination].slow(number, self._address(source), **how)
 
-    def _unslow_at(self, source: str, destination: str, number: int) -> tuple[int, int]:
+    def _undelay_at(self, source: str, destination: str, number: int) -> tuple[int, int]:
         with self.inside(destination):
-            return self._slowers[destination].unslow(number, self._address(source))
+            return self._delay_processes[destination].unslow(number, self._address(source))
 
-    def _delete_rule(self, keeper: str, handle: int) -> None:
-        self.run(keeper, lambda: packet_rules.delete_rule(handle))
+    def _delete_rule(self, node: str, handle: int) -> None:
+        self.run(node, lambda: packet_rules.delete_rule(handle))
 
-    def _counters(self, keeper: str) -> dict[int, tuple[int, int]]:
-        return self.run(keeper, packet_rules.counters)
+    def _counters(self, node: str) -> dict[int, tuple[int, int]]:
+        return self.run(node, packet_rules.counters)
 
 
-def _port(node: str) -> str:
+def _bridge_port(node: str) -> str:
     """The bridge's end of a node's cable."""
     return f"v{node}"
 
@@ -210,7 +218,7 @@ def _trial() -> None:
         raise OSError("a packet rule had no effect")
     network.undrop_all()
     no_disk = disks.trouble()
-    print(json.dumps({**network.lacks(), **({Fillable.__name__: no_disk} if no_disk else {})}))  # noqa: T201
+    print(json.dumps({**network.missing_capabilities(), **({Fillable.__name__: no_disk} if no_disk else {})}))  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The options of the `local` cluster, and which capabilities this machine lacks with them."""
+"""The options of the `local` cluster, and which capabilities this machine missing with them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from clusters.fault_tools import faketime
 from clusters.fault_tools.disk_throttle import throttles
-from clusters.fault_tools.network_capabilities import NEED_A_NETWORK
-from clusters.kafka.options import FAST_DISK, SurroundedOptions
+from clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
+from clusters.kafka.options import NO_THROTTLE, EnvironmentOptions
 from clusters.local import sandbox
 from harness.api import Fillable, Skewable, Throttleable
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalOptions(SurroundedOptions):
+class LocalOptions(EnvironmentOptions):
     """The options of `[test.cluster]` with `kind = "local"`."""
 
     loopback: bool = False  # no namespaces even where they are allowed
@@ -26,20 +26,24 @@ class LocalOptions(SurroundedOptions):
         return found
 
     def missing(self) -> dict[type, str]:
-        found = {**super().missing(), **self._missing_of_the_box()}
-        found[Throttleable] = self.no_slow_disk()
+        found = {**super().missing(), **self._missing_in_sandbox()}
+        found[Throttleable] = self.throttle_trouble()
         if self.skewable:
             found[Skewable] = faketime.trouble()
         return {capability: reason for capability, reason in found.items() if reason}
 
-    def no_slow_disk(self) -> str:
+    def throttle_trouble(self) -> str:
         """Why no disk can be slow; empty when it can."""
-        return throttles.trouble() if self.slow_disks else FAST_DISK
+        return throttles.trouble() if self.slow_disks else NO_THROTTLE
 
-    def _missing_of_the_box(self) -> dict[type, str]:
+    def _missing_in_sandbox(self) -> dict[type, str]:
         if self.loopback:
-            return dict.fromkeys(NEED_A_NETWORK, "the campaign asks for loopback = true, where nodes share one address")
-        box = sandbox.box()
-        if box.reason:
-            return dict.fromkeys((*NEED_A_NETWORK, Fillable), box.reason)
-        return {one: box.lacks[one.__name__] for one in (*NEED_A_NETWORK, Fillable) if one.__name__ in box.lacks}
+            return dict.fromkeys(NETWORK_CAPABILITIES, "the campaign asks for loopback = true, where nodes share one address")
+        namespace_support = sandbox.namespace_support()
+        if namespace_support.reason:
+            return dict.fromkeys((*NETWORK_CAPABILITIES, Fillable), namespace_support.reason)
+        return {
+            one: namespace_support.missing[one.__name__]
+            for one in (*NETWORK_CAPABILITIES, Fillable)
+            if one.__name__ in namespace_support.missing
+        }

@@ -12,7 +12,7 @@ from harness.api import ClusterError
 _KILL_S = 20.0
 
 
-class Process(Protocol):
+class NodeProcess(Protocol):
     """A node's process: the part of `subprocess.Popen` that is used here."""
 
     @property
@@ -23,13 +23,13 @@ class Process(Protocol):
     def send_signal(self, number: int, /) -> None: ...
 
 
-class Processes:
+class NodeProcesses:
     """Node name -> the process that plays it now."""
 
     def __init__(self) -> None:
-        self._of: dict[str, Process] = {}
+        self._of: dict[str, NodeProcess] = {}
 
-    def put(self, node: str, process: Process) -> None:
+    def add(self, node: str, process: NodeProcess) -> None:
         self._of[node] = process
 
     def pid(self, node: str) -> int | None:

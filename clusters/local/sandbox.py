@@ -1,4 +1,4 @@
-"""What box this machine can give us, found out by a real trial, and the command line that enters it.
+"""What namespace_support this machine can give us, found out by a real trial, and the command line that enters it.
 
 Best is one user, network, mount and PID namespace around everything (unshare(1), namespaces(7)): no root, nothing can
 leak, the end of the first process is the end of all. Where that is refused, the supervisor alone remains: brokers share the
@@ -21,15 +21,15 @@ _TRIAL_S = 20.0
 
 
 @dataclass(frozen=True)
-class Box:
+class NamespaceSupport:
     """A way to isolate: the words that go before the supervisor (`prefix`), or why there is none (`reason`).
 
-    lacks: name of a capability -> why the network inside cannot offer it.
+    missing: name of a capability -> why the network inside cannot offer it.
     """
 
     prefix: tuple[str, ...] = ()
     reason: str = ""
-    lacks: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def namespaces(self) -> bool:
@@ -37,23 +37,23 @@ class Box:
 
 
 @lru_cache(maxsize=1)
-def box() -> Box:
-    """The best box this machine offers. Tries it for real (about a second), once per process."""
+def namespace_support() -> NamespaceSupport:
+    """What this machine offers, found out by a trial (about a second), once per process."""
     unshare = shutil.which("unshare")
     if unshare is None:
-        return Box(reason="network namespaces need the program `unshare`: install util-linux")
+        return NamespaceSupport(reason="network namespaces need the program `unshare`: install util-linux")
     attempts = [(unshare, "--user", "--map-root-user", *_FLAGS), (unshare, *_FLAGS)]
     said = []
     for prefix in attempts:
-        trouble, lacks = _try(prefix)
+        trouble, missing = _try(prefix)
         if not trouble:
-            return Box(prefix=prefix, lacks=lacks)
+            return NamespaceSupport(prefix=prefix, missing=missing)
         said.append(trouble)
-    return Box(reason=f"network namespaces cannot be used here ({said[0]}){remedy()}")
+    return NamespaceSupport(reason=f"network namespaces cannot be used here ({said[0]}){remedy()}")
 
 
 def _try(prefix: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Build a network of two nodes and cut it, inside: empty when it worked, else what was said; and what else it lacks."""
+    """Build a network of two nodes and cut it, inside: empty when it worked, else what was said; and what else it missing."""
     argv = [*prefix, sys.executable, "-m", "clusters.local.network"]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TRIAL_S)
@@ -82,6 +82,6 @@ def _sysctl(path: Path) -> str:
 
 def command(argv: Sequence[str], *, loopback: bool = False) -> list[str]:
     """The command line that runs `argv` under the supervisor, in namespaces unless `loopback` or refused."""
-    found = Box(reason="not wanted") if loopback else box()
+    found = NamespaceSupport(reason="not wanted") if loopback else namespace_support()
     options = ["--namespaces"] if found.namespaces else []
     return [*found.prefix, sys.executable, "-m", "clusters.local.init", *options, "--", *argv]

@@ -10,7 +10,7 @@ from typing import Any, cast
 from clusters.docker.cluster import DockerCluster
 from clusters.docker.container import Container, LogFile
 from clusters.docker.images import Image
-from clusters.docker.run_resources import Place, mount
+from clusters.docker.run_resources import RunResources, mount
 from clusters.kafka import protocol
 from clusters.kafka.admin import KafkaAdmin
 from clusters.kafka.node_plan import fitted
@@ -50,9 +50,9 @@ class RedpandaRoles(WireRoles):
 class RedpandaCluster(DockerCluster):
     """`Cluster`, `Killable`, `Pausable`, `Partitionable` and what else containers can do. Safe to use from several threads."""
 
-    def __init__(self, options: RedpandaOptions, run_dir: Path, place: Place, images: Mapping[str, Image]) -> None:
+    def __init__(self, options: RedpandaOptions, run_dir: Path, resources: RunResources, images: Mapping[str, Image]) -> None:
         # DockerCluster uses only those options of `docker` that RedpandaOptions has too
-        super().__init__(cast(Any, options), run_dir, place, images)
+        super().__init__(cast(Any, options), run_dir, resources, images)
         self._own_mb = options.own_mb
         self._roles = RedpandaRoles(self._roles.names, self._roles.brokers, {})
         self._admin = KafkaAdmin(self.bootstrap(), self._roles)
@@ -66,17 +66,17 @@ class RedpandaCluster(DockerCluster):
             (self._etc(node) / ".bootstrap.yaml").write_text(bootstrap_file(self._settings))
         for node in self._planned:
             self.start(node)
-        self._wait(_READY_S, "the brokers to join", self._absent)
+        self._wait(_READY_S, "the brokers to join", self._missing_brokers)
         self._make_topics({name: _accepted(spec, len(self.brokers)) for name, spec in topics.items()})
 
     def _make_topics(self, topics: Mapping[str, TopicSpec]) -> None:
-        self._wait(_READY_S, "the coordinators", self._unprepared)
+        self._wait(_READY_S, "the coordinators", self._setup_problem)
         self._admin.create_topics(topics)
         self._topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
 
-    def _unprepared(self) -> str:
+    def _setup_problem(self) -> str:
         """Asking for a coordinator makes the broker create what it keeps its state in; what was refused, else empty."""
-        asked = self._planned[self.brokers[0]].front
+        asked = self._planned[self.brokers[0]].address
         try:
             for kind in (protocol.TRANSACTION, protocol.GROUP):
                 protocol.find_coordinator(asked, kind, "fencepost")
@@ -92,7 +92,7 @@ class RedpandaCluster(DockerCluster):
         argv = command(self._planned[node], list(self._planned.values()), self._own_mb)
         mounts = [mount(self._data / node, DATA), mount(self._etc(node), CONFIG)]
         settings = {**self._joined(node, mounts), **self._limits()}
-        return Container(self._place.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
+        return Container(self._resources.client, self._name(node), image.name, argv, LogFile(self._log(node)), settings)
 
 
 def _accepted(spec: TopicSpec, brokers: int) -> TopicSpec:

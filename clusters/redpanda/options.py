@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from clusters.kafka.options import ONLY_LOCAL
+from clusters.kafka.options import THROTTLE_ONLY_LOCAL
 from clusters.redpanda.settings import properties
 from harness.api import CampaignError, Fillable, Powered, Skewable, Throttleable, Upgradable, Wipeable
 
@@ -60,7 +60,7 @@ class RedpandaOptions:
             Upgradable: "Redpanda is not changed in the middle of a run",
             Wipeable: "every broker of Redpanda is one of its controllers, and a controller must not forget",
             Fillable: "how Redpanda does without room on its disk is not known here",
-            Throttleable: ONLY_LOCAL,
+            Throttleable: THROTTLE_ONLY_LOCAL,
             Skewable: "how Redpanda tells its time is not known here",
             Powered: "what Redpanda has synced, and where it notes it, is not known here",
         }

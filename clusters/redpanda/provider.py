@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clusters.docker.provider import InDocker
+from clusters.docker.provider import ContainerProvider
 from clusters.redpanda.options import RedpandaOptions
 
 if TYPE_CHECKING:
     from clusters.docker.images import Image
-    from clusters.docker.run_resources import Place
+    from clusters.docker.run_resources import RunResources
     from clusters.redpanda.cluster import RedpandaCluster
 
 
 @dataclass(frozen=True, kw_only=True)
-class Redpanda(InDocker, RedpandaOptions):
+class Redpanda(ContainerProvider, RedpandaOptions):
     """Redpanda in containers of a network of their own. Written against its documentation; never run by its authors."""
 
     def describe(self) -> dict[str, Any]:
         from clusters.docker import engine
 
         with engine.opened() as client:
-            image = self.found_images(client)[self.redpanda]
+            image = self.resolve_images(client)[self.redpanda]
         return {
             "kafka": f"Redpanda {self.redpanda}",
             "images": {self.redpanda: f"{image.name} ({image.origin}, {image.id})"},
@@ -32,12 +32,12 @@ class Redpanda(InDocker, RedpandaOptions):
             "network": "containers",
         }
 
-    def found_images(self, client: Any) -> dict[str, Image]:
+    def resolve_images(self, client: Any) -> dict[str, Image]:
         from clusters.docker import images
 
-        return {self.redpanda: images.others(client, self.image.replace("{version}", self.redpanda), "Redpanda")}
+        return {self.redpanda: images.third_party(client, self.image.replace("{version}", self.redpanda), "Redpanda")}
 
-    def make(self, run_dir: Path, place: Place, images: dict[str, Image]) -> RedpandaCluster:
+    def make(self, run_dir: Path, resources: RunResources, images: dict[str, Image]) -> RedpandaCluster:
         from clusters.redpanda.cluster import RedpandaCluster
 
-        return RedpandaCluster(self, run_dir, place, images)
+        return RedpandaCluster(self, run_dir, resources, images)

@@ -1,6 +1,6 @@
-"""The `ssh` cluster: brokers on any Linux hosts that let us in.
+"""The `ssh` cluster: brokers on any Linux hosts that can be reached by ssh.
 
-Where to look: `provider` the plug-in and its options, `host` one connection, `install` what is put on a host once, `remote` the
-program that runs there (the watcher, its rules, its lease), `watch` our end of a watcher, `network` who can talk to whom,
-`cluster` the running cluster.
+`provider` is the plug-in, `options` its options, `host` one connection, `install` copies to a host what it needs, `remote` is the
+program that runs there (the watcher, its rules, its lease), `watcher_client` sends requests to a watcher, `network` has the
+packet rules of all hosts, `cluster` is the running cluster.
 """

@@ -18,20 +18,20 @@ import structlog
 
 from clusters.kafka import broker_config, node_plan, storage
 from clusters.kafka.distribution import Distribution
-from clusters.local.processes import Processes
+from clusters.local.processes import NodeProcesses
 from clusters.ssh import install
-from clusters.ssh.environment import HostSurroundings
-from clusters.ssh.install import everywhere
+from clusters.ssh.environment import HostEnvironment
 from clusters.ssh.options import SshOptions
+from clusters.ssh.parallel import in_parallel
 from clusters.ssh.remote.watcher import CONFIG, DATA
-from clusters.ssh.watcher_client import Watch
+from clusters.ssh.watcher_client import WatcherClient
 from harness.api import ClusterError, TopicSpec
 
 log = structlog.get_logger()
 _KILL_S = 20.0
 
 
-class SshCluster(HostSurroundings):
+class SshCluster(HostEnvironment):
     """`Cluster` with every capability that its hosts allow. Safe to use from several threads.
 
     Methods that ask a host raise ClusterError when it does not answer in time; a connection that drops meanwhile is made again.
@@ -41,10 +41,10 @@ class SshCluster(HostSurroundings):
         self._options, self._distributions = options, distributions
         self._token = secrets.token_hex(4)
         self._run_name = f"{run_dir.resolve().name}-{self._token}"
-        self._hosts, self._addresses = options.places(), options.listening()
-        self._watches: dict[str, Watch] = {}
-        self._network, self._closed = None, "the cluster has not been started"
-        self._processes = Processes()
+        self._hosts, self._addresses = options.hosts_by_node(), options.addresses_by_node()
+        self._watchers: dict[str, WatcherClient] = {}
+        self._network, self._network_trouble = None, "the cluster has not been started"
+        self._processes = NodeProcesses()
         self._starting = threading.Lock()
         super().__init__(_nodes(options, self._addresses), run_dir, options)
 
@@ -52,21 +52,21 @@ class SshCluster(HostSurroundings):
 
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
         """Install, have every node watched, and bring Kafka up."""
-        everywhere(self._prepare, self._hosts)
-        everywhere(lambda node: self._watches[node].begin(self._watched(node)), self._watches)
-        self._surround()
+        in_parallel(self._prepare, self._hosts)
+        in_parallel(lambda node: self._watchers[node].begin(self._watcher_settings(node)), self._watchers)
+        self._prepare_environment()
         self.bring_up(topics, self._format)
         self._fetch_logs()
 
     def _prepare(self, node: str) -> None:
         host = self._hosts[node]
-        install.look(host, self._options.directory, self._options.java)
+        install.inspect_host(host, self._options.directory, self._options.java)
         for version in dict.fromkeys([self.version(node), *self._options.upgrades]):
             install.install(host, self._distributions[version])
         run = f"{host.directory}/runs/{self._run_name}-{node}"
-        self._watches[node] = Watch(node, host, run, self._options.lease_s, self._log(node))
+        self._watchers[node] = WatcherClient(node, host, run, self._options.lease_s, self._log(node))
 
-    def _watched(self, node: str) -> dict[str, Any]:
+    def _watcher_settings(self, node: str) -> dict[str, Any]:
         sudo = self._options.sudo and self._hosts[node].user != "root"
         return {"address": self._addresses[node], "port": self._options.port, "token": self._token + node, "sudo": sudo}
 
@@ -84,9 +84,9 @@ class SshCluster(HostSurroundings):
         super().make_storage(tool, configs)
 
         def carry(node: str) -> None:
-            install.put(self._hosts[node], self._watches[node].run, {DATA: self._data / node, CONFIG: configs[node]})
+            install.copy_files(self._hosts[node], self._watchers[node].run, {DATA: self._data / node, CONFIG: configs[node]})
 
-        everywhere(carry, configs)
+        in_parallel(carry, configs)
         shutil.rmtree(self._data)
 
     def end(self) -> None:
@@ -98,35 +98,37 @@ class SshCluster(HostSurroundings):
             steps.callback(shutil.rmtree, self._data, ignore_errors=True)
             if self._network:
                 steps.callback(self._network.close)
-            steps.callback(everywhere, self._leave, list(self._watches))
+            steps.callback(in_parallel, self._leave, list(self._watchers))
             steps.callback(self._processes.kill_all)
 
     def _leave(self, node: str) -> None:
-        watch = self._watches[node]
+        watcher = self._watchers[node]
         try:
-            if not watch.begun:
+            if not watcher.begun:
                 return
-            watch.ask("signal", number=int(signal.SIGKILL))
+            watcher.ask("signal", number=int(signal.SIGKILL))
             if self._options.keep_storage:
                 self._await_gone(node)
                 self._fetch_storage(node, self._run_dir)
-            watch.fetch_log()
-            watch.end()
+            watcher.fetch_log()
+            watcher.end()
         except ClusterError as error:
-            log.error("not tidied up", node=node, error=str(error), remedy=f"the host does it itself within {watch.lease_s:g} s")
+            log.error(
+                "not tidied up", node=node, error=str(error), remedy=f"the host does it itself within {watcher.lease_s:g} s"
+            )
         finally:
-            watch.host.drop()
+            watcher.host.drop()
 
     def collect_storage(self, run_dir: Path) -> None:
-        everywhere(lambda node: self._fetch_storage(node, run_dir), self._watches)
+        in_parallel(lambda node: self._fetch_storage(node, run_dir), self._watchers)
 
     def _fetch_storage(self, node: str, run_dir: Path) -> None:
-        install.fetch_storage(self._hosts[node], self._watches[node].run, run_dir / "storage" / node)
+        install.fetch_storage(self._hosts[node], self._watchers[node].run, run_dir / "storage" / node)
 
     def _fetch_logs(self) -> None:
-        everywhere(lambda node: self._watches[node].fetch_log(), self._watches)
+        in_parallel(lambda node: self._watchers[node].fetch_log(), self._watchers)
 
-    def door(self, node: str) -> tuple[str, int]:
+    def request_address(self, node: str) -> tuple[str, int]:
         """The brokers' listener: the harness has the address of the clients, and is not to be cut off together with them."""
         listeners = self._planned[node].listeners
         return listeners.get(broker_config.BROKER) or listeners[broker_config.CONTROLLER]
@@ -138,20 +140,20 @@ class SshCluster(HostSurroundings):
             if client not in self._clients:
                 self._clients.append(client)
         process = subprocess.Popen(argv, **popen)
-        self._processes.put(client, process)
+        self._processes.add(client, process)
         return process
 
     def start(self, node: str) -> None:
         if node in self._planned:
             host, distribution = self._hosts[node], self._distributions[self.version(node)]
-            arguments = [f"{self._watches[node].run}/{CONFIG}"]
+            arguments = [f"{self._watchers[node].run}/{CONFIG}"]
             classpath = install.classpath(host, distribution)
             argv = broker_config.command(self._options.java, classpath, "kafka.Kafka", arguments, self._options.heap_mb)
-            self._watches[node].ask("start", argv=argv)
+            self._watchers[node].ask("start", argv=argv)
 
     def kill(self, node: str) -> None:
         if node in self._planned:
-            self._watch(node).ask("signal", number=int(signal.SIGKILL))
+            self._watcher(node).ask("signal", number=int(signal.SIGKILL))
             self._await_gone(node)
         else:
             self._processes.kill(node)
@@ -168,13 +170,13 @@ class SshCluster(HostSurroundings):
 
     def pid(self, node: str) -> int | None:
         if node in self._planned:
-            pid: int | None = self._watch(node).ask("look")["pid"]
+            pid: int | None = self._watcher(node).ask("status")["pid"]
             return pid
         return self._processes.pid(node)
 
     def status(self, node: str) -> int | None:
         if node in self._planned:
-            status: int | None = self._watch(node).ask("look")["status"]
+            status: int | None = self._watcher(node).ask("status")["status"]
             return status
         return self._processes.status(node)
 
@@ -186,20 +188,20 @@ class SshCluster(HostSurroundings):
 
     def _signal(self, node: str, number: signal.Signals) -> None:
         if node in self._planned:
-            self._watch(node).ask("signal", number=int(number))
+            self._watcher(node).ask("signal", number=int(number))
         else:
             self._processes.send(node, number)
 
     def process_state(self, node: str) -> str:
-        return str(self._watch(node).ask("look")["state"]) if node in self._planned else self._processes.state(node)
+        return str(self._watcher(node).ask("status")["state"]) if node in self._planned else self._processes.state(node)
 
-    def _watch(self, node: str) -> Watch:
-        return self._watches[node]
+    def _watcher(self, node: str) -> WatcherClient:
+        return self._watchers[node]
 
     def heal(self) -> None:
         """Mend what surrounds brokers, thaw everybody, start the dead, and wait (60 s) until all answer. Raises ClusterError."""
-        self._heal_surroundings()
-        everywhere(self.resume, [*self._planned, *self._processes.names()])
+        self._heal_environment()
+        in_parallel(self.resume, [*self._planned, *self._processes.names()])
         self.await_answers()
 
 

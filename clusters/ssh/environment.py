@@ -10,13 +10,13 @@ import structlog
 
 from clusters.fault_tools import disks
 from clusters.fault_tools.clocks import Clocks
-from clusters.fault_tools.environment import Surroundings
-from clusters.fault_tools.network_capabilities import NEED_A_NETWORK
-from clusters.ssh.install import everywhere
+from clusters.fault_tools.environment import BrokerEnvironment
+from clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
 from clusters.ssh.network import Network
 from clusters.ssh.options import SshOptions
+from clusters.ssh.parallel import in_parallel
 from clusters.ssh.remote.watcher import DATA
-from clusters.ssh.watcher_client import Watch
+from clusters.ssh.watcher_client import WatcherClient
 from harness.api import ClusterError, Fillable, Skewable
 
 log = structlog.get_logger()
@@ -24,59 +24,59 @@ T = TypeVar("T")
 
 
 class HostDisks:
-    """Disks that watchers mounted (`clusters.fault_tools.disks.Disks`)."""
+    """Disks that watchers mounted (`clusters.fault_tools.disks.NodeDisks`)."""
 
     def __init__(self, at_home: Callable[[str, Callable[[Path], int | None]], int | None]) -> None:
-        self._at_home = at_home
+        self._run_on_data = at_home
 
     def free(self, node: str) -> int:
-        return self._at_home(node, disks.free) or 0
+        return self._run_on_data(node, disks.free) or 0
 
     def fill(self, node: str) -> None:
-        self._at_home(node, disks.fill)
+        self._run_on_data(node, disks.fill)
 
     def clear(self, node: str) -> None:
-        self._at_home(node, disks.clear)
+        self._run_on_data(node, disks.clear)
 
 
 class HostClocks(Clocks):
     """Clocks that watchers set; what brokers need for that in their environment, watchers know."""
 
-    def __init__(self, watches: Mapping[str, Watch]) -> None:
-        self._watches = watches
-        super().__init__("", Path(), watches)
+    def __init__(self, watchers: Mapping[str, WatcherClient]) -> None:
+        self._watchers = watchers
+        super().__init__("", Path(), watchers)
 
     def _write(self, node: str) -> None:
-        self._watches[node].ask("skew", ahead_s=self._ahead_s[node])
+        self._watchers[node].ask("skew", ahead_s=self._ahead_s[node])
 
 
-class HostSurroundings(Surroundings):
-    """`Surroundings`; what some host turned out not to allow is unavailable, with its reason."""
+class HostEnvironment(BrokerEnvironment):
+    """`BrokerEnvironment`; what some host turned out not to allow is unavailable, with its reason."""
 
     _options: SshOptions
-    _watches: dict[str, Watch]
+    _watchers: dict[str, WatcherClient]
     _network: Network | None
     _addresses: dict[str, str]
-    _closed: str  # why there are no network faults; empty when there are
+    _network_trouble: str  # why there are no network faults; empty when there are
 
-    def _surround(self) -> None:
+    def _prepare_environment(self) -> None:
         """Find out what can be done to links; give disks and clocks, before storage is carried there. Watchers must serve."""
         self._lacking: dict[type, str] = {}
-        self._network = Network(self._watches, self._addresses, self._options.port, lambda: self.clients)
-        self._closed = self._network.trouble()
-        if self._closed:
-            self._lacking.update(dict.fromkeys(NEED_A_NETWORK, self._closed))
-        if self._options.disk_mb and self._given(Fillable, "mount", size_mb=self._options.disk_mb):
-            self._disks = HostDisks(self._at_home)
-        if self._options.skewable and self._given(Skewable, "clockable"):
-            self._clocks = HostClocks(self._watches)
+        self._network = Network(self._watchers, self._addresses, self._options.port, lambda: self.clients)
+        self._network_trouble = self._network.trouble()
+        if self._network_trouble:
+            self._lacking.update(dict.fromkeys(NETWORK_CAPABILITIES, self._network_trouble))
+        if self._options.disk_mb and self._enable(Fillable, "mount", size_mb=self._options.disk_mb):
+            self._disks = HostDisks(self._run_on_data)
+        if self._options.skewable and self._enable(Skewable, "prepare_clock"):
+            self._clocks = HostClocks(self._watchers)
         for capability, reason in self._lacking.items():
             log.warning("unavailable", what=capability.__name__, reason=reason)
 
-    def _given(self, capability: type, do: str, **request: object) -> bool:
+    def _enable(self, capability: type, do: str, **request: object) -> bool:
         """Have every watcher do something; whether all could. If not, the capability is lacking, with the reasons."""
-        told = everywhere(lambda node: str(self._watches[node].ask(do, **request)["trouble"]), self._watches)
-        reasons = [f"on {node}: {trouble}" for node, trouble in zip(self._watches, told, strict=True) if trouble]
+        told = in_parallel(lambda node: str(self._watchers[node].ask(do, **request)["trouble"]), self._watchers)
+        reasons = [f"on {node}: {trouble}" for node, trouble in zip(self._watchers, told, strict=True) if trouble]
         if reasons:
             self._lacking[capability] = "; ".join(reasons)
         return not reasons
@@ -86,33 +86,33 @@ class HostSurroundings(Surroundings):
             lacking = f"a cluster on hosts reached by ssh cannot do this: {capability.__name__}"
             return self._options.missing().get(capability, lacking)
         known = self._lacking.get(capability) or self._options.missing().get(capability)
-        return known or self._links_lack(capability) or self._lacks_power(capability)
+        return known or self._missing_in_network(capability) or self._missing_power_failure(capability)
 
-    def _links(self) -> Network:
-        if self._network is None or self._closed:
-            raise ClusterError(f"nothing can be done to the network: {self._closed}")
+    def _usable_network(self) -> Network:
+        if self._network is None or self._network_trouble:
+            raise ClusterError(f"nothing can be done to the network: {self._network_trouble}")
         return self._network
 
     # ---- data
 
-    def home(self, node: str) -> Path:
-        return Path(self._watches[node].run, DATA)
+    def data_directory(self, node: str) -> Path:
+        return Path(self._watchers[node].run, DATA)
 
-    def _at_home(self, node: str, work: Callable[[Path], T]) -> T:
-        told: T = self._watches[node].ask("work", name=work.__name__)["told"]  # pairs come as lists
+    def _run_on_data(self, node: str, work: Callable[[Path], T]) -> T:
+        told: T = self._watchers[node].ask("on_data", name=work.__name__)["result"]  # pairs come as lists
         return told
 
     # ---- the log, which comes over with a delay
 
-    def _logged(self, node: str) -> str:
-        self._watches[node].fetch_log()
-        return super()._logged(node)
+    def _log_text(self, node: str) -> str:
+        self._watchers[node].fetch_log()
+        return super()._log_text(node)
 
-    def _last_words(self, node: str) -> str:
-        self._watches[node].fetch_log()
-        return super()._last_words(node)
+    def _log_end(self, node: str) -> str:
+        self._watchers[node].fetch_log()
+        return super()._log_end(node)
 
-    def _heal_surroundings(self) -> None:
-        if not self._closed:
-            self._links().undrop_all()
-        super()._heal_surroundings()
+    def _heal_environment(self) -> None:
+        if not self._network_trouble:
+            self._usable_network().undrop_all()
+        super()._heal_environment()

@@ -1,7 +1,7 @@
 """One host: the way in, programs run there, and the program of ours that is carried there.
 
 Who the host is gets checked against known_hosts; a host that is somebody else, and a key that is refused, are never tried again.
-Everything else that can happen to a connection (`Dropped`) says nothing about the host, and callers connect again.
+Everything else that can happen to a connection (`CONNECTION_ERRORS`) says nothing about the host, and callers connect again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CONNECT_S, _QUIET_S, _ALIVE_EVERY_S = 6.0, 120.0, 5
 _SOURCES = Path(__file__).parent
 _ROOM = _SOURCES.parents[1]
 # what is done on hosts as it is done here
-_SHARED = (
+_SHARED_MODULES = (
     "kafka/node_directory",
     "fault_tools/delay_process",
     "fault_tools/delay_program",
@@ -43,7 +43,7 @@ _SHARED = (
 )
 
 # Runs before anything of ours is there: takes the program from standard input unless it is there, and tells where it lies.
-_CARRY = """
+_INSTALL_PROGRAM = """
 import os, sys
 if sys.version_info < (3, 9):
     sys.exit("Python %d.%d; 3.9 or newer is needed" % sys.version_info[:2])
@@ -59,15 +59,15 @@ if not os.path.exists(program):
 print(directory)
 """
 
-Dropped = (OSError, EOFError, paramiko.SSHException)
+CONNECTION_ERRORS = (OSError, EOFError, paramiko.SSHException)
 
 
-class Refused(ClusterError):
+class HostRefused(ClusterError):
     """The host is not who it should be, or does not let us in. Trying again does not help."""
 
 
 @dataclass(frozen=True)
-class Address:
+class HostAddress:
     """`user@host:port`, of which only the host must be given."""
 
     host: str
@@ -75,7 +75,7 @@ class Address:
     port: int = SSH_PORT
 
     @classmethod
-    def read(cls, text: str) -> Address:
+    def read(cls, text: str) -> HostAddress:
         """Raises ValueError."""
         user, _, place = text.rpartition("@")
         host, colon, port = place.partition(":")
@@ -105,25 +105,25 @@ class Login:
 class _NotKnown(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
     """Refuses a host that is not in known_hosts, and tells its fingerprint."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: HostAddress) -> None:
         self._address = address
 
     def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
         digest = b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
-        raise Refused(
+        raise HostRefused(
             f"{self._address} is not in known_hosts (its {key.get_name()} key is SHA256:{digest}): if that is the host you mean, "
             f"ssh-keyscan -p {self._address.port} {self._address.host} >> ~/.ssh/known_hosts; `known_hosts` names another file"
         )
 
 
-class Host:
+class SshHost:
     """A host we may run programs on, as many at a time as wanted. Safe to use from several threads.
 
-    After `carry`, `directory` is the absolute path of what was asked for. Methods raise one of `Dropped` when the connection
-    ends.
+    After `carry`, `directory` is the absolute path of what was asked for. Methods raise one of
+    `CONNECTION_ERRORS` when the connection ends.
     """
 
-    def __init__(self, address: Address, login: Login, python: str = "python3") -> None:
+    def __init__(self, address: HostAddress, login: Login, python: str = "python3") -> None:
         self.address, self._login, self._python = address, login, python
         self.user = address.user or login.user or getpass.getuser()
         self._client: paramiko.SSHClient | None = None
@@ -133,7 +133,7 @@ class Host:
     # ---- the connection
 
     def transport(self) -> paramiko.Transport:
-        """The connection, made anew when it has ended. Raises Refused."""
+        """The connection, made anew when it has ended. Raises HostRefused."""
         with self._connecting:
             transport = self._client.get_transport() if self._client else None
             if transport is None or not transport.is_active():
@@ -162,7 +162,7 @@ class Host:
         except BaseException as error:
             client.close()
             if reason := self._reason(error):
-                raise Refused(reason) from error
+                raise HostRefused(reason) from error
             raise
         transport = client.get_transport()
         assert transport is not None
@@ -178,7 +178,7 @@ class Host:
             try:
                 client.load_system_host_keys(str(Path(self._login.known_hosts).expanduser()))
             except OSError as error:
-                raise Refused(f'known_hosts = "{self._login.known_hosts}" cannot be read: {error.strerror}') from error
+                raise HostRefused(f'known_hosts = "{self._login.known_hosts}" cannot be read: {error.strerror}') from error
         else:
             client.load_system_host_keys()
 
@@ -221,8 +221,8 @@ class Host:
         channel.settimeout(_QUIET_S)
         with channel, channel.makefile_stdin("wb", -1) as stdin:
             said: list[bytes] = []
-            listening = threading.Thread(target=_listen, args=(channel, said), daemon=True)
-            listening.start()
+            addresses_by_node = threading.Thread(target=_listen, args=(channel, said), daemon=True)
+            addresses_by_node.start()
             try:
                 feed(stdin)
                 stdin.flush()
@@ -231,7 +231,7 @@ class Host:
                 if not channel.exit_status_ready():
                     raise
             out = b"".join(iter(lambda: channel.recv(1 << 16), b""))
-            listening.join(_QUIET_S)
+            addresses_by_node.join(_QUIET_S)
             status = channel.recv_exit_status()
         if status == -1:
             raise EOFError(f"the connection to {self.address} ended")
@@ -244,10 +244,10 @@ class Host:
         """The answer of our own program, from JSON."""
         return json.loads(self.run(self.program(*words), feed, called=f"the watcher's `{words[0]}`"))
 
-    def carry(self, directory: str) -> None:
+    def install_program(self, directory: str) -> None:
         """Put our program into `directory` there, unless it is. Raises ClusterError: no Python, or not writable."""
         name, data = package()
-        words = shlex.join([self._python, "-c", _CARRY, directory, name])
+        words = shlex.join([self._python, "-c", _INSTALL_PROGRAM, directory, name])
         called = f"`{self._python}`, asked to write into {directory} (other options: `python`, 3.9 or newer, and `directory`),"
         self.directory = self.run(words, lambda stdin: stdin.write(data), called=called).decode().strip()
 
@@ -257,20 +257,20 @@ def _listen(channel: paramiko.Channel, said: list[bytes]) -> None:
         said.append(data)
 
 
-def lasting(host: Host, what: str, act: Callable[[], Any], limit_s: float) -> Any:
+def retry_dropped(host: SshHost, what: str, act: Callable[[], Any], limit_s: float) -> Any:
     """The result of what may be done twice, done again when the connection drops. Raises ClusterError at the deadline."""
     deadline = time.monotonic() + limit_s
     while True:
         try:
             return act()
-        except Dropped as error:
+        except CONNECTION_ERRORS as error:
             host.drop()
             if time.monotonic() > deadline:
                 raise ClusterError(unreachable(host, what, limit_s, error)) from error
             time.sleep(0.2)
 
 
-def unreachable(host: Host, what: str, limit_s: float, last: BaseException) -> str:
+def unreachable(host: SshHost, what: str, limit_s: float, last: BaseException) -> str:
     words = str(last) or type(last).__name__
     way = f"ssh -p {host.address.port} {host.user}@{host.address.host}"
     return f"{host.address} could not be reached to {what}, {limit_s:.0f} s long; last: {words}. Does `{way}` work?"
@@ -281,14 +281,14 @@ def package() -> tuple[str, bytes]:
     """The program for hosts, a zip of `remote/` and what it shares with us that Python runs, and a name that changes with it."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in _carried():
+        for path in _program_files():
             archive.writestr(zipfile.ZipInfo(str(path.relative_to(_ROOM))), path.read_bytes())
         start = "import sys\nfrom clusters.ssh.remote.commands import main\nsys.exit(main(sys.argv[1:]))\n"
         archive.writestr(zipfile.ZipInfo("__main__.py"), start)
     return f"watcher-{hashlib.sha256(made.getvalue()).hexdigest()[:16]}.pyz", made.getvalue()
 
 
-def _carried() -> Iterable[Path]:
-    shared = [_SOURCES.parent / f"{name}.py" for name in _SHARED]
+def _program_files() -> Iterable[Path]:
+    shared = [_SOURCES.parent / f"{name}.py" for name in _SHARED_MODULES]
     packages = {path.parent / "__init__.py" for path in shared} | {_SOURCES.parent / "__init__.py", _SOURCES / "__init__.py"}
     return [*sorted(packages), *shared, *sorted((_SOURCES / "remote").glob("*.py"))]

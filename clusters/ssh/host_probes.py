@@ -1,4 +1,4 @@
-"""Datagrams between nodes, sent and heard by their watchers, and between them and us."""
+"""Probes between hosts, sent and received by their watchers, and between hosts and the harness, where the clients are."""
 
 from __future__ import annotations
 
@@ -8,100 +8,102 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from clusters.fault_tools import remote_probes
-from clusters.fault_tools.probes import PROBE_S, Heard, Ports, Train
-from clusters.ssh.install import everywhere
+from clusters.fault_tools.probes import PROBE_S, ProbePorts, ProbeSeries, ReceivedProbe
+from clusters.ssh.parallel import in_parallel
 from clusters.ssh.remote import watcher
-from clusters.ssh.watcher_client import Watch
+from clusters.ssh.watcher_client import WatcherClient
 from harness.api import PacketTimes, Pair
 
-CLIENTS = "clients"  # stands for all of them in a pair
-_CLOCK_LOOKS = 5
+CLIENTS = "clients"  # stands for all clients in a pair
+_CLOCK_ROUND_TRIPS = 5
 
 
-class Probes:
-    """Nodes with a watcher and an address each, and `CLIENTS`, who are here.
+class HostProbes:
+    """Probes between nodes with a watcher each, and `CLIENTS`, which run on this machine.
 
-    port: of the clients' listener on every node; watchers use the fourth and the fifth from there. seen_as: node -> our
-    address and port, as it sees them (after `greet`). Safe to use from several threads.
+    port: of the clients' listener on every node; watchers use the fourth and the fifth from there. own_address_at: node -> our
+    address and port, as the node sees them (after `learn_own_address`). Safe to use from several threads.
     """
 
-    def __init__(self, watches: Mapping[str, Watch], addresses: Mapping[str, str], port: int) -> None:
-        self._watches, self._addresses, self._port = watches, addresses, port
-        self._ours, self._listening = Ports(("", 0)), threading.Lock()
-        self.seen_as: dict[str, list[Any]] = {}
+    def __init__(self, watchers: Mapping[str, WatcherClient], addresses: Mapping[str, str], port: int) -> None:
+        self._watchers, self._addresses, self._port = watchers, addresses, port
+        self._own_ports, self._own_lock = ProbePorts(("", 0)), threading.Lock()
+        self.own_address_at: dict[str, list[Any]] = {}
 
-    def greet(self, node: str) -> None:
-        """Learn as whom the node sees us."""
+    def learn_own_address(self, node: str) -> None:
+        """Find out under which address the node sees this machine."""
 
-        def took(_pair: Pair, entry: Heard) -> float:
-            _, _, took_ms, *self.seen_as[node] = entry
-            return took_ms
+        def probe_time(_pair: Pair, entry: ReceivedProbe) -> float:
+            _, _, time_ms, *self.own_address_at[node] = entry
+            return time_ms
 
-        train = Train([(CLIENTS, node)], packets=2)
-        remote_probes.ride(train, PROBE_S, self._sender(train), self._hearer(train), took)
+        series = ProbeSeries([(CLIENTS, node)], packets=2)
+        remote_probes.run_series(series, PROBE_S, self._sender(series), self._receiver(series), probe_time)
 
     def probe(self, pairs: Iterable[Pair], within_s: float) -> dict[Pair, bool]:
         """Whether a datagram sent now arrives, for all pairs at once; when one does not, after `within_s`."""
-        return self._ride(Train(pairs, packets=2), within_s, {}).arrived()
+        return self._run(ProbeSeries(pairs, packets=2), within_s, {}).arrived()
 
-    def measure(self, train: Train, within_s: float) -> dict[Pair, PacketTimes]:
-        """How long each datagram took. Clocks of hosts are compared over ssh, which no fault of ours makes slow.
+    def measure(self, series: ProbeSeries, within_s: float) -> dict[Pair, PacketTimes]:
+        """The time of each datagram. Hosts' clocks are compared over ssh, which no fault slows.
 
-        So times are known to half of the fastest of five round trips.
+        So times are exact to half of the fastest of five round trips.
         """
-        nodes = [node for node in self._watches if any(node in pair for pair in train.pairs)]
-        return self._ride(train, within_s, dict(zip(nodes, everywhere(self._ahead_ms, nodes), strict=True))).took
+        nodes = [node for node in self._watchers if any(node in pair for pair in series.pairs)]
+        return self._run(series, within_s, dict(zip(nodes, in_parallel(self._ahead_ms, nodes), strict=True))).times
 
     def _ahead_ms(self, node: str) -> float:
-        """How far the clock of a node that probes tell the time by is ahead of ours."""
+        """How far a node's monotonic clock, by which its probes are timed, is ahead of ours."""
 
-        def looked() -> tuple[int, float]:
-            asked_ns = time.monotonic_ns()
-            told_ns = self._watches[node].ask("clock")["ns"]
+        def round_trip() -> tuple[int, float]:
+            sent_ns = time.monotonic_ns()
+            their_ns = self._watchers[node].ask("clock")["ns"]
             answered_ns = time.monotonic_ns()
-            return answered_ns - asked_ns, told_ns - (asked_ns + answered_ns) / 2
+            return answered_ns - sent_ns, their_ns - (sent_ns + answered_ns) / 2
 
-        return min(looked() for _ in range(_CLOCK_LOOKS))[1] / 1e6
+        return min(round_trip() for _ in range(_CLOCK_ROUND_TRIPS))[1] / 1e6
 
-    def _ride(self, train: Train, within_s: float, ahead_ms: Mapping[str, float]) -> Train:
-        def took(pair: Pair, entry: Heard) -> float | None:
-            (source, destination), (_, _, took_ms, address, _) = pair, entry
+    def _run(self, series: ProbeSeries, within_s: float, ahead_ms: Mapping[str, float]) -> ProbeSeries:
+        def probe_time(pair: Pair, entry: ReceivedProbe) -> float | None:
+            (source, destination), (_, _, time_ms, address, _) = pair, entry
             if source != CLIENTS and address != self._addresses[source]:
-                return None  # masqueraded: no rule would hit it
-            return max(0.0, took_ms - ahead_ms.get(destination, 0.0) + ahead_ms.get(source, 0.0))
+                return None  # masqueraded: no rule would match it
+            return max(0.0, time_ms - ahead_ms.get(destination, 0.0) + ahead_ms.get(source, 0.0))
 
-        return remote_probes.ride(train, within_s, self._sender(train), self._hearer(train), took)
+        return remote_probes.run_series(series, within_s, self._sender(series), self._receiver(series), probe_time)
 
-    def _sender(self, train: Train) -> remote_probes.Send:
-        what = {"train": train.name, "packets": train.packets, "size": train.size}
+    def _sender(self, series: ProbeSeries) -> remote_probes.Send:
+        what = {"series": series.name, "packets": series.packets, "size": series.size}
 
         def send(source: str, to: Mapping[int, str]) -> None:
             if source == CLIENTS:
-                self._send_ours(to, train)
+                self._send_own(to, series)
                 return
             nodes = {link: [self._addresses[one], self._port + 3] for link, one in to.items() if one != CLIENTS}
-            ours = {link: self.seen_as[source] for link, one in to.items() if one == CLIENTS and source in self.seen_as}
+            ours = {
+                link: self.own_address_at[source] for link, one in to.items() if one == CLIENTS and source in self.own_address_at
+            }
             for by, reached in ((watcher.NODES, nodes), (watcher.CLIENTS, ours)):
                 if reached:
-                    self._watches[source].ask("send", by=by, to=reached, **what)
+                    self._watchers[source].ask("send", by=by, to=reached, **what)
 
         return send
 
-    def _send_ours(self, to: Mapping[int, str], train: Train) -> None:
-        here = ["127.0.0.1", self._ours.sockets[0].getsockname()[1]]
+    def _send_own(self, to: Mapping[int, str], series: ProbeSeries) -> None:
+        here = ["127.0.0.1", self._own_ports.sockets[0].getsockname()[1]]
         reached = {link: here if node == CLIENTS else [self._addresses[node], self._port + 4] for link, node in to.items()}
-        with self._listening:
-            self._ours.send(train.name, reached, train.packets, train.size)
+        with self._own_lock:
+            self._own_ports.send(series.name, reached, series.packets, series.size)
 
-    def _hearer(self, train: Train) -> remote_probes.Hear:
-        def hear(destination: str, beyond: int) -> Sequence[Any]:
+    def _receiver(self, series: ProbeSeries) -> remote_probes.Receive:
+        def receive(destination: str, known: int) -> Sequence[Any]:
             if destination == CLIENTS:
-                with self._listening:
-                    return self._ours.heard(train.name, beyond)
-            heard: list[Any] = self._watches[destination].ask("heard", train=train.name, beyond=beyond)["heard"]
-            return heard
+                with self._own_lock:
+                    return self._own_ports.received(series.name, known)
+            received: list[Any] = self._watchers[destination].ask("received", series=series.name, known=known)["received"]
+            return received
 
-        return hear
+        return receive
 
     def close(self) -> None:
-        self._ours.close()
+        self._own_ports.close()

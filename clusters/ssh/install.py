@@ -5,29 +5,25 @@ from __future__ import annotations
 import json
 import re
 import tarfile
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import IO, Any, cast
 
 import structlog
 
 from clusters.kafka.distribution import Distribution
 from clusters.kafka.java import OLDEST
-from clusters.ssh.host import Host, lasting
+from clusters.ssh.host import SshHost, retry_dropped
 from clusters.ssh.remote import file_transfer
 from harness.api import ClusterError
 
 log = structlog.get_logger()
-AT_ONCE = 8
 _REACH_S, _INSTALL_S = 20.0, 600.0
-A = TypeVar("A")
-B = TypeVar("B")
 
 
 @dataclass(frozen=True)
-class Seen:
+class HostFacts:
     """What a host is: versions of its kernel, its interpreter and its Java, and who we are there."""
 
     kernel: str
@@ -37,21 +33,10 @@ class Seen:
     uid: int
 
 
-def everywhere(act: Callable[[A], B], items: Iterable[A]) -> list[B]:
-    """The results for all items, several at a time. Raises ClusterError with everything that failed."""
-    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        futures = [pool.submit(act, item) for item in items]
-    failed = [error for future in futures if (error := future.exception())]
-    unexpected = [error for error in failed if not isinstance(error, ClusterError)]
-    if failed:
-        raise unexpected[0] if unexpected else ClusterError("; ".join(dict.fromkeys(map(str, failed))))
-    return [future.result() for future in futures]
-
-
-def look(host: Host, directory: str, java: str) -> Seen:
+def inspect_host(host: SshHost, directory: str, java: str) -> HostFacts:
     """Come in, leave our program in `directory`, and see what the host is. Raises ClusterError with the remedy."""
-    lasting(host, "begin there", lambda: host.carry(directory), _REACH_S)
-    told: dict[str, Any] = lasting(host, "look at its Java", lambda: host.ask("inspect", java), _REACH_S)
+    retry_dropped(host, "begin there", lambda: host.install_program(directory), _REACH_S)
+    told: dict[str, Any] = retry_dropped(host, "look at its Java", lambda: host.ask("inspect", java), _REACH_S)
     said = told.pop("java")
     found = re.search(r'version "(?:1\.)?([0-9][^"]*)"', said)
     if not found or int(re.split(r"\D", found.group(1))[0]) < OLDEST:
@@ -60,24 +45,24 @@ def look(host: Host, directory: str, java: str) -> Seen:
             f"{' '.join(said.split())[:120]}. Install one (Debian, Ubuntu: sudo apt install openjdk-17-jre-headless), "
             "or name another in the option `java`"
         )
-    return Seen(java=found.group(1), **told)
+    return HostFacts(java=found.group(1), **told)
 
 
-def install(host: Host, distribution: Distribution) -> None:
+def install(host: SshHost, distribution: Distribution) -> None:
     """Copy the jars that are not there yet, or are damaged. A connection that drops is taken up again where it was."""
     jars = dict(distribution.jars)
     directory = f"{host.directory}/jars"
 
     def attempt() -> None:
         asked = json.dumps(jars).encode()
-        missing: list[str] = host.ask("have", directory, feed=lambda stdin: stdin.write(asked))
+        missing: list[str] = host.ask("missing", directory, feed=lambda stdin: stdin.write(asked))
         if missing:
             size = sum((distribution.directory / name).stat().st_size for name in missing)
             log.info("jars copied", host=str(host.address), kafka=distribution.version, jars=len(missing), mb=size >> 20)
             sent = {name: distribution.directory / name for name in missing}
             host.run(host.program("receive", directory), lambda stdin: _send_jars(stdin, sent, jars))
 
-    lasting(host, "copy Kafka's jars", attempt, _INSTALL_S)
+    retry_dropped(host, "copy Kafka's jars", attempt, _INSTALL_S)
 
 
 def _send_jars(stdin: IO[bytes], jars: Mapping[str, Path], checksums: Mapping[str, str]) -> None:
@@ -86,13 +71,13 @@ def _send_jars(stdin: IO[bytes], jars: Mapping[str, Path], checksums: Mapping[st
             tar.add(str(path), f"{checksums[name]}/{name}")
 
 
-def classpath(host: Host, distribution: Distribution) -> str:
+def classpath(host: SshHost, distribution: Distribution) -> str:
     """The jars of a distribution as they lie on the host."""
     jars = Path(host.directory, "jars")
-    return ":".join(str(file_transfer.place(jars, name, checksum)) for name, checksum in sorted(distribution.jars.items()))
+    return ":".join(str(file_transfer.jar_path(jars, name, checksum)) for name, checksum in sorted(distribution.jars.items()))
 
 
-def put(host: Host, run: str, sent: Mapping[str, Path]) -> None:
+def copy_files(host: SshHost, run: str, sent: Mapping[str, Path]) -> None:
     """Copy files and directories into a run: name there -> path here."""
 
     def feed(stdin: IO[bytes]) -> None:
@@ -100,10 +85,10 @@ def put(host: Host, run: str, sent: Mapping[str, Path]) -> None:
             for name, path in sent.items():
                 tar.add(str(path), name)
 
-    lasting(host, f"copy {', '.join(sent)}", lambda: host.run(host.program("unpack", run), feed), _REACH_S)
+    retry_dropped(host, f"copy {', '.join(sent)}", lambda: host.run(host.program("unpack", run), feed), _REACH_S)
 
 
-def fetch_storage(host: Host, run: str, destination: Path) -> None:
+def fetch_storage(host: SshHost, run: str, destination: Path) -> None:
     """Get the log segments of a run's node into `destination`."""
 
     def attempt() -> None:
@@ -117,4 +102,4 @@ def fetch_storage(host: Host, run: str, destination: Path) -> None:
         if status != 0:
             raise ClusterError(f"{host.address}: the log segments could not be packed (status {status})")
 
-    lasting(host, "fetch its log segments", attempt, _REACH_S)
+    retry_dropped(host, "fetch its log segments", attempt, _REACH_S)

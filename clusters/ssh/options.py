@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clusters.fault_tools.network_capabilities import NEED_A_NETWORK
-from clusters.kafka.options import SurroundedOptions
+from clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
+from clusters.kafka.options import EnvironmentOptions
 from harness.api import ClusterError, Fillable
 
 if TYPE_CHECKING:
-    from clusters.ssh.host import Host
+    from clusters.ssh.host import SshHost
 
 PORTS = 5  # of a node: for clients, brokers and controllers, and two for probes
 
 
 @dataclass(frozen=True, kw_only=True)
-class SshOptions(SurroundedOptions):
+class SshOptions(EnvironmentOptions):
     """The options of `[test.cluster]` with `kind = "ssh"`."""
 
     hosts: tuple[str, ...] = ()  # one per broker and controller: host, user@host or user@host:port
@@ -49,40 +49,40 @@ class SshOptions(SurroundedOptions):
 
     def missing(self) -> dict[type, str]:
         """What can be known without asking the hosts; they are asked when the cluster starts."""
-        lacking, plain = super().missing(), sorted({host.user for host in self.places().values()} - {"root"})
+        lacking, plain = super().missing(), sorted({host.user for host in self.hosts_by_node().values()} - {"root"})
         if self.sudo or not plain:
             return lacking
         refused = f"need root, and {', '.join(plain)} may not use sudo (`sudo = true`)"
-        found = {**lacking, **dict.fromkeys(NEED_A_NETWORK, f"packet rules {refused}")}
+        found = {**lacking, **dict.fromkeys(NETWORK_CAPABILITIES, f"packet rules {refused}")}
         return {**found, **({Fillable: f"disks {refused}"} if self.disk_mb else {})}
 
     # ---- which host is which node
 
-    def places(self) -> dict[str, Host]:
+    def hosts_by_node(self) -> dict[str, SshHost]:
         """Node -> its host, not yet connected."""
-        from clusters.ssh.host import Address, Host, Login
+        from clusters.ssh.host import HostAddress, Login, SshHost
 
         login = Login(self.user, self.key, self.known_hosts, self.verify_host_keys)
-        return {node: Host(Address.read(text), login, self.python) for node, text in self._dealt(self.hosts).items()}
+        return {node: SshHost(HostAddress.read(text), login, self.python) for node, text in self._by_node(self.hosts).items()}
 
-    def listening(self) -> dict[str, str]:
+    def addresses_by_node(self) -> dict[str, str]:
         """Node -> the IPv4 address where its Kafka listens. Raises ClusterError: unknown, or the same for two."""
-        texts = self._dealt(self.addresses) or {node: host.address.host for node, host in self.places().items()}
+        texts = self._by_node(self.addresses) or {node: host.address.host for node, host in self.hosts_by_node().items()}
         found = {node: _ipv4(text) for node, text in texts.items()}
         if len(set(found.values())) < len(found):
             raise ClusterError(f"every node needs an address of its own, and these are {found}; `addresses` names them")
         return found
 
-    def _dealt(self, items: Sequence[str]) -> dict[str, str]:
+    def _by_node(self, items: Sequence[str]) -> dict[str, str]:
         names = [f"n{i + 1}" for i in range(self.brokers)] + [f"k{i + 1}" for i in range(self.controllers)]
         return {name: items[i] for i, name in enumerate(names)} if items else {}
 
 
 def _unreadable(text: str) -> str:
-    from clusters.ssh.host import Address
+    from clusters.ssh.host import HostAddress
 
     try:
-        Address.read(text)
+        HostAddress.read(text)
     except ValueError as error:
         return str(error)
     return ""

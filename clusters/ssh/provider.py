@@ -15,7 +15,7 @@ from harness.api import TopicSpec
 
 if TYPE_CHECKING:
     from clusters.ssh.cluster import SshCluster
-    from clusters.ssh.host import Host
+    from clusters.ssh.host import SshHost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +33,11 @@ class Ssh(SshOptions):
 
     def describe(self) -> dict[str, Any]:
         """With what every host is now. Raises ClusterError when one cannot be reached, or lacks something."""
-        from clusters.ssh import install
+        from clusters.ssh.parallel import in_parallel
 
-        places, addresses = self.places(), self.listening()
-        seen = dict(zip(places, install.everywhere(self._look, places.values()), strict=True))
-        for host in places.values():
+        hosts_by_node, addresses = self.hosts_by_node(), self.addresses_by_node()
+        seen = dict(zip(hosts_by_node, in_parallel(self._look, hosts_by_node.values()), strict=True))
+        for host in hosts_by_node.values():
             host.drop()
         return {
             "kafka": self.kafka,
@@ -45,7 +45,7 @@ class Ssh(SshOptions):
             "upgrades": list(self.upgrades),
             "hosts": {
                 node: {"ssh": str(host.address), "user": host.user, "address": addresses[node], **asdict(seen[node])}
-                for node, host in places.items()
+                for node, host in hosts_by_node.items()
             },
             "jars": {name: checksum for version in self.all_versions() for name, checksum in fetch(version).jars.items()},
             "broker_settings": self.effective_settings(),
@@ -68,7 +68,7 @@ class Ssh(SshOptions):
         finally:
             cluster.end()
 
-    def _look(self, host: Host) -> Any:
+    def _look(self, host: SshHost) -> Any:
         from clusters.ssh import install
 
-        return install.look(host, self.directory, self.java)
+        return install.inspect_host(host, self.directory, self.java)

@@ -18,8 +18,8 @@ from typing import Any
 import paramiko
 import structlog
 
-from clusters.ssh.host import Dropped, Host, unreachable
-from clusters.ssh.remote.watcher_process import GONE
+from clusters.ssh.host import CONNECTION_ERRORS, SshHost, unreachable
+from clusters.ssh.remote.watcher_process import NO_WATCHER
 from harness.api import ClusterError
 
 log = structlog.get_logger()
@@ -27,10 +27,10 @@ _ANSWER_S, _END_S = 10.0, 40.0
 _AGAIN_S = 0.2
 
 
-class Watch:
+class WatcherClient:
     """Safe to use from several threads. `log` is where the node's own log is fetched to."""
 
-    def __init__(self, node: str, host: Host, run: str, lease_s: float, log: Path) -> None:
+    def __init__(self, node: str, host: SshHost, run: str, lease_s: float, log: Path) -> None:
         self.node, self.host, self.run = node, host, run
         self.lease_s, self._log = lease_s, log
         self.begun = False
@@ -39,26 +39,26 @@ class Watch:
         self._pending = b""
         self._epoch, self._asked = 0, 0
         self._over = threading.Event()
-        self._keeper = threading.Thread(target=self._keep, daemon=True, name=f"lease-{node}")
-        self.unable = ""  # why packets cannot be dropped there
+        self._lease_thread = threading.Thread(target=self._renew_lease, daemon=True, name=f"lease-{node}")
+        self.rules_trouble = ""  # why packets cannot be dropped there
 
     def begin(self, settings: dict[str, Any]) -> None:
         """Have a watcher served there, and renew its lease from now on. Raises ClusterError."""
         asked = json.dumps({**settings, "lease_s": self.lease_s}).encode()
         try:
             said = self.host.ask("serve", self.run, feed=lambda stdin: stdin.write(asked))
-        except Dropped as error:
+        except CONNECTION_ERRORS as error:
             raise ClusterError(f"the connection to {self.host.address} ended while {self.node} began: {error}") from error
         if "error" in said:
             raise ClusterError(
                 f"{self.node} ({self.host.address}): {said['error']}. Does another run use these ports (`port` names others), or "
                 "has the host no such address (`addresses` names them)?"
             )
-        self.unable = said["unable"]
+        self.rules_trouble = said["rules_trouble"]
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._log.touch()
         self.begun = True
-        self._keeper.start()
+        self._lease_thread.start()
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
         """The watcher's answer. Raises ClusterError with what went wrong there, or when nothing answers for two leases' time."""
@@ -68,8 +68,8 @@ class Watch:
             self._asked += 1
             while True:
                 try:
-                    return self._checked(self._exchange({"do": do, "number_asked": self._asked, **request}))
-                except Dropped as error:
+                    return self._checked(self._exchange({"do": do, "request_number": self._asked, **request}))
+                except CONNECTION_ERRORS as error:
                     self._channel = None
                     self.host.drop()
                     if time.monotonic() > deadline:
@@ -100,7 +100,7 @@ class Watch:
 
     def _ended(self, channel: paramiko.Channel) -> Exception:
         """What the end of a bridge means: nobody serves there any more, or only the connection is gone."""
-        if channel.recv_exit_status() == GONE:
+        if channel.recv_exit_status() == NO_WATCHER:
             return ClusterError(
                 f"the watcher of {self.node} ({self.host.address}) has ended, and the broker with it: nothing reached it "
                 f"for {self.lease_s:g} s (its lease), or somebody ended it"
@@ -109,7 +109,7 @@ class Watch:
 
     # ---- the lease, and the log that comes with it
 
-    def _keep(self) -> None:
+    def _renew_lease(self) -> None:
         """Renew until told to end; what goes wrong is told once, and again by whoever asks next."""
         while not self._over.wait(self.lease_s / 6):
             try:
@@ -129,11 +129,11 @@ class Watch:
     def end(self) -> None:
         """Have everything there ended and removed. Raises ClusterError."""
         self._over.set()
-        self._keeper.join()  # or its last renewal would find that all has ended
+        self._lease_thread.join()  # or its last renewal would find that all has ended
         self.ask("end")
         with self._asking:
             channel, self._channel = self._channel, None
             assert channel is not None
             channel.settimeout(_END_S)
-            with channel, suppress(*Dropped):
+            with channel, suppress(*CONNECTION_ERRORS):
                 channel.recv(1)  # it ends when all is removed

@@ -179,7 +179,7 @@ class Hosts:
         """
         for own in self.own:
             for name, checksum in kafka.jars.items():
-                link = file_transfer.place(own / "jars", name, checksum)
+                link = file_transfer.jar_path(own / "jars", name, checksum)
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(kafka.directory / name)
         classes = f"-XX:SharedArchiveFile={kafka.classes()}" if class_archive.ensure(kafka) else ""

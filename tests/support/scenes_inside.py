@@ -163,7 +163,7 @@ def replace(cluster, seen):
     for partition in range(3):
         producer.produce("t", b"x" * 1000, partition=partition)
     producer.flush(10)
-    home = str(cluster.home("n2")).replace("/mounted/", "/h2/directory/")  # what a host has there (`ssh_hosts.py`)
+    home = str(cluster.data_directory("n2")).replace("/mounted/", "/h2/directory/")  # what a host has there (`ssh_hosts.py`)
     segment = Path(home, "t-0", "0" * 20 + ".log")
     removed = []
     wipe = cluster.wipe

@@ -1,9 +1,10 @@
-"""Slow disks: what a broker writes and syncs is held back by a program that asked the kernel to be asked first.
+"""Slow disks: a parent process of the broker delays the broker's writes and syncs.
 
-The program (`program.py`) forks, and the child becomes the broker, under a filter (`calls.py`, seccomp_unotify(2)) that tells the
-program of each call that writes or syncs. It lets most of them go on at once; while the disk is to be slow, those on the node's
-data wait. How slow, and what was held back, stands on a page of memory that program and harness share (`page.py`). Where the
-broker's threads really wait is looked up apart from all that, in /proc (`waits.py`). `throttles.py` is the harness's side.
+The throttle program (`throttle_program.py`) forks, and the child becomes the broker, under a filter (`system_calls.py`,
+seccomp_unotify(2)) by which the kernel notifies the program of each system call that writes or syncs. The program lets most of
+them continue at once; while the disk is slow, those on the node's data wait. Delay, bandwidth and counts are in a page of memory
+that program and harness share (`shared_page.py`). How long the broker's threads really wait is measured independently, from /proc
+(`thread_waits.py`). `throttles.py` is the harness's side.
 
 No root, no namespace, no compiler. All but `throttles.py` is of the standard library, for Python 3.9 and newer.
 """

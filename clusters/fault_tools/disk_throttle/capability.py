@@ -1,4 +1,4 @@
-"""Slow disks as faults find them: `Throttleable`, for clusters whose brokers were started behind their programs."""
+"""The capability `Throttleable`, for clusters whose brokers were started by the throttle program."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from collections.abc import Iterable
 
 from clusters.fault_tools.disk_throttle.throttles import Throttles
 from clusters.kafka.cluster import KafkaCluster
-from clusters.kafka.options import FAST_DISK
+from clusters.kafka.options import NO_THROTTLE
 from harness.api import ClusterError, HeldBack
 
 
-class SlowDisks(KafkaCluster):
-    """`Throttleable`, where there are `_throttles`."""
+class ThrottledDisks(KafkaCluster):
+    """A cluster whose brokers' disks can be slow (`Throttleable`), where there are `_throttles`."""
 
     _throttles: Throttles | None = None
 
     def throttle(self, nodes: Iterable[str], delay_ms: float = 0.0, mb_s: float = 0.0) -> int:
-        return self._held_by().slow([self._a_server(node) for node in nodes], delay_ms, mb_s)
+        return self._usable_throttles().slow([self._checked_server(node) for node in nodes], delay_ms, mb_s)
 
     def held_back(self, number: int) -> dict[str, HeldBack]:
-        return self._held_by().held(number)
+        return self._usable_throttles().held(number)
 
     def unthrottle(self, number: int) -> dict[str, HeldBack]:
-        return self._held_by().end(number)
+        return self._usable_throttles().end(number)
 
     def disk_waits(self, nodes: Iterable[str], for_s: float) -> dict[str, float | None]:
-        pids = {node: self.pid(self._a_server(node)) for node in nodes}
-        seen = self._held_by().waits({node: pid for node, pid in pids.items() if pid is not None}, for_s)
+        pids = {node: self.pid(self._checked_server(node)) for node in nodes}
+        seen = self._usable_throttles().waits({node: pid for node, pid in pids.items() if pid is not None}, for_s)
         return {node: seen.get(node) for node in pids}
 
-    def _held_by(self) -> Throttles:
+    def _usable_throttles(self) -> Throttles:
         if self._throttles is None:
-            raise ClusterError(f"no disk can be slow: {FAST_DISK}")
+            raise ClusterError(f"no disk can be slow: {NO_THROTTLE}")
         return self._throttles

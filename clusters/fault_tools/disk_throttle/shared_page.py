@@ -1,6 +1,6 @@
-"""A page of memory that the harness and a broker's program share: how slow the disk is to be, and what was held back.
+"""A page of memory that the harness and a throttle program share: the faults on the disk, and what they have delayed.
 
-It belongs to the node: it outlives the broker and its program, and what is slow stays so when they are started anew.
+It belongs to the node. It outlives the broker and its program, so that a slow disk stays slow when they start again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import os
 SLOTS = 8
 
 
-class Slot(ctypes.Structure):
-    """One slowness: the harness writes the first three, `number` (0: none) last, and the program the others."""
+class ThrottleSlot(ctypes.Structure):
+    """One fault on the disk: the harness writes the first three fields, `number` (0: none) last, and the program the others."""
 
     _fields_ = [
         ("number", ctypes.c_int64),
@@ -31,21 +31,21 @@ class Slot(ctypes.Structure):
     longest_s: float
 
 
-class Page(ctypes.Structure):
-    """`pid` is the broker's, as its program tells."""
+class SharedPage(ctypes.Structure):
+    """The whole page; the program writes the broker's process id into `pid`."""
 
-    _fields_ = [("pid", ctypes.c_int64), ("slots", Slot * SLOTS)]
+    _fields_ = [("pid", ctypes.c_int64), ("slots", ThrottleSlot * SLOTS)]
     pid: int
-    slots: ctypes.Array[Slot]
+    slots: ctypes.Array[ThrottleSlot]
 
 
 def make() -> int:
     """A file descriptor of a new page, all zeros."""
     made = os.memfd_create("disk")
-    os.ftruncate(made, ctypes.sizeof(Page))
+    os.ftruncate(made, ctypes.sizeof(SharedPage))
     return made
 
 
-def of(descriptor: int) -> Page:
+def attach(descriptor: int) -> SharedPage:
     """The page behind a file descriptor."""
-    return Page.from_buffer(mmap.mmap(descriptor, ctypes.sizeof(Page)))
+    return SharedPage.from_buffer(mmap.mmap(descriptor, ctypes.sizeof(SharedPage)))

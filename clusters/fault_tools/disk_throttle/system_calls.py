@@ -1,8 +1,8 @@
-"""The system calls that write and sync, and the kernel's word before each of them: seccomp(2), seccomp_unotify(2).
+"""The system calls that write and sync, and the filter that notifies us of each of them: seccomp(2), seccomp_unotify(2).
 
-A filter sees numbers, not what a file descriptor is, so we are asked about sockets too, where they use the same call. What it can
-tell apart is left out: standard streams, and the few bytes with which threads of a JVM wake one another. `writev` and `sendfile`
-are left out as well: Kafka sends to sockets by them, and writes no file so.
+A filter sees numbers, not what a file descriptor refers to, so it notifies us of writes to sockets too. It leaves out standard
+streams, and the few bytes with which threads of a JVM wake one another. It leaves out `writev` and `sendfile` as well: Kafka uses
+them for sockets only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MACHINES = {
     ),
 }
 WRITES = ("write", "pwrite64")  # their third argument is a number of bytes
-_FEWEST, _LAST_STREAM = 8, 2  # a `write` of so many bytes or less, or to a file descriptor up to this, is not asked about
+_FEWEST, _LAST_STREAM = 8, 2  # a `write` of at most so many bytes, or to a file descriptor up to this, makes no notification
 
 _PR_SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER, _SPEC_ALLOW, _NEW_LISTENER = 1, 4, 8
@@ -60,7 +60,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def numbers(machine: str = "") -> dict[str, int]:
-    """Name -> number of the calls asked about, on this machine. Raises OSError where they are not known."""
+    """Name -> number of the calls with a notification, on this machine. Raises OSError where they are not known."""
     known = dict(_of(machine)[1])
     del known["seccomp"]
     return known
@@ -73,7 +73,7 @@ def _of(machine: str) -> tuple[int, dict[str, int]]:
     return _MACHINES[machine]
 
 
-def lies_in(data: str, thread: int, file: int) -> bool:
+def is_within(data: str, thread: int, file: int) -> bool:
     """Whether a thread's open file is that directory, which ends with a slash, or lies below it."""
     try:
         return (os.readlink(f"/proc/{thread}/fd/{file}") + "/").startswith(data)
@@ -102,7 +102,10 @@ def program(machine: str = "") -> list[tuple[int, int, int, int]]:
 
 
 def install() -> int:
-    """Put this thread, and all that it becomes and starts, under the filter; a file descriptor to listen at. Raises OSError."""
+    """Put this thread, and every program it becomes or starts, under the filter; the file descriptor of its notifications.
+
+    Raises OSError.
+    """
     instructions = program()
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in instructions))
     whole = struct.pack("@HP", len(instructions), ctypes.addressof(code))
@@ -117,8 +120,8 @@ def _checked(result: int) -> int:
 
 
 @dataclass(frozen=True)
-class Call:
-    """A system call that waits for our word: its number for the kernel, the thread, which call, its first and third argument."""
+class SystemCall:
+    """A system call that waits for our answer: its notification id, the thread, which call, its first and third argument."""
 
     id: int
     thread: int
@@ -128,7 +131,7 @@ class Call:
 
 
 class Listener:
-    """The other end of a filter: tells of calls, and lets them go on. Readable when there is one."""
+    """The notifications of a filter, and the answers to them. Readable when there is one."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -140,7 +143,7 @@ class Listener:
     def fileno(self) -> int:
         return self._descriptor
 
-    def take(self) -> Call | None:
+    def take(self) -> SystemCall | None:
         """The next call; None when its thread is gone, or was interrupted."""
         notice = bytearray(_NOTICE.size)
         try:
@@ -148,10 +151,10 @@ class Listener:
         except OSError:
             return None
         id_, thread, _, number, _, _, file, _, size, *_ = _NOTICE.unpack(notice)
-        return Call(id_, thread, number, file & 0xFFFFFFFF, size)
+        return SystemCall(id_, thread, number, file & 0xFFFFFFFF, size)
 
-    def let_go(self, call: Call) -> bool:
-        """Let it go on; False when it is no longer waited for."""
+    def let_go(self, call: SystemCall) -> bool:
+        """Let a call continue; False when its thread no longer waits."""
         try:
             fcntl.ioctl(self._descriptor, _SEND, _ANSWER.pack(call.id, 0, 0, _CONTINUE))
         except OSError:

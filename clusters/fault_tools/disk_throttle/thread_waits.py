@@ -1,7 +1,7 @@
 """How long threads really wait for a disk, as the kernel shows it: proc(5), /proc/PID/task/TID/syscall.
 
-Nothing here knows of a program that holds back. A thread that is seen again and again in the same call, without having run in
-between, has been in it from the first look to the last. So what is found is never too long, and too short by two looks at most.
+This is independent of the throttle program. A thread that several samples show in the same call, without having run in between,
+has been in it from the first sample to the last. So a result is never too long, and too short by two sampling intervals at most.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from collections.abc import Iterator, Mapping
 
 from clusters.fault_tools.disk_throttle import system_calls
 
-_LOOK_EVERY_S = 0.004  # a look at the hundred threads of a broker takes half of that
+_SAMPLE_S = 0.004  # a sample of the hundred threads of a broker takes half of that
 
-Place = tuple[int, str]  # a process id, and the directory that its data is in
+NodeData = tuple[int, str]  # a process id, and the directory that its data is in
 Wait = tuple[int, str, str]  # a thread, the call it is in with all arguments, and how often it has run
 
 
-def longest_ms(processes: Mapping[str, Place], for_s: float) -> dict[str, float]:
+def longest_ms(processes: Mapping[str, NodeData], for_s: float) -> dict[str, float]:
     """The longest time that a thread of each process (any name -> where) was seen in one write or sync of its data.
 
-    Looks for `for_s` seconds, and twice at least. Raises OSError where it may not look.
+    Samples for `for_s` seconds, and twice at least. Raises OSError where /proc may not be read.
     """
     longest_s = dict.fromkeys(processes, 0.0)
     begun: dict[tuple[str, Wait], float] = {}
     deadline = time.monotonic() + for_s
     while True:
         now_s = time.monotonic()
-        seen = {(name, wait): now_s for name, place in processes.items() for wait in _waiting(*place)}
+        seen = {(name, wait): now_s for name, process in processes.items() for wait in _waiting(*process)}
         begun = {one: begun.get(one, now_s) for one in seen}
         for (name, _), since_s in begun.items():
             longest_s[name] = max(longest_s[name], now_s - since_s)
         if now_s >= deadline:
             return {name: round(found * 1000, 1) for name, found in longest_s.items()}
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_SAMPLE_S)
 
 
 def _waiting(pid: int, data: str) -> Iterator[Wait]:
@@ -43,7 +43,7 @@ def _waiting(pid: int, data: str) -> Iterator[Wait]:
     wanted, mapped = {str(number) for number in numbers.values()}, str(numbers["msync"])
     for task in _listed(f"/proc/{pid}/task"):
         number, _, arguments = (call := _read(f"/proc/{pid}/task/{task}/syscall")).partition(" ")
-        if number in wanted and (number == mapped or system_calls.lies_in(data, int(task), int(arguments.split()[0], 16))):
+        if number in wanted and (number == mapped or system_calls.is_within(data, int(task), int(arguments.split()[0], 16))):
             yield int(task), call, _read(f"/proc/{pid}/task/{task}/schedstat")
 
 

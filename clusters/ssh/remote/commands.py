@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from clusters.fault_tools.delay_program import Program
+from clusters.fault_tools.delay_program import DelayProgram
 from clusters.ssh.remote import file_transfer, watcher_process
 
 
@@ -38,7 +38,7 @@ def inspect(java: str) -> None:
     print(json.dumps({**seen, "uid": os.getuid(), "java": said}))  # noqa: T201 - the answer to who called us
 
 
-def have(directory: str) -> None:
+def missing(directory: str) -> None:
     jars = json.loads(sys.stdin.buffer.read())
     print(json.dumps(file_transfer.missing(Path(directory), jars)))  # noqa: T201
 
@@ -59,8 +59,8 @@ def serve(run: str) -> None:
     print(json.dumps(watcher_process.launch(Path(run), json.loads(sys.stdin.buffer.read()))))  # noqa: T201
 
 
-def hold(run: str) -> None:
-    Program(json.loads(Path(run, watcher_process.SETTINGS).read_text())["port"]).serve()
+def delay(run: str) -> None:
+    DelayProgram(json.loads(Path(run, watcher_process.SETTINGS).read_text())["port"]).serve()
 
 
 def bridge(run: str) -> None:
@@ -69,11 +69,11 @@ def bridge(run: str) -> None:
 
 commands: dict[str, Callable[[str], None]] = {
     "inspect": inspect,
-    "have": have,
+    "missing": missing,
     "receive": receive,
     "unpack": unpack,
     "pack": pack,
     "serve": serve,
-    "hold": hold,
+    "delay": delay,
     "bridge": bridge,
 }

@@ -14,14 +14,14 @@ from clusters.fault_tools.disks import BALLAST
 _SKIPPED = ("index", ".lock", BALLAST)  # ends of names: indexes can be rebuilt
 
 
-def place(directory: Path, name: str, checksum: str) -> Path:
+def jar_path(directory: Path, name: str, checksum: str) -> Path:
     """Where a jar lies: under its SHA-256, so that versions share what they have in common."""
     return directory / checksum[:16] / name
 
 
 def missing(directory: Path, jars: dict[str, str]) -> list[str]:
     """Names of jars (name -> SHA-256) that are not there, or are not what they should be."""
-    return [name for name, checksum in jars.items() if _sha256(place(directory, name, checksum)) != checksum]
+    return [name for name, checksum in jars.items() if _sha256(jar_path(directory, name, checksum)) != checksum]
 
 
 def receive(stream: IO[bytes], directory: Path) -> None:
@@ -29,7 +29,7 @@ def receive(stream: IO[bytes], directory: Path) -> None:
     with tarfile.open(fileobj=stream, mode="r|") as tar:
         for member in tar:
             checksum, _, name = member.name.partition("/")
-            target = place(directory, name, checksum)
+            target = jar_path(directory, name, checksum)
             target.parent.mkdir(parents=True, exist_ok=True)
             part = target.parent / f".{name}-{os.getpid()}"
             try:

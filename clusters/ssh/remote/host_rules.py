@@ -62,12 +62,12 @@ class Nft(Tool):
         self.attempt("delete", "table", "ip", self._table)
 
     def add(self, rule: Rule) -> None:
-        whose = "saddr" if rule["way"] == "in" else "daddr"
+        field = "saddr" if rule["way"] == "in" else "daddr"
         ports = "{}-{}".format(*rule["ports"])
-        words = ["ip", whose, rule["address"], rule["protocol"], rule["side"], ports, *self._deed(rule)]
+        words = ["ip", field, rule["address"], rule["protocol"], rule["side"], ports, *self._action(rule)]
         self.run("add", "rule", "ip", self._table, f"fp_{rule['way']}", *words)
 
-    def _deed(self, rule: Rule) -> list[str]:
+    def _action(self, rule: Rule) -> list[str]:
         if rule["do"] == COUNT:
             return ["counter"]
         if rule["do"] == QUEUE:
@@ -109,12 +109,12 @@ class Iptables(Tool):
             self.attempt(*self._words("-X", self._chain(way)))
 
     def add(self, rule: Rule) -> None:
-        whose = "-s" if rule["way"] == "in" else "-d"
+        field = "-s" if rule["way"] == "in" else "-d"
         ports = "{}:{}".format(*rule["ports"])
-        words = [whose, rule["address"], "-p", rule["protocol"], f"--{rule['side']}", ports, *self._deed(rule)]
+        words = [field, rule["address"], "-p", rule["protocol"], f"--{rule['side']}", ports, *self._action(rule)]
         self.run(*self._words("-A", self._chain(rule["way"]), *words))
 
-    def _deed(self, rule: Rule) -> list[str]:
+    def _action(self, rule: Rule) -> list[str]:
         if rule["do"] == COUNT:
             return []
         if rule["do"] == QUEUE:
@@ -133,21 +133,21 @@ class Rules:
     """Rules by name: each name stands for one rule or several, made by one tool."""
 
     def __init__(self, tool: Nft | Iptables) -> None:
-        self._book: dict[str, list[tuple[str, str]]] = {way: [] for way in WAYS}  # (name, deed), as the kernel's rules lie
-        self._leaving: set[str] = set()  # names whose rules are being removed, or could not be
+        self._made: dict[str, list[tuple[str, str]]] = {way: [] for way in WAYS}  # (name, action), as the kernel's rules lie
+        self._removing: set[str] = set()  # names whose rules are being removed, or could not be
         self._tool = tool
 
     def add(self, name: str, rules: Sequence[Rule]) -> None:
         """Have them from now on, counted from zero; nothing if this name has any. Raises ProgramError, with none of them made
         (but those that could not be removed again: `remove`)."""
-        if name in self._leaving:
+        if name in self._removing:
             self.remove(name)
         if name in self.names():
             return
         try:
             for rule in rules:
                 self._tool.add(rule)
-                self._book[rule["way"]].append((name, rule["do"]))
+                self._made[rule["way"]].append((name, rule["do"]))
         except ProgramError:
             with suppress(ProgramError):  # the cause says more
                 self.remove(name)
@@ -155,30 +155,30 @@ class Rules:
 
     def remove(self, name: str) -> None:
         """Have them no longer; nothing if this name has none. Raises ProgramError; what is left then may be removed again."""
-        self._leaving.add(name)
-        for way, made in self._book.items():
+        self._removing.add(name)
+        for way, made in self._made.items():
             for index in reversed(range(len(made))):
                 if made[index][0] == name:
                     self._tool.delete(way, index)
                     del made[index]
-        self._leaving.discard(name)
+        self._removing.discard(name)
 
     def names(self) -> set[str]:
-        return {name for made in self._book.values() for name, _ in made}
+        return {name for made in self._made.values() for name, _ in made}
 
     def packets(self) -> dict[str, tuple[int, int]]:
         """Packets (seen, dropped) by each name; where nothing counts what is seen, what was dropped is all that was."""
         counted: dict[tuple[str, str], int] = {}
-        for way, made in self._book.items():
+        for way, made in self._made.items():
             for index, packets in enumerate(self._tool.packets(way) if made else []):
                 counted[made[index]] = counted.get(made[index], 0) + packets
         dropped = {name: counted.get((name, DROP), 0) for name in self.names()}
         return {name: (counted.get((name, COUNT), packets), packets) for name, packets in dropped.items()}
 
-    def trouble(self, **deed: Any) -> str:
+    def trouble(self, **action: Any) -> str:
         """Why such a rule cannot be had here, found out by one that is about nobody; else empty."""
         try:
-            self.add("trial", [{**_NOBODY, **deed}])
+            self.add("trial", [{**_NOBODY, **action}])
             self.remove("trial")
         except ProgramError as error:
             return str(error)

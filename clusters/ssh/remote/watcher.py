@@ -22,21 +22,21 @@ from pathlib import Path
 from typing import Any
 
 from clusters.fault_tools import disks, faketime, unsynced_data
-from clusters.fault_tools.probes import Ports
+from clusters.fault_tools.probes import ProbePorts
 from clusters.kafka import node_directory
 from clusters.ssh.remote import disk_mounts, host_rules
-from clusters.ssh.remote.host_delays import Slowness
+from clusters.ssh.remote.host_delays import HostDelays
 from clusters.ssh.remote.host_rules import DROP, Rule, Rules
 from clusters.ssh.remote.root_programs import ProgramError
 
 SOCKET, LOG, CONFIG, DATA = "socket", "server.log", "server.properties", "data"
 CLOCK, SKEWED = "clock", "skewed"  # how far the broker's clock is ahead; process ids of those whose clock was ours to set
-MARK = "FENCEPOST_RUN_HERE"  # in the environment of all that a watcher starts: the run's directory
+RUN_VARIABLE = "FENCEPOST_RUN_HERE"  # in the environment of all that a watcher starts: the run's directory
 NODES, CLIENTS = 0, 1  # ports for probes, by whom they are for
 _LOOK_S = 0.2
 _TAKE_S = 2.0  # for an answer to be taken; a connection that hangs must not keep the lease from ending
 _MOST = 1 << 18  # bytes of the log per answer
-WORKS: dict[str, Callable[[Path], Any]] = {
+DATA_FUNCTIONS: dict[str, Callable[[Path], Any]] = {
     one.__name__: one for one in (node_directory.wipe, unsynced_data.lose_unsynced, disks.free, disks.fill, disks.clear)
 }
 
@@ -51,7 +51,7 @@ class Watcher:
 
     def __init__(self, run: Path, settings: dict[str, Any]) -> None:
         self._run, self._lease_s = run, float(settings["lease_s"])
-        self._ports = Ports(*((settings["address"], settings["port"] + 3 + whom) for whom in (NODES, CLIENTS)))
+        self._ports = ProbePorts(*((settings["address"], settings["port"] + 3 + whom) for whom in (NODES, CLIENTS)))
         self._settings = settings
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(SOCKET)  # relative, since such a path may not be long
@@ -62,19 +62,19 @@ class Watcher:
         self._last: tuple[int | None, Answer] = None, {}  # the number of the last request, and its answer
         self._clock: dict[str, str] = {}  # what a broker has in its environment whose clock may be set
         self._rules: Rules | None = None
-        self._slowness: Slowness | None = None
-        self.unable = ""  # why packets cannot be dropped here
+        self._slowness: HostDelays | None = None
+        self.rules_trouble = ""  # why packets cannot be dropped here
         try:
             self._rules = host_rules.drops(settings["token"], settings["sudo"])
         except ProgramError as error:
-            self.unable = str(error)
+            self.rules_trouble = str(error)
 
     def serve(self) -> None:
         parent = os.getppid()
         deadline = time.monotonic() + self._lease_s
         while not self._over and os.getppid() == parent and time.monotonic() < deadline:
             ready, _, _ = select.select([self._listener, *self._pending, *self._ports.sockets], [], [], _LOOK_S)
-            self._ports.hear()
+            self._ports.receive()
             for one in ready:
                 if one is self._listener:
                     connection = self._listener.accept()[0]
@@ -102,7 +102,7 @@ class Watcher:
         if epoch < self._epoch:
             return {"error": "asked over a connection that was given up"}
         self._epoch = epoch
-        number = request.pop("number_asked", None)
+        number = request.pop("request_number", None)
         if number is None or number != self._last[0]:
             self._last = number, self._done(**request)
         return self._last[1]
@@ -120,14 +120,14 @@ class Watcher:
         """Nothing if it runs."""
         if self._broker is None or self._broker.poll() is not None:
             with open(self._run / LOG, "ab") as log:
-                marked = {**os.environ, **self._clock, MARK: str(self._run)}
+                marked = {**os.environ, **self._clock, RUN_VARIABLE: str(self._run)}
                 self._broker = subprocess.Popen(
                     argv, env=marked, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
             if self._clock:
-                forget_clocks(self._run)
+                remove_clock_state(self._run)
                 (self._run / SKEWED).write_text(str(self._broker.pid))
-        return self.do_look()
+        return self.do_status()
 
     def do_signal(self, number: int) -> Answer:
         """Nothing if it is dead."""
@@ -135,7 +135,7 @@ class Watcher:
             self._broker.send_signal(number)
         return {}
 
-    def do_look(self) -> Answer:
+    def do_status(self) -> Answer:
         """Its process id while it lives, its exit status after that, the kernel's letter for it (empty when it is gone)."""
         if self._broker is None:
             return {"pid": None, "status": None, "state": ""}
@@ -145,15 +145,15 @@ class Watcher:
 
     # ---- its clock
 
-    def do_clockable(self) -> Answer:
+    def do_prepare_clock(self) -> Answer:
         """Let the clock of a broker that starts from now on be set; why it cannot be, else empty."""
         trouble, library = faketime.trouble(), faketime.library()
         if not trouble:
-            self._clock = {"LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": str(self._run / CLOCK), **faketime.HOW}
+            self._clock = {"LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": str(self._run / CLOCK), **faketime.ENVIRONMENT}
         return {"trouble": trouble}
 
     def do_skew(self, ahead_s: float) -> Answer:
-        faketime.tell(self._run / CLOCK, ahead_s)
+        faketime.write_offset(self._run / CLOCK, ahead_s)
         return {}
 
     # ---- its data
@@ -166,26 +166,26 @@ class Watcher:
             return {"trouble": str(error)}
         return {"trouble": ""}
 
-    def do_work(self, name: str) -> Answer:
-        """What one of `WORKS` tells that was done to the node's data."""
-        return {"told": WORKS[name](self._run / DATA)}
+    def do_on_data(self, name: str) -> Answer:
+        """What one of `DATA_FUNCTIONS` tells that was done to the node's data."""
+        return {"result": DATA_FUNCTIONS[name](self._run / DATA)}
 
     # ---- the network
 
     def do_drop(self, name: str, rules: list[Rule]) -> Answer:
-        self._able().add(name, rules)
+        self._usable_rules().add(name, rules)
         return {}
 
     def do_undrop(self, name: str) -> Answer:
-        self._able().remove(name)
+        self._usable_rules().remove(name)
         return {}
 
     def do_count(self) -> Answer:
-        return {"packets": self._able().packets()}
+        return {"packets": self._usable_rules().packets()}
 
-    def _able(self) -> Rules:
+    def _usable_rules(self) -> Rules:
         if self._rules is None:
-            raise ProgramError(self.unable)
+            raise ProgramError(self.rules_trouble)
         return self._rules
 
     def do_slow(self, number: int, address: str, how: dict[str, float], rules: list[Rule]) -> Answer:
@@ -198,27 +198,27 @@ class Watcher:
     def do_unslow(self, number: int, address: str) -> Answer:
         return {"counted": self._slow().unslow(number, address)}
 
-    def _slow(self) -> Slowness:
+    def _slow(self) -> HostDelays:
         if self._slowness is None:
-            self._slowness = Slowness(self._run, self._settings)
+            self._slowness = HostDelays(self._run, self._settings)
         return self._slowness
 
-    def do_lacks(self) -> Answer:
+    def do_missing_capabilities(self) -> Answer:
         """Capabilities that packets here have not, found out by trying, each with the reason."""
-        no_loss = self._able().trouble(do=DROP, share=0.5)
+        no_loss = self._usable_rules().trouble(do=DROP, share=0.5)
         try:
             self._slow()
             no_delay = ""
         except (ProgramError, OSError) as error:
             no_delay = str(error)
-        return {"lacks": {name: why for name, why in (("Losable", no_loss), ("Slowable", no_delay)) if why}}
+        return {"missing_capabilities": {name: why for name, why in (("Losable", no_loss), ("Slowable", no_delay)) if why}}
 
-    def do_send(self, by: int, train: str, to: dict[str, list[Any]], packets: int, size: int) -> Answer:
-        self._ports.send(train, to, packets, size, by)
+    def do_send(self, by: int, series: str, to: dict[str, list[Any]], packets: int, size: int) -> Answer:
+        self._ports.send(series, to, packets, size, by)
         return {}
 
-    def do_heard(self, train: str, beyond: int) -> Answer:
-        return {"heard": self._ports.heard(train, beyond)}
+    def do_received(self, series: str, known: int) -> Answer:
+        return {"received": self._ports.received(series, known)}
 
     def do_clock(self) -> Answer:
         """What the clock shows that probes tell the time by."""
@@ -244,17 +244,17 @@ class Watcher:
         """Let every packet through and the broker go on."""
         with suppress(ProgramError):  # whoever cleans up removes all rules at once
             for name in self._rules.names() if self._rules else ():
-                self._able().remove(name)
+                self._usable_rules().remove(name)
         with suppress(ProgramError):
             if self._slowness:
                 self._slowness.end()
         self.do_signal(signal.SIGCONT)
 
 
-def forget_clocks(run: Path) -> None:
+def remove_clock_state(run: Path) -> None:
     """Remove what a dead broker whose clock could be set has left on this host."""
     with suppress(FileNotFoundError):
-        faketime.forget(int((run / SKEWED).read_text()))
+        faketime.remove_shared_memory(int((run / SKEWED).read_text()))
 
 
 def _state(pid: int) -> str:

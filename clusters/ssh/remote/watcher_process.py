@@ -21,15 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from clusters.ssh.remote import disk_mounts, host_rules
-from clusters.ssh.remote.watcher import DATA, MARK, SOCKET, Watcher, forget_clocks
+from clusters.ssh.remote.watcher import DATA, RUN_VARIABLE, SOCKET, Watcher, remove_clock_state
 
-SETTINGS, LOCK, WORDS = "settings.json", "lock", "watcher.log"
-GONE = 3  # exit status of a bridge that found no watcher
+SETTINGS, LOCK, OUTPUT = "settings.json", "lock", "watcher.log"
+NO_WATCHER = 3  # exit status of a bridge that found no watcher
 _END_S = 20.0
 
 
 def launch(run: Path, settings: dict[str, Any]) -> dict[str, Any]:
-    """Leave a watcher behind that outlives us; what it says when it serves: `error`, or `unable` (why it drops no packets)."""
+    """Start a watcher that outlives this process; its first message: `error`, or `rules_trouble` (why it drops no packets)."""
     run.parent.mkdir(parents=True, exist_ok=True)
     with open(run.parent / ".lock", "w") as gate:  # between a run's directory and its lock nobody may look
         fcntl.flock(gate, fcntl.LOCK_EX)
@@ -56,7 +56,7 @@ def _detach(run: Path) -> None:
     if os.fork() != 0:
         os._exit(0)
     os.chdir(run)
-    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, WORDS, os.O_WRONLY | os.O_CREAT), (2, WORDS, os.O_WRONLY)):
+    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, OUTPUT, os.O_WRONLY | os.O_CREAT), (2, OUTPUT, os.O_WRONLY)):
         os.dup2(os.open(path, flags | (os.O_APPEND if number else 0), 0o600), number)
 
 
@@ -82,7 +82,7 @@ def _watch(run: Path, settings: dict[str, Any], writing: int) -> None:
             except OSError as error:
                 words.write(json.dumps({"error": f"{settings['address']}, ports {settings['port']} and up: {error}"}))
                 return
-            words.write(json.dumps({"unable": watcher.unable}))
+            words.write(json.dumps({"rules_trouble": watcher.rules_trouble}))
         watcher.serve()
         watcher.undo()
         clean_up(run, settings)
@@ -94,8 +94,8 @@ def _watch(run: Path, settings: dict[str, Any], writing: int) -> None:
 def clean_up(run: Path, settings: dict[str, Any]) -> None:
     """Remove the run's rules, what it started, its disk and its directory, and at last bridges whose connection hangs."""
     host_rules.close_all(settings["token"], settings["sudo"])
-    _kill_all("environ", f"{MARK}={run}")
-    forget_clocks(run)
+    _kill_all("environ", f"{RUN_VARIABLE}={run}")
+    remove_clock_state(run)
     disk_mounts.unmount(run / DATA, settings["sudo"])
     shutil.rmtree(run, ignore_errors=True)
     _kill_all("cmdline", f"bridge\0{run}")
@@ -134,19 +134,19 @@ def sweep(runs: Path) -> None:
 
 def _last_words(run: Path) -> str:
     with suppress(OSError):
-        return " / ".join((run / WORDS).read_text(errors="replace").split("\n")[-4:])
+        return " / ".join((run / OUTPUT).read_text(errors="replace").split("\n")[-4:])
     return "it left no words"
 
 
 def bridge(run: Path) -> None:
-    """Connect our standard streams with the watcher's socket until either side ends. Exits with GONE when nobody serves."""
+    """Connect our standard streams with the watcher's socket until either side ends. Exits with NO_WATCHER when nobody serves."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         os.chdir(run)
         connection.connect(SOCKET)
     except OSError as error:
         sys.stderr.write(f"{run}: {error.strerror}\n")
-        sys.exit(GONE)
+        sys.exit(NO_WATCHER)
     while True:
         waited: list[Any] = [0, connection]
         ready, _, _ = select.select(waited, [], [])

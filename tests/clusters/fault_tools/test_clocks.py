@@ -7,26 +7,26 @@ from datetime import datetime, timezone
 import pytest
 
 from clusters.fault_tools import clocks, faketime
-from clusters.kafka.options import OWN_CLOCK
+from clusters.kafka.options import NO_SETTABLE_CLOCK
 from clusters.local import Local
 from harness.api import CampaignError, Skewable
 
 
 def test_without_libfaketime_the_reason_names_the_package(monkeypatch):
-    monkeypatch.setattr(faketime, "_PLACES", ("/nowhere",))
+    monkeypatch.setattr(faketime, "_DIRECTORIES", ("/nowhere",))
     assert "apt install libfaketime" in faketime.trouble()
     assert "apt install libfaketime" in Local(skewable=True).missing()[Skewable]
 
 
 def test_a_library_that_does_nothing_is_found_out(monkeypatch, tmp_path):
-    monkeypatch.setattr(faketime, "_PLACES", (str(tmp_path),))
+    monkeypatch.setattr(faketime, "_DIRECTORIES", (str(tmp_path),))
     (tmp_path / "faketime").mkdir()
     (tmp_path / "faketime/libfaketimeMT.so.1").touch()
     assert "does not set the clock of `date`" in faketime.trouble()
 
 
 def test_a_cluster_that_did_not_ask_for_clocks_says_how_to_ask():
-    assert Local().missing()[Skewable] == OWN_CLOCK
+    assert Local().missing()[Skewable] == NO_SETTABLE_CLOCK
 
 
 @pytest.mark.parametrize("options", [{"disk_mb": 100}, {"skewable": True}])
@@ -62,22 +62,22 @@ def test_the_date_of_the_line_about_our_connection_is_the_brokers_time(broker, a
     def log():
         return f"2020-01-01T00:00:00.000 [x] [INFO] another line\n{says(asked[-1], 3600)}\n\tat some.stack(Trace.java:1)"
 
-    assert clocks.ahead(broker, log) == pytest.approx(3600, abs=0.01)
+    assert clocks.measured_offset_s(broker, log) == pytest.approx(3600, abs=0.01)
 
 
 def test_a_broker_that_answers_late_is_asked_again(broker, asked):
     """Twice it is busy, and writes seconds after it was asked."""
     late = {1: 2.3, 2: 1.2}
-    assert clocks.ahead(broker, lambda: says(asked[-1], 60 + late.get(len(asked), 0))) == pytest.approx(60, abs=0.01)
+    assert clocks.measured_offset_s(broker, lambda: says(asked[-1], 60 + late.get(len(asked), 0))) == pytest.approx(60, abs=0.01)
     assert len(asked) == 4
 
 
 def test_a_broker_that_is_always_late_is_asked_so_often_and_no_more(broker, asked):
-    assert clocks.ahead(broker, lambda: says(asked[-1], 60 + 9 - len(asked))) == pytest.approx(64, abs=0.01)
+    assert clocks.measured_offset_s(broker, lambda: says(asked[-1], 60 + 9 - len(asked))) == pytest.approx(64, abs=0.01)
     assert len(asked) == 5
 
 
 def test_silence_is_no_time(broker, monkeypatch):
-    monkeypatch.setattr(clocks, "_SAID_WITHIN_S", 0.1)
-    assert clocks.ahead(broker, lambda: "2020-01-01T00:00:00.000 [x] [INFO] about somebody else") is None
-    assert clocks.ahead(("127.0.0.1", 1), lambda: "") is None
+    monkeypatch.setattr(clocks, "_ANSWER_WITHIN_S", 0.1)
+    assert clocks.measured_offset_s(broker, lambda: "2020-01-01T00:00:00.000 [x] [INFO] about somebody else") is None
+    assert clocks.measured_offset_s(("127.0.0.1", 1), lambda: "") is None

@@ -6,26 +6,26 @@ import sys
 
 import pytest
 
-from clusters.fault_tools.delay_program import FULL_S, Line, Slow
+from clusters.fault_tools.delay_program import FULL_S, AddressQueue, Delay
 from clusters.local import Local, sandbox
 from harness.api import Losable, Partitionable, Slowable
 
 
 def line(*slows):
-    made = Line()
-    made.slows = dict(enumerate(slows))
+    made = AddressQueue()
+    made.delays = dict(enumerate(slows))
     return made
 
 
 def test_a_packet_leaves_after_the_delay_and_not_before():
-    slowed = line(Slow(delay_s=0.2))
+    slowed = line(Delay(delay_s=0.2))
     assert slowed.take("a", 100, 10.0)
     assert slowed.due(10.19) == []
     assert slowed.due(10.2) == ["a"]
 
 
 def test_packets_keep_their_order_however_the_jitter_falls():
-    slowed = line(Slow(delay_s=0.2, jitter_s=0.1))
+    slowed = line(Delay(delay_s=0.2, jitter_s=0.1))
     for number in range(100):
         slowed.take(number, 100, 10.0 + number / 1000)
     times = [leaves for leaves, _ in slowed.waiting]
@@ -35,7 +35,7 @@ def test_packets_keep_their_order_however_the_jitter_falls():
 
 
 def test_a_narrow_link_sends_one_after_the_other_and_drops_what_has_no_room():
-    slow = Slow(bytes_s=1000.0)
+    slow = Delay(bytes_s=1000.0)
     slowed = line(slow)
     taken = [slowed.take(number, 100, 10.0) for number in range(10)]
     assert [round(leaves, 6) for leaves, _ in slowed.waiting] == [10.1, 10.2, 10.3, 10.4, 10.5, 10.6]
@@ -45,16 +45,20 @@ def test_a_narrow_link_sends_one_after_the_other_and_drops_what_has_no_room():
 
 
 def test_two_slownesses_add_up_and_end_one_by_one():
-    slowed = line(Slow(delay_s=0.2), Slow(bytes_s=1000.0, delay_s=0.1))
+    slowed = line(Delay(delay_s=0.2), Delay(bytes_s=1000.0, delay_s=0.1))
     slowed.take("a", 100, 10.0)
     assert slowed.waiting[0][0] == pytest.approx(10.4)
-    slowed.slows.clear()
+    slowed.delays.clear()
     assert slowed.due(10.0) == ["a"]
 
 
 def test_a_kernel_that_hands_no_packets_over_lacks_this_and_nothing_else(monkeypatch):
     """What the trial in the sandbox said is what the plan and the doctor say."""
-    monkeypatch.setattr(sandbox, "box", lambda: sandbox.Box(prefix=("box",), lacks={"Slowable": "no nfnetlink_queue"}))
+    monkeypatch.setattr(
+        sandbox,
+        "namespace_support",
+        lambda: sandbox.NamespaceSupport(prefix=("box",), missing={"Slowable": "no nfnetlink_queue"}),
+    )
     missing = Local().missing()
     assert missing[Slowable] == "no nfnetlink_queue"
     assert {Partitionable, Losable}.isdisjoint(missing)
@@ -84,11 +88,11 @@ def seen():
     script = (
         NODES
         + """
-seen["lacks"] = network.lacks()
+seen["lacks"] = network.missing_capabilities()
 far = network.slow([there], delay_ms=600)
 seen["far"] = [network.probe([there])[there], None]
 network.unslow(far)
-seen["far"][1] = network.patience_s()
+seen["far"][1] = network.probe_timeout_s()
 one = network.slow([there], delay_ms=150)
 seen["slow"] = [median(took(there)), median(took(back))]
 two = network.slow([there], delay_ms=150, jitter_ms=20)
@@ -108,8 +112,8 @@ try:
     network.slow([("n1", "n9")])
 except ClusterError as error:
     seen["unknown"] = str(error)
-network._slowers["n2"]._process.kill()
-network._slowers["n2"]._process.wait()
+network._delay_processes["n2"]._process.kill()
+network._delay_processes["n2"]._process.wait()
 seen["killed"] = median(took(there))
 try:
     network.slow([there], delay_ms=100)
@@ -118,7 +122,7 @@ except ClusterError as error:
 print(json.dumps(seen))
 """
     )
-    assert sandbox.box().namespaces, sandbox.box().reason
+    assert sandbox.namespace_support().namespaces, sandbox.namespace_support().reason
     argv = sandbox.command([sys.executable, "-c", script])
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from clusters.fault_tools.disk_throttle import shared_page, system_calls, throttles
-from clusters.fault_tools.disk_throttle.system_calls import Call
-from clusters.fault_tools.disk_throttle.throttle_program import Disk
+from clusters.fault_tools.disk_throttle.system_calls import SystemCall
+from clusters.fault_tools.disk_throttle.throttle_program import OperationQueue
 from clusters.fault_tools.disk_throttle.throttles import Throttles
-from clusters.kafka.options import FAST_DISK
+from clusters.kafka.options import NO_THROTTLE
 from clusters.local import Local
 from harness.api import ClusterError, Throttleable
 
@@ -61,15 +61,15 @@ def test_a_machine_whose_calls_are_not_known_is_told():
 
 
 @pytest.fixture
-def told():
+def page():
     """A page, and the disk that goes by it."""
     descriptor = shared_page.make()
-    yield shared_page.of(descriptor)
+    yield shared_page.attach(descriptor)
     os.close(descriptor)
 
 
-def slow(told, slot, number, delay_s=0.0, bytes_s=0.0):
-    told.slots[slot].delay_s, told.slots[slot].bytes_s, told.slots[slot].number = delay_s, bytes_s, number
+def slow(page, slot, number, delay_s=0.0, bytes_s=0.0):
+    page.slots[slot].delay_s, page.slots[slot].bytes_s, page.slots[slot].number = delay_s, bytes_s, number
 
 
 def gone(disk, now_s):
@@ -77,63 +77,63 @@ def gone(disk, now_s):
 
 
 def call(number):
-    return Call(number, 0, 1, 5, 100)
+    return SystemCall(number, 0, 1, 5, 100)
 
 
-def test_a_delay_holds_back_each_for_itself(told):
-    slow(told, 0, 1, delay_s=1.0)
-    disk = Disk(told)
-    disk.hold(call(1), 100, 10.0)
-    disk.hold(call(2), 100, 10.5)
+def test_a_delay_holds_back_each_for_itself(page):
+    slow(page, 0, 1, delay_s=1.0)
+    disk = OperationQueue(page)
+    disk.add(call(1), 100, 10.0)
+    disk.add(call(2), 100, 10.5)
     assert (gone(disk, 10.9), gone(disk, 11.0), gone(disk, 11.4), gone(disk, 11.5)) == ([], [1], [], [2])
 
 
-def test_a_rate_makes_them_wait_for_one_another(told):
+def test_a_rate_makes_them_wait_for_one_another(page):
     """A hundred bytes in a second; a sync has none, and passes."""
-    slow(told, 0, 1, bytes_s=100.0)
-    disk = Disk(told)
+    slow(page, 0, 1, bytes_s=100.0)
+    disk = OperationQueue(page)
     for number, size in ((1, 100), (2, 50), (3, 0)):
-        disk.hold(call(number), size, 0.0)
+        disk.add(call(number), size, 0.0)
     assert (gone(disk, 0.9), gone(disk, 1.0), gone(disk, 1.5)) == ([], [1], [2, 3])
 
 
-def test_two_slownesses_add_up_and_end_each_for_itself(told):
-    slow(told, 0, 1, delay_s=1.0)
-    slow(told, 3, 2, delay_s=2.0)
-    disk = Disk(told)
-    disk.hold(call(1), 0, 0.0)
+def test_two_slownesses_add_up_and_end_each_for_itself(page):
+    slow(page, 0, 1, delay_s=1.0)
+    slow(page, 3, 2, delay_s=2.0)
+    disk = OperationQueue(page)
+    disk.add(call(1), 0, 0.0)
     assert gone(disk, 2.9) == []
     assert gone(disk, 3.0) == [1]
-    told.slots[0].number = 0
-    disk.hold(call(2), 0, 3.0)
+    page.slots[0].number = 0
+    disk.add(call(2), 0, 3.0)
     assert gone(disk, 4.9) == []
     assert gone(disk, 5.0) == [2]
 
 
-def test_what_waits_goes_on_when_nothing_is_slow_any_more(told):
-    slow(told, 0, 1, delay_s=1000.0)
-    disk = Disk(told)
-    disk.hold(call(1), 0, 0.0)
-    told.slots[0].number = 0
+def test_what_waits_goes_on_when_nothing_is_slow_any_more(page):
+    slow(page, 0, 1, delay_s=1000.0)
+    disk = OperationQueue(page)
+    disk.add(call(1), 0, 0.0)
+    page.slots[0].number = 0
     assert gone(disk, 0.1) == [1]
 
 
-def test_a_later_slowness_in_the_same_place_knows_nothing_of_the_backlog_before(told):
-    slow(told, 0, 1, bytes_s=1.0)
-    disk = Disk(told)
-    disk.hold(call(1), 1000, 0.0)
-    slow(told, 0, 2, bytes_s=100.0)
-    disk.hold(call(2), 100, 0.0)
+def test_a_later_slowness_in_the_same_place_knows_nothing_of_the_backlog_before(page):
+    slow(page, 0, 1, bytes_s=1.0)
+    disk = OperationQueue(page)
+    disk.add(call(1), 1000, 0.0)
+    slow(page, 0, 2, bytes_s=100.0)
+    disk.add(call(2), 100, 0.0)
     assert gone(disk, 1.0) == [2]
 
 
-def test_it_counts_for_those_that_held_back(told):
-    slow(told, 0, 1, delay_s=1.0)
-    disk = Disk(told)
+def test_it_counts_for_those_that_held_back(page):
+    slow(page, 0, 1, delay_s=1.0)
+    disk = OperationQueue(page)
     disk.count(100, 1.0, [1])
     disk.count(50, 3.0, [1])
     disk.count(7, 9.0, [2])
-    slot = told.slots[0]
+    slot = page.slots[0]
     assert (slot.operations, slot.bytes, slot.longest_s) == (2, 150, 3.0)
 
 
@@ -269,7 +269,7 @@ def test_only_so_many_slownesses_can_be_told_apart(slow_disk):
 
 
 def test_a_cluster_that_did_not_ask_says_how_to_ask():
-    assert Local().missing()[Throttleable] == FAST_DISK
+    assert Local().missing()[Throttleable] == NO_THROTTLE
 
 
 def test_where_nothing_can_be_held_back_the_reason_is_the_kernels(monkeypatch):

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from clusters.fault_tools.delay_process import Holder
-from clusters.fault_tools.delays import Slows
+from clusters.fault_tools.delay_process import DelayProcess
+from clusters.fault_tools.link_table import LinkTable
 from clusters.ssh.remote.host_rules import Rules
 from clusters.ssh.remote.root_programs import ProgramError
 from harness.api import ClusterError, Interrupted
@@ -17,8 +17,10 @@ THERE, BACK, ASIDE = ("n1", "n2"), ("n2", "n1"), ("n3", "n2")
 PAIRS = [THERE, BACK, ASIDE]
 
 
-class Kernel(Slows):
+class Kernel(LinkTable):
     """Rules and slownesses of every node; `failing` are the removals that fail, each once, with what they raise."""
+
+    probe = measure = missing_capabilities = None
 
     def __init__(self, *failing):
         super().__init__()
@@ -44,10 +46,10 @@ class Kernel(Slows):
         self._refuse(keeper)
         return dict.fromkeys(self.rules, (9, self.packets))
 
-    def _slow_at(self, source, destination, number, **how):
+    def _delay_at(self, source, destination, number, **how):
         self.slow_ones[source, destination, number] = how
 
-    def _unslow_at(self, source, destination, number):
+    def _undelay_at(self, source, destination, number):
         self._refuse((source, destination))
         del self.slow_ones[source, destination, number]
         return 9, 7
@@ -127,7 +129,7 @@ for line in sys.stdin:
 """
 
 
-class Held(Holder):
+class Held(DelayProcess):
     """A program that answers everything; `stays` is how many times its rule cannot be made or removed."""
 
     def __init__(self):
@@ -143,11 +145,11 @@ class Held(Holder):
             self.stays -= 1
             raise BUSY
 
-    def _bring(self, address):
+    def _queue_packets(self, address):
         self._try()
         self.brought.add(address)
 
-    def _spare(self, address):
+    def _unqueue_packets(self, address):
         self._try()
         self.brought.remove(address)
 

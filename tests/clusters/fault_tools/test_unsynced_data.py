@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from clusters.fault_tools.unsynced_data import CLEAN, flushed, lose_unsynced, recovery_points
+from clusters.fault_tools.unsynced_data import CLEAN, flush_setting, lose_unsynced, recovery_points
 
 
 def batch(offset, records=1, size=40):
@@ -77,6 +77,6 @@ def test_without_a_checkpoint_nothing_was_synced(data):
 
 
 def test_settings_that_make_kafka_sync_by_itself_are_found():
-    assert flushed([{"min.insync.replicas": "2"}, {"flush.messages": "1"}]) == "flush.messages=1"
-    assert flushed([{"log.flush.interval.ms": "1000"}]) == "log.flush.interval.ms=1000"
-    assert flushed([{"log.flush.offset.checkpoint.interval.ms": "1000", "log.flush.scheduler.interval.ms": "1"}]) == ""
+    assert flush_setting([{"min.insync.replicas": "2"}, {"flush.messages": "1"}]) == "flush.messages=1"
+    assert flush_setting([{"log.flush.interval.ms": "1000"}]) == "log.flush.interval.ms=1000"
+    assert flush_setting([{"log.flush.offset.checkpoint.interval.ms": "1000", "log.flush.scheduler.interval.ms": "1"}]) == ""

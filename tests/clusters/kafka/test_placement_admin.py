@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from clusters.kafka.placement_admin import Arrangement
+from clusters.kafka.placement_admin import PlacementAdmin
 from clusters.kafka.roles import WireRoles
 from harness.api import ClusterError
 
@@ -28,7 +28,7 @@ def test_a_change_is_not_sent_to_a_frozen_broker_that_would_make_it_later(change
     """The kernel of a frozen broker takes connections; what was sent is read when it thaws, after the change was undone."""
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         with pytest.raises(ClusterError, match="n1 does not answer"):
-            change(Arrangement(WireRoles({1: "n1"}, {"n1": frozen.getsockname()}, {"n1": frozen.getsockname()})))
+            change(PlacementAdmin(WireRoles({1: "n1"}, {"n1": frozen.getsockname()}, {"n1": frozen.getsockname()})))
         frozen.settimeout(5.0)
         thawed, _ = frozen.accept()
         with thawed:

@@ -26,7 +26,7 @@ seen = {}
 
 def inside(script):
     """The JSON that `script` prints after three nodes were made."""
-    assert sandbox.box().namespaces, sandbox.box().reason
+    assert sandbox.namespace_support().namespaces, sandbox.namespace_support().reason
     argv = sandbox.command([sys.executable, "-c", NODES + script + "\nprint(json.dumps(seen))"])
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

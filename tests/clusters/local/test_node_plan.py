@@ -28,7 +28,7 @@ def test_separate_controllers_have_their_own_names_ids_and_one_listener():
         ("n2", 2, ("broker",)),
         ("k1", 101, ("controller",)),
     ]
-    assert controller.front == ("10.73.2.1", 9094)
+    assert controller.address == ("10.73.2.1", 9094)
     assert "advertised.listeners" not in broker_config.properties(controller, [controller], {}, "/data/k1")
     assert "CONTROLLER://" not in broker_config.properties(nodes[0], [controller], {}, "/data/n1")["listeners"]
 

@@ -13,9 +13,9 @@ from harness.api import Partitionable
 
 @pytest.fixture(autouse=True)
 def fresh_trial():
-    sandbox.box.cache_clear()
+    sandbox.namespace_support.cache_clear()
     yield
-    sandbox.box.cache_clear()
+    sandbox.namespace_support.cache_clear()
 
 
 def sysctl(directory, name, value):

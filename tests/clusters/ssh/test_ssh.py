@@ -18,7 +18,7 @@ from clusters.fault_tools.faketime import SHM
 from clusters.kafka.distribution import Distribution
 from clusters.kafka.java import java
 from clusters.ssh import install, watcher_client
-from clusters.ssh.host import Address, Host, Login, Refused, lasting
+from clusters.ssh.host import HostAddress, HostRefused, Login, SshHost, retry_dropped
 from clusters.ssh.host_probes import CLIENTS
 from clusters.ssh.network import Network
 from clusters.ssh.provider import Ssh
@@ -46,13 +46,13 @@ def test_all_wrong_options_are_told_at_once():
 
 def test_hosts_are_dealt_to_brokers_and_then_to_controllers():
     options = Ssh(hosts=("a", "kafka@b:2222", "c", "spare"), brokers=2, controllers=1, user="me")
-    assert {node: str(host.address) for node, host in options.places().items()} == {
+    assert {node: str(host.address) for node, host in options.hosts_by_node().items()} == {
         "n1": "a:22",
         "n2": "kafka@b:2222",
         "k1": "c:22",
     }
-    assert [host.user for host in options.places().values()] == ["me", "kafka", "me"]
-    assert Address.read("kafka@b:2222").known_as == "[b]:2222"
+    assert [host.user for host in options.hosts_by_node().values()] == ["me", "kafka", "me"]
+    assert HostAddress.read("kafka@b:2222").known_as == "[b]:2222"
 
 
 def test_network_faults_need_root_or_sudo():
@@ -64,14 +64,14 @@ def test_network_faults_need_root_or_sudo():
 
 def test_two_nodes_at_one_address_are_refused():
     with pytest.raises(ClusterError, match=r"every node needs an address of its own.*`addresses` names them"):
-        Ssh(hosts=THREE, addresses=("10.0.0.1", "10.0.0.2", "10.0.0.1")).listening()
+        Ssh(hosts=THREE, addresses=("10.0.0.1", "10.0.0.2", "10.0.0.1")).addresses_by_node()
 
 
 class Watched:
     """A watcher that keeps rules by name, and hears a datagram of ours over the first link of every train."""
 
-    def __init__(self, unable=""):
-        self.unable, self.rules, self.slow, self.answers_lost = unable, {}, {}, False
+    def __init__(self, rules_trouble=""):
+        self.rules_trouble, self.rules, self.slow, self.answers_lost = rules_trouble, {}, {}, False
 
     def ask(self, do, **request):
         if do == "drop":
@@ -84,8 +84,8 @@ class Watched:
             self.slow[request["number"], request["address"]] = request["rules"]
         if do == "unslow":
             del self.slow[request["number"], request["address"]]
-        heard = [[0, 0, 1.0, "192.0.2.9", 5]] if do == "heard" else []
-        return {"heard": heard, "packets": dict.fromkeys(self.rules, (9, 7)), "counted": (5, 1)}
+        heard = [[0, 0, 1.0, "192.0.2.9", 5]] if do == "received" else []
+        return {"received": heard, "packets": dict.fromkeys(self.rules, (9, 7)), "counted": (5, 1)}
 
 
 @pytest.fixture
@@ -93,14 +93,14 @@ def network():
     """Two nodes, and the clients c0 and c1, whom the nodes see at 192.0.2.9."""
     network = Network({"n1": Watched(), "n2": Watched()}, {"n1": "192.0.2.1", "n2": "192.0.2.2"}, 9092, lambda: ("c0", "c1"))
     for node in ("n1", "n2"):
-        network._probes.greet(node)
+        network._probes.learn_own_address(node)
     yield network
     network.close()
 
 
 def rules(network, node):
     """The rules at a node in words."""
-    made = [rule for rules in network._watches[node].rules.values() for rule in rules]
+    made = [rule for rules in network._watchers[node].rules.values() for rule in rules]
     return [f"{words(rule)}{' ' + rule['do'] if rule['do'] != 'drop' else ''}" for rule in made]
 
 
@@ -136,7 +136,7 @@ def test_clients_are_cut_all_together_on_the_brokers_host(network):
 
 
 def test_a_rule_that_may_be_there_although_its_making_failed_goes_when_everything_is_healed(network):
-    network._watches["n2"].answers_lost = True
+    network._watchers["n2"].answers_lost = True
     with pytest.raises(ClusterError, match="no answer"):
         network.lose([("n2", "n1"), ("n1", "n2")], 0.5)
     assert (rules(network, "n1"), len(rules(network, "n2"))) == ([], 6)
@@ -150,7 +150,7 @@ def test_a_single_client_cannot_be_cut_off_and_nothing_is_cut_instead(network):
         with pytest.raises(ClusterError, match="between c0 and n1 cannot be hurt alone: all clients run on this machine"):
             hurt(alone)
     assert rules(network, "n1") == rules(network, "n2") == []
-    assert network._watches["n2"].slow == {}
+    assert network._watchers["n2"].slow == {}
     with pytest.raises(ClusterError, match="no node c7"):
         network.drop([("c7", "n1"), ("c0", "n1"), ("c1", "n1")])
     with pytest.raises(ClusterError, match="nothing can be done between clients"):
@@ -175,25 +175,27 @@ def test_a_lossy_link_counts_what_it_sees_and_what_it_loses(network):
 def test_a_slow_link_is_kept_by_the_brokers_host_and_told_by_its_sender(network):
     """What leaves for the clients bears the host's own address; a probe is patient as long as a link is slow."""
     pairs = [("n1", "n2"), ("c0", "n2"), ("c1", "n2"), ("n2", "c0"), ("n2", "c1")]
-    at_ease_s, number = network.patience_s(), network.slow(pairs, delay_ms=400, jitter_ms=100)
-    slow = network._watches["n2"].slow
+    at_ease_s, number = network.probe_timeout_s(), network.slow(pairs, delay_ms=400, jitter_ms=100)
+    slow = network._watchers["n2"].slow
     assert [address for _, address in slow] == ["192.0.2.1", "192.0.2.9", "192.0.2.2"]
     assert [words(rule) for rule in slow[number, "192.0.2.2"]] == [
         "out 192.0.2.9 tcp sport 9092-9092",
         "out 192.0.2.9 udp sport 9096-9096",
     ]
-    assert network.patience_s() == pytest.approx(at_ease_s + 0.5)
+    assert network.probe_timeout_s() == pytest.approx(at_ease_s + 0.5)
     network.undrop_all()
-    assert (slow, network.patience_s(), network.unslow(number)) == ({}, at_ease_s, {})
+    assert (slow, network.probe_timeout_s(), network.unslow(number)) == ({}, at_ease_s, {})
 
 
 def test_what_a_host_lacks_is_told_with_its_node(network, monkeypatch):
     """Asked once; a capability is lacking when one node lacks it."""
     asked = []
     for node, lacks in (("n1", {}), ("n2", {"Slowable": "no nfnetlink_queue"})):
-        monkeypatch.setattr(network._watches[node], "ask", lambda do, lacks=lacks, **_: asked.append(do) or {"lacks": lacks})
-    assert network.lacks() == network.lacks() == {"Slowable": "on n2: no nfnetlink_queue"}
-    assert asked == ["lacks", "lacks"]
+        monkeypatch.setattr(
+            network._watchers[node], "ask", lambda do, lacks=lacks, **_: asked.append(do) or {"missing_capabilities": lacks}
+        )
+    assert network.missing_capabilities() == network.missing_capabilities() == {"Slowable": "on n2: no nfnetlink_queue"}
+    assert asked == ["missing_capabilities"] * 2
 
 
 @pytest.mark.parametrize(("ahead_ms", "behind_ms"), [(0, 0), (5_000, 70_000)])
@@ -203,12 +205,12 @@ def test_hosts_clocks_are_compared_before_a_time_is_told(network, monkeypatch, a
     def host(off_ms):
         def ask(do, **_request):
             now_ns = time.monotonic_ns() + round(off_ms * 1e6)
-            return {"ns": now_ns, "heard": [[0, 0, 30.0 - behind_ms - ahead_ms, "192.0.2.1", 9095]]}
+            return {"ns": now_ns, "received": [[0, 0, 30.0 - behind_ms - ahead_ms, "192.0.2.1", 9095]]}
 
         return ask
 
-    monkeypatch.setattr(network._watches["n1"], "ask", host(ahead_ms))
-    monkeypatch.setattr(network._watches["n2"], "ask", host(-behind_ms))
+    monkeypatch.setattr(network._watchers["n1"], "ask", host(ahead_ms))
+    monkeypatch.setattr(network._watchers["n2"], "ask", host(-behind_ms))
     ((took,),) = network.measure([("n1", "n2")], packets=1).values()
     assert took == pytest.approx(30.0, abs=5.0)
 
@@ -236,13 +238,13 @@ def login(hosts, **other):
 
 
 def come_in(hosts, number=0, python=None, **other):
-    return Host(Address.read(hosts.addresses[number]), login(hosts, **other), python or hosts.options["python"])
+    return SshHost(HostAddress.read(hosts.addresses[number]), login(hosts, **other), python or hosts.options["python"])
 
 
 @pytest.fixture
 def host(ssh_hosts):
     host = come_in(ssh_hosts)
-    lasting(host, "begin", lambda: host.carry(ssh_hosts.options["directory"]), 10)
+    retry_dropped(host, "begin", lambda: host.install_program(ssh_hosts.options["directory"]), 10)
     yield host
     host.drop()
 
@@ -253,13 +255,13 @@ class Sleeper:
     def __init__(self, hosts, host, path, name="sleep", lease_s=30.0, port=9192, number=0):
         self.hosts, self.name, self.number, self.pid = hosts, name, number, None
         self.run = f"{host.directory}/runs/{name}-{number}"
-        self.watch = watcher_client.Watch(f"n{number + 1}", host, self.run, lease_s, path / "logs" / f"n{number + 1}.log")
+        self.watch = watcher_client.WatcherClient(f"n{number + 1}", host, self.run, lease_s, path / "logs" / f"n{number + 1}.log")
         self.address = hosts.addresses[number].partition(":")[0]
         self.watch.begin({"address": self.address, "port": port, "token": name, "sudo": hosts.options["sudo"]})
 
     def start(self, words="'started'"):
-        """A program whose clock may be set (where libfaketime is); its process id."""
-        self.watch.ask("clockable")
+        """A program field clock may be set (where libfaketime is); its process id."""
+        self.watch.ask("prepare_clock")
         self.watch.ask("skew", ahead_s=0)
         script = f"import signal; print({words}, flush=True); signal.pause()"
         self.pid = self.watch.ask("start", argv=[sys.executable, "-c", script, f"{self.run}/{CONFIG}"])["pid"]
@@ -272,8 +274,8 @@ class Sleeper:
         self.watch.ask("drop", name="2", rules=[{**rule, "do": "drop", "share": 0.5}])
         self.watch.ask("slow", number=3, address="192.0.2.77", how={"delay_ms": 9, "jitter_ms": 0, "kbit_s": 0}, rules=[rule])
         assert self.watch.ask("mount", size_mb=1) == {"trouble": ""}
-        self.watch.ask("work", name="fill")
-        assert self.watch.ask("work", name="free") == {"told": 0}
+        self.watch.ask("on_data", name="fill")
+        assert self.watch.ask("on_data", name="free") == {"result": 0}
 
     def left(self):
         """What there is of it on its host: processes, files, rules, disks, and what libfaketime keeps of a program."""
@@ -299,9 +301,11 @@ def until(condition, limit_s=20):
 @on_hosts
 def test_a_host_that_is_not_known_is_refused_with_its_fingerprint(ssh_hosts, tmp_path):
     (tmp_path / "known").write_text("")
-    with pytest.raises(Refused, match=r"is not in known_hosts \(its ssh-ed25519 key is SHA256:.*ssh-keyscan -p 2222 10\.73\."):
+    with pytest.raises(
+        HostRefused, match=r"is not in known_hosts \(its ssh-ed25519 key is SHA256:.*ssh-keyscan -p 2222 10\.73\."
+    ):
         come_in(ssh_hosts, known_hosts=str(tmp_path / "known")).transport()
-    with pytest.raises(Refused, match=r"known_hosts = .*/none\" cannot be read: No such file"):
+    with pytest.raises(HostRefused, match=r"known_hosts = .*/none\" cannot be read: No such file"):
         come_in(ssh_hosts, known_hosts=str(tmp_path / "none")).transport()
     host = come_in(ssh_hosts, known_hosts=str(tmp_path / "known"), verify=False)
     assert host.transport().is_active()
@@ -313,7 +317,7 @@ def test_a_host_that_shows_another_key_is_refused(ssh_hosts, tmp_path):
     """The second host's key under the first one's name."""
     first, second = (line.split() for line in Path(ssh_hosts.options["known_hosts"]).read_text().splitlines()[:2])
     (tmp_path / "known").write_text(" ".join([first[0], *second[1:]]) + "\n")
-    with pytest.raises(Refused, match=r"shows another host key than known_hosts has .*ssh-keygen -R '\[10\.73\..*\]:2222'"):
+    with pytest.raises(HostRefused, match=r"shows another host key than known_hosts has .*ssh-keygen -R '\[10\.73\..*\]:2222'"):
         come_in(ssh_hosts, known_hosts=str(tmp_path / "known")).transport()
 
 
@@ -324,9 +328,9 @@ def test_a_key_that_is_not_let_in_is_named(ssh_hosts):
     if not os.path.exists(wrong):
         keygen(ssh_hosts.place / "wrong")
     host = come_in(ssh_hosts, key=wrong)
-    with pytest.raises(Refused, match=f"does not let {host.user} in with the key {wrong}: .*authorized_keys"):
-        lasting(host, "begin", host.transport, 60)
-    with pytest.raises(Refused, match=r'key = "/no/such" cannot be read: No such file'):
+    with pytest.raises(HostRefused, match=f"does not let {host.user} in with the key {wrong}: .*authorized_keys"):
+        retry_dropped(host, "begin", host.transport, 60)
+    with pytest.raises(HostRefused, match=r'key = "/no/such" cannot be read: No such file'):
         come_in(ssh_hosts, key="/no/such").transport()
 
 
@@ -336,11 +340,11 @@ def test_what_a_host_lacks_is_named_with_the_remedy(ssh_hosts, host):
     with pytest.raises(
         ClusterError, match=r"Kafka needs Java 17 or newer, and `/no/java -version` says there: .*or name another in"
     ):
-        install.look(host, directory, "/no/java")
+        install.inspect_host(host, directory, "/no/java")
     with pytest.raises(ClusterError, match=r"`/no/python`, asked .* ended with status 127: .*No such file"):
-        install.look(come_in(ssh_hosts, python="/no/python"), directory, "java")
+        install.inspect_host(come_in(ssh_hosts, python="/no/python"), directory, "java")
     with pytest.raises(ClusterError, match=r"(Not a directory|File exists)"):
-        install.look(host, "/dev/null/fencepost", "java")
+        install.inspect_host(host, "/dev/null/fencepost", "java")
 
 
 @on_hosts
@@ -356,9 +360,9 @@ def test_the_plan_says_what_every_host_is_and_nothing_of_keys(ssh_hosts):
 
 @on_hosts
 def test_a_host_that_is_not_there_is_asked_until_the_deadline(ssh_hosts):
-    host = Host(Address("127.0.0.1", port=1), login(ssh_hosts))
+    host = SshHost(HostAddress("127.0.0.1", port=1), login(ssh_hosts))
     with pytest.raises(ClusterError, match=r"127\.0\.0\.1:1 could not be reached to begin, 1 s long; last: .*refused.*ssh -p 1 "):
-        lasting(host, "begin", host.transport, 1)
+        retry_dropped(host, "begin", host.transport, 1)
 
 
 @on_hosts
@@ -394,7 +398,7 @@ def test_log_and_segments_are_fetched(ssh_hosts, sleeper, tmp_path):
     (data / "t-0").mkdir(parents=True)
     (data / "t-0" / "0.log").write_bytes(b"x" * 300_000)
     (data / "t-0" / "0.timeindex").write_bytes(b"x")
-    install.put(sleeper.watch.host, sleeper.run, {"data": data})
+    install.copy_files(sleeper.watch.host, sleeper.run, {"data": data})
     install.fetch_storage(sleeper.watch.host, sleeper.run, tmp_path / "storage")
     assert [path.name for path in (tmp_path / "storage").rglob("*")] == ["t-0", "0.log"]
     assert (tmp_path / "storage" / "t-0" / "0.log").stat().st_size == 300_000
@@ -412,8 +416,8 @@ def test_a_connection_that_drops_amid_a_fault_is_not_an_outcome(ssh_hosts, sleep
         asking.join()
         ssh_hosts.ask(0, "signal", word=" bridge ", number=signal.SIGCONT)
         frozen = number == signal.SIGSTOP
-        assert until(lambda frozen=frozen: (sleeper.watch.ask("look")["state"] == "T") == frozen)
-        seen.append(sleeper.watch.ask("look")["pid"])
+        assert until(lambda frozen=frozen: (sleeper.watch.ask("status")["state"] == "T") == frozen)
+        seen.append(sleeper.watch.ask("status")["pid"])
     assert seen == [pid, pid, pid]
     assert sleeper.watch._epoch > len(seen)
 
@@ -425,18 +429,18 @@ def test_a_request_that_was_held_up_with_its_connection_is_never_done_late(ssh_h
     first = sleeper.start()
     ssh_hosts.ask(0, "signal", word=" bridge ", number=signal.SIGSTOP)
     sleeper.watch.ask("signal", number=int(signal.SIGKILL))
-    assert until(lambda: sleeper.watch.ask("look")["pid"] is None)
+    assert until(lambda: sleeper.watch.ask("status")["pid"] is None)
     second = sleeper.start()
     assert second not in (None, first)
     ssh_hosts.ask(0, "signal", word=" bridge ", number=signal.SIGCONT)
     time.sleep(0.5)  # for what should not happen
-    assert sleeper.watch.ask("look")["pid"] == second
+    assert sleeper.watch.ask("status")["pid"] == second
 
 
 @on_hosts
 def test_a_request_that_comes_again_is_answered_and_not_done_again(sleeper):
     """A clock that is asked twice shows two times, and one that is asked once, over two connections, shows one."""
-    first, again, other = (sleeper.watch._exchange({"do": "clock", "number_asked": number}) for number in (1000, 1000, 1001))
+    first, again, other = (sleeper.watch._exchange({"do": "clock", "request_number": number}) for number in (1000, 1000, 1001))
     assert first == again != other
 
 
@@ -492,11 +496,11 @@ print(json.dumps(seen))
 def linked(ssh_hosts, host, sleeper, tmp_path):
     """Two hosts that are watched, and their network."""
     second = come_in(ssh_hosts, 1)
-    lasting(second, "begin", lambda: second.carry(ssh_hosts.options["directory"]), 10)
+    retry_dropped(second, "begin", lambda: second.install_program(ssh_hosts.options["directory"]), 10)
     other = Sleeper(ssh_hosts, second, tmp_path, "other", number=1)
     watches, addresses = {"n1": sleeper.watch, "n2": other.watch}, {"n1": sleeper.address, "n2": other.address}
     network = Network(watches, addresses, 9192, lambda: ("c0",))
-    assert (network.trouble(), network.lacks()) == ("", {})
+    assert (network.trouble(), network.missing_capabilities()) == ("", {})
     yield network
     network.close()
     other.watch.end()
@@ -525,7 +529,7 @@ def test_links_between_hosts_are_slow_and_lossy_one_way_and_a_slow_one_can_be_cu
     assert len(took(there, 50)) == 50
     linked.slow([there, ("c0", "n2"), ("n2", "c0")], delay_ms=150)
     assert [median(took(pair)) >= 140 for pair in [("c0", "n2"), ("n2", "c0"), ("c0", "n1")]] == [True, True, False]
-    assert ssh_hosts.ask(1, "signal", word=" hold ", number=signal.SIGKILL)
+    assert ssh_hosts.ask(1, "signal", word=" delay ", number=signal.SIGKILL)
     assert until(lambda: median(took(there)) < 140)
     with pytest.raises(ClusterError, match=r"n2 .*the program that holds packets back ended with status -9"):
         linked.slow([there], delay_ms=100)
@@ -537,7 +541,7 @@ def test_links_between_hosts_are_slow_and_lossy_one_way_and_a_slow_one_can_be_cu
 def silent(sleeper):
     """The harness says nothing more."""
     sleeper.watch._over.set()
-    sleeper.watch._keeper.join()
+    sleeper.watch._lease_thread.join()
 
 
 @on_hosts
@@ -552,14 +556,14 @@ def test_a_lease_that_runs_out_undoes_everything(ssh_hosts, host, tmp_path):
     sleeper.hurt()
     sleeper.watch.ask("signal", number=int(signal.SIGSTOP))
     time.sleep(3.6)  # longer than the lease
-    assert (sleeper.watch.ask("look")["state"], sleeper.left() != []) == ("T", True)
+    assert (sleeper.watch.ask("status")["state"], sleeper.left() != []) == ("T", True)
     silent(sleeper)
     request = json.dumps({"do": "renew", "log": 0, "epoch": sleeper.watch._epoch}).encode() + b"\n"
     sleeper.watch._channel.sendall(request * 40)
     assert until(lambda: sleeper.left() == []), sleeper.left()
     sleeper.watch._channel = None
     with pytest.raises(ClusterError, match=r"watcher of n1 .* has ended, and the broker with it: .* for 3 s \(its lease\)"):
-        sleeper.watch.ask("look")
+        sleeper.watch.ask("status")
 
 
 @on_hosts
@@ -586,7 +590,7 @@ def test_when_both_are_killed_the_next_run_cleans_up_and_leaves_the_living_alone
     assert any(CONFIG in command for command in dead.left())
     third = Sleeper(ssh_hosts, host, tmp_path, "third", port=9292)
     assert dead.left() == []
-    assert sleeper.watch.ask("look")["pid"] == pid
+    assert sleeper.watch.ask("status")["pid"] == pid
     third.watch.end()
 
 

@@ -5,8 +5,8 @@ import threading
 
 from structlog.testing import capture_logs
 
-from clusters.ssh.remote.watcher_process import GONE
-from clusters.ssh.watcher_client import Watch
+from clusters.ssh.remote.watcher_process import NO_WATCHER
+from clusters.ssh.watcher_client import WatcherClient
 
 
 class Host:
@@ -18,7 +18,7 @@ class Host:
         self.asked, self.ended = [], threading.Event()
 
     def ask(self, *words, feed):
-        return {"unable": ""}
+        return {"rules_trouble": ""}
 
     def program(self, *words):
         return ""
@@ -44,7 +44,7 @@ class Channel:
         return answers
 
     def recv_exit_status(self):
-        return GONE
+        return NO_WATCHER
 
     def settimeout(self, limit_s):
         pass
@@ -59,8 +59,8 @@ class Channel:
 def test_a_renewal_that_is_under_way_comes_before_the_end(tmp_path):
     """Else it would find nobody there any more, and say that the lease was not renewed."""
     host, renewing = Host(), threading.Event()
-    watch = Watch("n1", host, "/run", 0.06, tmp_path / "n1.log")
-    ask = watch.ask
+    watcher = WatcherClient("n1", host, "/run", 0.06, tmp_path / "n1.log")
+    ask = watcher.ask
 
     def ask_late(do, **request):
         if do == "renew":
@@ -68,11 +68,11 @@ def test_a_renewal_that_is_under_way_comes_before_the_end(tmp_path):
             host.ended.wait(0.3)  # as if it had to wait while others ask
         return ask(do, **request)
 
-    watch.ask = ask_late
+    watcher.ask = ask_late
     with capture_logs() as told:
-        watch.begin({})
+        watcher.begin({})
         assert renewing.wait(10)
-        watch.end()
-        watch._keeper.join()
+        watcher.end()
+        watcher._lease_thread.join()
     assert told == []
     assert host.asked[-2:] == ["renew", "end"]
