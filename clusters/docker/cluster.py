@@ -1,4 +1,4 @@
-"""The running cluster: a container per node, started, killed, frozen and cut off."""
+"""The running `docker` cluster: a container per node, its data, and its faults."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DockerCluster(BrokerEnvironment):
     # ---- up and down
 
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
-        """Bring Kafka up, in a network that is seen to work."""
+        """Bring Kafka up, in a network that has been probed."""
         self._require_open_network()
         for node in self._planned:
             (self._data / node).mkdir(parents=True, exist_ok=True)
@@ -110,8 +110,12 @@ class DockerCluster(BrokerEnvironment):
             self.kill(node)
             volumes.copy_out(node, self._data / node)
 
-    def _run_on_data(self, node: str, work: Callable[[Path], T]) -> T:
-        return self._resources.network.run_in_helper(node, work, INSIDE) if self._volumes else super()._run_on_data(node, work)
+    def _run_on_data(self, node: str, function: Callable[[Path], T]) -> T:
+        return (
+            self._resources.network.run_in_helper(node, function, INSIDE)
+            if self._volumes
+            else super()._run_on_data(node, function)
+        )
 
     # ---- what there is
 
@@ -224,7 +228,7 @@ class DockerCluster(BrokerEnvironment):
         return self._resources.network
 
     def heal(self) -> None:
-        """Undrop everything, thaw everybody, start dead nodes, and wait (60 s) until all answer. Raises ClusterError."""
+        """End all faults, thaw and start all nodes, and wait (60 s) until all answer. Raises ClusterError."""
         self._resources.network.undrop_all()
         self._heal_environment()
         with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
@@ -241,8 +245,8 @@ def _nodes(options: DockerOptions, resources: RunResources, volumes: DiskVolumes
 
     nodes = node_plan.nodes(options.brokers, options.controllers, node_plan.private)
     with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
-        return [_moved(node, address) for node, address in zip(nodes, pool.map(add, nodes), strict=True)]
+        return [_at_address(node, address) for node, address in zip(nodes, pool.map(add, nodes), strict=True)]
 
 
-def _moved(node: broker_config.Node, address: str) -> broker_config.Node:
+def _at_address(node: broker_config.Node, address: str) -> broker_config.Node:
     return replace(node, listeners={name: (address, port) for name, (_, port) in node.listeners.items()})

@@ -1,4 +1,4 @@
-"""What the harness asks of somebody else's cluster, all through librdkafka's admin client, which knows TLS and SASL."""
+"""`Admin` of an external cluster, through librdkafka's admin client, which supports TLS and SASL."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class ExternalAdmin(ExternalPlacementAdmin):
         self.connection.ask(f"create the topic {name}", lambda client: client.create_topics([topic], **how)[name])
 
     def _unready(self, topics: Mapping[str, TopicSpec]) -> str:
-        """What is missing until they can be used, in words; empty when nothing is."""
-        if behind := self.lagging(topics):  # or nobody has told the asked broker of the new topic yet
+        """Why topics cannot be used yet, as text; empty when they can."""
+        if behind := self.lagging(topics):  # also while the broker does not know the new topic yet
             return "; ".join(f"{name} {what}" for name, what in behind.items())
         partitions = [f"{name}-{number}" for name, spec in topics.items() for number in range(spec.partitions)]
         silent = set(partitions) - set(self.end_offsets(partitions, Isolation.COMMITTED))
@@ -89,7 +89,7 @@ class ExternalAdmin(ExternalPlacementAdmin):
         for topic in topics:
             try:
                 partitions = self.partitions(topic)
-            except ClusterError as error:  # a moment without an answer; who waits for the replicas asks again
+            except ClusterError as error:  # temporarily no answer; the caller asks again
                 lagging[topic] = str(error)
                 continue
             for p in partitions:
@@ -106,7 +106,7 @@ class ExternalAdmin(ExternalPlacementAdmin):
         return self._offsets(partitions, OffsetSpec.earliest(), Isolation.UNCOMMITTED)
 
     def _offsets(self, partitions: Iterable[str], spec: Any, isolation: Isolation) -> dict[str, int]:
-        """Ask each partition's leader once; who does not answer is left out."""
+        """Ask each partition's leader once; without those that do not answer."""
         wanted = {ck.TopicPartition(*topic_and_number(partition)): spec for partition in partitions}
         asked = self.connection.client.list_offsets(wanted, isolation_level=_LEVELS[isolation], request_timeout=REQUEST_S)
         found = {}

@@ -1,4 +1,4 @@
-"""The cluster while a run goes on: what was made on it, and the clients, which are processes of this machine."""
+"""The external cluster during a run: the topics made on it, and the clients, which are processes of this machine."""
 
 from __future__ import annotations
 
@@ -146,8 +146,7 @@ class ExternalCluster:
     def heal(self) -> None:
         """Thaw every client, and wait (60 s) until the brokers that were there at the start are in service.
 
-        One that stays away is told in the log and does not end the run: it may be gone for good, and the final read shows
-        what came of it.
+        One that stays away is logged and does not end the run: it may be gone for good, and the final read shows the result.
         """
         for name in self._processes.names():
             self.resume(name)

@@ -1,4 +1,4 @@
-"""How somebody else's cluster is reached: an admin client of librdkafka, and words for why it is not."""
+"""The connection to an external cluster: an admin client of librdkafka, and error texts when there is none."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Connection:
         self._errors.clear()
         asked = self.client.describe_cluster(request_timeout=ANSWER_S)
         while not asked.done():
-            self.client.poll(_LOOK_S)  # hears librdkafka's errors
+            self.client.poll(_LOOK_S)  # delivers librdkafka's errors
             if refused := next((error for error in self._errors if error.code() in _HOPELESS), None):
                 raise ClusterError(f"{self.bootstrap} turned us away: {_text(refused)}; look at the cluster's `settings`")
         try:
@@ -79,7 +79,7 @@ class RequestRefused(ClusterError):
 
     @property
     def by_the_cluster(self) -> bool:
-        """Whether a broker said no, so that surely nothing was done."""
+        """Whether a broker refused it, so that surely nothing was done."""
         return self.code > 0 and self.code != ck.KafkaError.REQUEST_TIMED_OUT
 
 

@@ -1,4 +1,4 @@
-"""What there is to see of topics and brokers through an admin client."""
+"""Metadata of topics and brokers on an external cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusters.external.connection import REQUEST_S, Connection
 
 @dataclass(frozen=True)
 class ClusterMetadata:
-    """`names`: Kafka's node id -> our name of the broker; `topics`: those of the run, as it made them."""
+    """The base class of admin and roles. names: Kafka's node id -> our name of the broker; topics: those that the run made."""
 
     connection: Connection
     names: Mapping[int, str]

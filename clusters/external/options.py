@@ -1,4 +1,4 @@
-"""The options of the `external` cluster, and what cannot be done to brokers that somebody else runs."""
+"""The options of the `external` cluster, and the capabilities that brokers lack which fencepost does not run."""
 
 from __future__ import annotations
 

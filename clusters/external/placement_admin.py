@@ -1,4 +1,4 @@
-"""How a cluster is arranged, and what may be arranged anew on somebody else's: the run's own topics, nothing beside them."""
+"""Placement of partitions on an external cluster, and changes to the run's own topics, and to no others."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class ExternalPlacementAdmin(ClusterMetadata):
     def elect(self, partitions: Iterable[str]) -> None:
         places = [ck.TopicPartition(*topic_and_number(name)) for name in partitions]
         self._require_ours({place.topic for place in places})
-        said = self.connection.ask(
+        errors = self.connection.ask(
             "let the preferred replicas lead",
-            # without the timeouts it tells of: confluent-kafka 2.16 takes none
+            # without its documented timeouts: confluent-kafka 2.16 accepts none
             lambda client: client.elect_leaders(ck.ElectionType.PREFERRED, places),
         )
-        wrong = [error.str() for error in said.values() if error and error.code() != ck.KafkaError.ELECTION_NOT_NEEDED]
+        wrong = [error.str() for error in errors.values() if error and error.code() != ck.KafkaError.ELECTION_NOT_NEEDED]
         if wrong:
             raise ClusterError(f"leaders were not elected: {'; '.join(dict.fromkeys(wrong))}")
 
@@ -66,7 +66,7 @@ class ExternalPlacementAdmin(ClusterMetadata):
         )
 
     def described(self, topic: str) -> dict[str, Any]:
-        """Every setting of a topic that is in effect, the brokers' defaults included, as librdkafka tells it."""
+        """Every setting of a topic that is in effect, the brokers' defaults included, as librdkafka describes it."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         found: dict[str, Any] = self.connection.ask(
             f"read the settings of {topic}",

@@ -1,4 +1,4 @@
-"""Who plays which role on somebody else's cluster, as far as it tells its clients."""
+"""The present roles of nodes on an external cluster, as far as clients can see them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ExternalRoles(ClusterMetadata):
     """`Roles`; coordinators are found only by who may describe Kafka's own topics."""
 
     def leader(self, topic: str, partition: int) -> str:
-        """The leader; `t` may be said for the run's own topic whose name ends so."""
+        """The leader; `t` may stand for the run's own topic whose name ends so."""
         return self._leader_of(f"{next((own for own in self.topics if own.endswith(f'-{topic}')), topic)}-{partition}")
 
     def controller(self) -> str:

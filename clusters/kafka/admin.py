@@ -1,6 +1,6 @@
-"""What the harness asks of a cluster: topics are made by librdkafka's admin client; the state is asked over the wire.
+"""`Admin` of a cluster: topics are made by librdkafka's admin client; the state is read by requests of our own.
 
-librdkafka remembers leaders and would go on asking a dead one.
+librdkafka caches leaders and would go on asking a dead one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class KafkaAdmin(PlacementAdmin):
             time.sleep(0.05)
 
     def _await_service(self, partitions: list[str]) -> None:
-        """Wait until the leader of every partition serves it (it learns of its office a little after the controller)."""
+        """Wait until the leader of every partition serves it (it learns that it leads a little after the controller)."""
         deadline = time.monotonic() + _DEADLINE_S
         while silent := set(partitions) - set(self.end_offsets(partitions, Isolation.COMMITTED)):
             if time.monotonic() > deadline:
@@ -75,7 +75,7 @@ class KafkaAdmin(PlacementAdmin):
         return self._offsets(partitions, protocol.EARLIEST, committed=False)
 
     def _offsets(self, partitions: Iterable[str], when: int, *, committed: bool) -> dict[str, int]:
-        """Ask each partition's present leader, all at once; who does not answer or no longer leads is left out."""
+        """Ask each partition's present leader, all at once; without those that do not answer or no longer lead."""
         wanted = set(partitions)
         try:
             known = [p for p in self._roles.partitions().values() if p.name in wanted and p.leader in self._roles.names]

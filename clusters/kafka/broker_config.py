@@ -22,7 +22,7 @@ class Node:
 
     @property
     def address(self) -> Address:
-        """Where to ask whether it answers: clients' listener, or a pure controller's only one."""
+        """The address of its client listener, or of a pure controller's only listener."""
         return self.listeners.get(CLIENT) or self.listeners[CONTROLLER]
 
 
@@ -80,7 +80,7 @@ def command(
 
 
 def error_lines(output: str) -> str:
-    """What a person needs from a Java program that died: its last errors and exceptions, else its last lines."""
+    """The last errors and exceptions in the output of a Java program that died, else its last lines."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if "[ERROR]" in line or "Exception" in line or line.startswith(("Error", "Caused by"))]
     return " | ".join((errors or lines)[-4:])

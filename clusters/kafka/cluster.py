@@ -1,6 +1,6 @@
-"""What every running cluster of ours is, wherever its nodes live: Kafka made ready, watched, asked, healed.
+"""The base class of every running cluster that runs its own brokers: starts Kafka, waits for it, makes topics, heals.
 
-A provider says how a node is started, what became of it, and where its client listener is reached.
+A provider adds how a node is started, its state, and its addresses.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 _READY_S = 90.0
 _HEAL_S = 60.0
-_STOPPED = "Terminating process due to signal SIGTERM"  # in a log: the beginning of a polite end
-_RELEASED = "asked us to exit controlled shutdown"  # and the controller's consent
+_STOPPED = "Terminating process due to signal SIGTERM"  # in a log: the beginning of a controlled shutdown
+_RELEASED = "asked us to exit controlled shutdown"  # the controller releases the broker
 
 
 class KafkaCluster(ABC):
@@ -86,16 +86,16 @@ class KafkaCluster(ABC):
     # ---- what a provider may do in its own way
 
     def request_address(self, node: str) -> protocol.Address:
-        """Where the harness itself asks a node."""
+        """The address to which the harness itself sends requests."""
         return self._planned[node].address
 
     def data_directory(self, node: str) -> Path:
-        """Where the node finds its data."""
+        """The directory of the node's data, where the node runs."""
         return self._data / node
 
-    def _run_on_data(self, node: str, work: Callable[[Path], T]) -> T:
-        """Do something (a function of a module) to a node's data, where that lies."""
-        return work(self._data / node)
+    def _run_on_data(self, node: str, function: Callable[[Path], T]) -> T:
+        """The result of a function on a node's data directory, called where that directory is."""
+        return function(self._data / node)
 
     def make_storage(self, tool: storage.Format, configs: Mapping[str, Path]) -> None:
         """Make every node's data directory, as these configurations name it."""
@@ -149,7 +149,7 @@ class KafkaCluster(ABC):
         self._topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
 
     def _missing_brokers(self) -> str:
-        """Which brokers are not in service in everybody's eyes; empty when all are."""
+        """The brokers that some broker does not know as in service, as text; empty when there is none."""
         views = ask_all(lambda address: protocol.metadata(address, 1.0), self._roles.brokers)
         silent = sorted(set(self.brokers) - set(views))
         if silent:
@@ -158,7 +158,7 @@ class KafkaCluster(ABC):
         return ", ".join(name + " is not in service" for i, name in self._roles.names.items() if name in views and i not in seen)
 
     def _setup_problem(self) -> str:
-        """Set what must be set on the running cluster, and have Kafka make its internal topics; what was refused, else empty.
+        """Set the cluster-wide settings, and have Kafka make its internal topics; what was refused, else empty.
 
         Clusters formatted by 4.1+ (eligible leader replicas, KIP-966) ignore a broker-level min.insync.replicas. Asking for a
         coordinator makes the broker create the internal topic, with the broker's own settings.
@@ -221,7 +221,7 @@ class KafkaCluster(ABC):
         return self._groups
 
     def note_clients(self, *, transactional_ids: Iterable[str] = (), groups: Iterable[str] = ()) -> None:
-        """Tell which ids and groups the workload uses, for faults that aim at their coordinators; replaces what was told."""
+        """Set which ids and groups the workload uses, for faults on their coordinators; replaces earlier ones."""
         self._transactional_ids, self._groups = tuple(transactional_ids), tuple(groups)
 
     def bootstrap(self) -> str:
@@ -241,7 +241,7 @@ class KafkaCluster(ABC):
     def await_answers(self) -> None:
         """Start what is dead and wait (60 s) until all nodes answer. Raises ClusterError.
 
-        A broker that was starting while links were cut may end by itself, even after they were mended; it gets another go.
+        A broker that was starting while links were cut may end by itself, even after they were mended; it is started once more.
         """
         for name in self._planned:
             self.start(name)

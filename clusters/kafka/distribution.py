@@ -152,11 +152,11 @@ def _recipe(version: str) -> str:
 """
 
 
-def _refused(version: str, said: str) -> str:
-    """The error text: the resolver's own words, cut to what matters, and what can be done."""
-    lines = [line.strip(" \t:") for line in said.splitlines()]
-    telling = ("not found", "UnknownHost", "ConnectException", "timed out", "Connection refused", "ERROR", "SERVER ERROR")
-    kept = list(dict.fromkeys(line for line in lines if any(word in line for word in telling)))[:4]
+def _refused(version: str, output: str) -> str:
+    """The error text: the relevant lines of the resolver's output, and the remedy."""
+    lines = [line.strip(" \t:") for line in output.splitlines()]
+    relevant = ("not found", "UnknownHost", "ConnectException", "timed out", "Connection refused", "ERROR", "SERVER ERROR")
+    kept = list(dict.fromkeys(line for line in lines if any(word in line for word in relevant)))[:4]
     return (
         f"Kafka {version} could not be fetched: {'; '.join(kept) or ' '.join(lines[-3:])}. Versions known to be complete: "
         f"{', '.join(KNOWN)}. If the version exists, is Maven's central repository reachable from here?"

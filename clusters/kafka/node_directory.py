@@ -1,6 +1,6 @@
-"""A node's directory as it is on disk: who it is, and what it was when it was new.
+"""A node's data directory: its ids in meta.properties, and how it is wiped.
 
-Standard library only, for it is carried to hosts too (`ssh`).
+Standard library only, because it is copied to hosts too (`ssh`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def kafka_uuid() -> str:
     return text
 
 
-def readdressed(meta: str, node_id: int, directory_id: str) -> str:
+def with_ids(meta: str, node_id: int, directory_id: str) -> str:
     """A meta.properties for another node: same cluster, own node and directory id (the latter since 3.7 only)."""
     new = {"node.id": str(node_id), "directory.id": directory_id}
     lines = []
@@ -42,4 +42,4 @@ def wipe(directory: Path) -> None:
     meta = directory / META
     found = re.search(r"^node\.id=(\d+)$", meta.read_text(), re.MULTILINE)
     assert found, f"{meta} names no node"
-    meta.write_text(readdressed(meta.read_text(), int(found[1]), kafka_uuid()))
+    meta.write_text(with_ids(meta.read_text(), int(found[1]), kafka_uuid()))

@@ -1,4 +1,4 @@
-"""The options that clusters of ours share, wherever their nodes live."""
+"""The options that all providers share that run brokers themselves."""
 
 from __future__ import annotations
 

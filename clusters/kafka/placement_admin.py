@@ -1,7 +1,7 @@
-"""How a running cluster is arranged, and arranging it anew: who holds and who leads what, settings of topics, membership.
+"""Placement of partitions, and its changes: replicas and leaders, settings of topics, membership of brokers.
 
-Each request goes to one broker after the other until one takes it; which partition is where is asked of all (`roles.py`).
-What changes something goes only to brokers that answer: a frozen one would take it to heart when it thaws, long after its time.
+Each request goes to one broker after the other until one accepts it; placements are asked of all brokers (`roles.py`). A request
+that changes something goes only to brokers that answer: a frozen one would carry it out when it thaws, long after the fault.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ASK_S = 3.0
 
 
 class PlacementAdmin:
-    """The part of `Admin` that looks at partitions, topics and brokers one by one, and changes them."""
+    """The part of `Admin` that reads and changes the placement of partitions, settings of topics, and membership."""
 
     def __init__(self, roles: WireRoles) -> None:
         self._roles = roles
@@ -63,14 +63,14 @@ class PlacementAdmin:
         self._ask(what, if_it_answers)
 
     def _ask(self, what: str, call: Callable[[Address], T]) -> T:
-        """The first answer. A refusal in so many words (`WireError`) counts as none, since a broker may have no controller."""
-        heard = []
+        """The first answer. A refusal (`WireError`) counts as none, because a broker may have no controller."""
+        failures = []
         for node, address in self._roles.brokers.items():
             try:
                 return call(address)
             except OSError as error:
-                heard.append(f"{node}: {error}" if isinstance(error, WireError) else f"{node} does not answer")
-        raise ClusterError(f"{what}: {'; '.join(dict.fromkeys(heard))}")
+                failures.append(f"{node}: {error}" if isinstance(error, WireError) else f"{node} does not answer")
+        raise ClusterError(f"{what}: {'; '.join(dict.fromkeys(failures))}")
 
     def _placement(self, partition: Partition) -> Placement:
         replicas, in_sync = (tuple(self._name(i) for i in ids) for ids in (partition.replicas, partition.in_sync))

@@ -1,9 +1,9 @@
 """The few Kafka requests that no installed client offers, written to a socket directly.
 
-Each asks one given broker and believes no cache: whether it answers at all (ApiVersions, KIP-35), what it knows of topics
+Each asks one given broker and uses no cache: whether it answers at all (ApiVersions, KIP-35), what it knows of topics
 (Metadata, with leader epochs of KIP-320), where logs begin and end (ListOffsets, with the isolation of KIP-98), who leads the
-KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or a group (FindCoordinator). Spoken is the oldest version of
-each that brokers 3.0 to 4.x share. Requests that change something are in `wire_admin.py`.
+KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or a group (FindCoordinator). Each uses the oldest version
+that brokers 3.0 to 4.x share. Requests that change something are in `protocol_admin.py`.
 Layouts: https://kafka.apache.org/protocol
 """
 
@@ -51,7 +51,7 @@ class Partition:
 class Metadata:
     """What one broker knows: node ids of the brokers in service, every partition, and the controller.
 
-    controller: under KRaft any broker. Redpanda tells the leader of its controllers; -1 for none.
+    controller: under KRaft any broker. Redpanda names the leader of its controllers; -1 for none.
     """
 
     brokers: tuple[int, ...]
@@ -98,9 +98,9 @@ def find_coordinator(address: Address, kind: int, key: str, timeout_s: float = 2
     """
     reply = ask(address, _FIND_COORDINATOR, 1, string(key) + struct.pack(">b", kind), timeout_s)
     _, error = reply.numbers(">ih")
-    said = reply.text()
+    message = reply.text()
     if error:
-        raise WireError(f"no coordinator for {key}: error {error} {said}")
+        raise WireError(f"no coordinator for {key}: error {error} {message}")
     return reply.number(">i")
 
 

@@ -1,6 +1,6 @@
 """The Kafka requests that change a cluster, and what they change: settings, replicas, leaders, membership.
 
-Written to a socket like those of `wire.py`; a broker passes them on to the controller. IncrementalAlterConfigs (KIP-226,
+Written to a socket like those of `protocol.py`; a broker passes them on to the controller. IncrementalAlterConfigs (KIP-226,
 KIP-339), DescribeConfigs (KIP-133), AlterPartitionReassignments (KIP-455), ElectLeaders (KIP-183), UnregisterBroker (KIP-631).
 """
 
@@ -84,7 +84,7 @@ def elect_preferred(address: Address, partitions: Iterable[TopicPartition], time
 
 
 def unregister(address: Address, broker: int, timeout_s: float = 5.0) -> None:
-    """Strike a broker that is away off the cluster's list; it registers anew when it starts. Raises WireError."""
+    """Unregister a broker that is down; it registers again when it starts. Raises WireError."""
     reply = ask(address, _UNREGISTER, 0, struct.pack(">i", broker) + _NO_TAGS, timeout_s, flexible=True)
     _, error = reply.numbers(">ih")
     _raise(f"broker {broker} not unregistered", [_refusal(error, _compact_text(reply))])

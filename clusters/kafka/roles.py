@@ -1,7 +1,7 @@
-"""Who plays which role right now, asked of every broker at once and of no cache.
+"""The present roles of nodes (leader, coordinator, controller), asked of every broker at once, without a cache.
 
 Brokers may disagree while a fault is on. Of two views of a partition the one with the higher leader epoch (KIP-320) is the
-newer; at equal epochs the one with fewer in-sync replicas is believed, so that nobody is called in sync too early.
+newer; at equal epochs the one with fewer in-sync replicas counts, so that no replica counts as in sync too early.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clusters.kafka.broker_config import Node, error_lines
 from clusters.kafka.distribution import Distribution
-from clusters.kafka.node_directory import META, kafka_uuid, readdressed
+from clusters.kafka.node_directory import META, kafka_uuid, with_ids
 from harness.api import ClusterError
 
 _FORMAT_S = 60.0
@@ -34,7 +34,7 @@ def format_all(version: str, tool: Format, nodes: Sequence[Node], configs: Mappi
     """Format the first node's directory with Kafka's own tool (about a second), and derive the others' from it.
 
     Only `node.id` and `directory.id` differ between nodes; everything else the tool writes holds for the cluster.
-    Raises ClusterError with what the tool said.
+    Raises ClusterError with the tool's output.
     """
     first = nodes[0]
     try:
@@ -42,12 +42,12 @@ def format_all(version: str, tool: Format, nodes: Sequence[Node], configs: Mappi
     except subprocess.TimeoutExpired as e:
         raise ClusterError(f"Kafka {version} was still formatting its storage after {_FORMAT_S:.0f} s") from e
     if done.returncode != 0:
-        said = error_lines(done.stdout + done.stderr)
-        raise ClusterError(f"Kafka {version} could not format its storage with {configs[first.name]}: {said}")
+        output = error_lines(done.stdout + done.stderr)
+        raise ClusterError(f"Kafka {version} could not format its storage with {configs[first.name]}: {output}")
     for node in nodes[1:]:
         shutil.copytree(data / first.name, data / node.name, dirs_exist_ok=True)
         meta = data / node.name / META
-        meta.write_text(readdressed(meta.read_text(), node.id, kafka_uuid()))
+        meta.write_text(with_ids(meta.read_text(), node.id, kafka_uuid()))
 
 
 def collect(data: Path, destination: Path) -> None:

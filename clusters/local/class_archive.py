@@ -1,6 +1,6 @@
 """An archive of the classes a broker loads, so that every later broker starts in about half the time (JEP 350).
 
-Made once per Kafka and Java version, beside the jars, by running one broker on loopback and ending it politely. Java ignores
+Made once per Kafka and Java version, beside the jars, by running one broker on loopback and stopping it. Java ignores
 an archive that does not fit, so it can only help; where it cannot be made, brokers start without.
 """
 
@@ -33,7 +33,7 @@ def ensure(distribution: Distribution) -> bool:
 
 
 def make(distribution: Distribution) -> None:
-    """Run one broker until it serves, end it, and put what it loaded in its place."""
+    """Run one broker until it serves, stop it, and store the archive of its classes."""
     (node,) = node_plan.nodes(1, 0, node_plan.loopback)
     with TemporaryDirectory(dir=distribution.directory, prefix=".classes-") as directory:
         data, config, made = Path(directory, "data"), Path(directory, "server.properties"), Path(directory, "made.jsa")

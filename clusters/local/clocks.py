@@ -18,6 +18,6 @@ def sandbox_clocks(directory: Path, nodes: Iterable[str]) -> Clocks:
     found = library()
     if found is None:
         raise ClusterError(f"no clock can be set: {REMEDY}")
-    if said := disks.mount(SHM, _SHM_MB):
-        raise ClusterError(f"no clock can be set without a /dev/shm of the sandbox's own: {said}")
+    if error := disks.mount(SHM, _SHM_MB):
+        raise ClusterError(f"no clock can be set without a /dev/shm of the sandbox's own: {error}")
     return Clocks(str(found), directory, nodes)

@@ -1,4 +1,4 @@
-"""The running cluster: start and stop, faults on processes and network."""
+"""The running `local` cluster: its processes, and its network and data from start to end."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class LocalCluster(LocalEnvironment):
         return self._processes.state(node)
 
     def heal(self) -> None:
-        """Mend what surrounds brokers, thaw everybody, start the dead, and wait (60 s) until all answer. Raises ClusterError."""
+        """End all faults, thaw and start all nodes, and wait (60 s) until all answer. Raises ClusterError."""
         self._heal_environment()
         for name in self._processes.names():
             self.resume(name)

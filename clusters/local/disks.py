@@ -25,11 +25,11 @@ class MountedDisks:
         self._of = {directory.name: directory for directory in directories}
         for directory in self._of.values():
             directory.mkdir(parents=True)
-            if trouble := mount(directory, size_mb):
-                raise ClusterError(f"no disk of {size_mb} MB for {directory.name}: {trouble}")
+            if error := mount(directory, size_mb):
+                raise ClusterError(f"no disk of {size_mb} MB for {directory.name}: {error}")
 
     def close(self) -> None:
-        """Unmount all; what they held is lost."""
+        """Unmount all; their contents are lost."""
         for directory in self._of.values():
             _libc.umount2(os.fsencode(directory), _MNT_DETACH)
 
@@ -44,7 +44,7 @@ class MountedDisks:
 
 
 def mount(directory: Path, size_mb: int) -> str:
-    """Mount a file system of this size there; empty when it worked, else what the kernel said."""
+    """Mount a file system of this size there; empty when it worked, else the kernel's error."""
     options = f"size={size_mb}m,mode=0755".encode()
     if _libc.mount(b"fencepost", os.fsencode(directory), b"tmpfs", 0, options) == 0:
         return ""
@@ -52,9 +52,9 @@ def mount(directory: Path, size_mb: int) -> str:
 
 
 def trouble() -> str:
-    """Why no disk can be mounted in the present namespace, found out by trying; else empty."""
+    """Why no disk can be mounted in the present namespace, found out by a trial; else empty."""
     with TemporaryDirectory() as name:
-        said = mount(Path(name), 1)
-        if not said:
+        trouble = mount(Path(name), 1)
+        if not trouble:
             _libc.umount2(os.fsencode(name), _MNT_DETACH)
-        return said
+        return trouble

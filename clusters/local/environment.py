@@ -1,4 +1,4 @@
-"""What surrounds the brokers of a local cluster: the sandbox's network, disks and clocks."""
+"""The environment of brokers in a sandbox: its network, disks and clocks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.api import ClusterError, Partitionable, Throttleable
 
 
 class LocalEnvironment(BrokerEnvironment, ThrottledDisks):
-    """`BrokerEnvironment`, links in namespaces only; `Throttleable` (with `slow_disks`)."""
+    """`BrokerEnvironment`, with a network in namespaces only; `Throttleable` (with `slow_disks`)."""
 
     _options: LocalOptions
     _network: Network | None
@@ -33,12 +33,8 @@ class LocalEnvironment(BrokerEnvironment, ThrottledDisks):
             return self._options.missing().get(capability, "the cluster was started outside its sandbox, on loopback")
         if capability is Throttleable:
             return self._options.throttle_trouble() or None
-        anywhere = EnvironmentOptions.missing(self._options).get(capability)
-        return (
-            anywhere
-            or (self._missing_in_network(capability) if self._network else None)
-            or self._missing_power_failure(capability)
-        )
+        in_network = self._missing_in_network(capability) if self._network else None
+        return EnvironmentOptions.missing(self._options).get(capability) or in_network or self._missing_power_failure(capability)
 
     def _usable_network(self) -> Network:
         if self._network is None:
@@ -55,14 +51,14 @@ class LocalEnvironment(BrokerEnvironment, ThrottledDisks):
             self._throttles = Throttles({node: self._data / node for node in self._planned})
 
     def _start_in_environment(self, node: str, argv: Sequence[str], **popen: Any) -> NodeProcess:
-        """Start a node's process with the clock it goes by, and behind what slows its disk; `popen` as for `subprocess.Popen`."""
+        """Start a node's process with its clock, and by its throttle program; `popen` as for `subprocess.Popen`."""
         own = self._clocks.environment(node) if self._clocks else {}
         if self._throttles is None:
             return subprocess.Popen(argv, env={**os.environ, **own}, **popen)
         return self._throttles.start(node, ["env", *(f"{name}={value}" for name, value in own.items()), *argv], **popen)
 
     def _heal_environment(self) -> None:
-        """Mend every link, disk and clock."""
+        """End every fault on links, disks and clocks."""
         if self._network:
             self._network.undrop_all()
         if self._throttles:

@@ -2,7 +2,7 @@
 
 It runs one child, reaps orphans, and forwards SIGINT and SIGTERM. Its stdin is the *lifeline*, a pipe held by the harness
 outside: lines that arrive are passed on to the child's stdin; its end means that the harness died, and then everything in
-the sandbox is killed at once; with `--grace`, the child's stdin ends first, and it has so many seconds to tidy up elsewhere.
+the sandbox is killed at once; with `--grace`, the child's stdin ends first, and it has so many seconds to clean up elsewhere.
 A stdin that is no pipe is no lifeline, and the child reads /dev/null. When everything has ended, the directory that
 FENCEPOST_SCRATCH names is removed, if there still is one.
 
@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-NETWORK = "FENCEPOST_NETWORK"  # tells the child what the sandbox offers: "namespaces" or "loopback"
+NETWORK = "FENCEPOST_NETWORK"  # for the child, what the sandbox offers: "namespaces" or "loopback"
 SCRATCH = "FENCEPOST_SCRATCH"  # names a directory that must not outlive the sandbox: the brokers' data
 KILLED = 128 + signal.SIGKILL
 
@@ -167,7 +167,7 @@ def descendants(root: int) -> list[int]:
 
 
 def _die_with(parent: int) -> Callable[[], None]:
-    """What the child does before it becomes its program: ask the kernel to die together with `parent`."""
+    """What the child runs before exec: it asks the kernel to kill it when `parent` dies."""
 
     def before_exec() -> None:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,7 +1,7 @@
 """The private network of a sandbox: a bridge, and one namespace per node.
 
-Pure netlink (rtnetlink(7)), no external programs. A node's namespace lives as long as the file descriptor we
-hold on it, so nothing has to be mounted or cleaned. The harness itself sits in the hub, the sandbox's own namespace.
+Pure netlink (rtnetlink(7)), no external programs. A node's namespace lives as long as our file descriptor of it, so
+nothing has to be mounted or cleaned. The harness itself runs in the hub, the sandbox's own namespace.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _checked(result: int, what: str) -> None:
 
 @contextmanager
 def _own_namespace() -> Iterator[None]:
-    """Whatever namespace the block moves this thread to, bring it back."""
+    """Return this thread to its present namespace after the block."""
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield
@@ -104,7 +104,7 @@ class Network(LinkTable):
             self._await(node)
 
     def _await(self, node: str) -> None:
-        """Wait until a datagram from the hub arrives: the kernel raises a new link a little later than it says."""
+        """Wait until a datagram from the hub arrives: the kernel reports a new link as up a little early."""
         deadline = time.monotonic() + _LINK_S
         with self._socket(node) as receiver, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             receiver.settimeout(0.02)
@@ -130,7 +130,7 @@ class Network(LinkTable):
             return call()
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        """Whether a datagram sent now arrives, for all pairs at once; at most a quarter of a second and what slow links take."""
+        """Whether a datagram sent now arrives, for all pairs at once; at most `probe_timeout_s`."""
         return self._send(ProbeSeries(pairs, packets=2), self.probe_timeout_s()).arrived()
 
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
@@ -148,7 +148,7 @@ class Network(LinkTable):
                 series.collect(receivers.values())
             deadline = time.monotonic() + within_s
             while not series.complete():
-                over = time.monotonic() > deadline  # noticed before the last look, however long we were kept from it
+                over = time.monotonic() > deadline  # read before the last collection, which may be late
                 series.collect(receivers.values())
                 if over:
                     break
@@ -163,7 +163,7 @@ class Network(LinkTable):
             return made
 
     def missing_capabilities(self) -> dict[str, str]:
-        """Names of capabilities that it has not, found out by trying, each with the reason."""
+        """Names of the capabilities that it lacks, found out by a trial, each with the reason."""
         with self._lock:  # a trial makes rules
             return self.run(next(iter(self._namespaces)), missing_capabilities)
 
@@ -194,7 +194,7 @@ class Network(LinkTable):
 
 
 def _bridge_port(node: str) -> str:
-    """The bridge's end of a node's cable."""
+    """The name of the bridge's end of a node's veth pair."""
     return f"v{node}"
 
 
@@ -209,7 +209,7 @@ def _configure(address: str) -> None:
 
 
 def _trial() -> None:
-    """Two nodes, one direction cut, counted and healed: raises when this machine cannot. Prints what else it cannot, and why."""
+    """Drop one direction between two nodes, and heal it. Raises when this machine cannot; prints the capabilities it lacks."""
     network = Network()
     network.add("n1", "10.73.1.1")
     network.add("n2", "10.73.1.2")

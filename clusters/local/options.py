@@ -1,4 +1,4 @@
-"""The options of the `local` cluster, and which capabilities this machine missing with them."""
+"""The options of the `local` cluster, and which capabilities this machine lacks with them."""
 
 from __future__ import annotations
 
@@ -39,11 +39,7 @@ class LocalOptions(EnvironmentOptions):
     def _missing_in_sandbox(self) -> dict[type, str]:
         if self.loopback:
             return dict.fromkeys(NETWORK_CAPABILITIES, "the campaign asks for loopback = true, where nodes share one address")
-        namespace_support = sandbox.namespace_support()
-        if namespace_support.reason:
-            return dict.fromkeys((*NETWORK_CAPABILITIES, Fillable), namespace_support.reason)
-        return {
-            one: namespace_support.missing[one.__name__]
-            for one in (*NETWORK_CAPABILITIES, Fillable)
-            if one.__name__ in namespace_support.missing
-        }
+        support, capabilities = sandbox.namespace_support(), (*NETWORK_CAPABILITIES, Fillable)
+        if support.reason:
+            return dict.fromkeys(capabilities, support.reason)
+        return {one: support.missing[one.__name__] for one in capabilities if one.__name__ in support.missing}

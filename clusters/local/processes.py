@@ -1,4 +1,4 @@
-"""The processes of all nodes, brokers and clients alike: who lives, and signals to them."""
+"""The processes of all nodes, brokers and clients: their state, and signals to them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NodeProcess(Protocol):
 
 
 class NodeProcesses:
-    """Node name -> the process that plays it now."""
+    """Node name -> its present process."""
 
     def __init__(self) -> None:
         self._of: dict[str, NodeProcess] = {}

@@ -1,4 +1,4 @@
-"""What namespace_support this machine can give us, found out by a real trial, and the command line that enters it.
+"""Which namespaces this machine offers, found out by a trial, and the command line that enters them.
 
 Best is one user, network, mount and PID namespace around everything (unshare(1), namespaces(7)): no root, nothing can
 leak, the end of the first process is the end of all. Where that is refused, the supervisor alone remains: brokers share the
@@ -22,9 +22,9 @@ _TRIAL_S = 20.0
 
 @dataclass(frozen=True)
 class NamespaceSupport:
-    """A way to isolate: the words that go before the supervisor (`prefix`), or why there is none (`reason`).
+    """The command that makes the namespaces (`prefix`, before the supervisor), or why there is none (`reason`).
 
-    missing: name of a capability -> why the network inside cannot offer it.
+    missing: name of a capability -> why it cannot be had in them.
     """
 
     prefix: tuple[str, ...] = ()
@@ -43,17 +43,17 @@ def namespace_support() -> NamespaceSupport:
     if unshare is None:
         return NamespaceSupport(reason="network namespaces need the program `unshare`: install util-linux")
     attempts = [(unshare, "--user", "--map-root-user", *_FLAGS), (unshare, *_FLAGS)]
-    said = []
+    troubles = []
     for prefix in attempts:
         trouble, missing = _try(prefix)
         if not trouble:
             return NamespaceSupport(prefix=prefix, missing=missing)
-        said.append(trouble)
-    return NamespaceSupport(reason=f"network namespaces cannot be used here ({said[0]}){remedy()}")
+        troubles.append(trouble)
+    return NamespaceSupport(reason=f"network namespaces cannot be used here ({troubles[0]}){remedy()}")
 
 
 def _try(prefix: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Build a network of two nodes and cut it, inside: empty when it worked, else what was said; and what else it missing."""
+    """Build a network of two nodes and cut it, inside: empty when it worked, else the error; and the missing capabilities."""
     argv = [*prefix, sys.executable, "-m", "clusters.local.network"]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TRIAL_S)
@@ -66,7 +66,7 @@ def _try(prefix: Sequence[str]) -> tuple[str, dict[str, str]]:
 
 
 def remedy(sysctls: Path = Path("/proc/sys")) -> str:
-    """What the person can do about a refusal, as far as the kernel's settings tell."""
+    """The remedy for a refusal, as far as the kernel's settings show the cause."""
     if _sysctl(sysctls / "kernel/apparmor_restrict_unprivileged_userns") == "1":
         return "; this kernel restricts them through AppArmor: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
     if _sysctl(sysctls / "user/max_user_namespaces") == "0":

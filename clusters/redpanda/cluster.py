@@ -26,7 +26,7 @@ class RedpandaRoles(WireRoles):
     """Coordinators as FindCoordinator names them (their logs are no Kafka topics), the controller as Metadata does."""
 
     def controller(self) -> str:
-        """Whom most brokers call the controller."""
+        """The controller that most brokers name."""
         views = ask_all(lambda address: protocol.metadata(address, _ASK_S), self.brokers)
         claims = Counter(view.controller for view in views.values() if view.controller in self.names)
         if not claims:

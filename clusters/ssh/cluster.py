@@ -1,4 +1,4 @@
-"""The running cluster: a watched broker on every host, workers on this machine."""
+"""The running `ssh` cluster: a broker and its watcher on every host, workers on this machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _KILL_S = 20.0
 class SshCluster(HostEnvironment):
     """`Cluster` with every capability that its hosts allow. Safe to use from several threads.
 
-    Methods that ask a host raise ClusterError when it does not answer in time; a connection that drops meanwhile is made again.
+    Requests to a host raise ClusterError when it does not answer in time; a connection that drops is made again.
     """
 
     def __init__(self, options: SshOptions, run_dir: Path, distributions: Mapping[str, Distribution]) -> None:
@@ -51,7 +51,7 @@ class SshCluster(HostEnvironment):
     # ---- up and down
 
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
-        """Install, have every node watched, and bring Kafka up."""
+        """Install, start every watcher, and bring Kafka up."""
         in_parallel(self._prepare, self._hosts)
         in_parallel(lambda node: self._watchers[node].begin(self._watcher_settings(node)), self._watchers)
         self._prepare_environment()
@@ -71,7 +71,7 @@ class SshCluster(HostEnvironment):
         return {"address": self._addresses[node], "port": self._options.port, "token": self._token + node, "sudo": sudo}
 
     def _format(self, arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-        """Format on this machine, with the node's configuration but for the place."""
+        """Format on this machine, with the node's configuration except its directory."""
         *words, config = arguments
         node = Path(config).parent.name
         here = self._data / f"{node}.properties"
@@ -80,13 +80,13 @@ class SshCluster(HostEnvironment):
         return storage.local_tool(self._distributions[self.kafka_version])([*words, str(here)], timeout_s)
 
     def make_storage(self, tool: storage.Format, configs: Mapping[str, Path]) -> None:
-        """Format here, and carry every node's directory and configuration to its host."""
+        """Format here, and copy every node's directory and configuration to its host."""
         super().make_storage(tool, configs)
 
-        def carry(node: str) -> None:
+        def copy(node: str) -> None:
             install.copy_files(self._hosts[node], self._watchers[node].run, {DATA: self._data / node, CONFIG: configs[node]})
 
-        in_parallel(carry, configs)
+        in_parallel(copy, configs)
         shutil.rmtree(self._data)
 
     def end(self) -> None:
@@ -98,10 +98,10 @@ class SshCluster(HostEnvironment):
             steps.callback(shutil.rmtree, self._data, ignore_errors=True)
             if self._network:
                 steps.callback(self._network.close)
-            steps.callback(in_parallel, self._leave, list(self._watchers))
+            steps.callback(in_parallel, self._end_host, list(self._watchers))
             steps.callback(self._processes.kill_all)
 
-    def _leave(self, node: str) -> None:
+    def _end_host(self, node: str) -> None:
         watcher = self._watchers[node]
         try:
             if not watcher.begun:
@@ -129,7 +129,7 @@ class SshCluster(HostEnvironment):
         in_parallel(lambda node: self._watchers[node].fetch_log(), self._watchers)
 
     def request_address(self, node: str) -> tuple[str, int]:
-        """The brokers' listener: the harness has the address of the clients, and is not to be cut off together with them."""
+        """The inter-broker listener: the harness has the clients' address, and a fault on their links must not cut it off."""
         listeners = self._planned[node].listeners
         return listeners.get(broker_config.BROKER) or listeners[broker_config.CONTROLLER]
 
@@ -199,7 +199,7 @@ class SshCluster(HostEnvironment):
         return self._watchers[node]
 
     def heal(self) -> None:
-        """Mend what surrounds brokers, thaw everybody, start the dead, and wait (60 s) until all answer. Raises ClusterError."""
+        """End all faults, thaw and start all nodes, and wait (60 s) until all answer. Raises ClusterError."""
         self._heal_environment()
         in_parallel(self.resume, [*self._planned, *self._processes.names()])
         self.await_answers()

@@ -1,4 +1,4 @@
-"""What surrounds the brokers of a cluster on hosts: links, data, disks and clocks, all in the hands of the hosts' watchers."""
+"""The environment of brokers on hosts: links, data, disks and clocks, all changed by the hosts' watchers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ T = TypeVar("T")
 class HostDisks:
     """Disks that watchers mounted (`clusters.fault_tools.disks.NodeDisks`)."""
 
-    def __init__(self, at_home: Callable[[str, Callable[[Path], int | None]], int | None]) -> None:
-        self._run_on_data = at_home
+    def __init__(self, run_on_data: Callable[[str, Callable[[Path], int | None]], int | None]) -> None:
+        self._run_on_data = run_on_data
 
     def free(self, node: str) -> int:
         return self._run_on_data(node, disks.free) or 0
@@ -40,7 +40,7 @@ class HostDisks:
 
 
 class HostClocks(Clocks):
-    """Clocks that watchers set; what brokers need for that in their environment, watchers know."""
+    """Clocks that watchers set; the watchers also add the variables for it to the brokers' environment."""
 
     def __init__(self, watchers: Mapping[str, WatcherClient]) -> None:
         self._watchers = watchers
@@ -51,7 +51,7 @@ class HostClocks(Clocks):
 
 
 class HostEnvironment(BrokerEnvironment):
-    """`BrokerEnvironment`; what some host turned out not to allow is unavailable, with its reason."""
+    """`BrokerEnvironment`; a capability that some host does not allow is unavailable, with the reason."""
 
     _options: SshOptions
     _watchers: dict[str, WatcherClient]
@@ -60,7 +60,7 @@ class HostEnvironment(BrokerEnvironment):
     _network_trouble: str  # why there are no network faults; empty when there are
 
     def _prepare_environment(self) -> None:
-        """Find out what can be done to links; give disks and clocks, before storage is carried there. Watchers must serve."""
+        """Try the links, and make disks and clocks, before storage is copied to the hosts. Watchers must serve."""
         self._lacking: dict[type, str] = {}
         self._network = Network(self._watchers, self._addresses, self._options.port, lambda: self.clients)
         self._network_trouble = self._network.trouble()
@@ -74,9 +74,9 @@ class HostEnvironment(BrokerEnvironment):
             log.warning("unavailable", what=capability.__name__, reason=reason)
 
     def _enable(self, capability: type, do: str, **request: object) -> bool:
-        """Have every watcher do something; whether all could. If not, the capability is lacking, with the reasons."""
-        told = in_parallel(lambda node: str(self._watchers[node].ask(do, **request)["trouble"]), self._watchers)
-        reasons = [f"on {node}: {trouble}" for node, trouble in zip(self._watchers, told, strict=True) if trouble]
+        """Have every watcher prepare a capability; whether all could. If not, it is unavailable, with the reasons."""
+        troubles = in_parallel(lambda node: str(self._watchers[node].ask(do, **request)["trouble"]), self._watchers)
+        reasons = [f"on {node}: {trouble}" for node, trouble in zip(self._watchers, troubles, strict=True) if trouble]
         if reasons:
             self._lacking[capability] = "; ".join(reasons)
         return not reasons
@@ -98,11 +98,11 @@ class HostEnvironment(BrokerEnvironment):
     def data_directory(self, node: str) -> Path:
         return Path(self._watchers[node].run, DATA)
 
-    def _run_on_data(self, node: str, work: Callable[[Path], T]) -> T:
-        told: T = self._watchers[node].ask("on_data", name=work.__name__)["result"]  # pairs come as lists
-        return told
+    def _run_on_data(self, node: str, function: Callable[[Path], T]) -> T:
+        result: T = self._watchers[node].ask("on_data", name=function.__name__)["result"]  # pairs come as lists
+        return result
 
-    # ---- the log, which comes over with a delay
+    # ---- the log, which is fetched with a delay
 
     def _log_text(self, node: str) -> str:
         self._watchers[node].fetch_log()

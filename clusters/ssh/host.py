@@ -1,7 +1,7 @@
-"""One host: the way in, programs run there, and the program of ours that is carried there.
+"""One host: the ssh connection, programs run over it, and our own program that is copied there.
 
-Who the host is gets checked against known_hosts; a host that is somebody else, and a key that is refused, are never tried again.
-Everything else that can happen to a connection (`CONNECTION_ERRORS`) says nothing about the host, and callers connect again.
+The host key is checked against known_hosts. A wrong host key and a refused login are final. Every other failure of a connection
+(`CONNECTION_ERRORS`) says nothing about the host, and callers connect again.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from harness.api import ClusterError
 SSH_PORT = 22
 _CONNECT_S, _QUIET_S, _ALIVE_EVERY_S = 6.0, 120.0, 5
 _SOURCES = Path(__file__).parent
-_ROOM = _SOURCES.parents[1]
-# what is done on hosts as it is done here
+_REPOSITORY = _SOURCES.parents[1]
+# modules that hosts use too, standard library only
 _SHARED_MODULES = (
     "kafka/node_directory",
     "fault_tools/delay_process",
@@ -42,7 +42,7 @@ _SHARED_MODULES = (
     "fault_tools/probes",
 )
 
-# Runs before anything of ours is there: takes the program from standard input unless it is there, and tells where it lies.
+# Runs before our program is there: stores it from standard input unless it is there, and prints its directory.
 _INSTALL_PROGRAM = """
 import os, sys
 if sys.version_info < (3, 9):
@@ -63,7 +63,7 @@ CONNECTION_ERRORS = (OSError, EOFError, paramiko.SSHException)
 
 
 class HostRefused(ClusterError):
-    """The host is not who it should be, or does not let us in. Trying again does not help."""
+    """A wrong host key, or a refused login: trying again does not help."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class HostAddress:
 
 @dataclass(frozen=True)
 class Login:
-    """How to come in: the user where the address names none, and what proves who is who. Empty: as ssh(1) does by default."""
+    """How to log in: the user where the address has none, the key, and known_hosts. Empty: as ssh(1) does by default."""
 
     user: str = ""
     key: str = ""
@@ -103,7 +103,7 @@ class Login:
 
 
 class _NotKnown(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
-    """Refuses a host that is not in known_hosts, and tells its fingerprint."""
+    """Refuses a host that is not in known_hosts; the error has its fingerprint."""
 
     def __init__(self, address: HostAddress) -> None:
         self._address = address
@@ -117,9 +117,9 @@ class _NotKnown(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
 
 
 class SshHost:
-    """A host we may run programs on, as many at a time as wanted. Safe to use from several threads.
+    """A host that runs our programs, several at a time. Safe to use from several threads.
 
-    After `carry`, `directory` is the absolute path of what was asked for. Methods raise one of
+    After `carry`, `directory` is the absolute path of the program's directory there. Methods raise one of
     `CONNECTION_ERRORS` when the connection ends.
     """
 
@@ -144,7 +144,7 @@ class SshHost:
             return transport
 
     def drop(self) -> None:
-        """Give the connection up; the next use makes another."""
+        """Close the connection; the next use makes another."""
         client, self._client = self._client, None
         if client:
             client.close()
@@ -183,7 +183,7 @@ class SshHost:
             client.load_system_host_keys()
 
     def _reason(self, error: BaseException) -> str:
-        """Why it is useless to try again; empty when it may help."""
+        """Why another attempt is useless; empty when it may help."""
         if isinstance(error, paramiko.BadHostKeyException):
             return (
                 f"{self.address} shows another host key than known_hosts has for it: either somebody stands in between, or the "
@@ -203,26 +203,26 @@ class SshHost:
     # ---- programs
 
     def program(self, *words: str) -> str:
-        """The command line of our own program there."""
+        """The command line of our program there."""
         return shlex.join([self._python, f"{self.directory}/{package()[0]}", *words])
 
     def channel(self, command: str) -> paramiko.Channel:
-        """A program that was started, its standard streams in our hands."""
+        """Start a program; the channel of its standard streams."""
         channel = self.transport().open_session(timeout=_CONNECT_S)
         channel.exec_command(command)
         return channel
 
     def run(self, command: str, feed: Callable[[Any], None] = lambda _: None, *, called: str = "") -> bytes:
-        """What a program prints. `feed` writes its standard input; `called` names it in errors.
+        """Run a program; its output. `feed` writes its standard input; `called` names it in errors.
 
-        Raises ClusterError with its words when it fails.
+        Raises ClusterError with its error output when it fails.
         """
         channel = self.channel(command)
         channel.settimeout(_QUIET_S)
         with channel, channel.makefile_stdin("wb", -1) as stdin:
-            said: list[bytes] = []
-            addresses_by_node = threading.Thread(target=_listen, args=(channel, said), daemon=True)
-            addresses_by_node.start()
+            errors: list[bytes] = []
+            reader = threading.Thread(target=_read_errors, args=(channel, errors), daemon=True)
+            reader.start()
             try:
                 feed(stdin)
                 stdin.flush()
@@ -231,34 +231,34 @@ class SshHost:
                 if not channel.exit_status_ready():
                     raise
             out = b"".join(iter(lambda: channel.recv(1 << 16), b""))
-            addresses_by_node.join(_QUIET_S)
+            reader.join(_QUIET_S)
             status = channel.recv_exit_status()
         if status == -1:
             raise EOFError(f"the connection to {self.address} ended")
         if status != 0:
-            words = b"".join(said).decode(errors="replace").strip().splitlines()
-            raise ClusterError(f"{self.address}: {called or command} ended with status {status}: {' / '.join(words[-3:])}")
+            lines = b"".join(errors).decode(errors="replace").strip().splitlines()
+            raise ClusterError(f"{self.address}: {called or command} ended with status {status}: {' / '.join(lines[-3:])}")
         return out
 
     def ask(self, *words: str, feed: Callable[[Any], None] = lambda _: None) -> Any:
-        """The answer of our own program, from JSON."""
+        """The answer of our program, from JSON."""
         return json.loads(self.run(self.program(*words), feed, called=f"the watcher's `{words[0]}`"))
 
     def install_program(self, directory: str) -> None:
-        """Put our program into `directory` there, unless it is. Raises ClusterError: no Python, or not writable."""
+        """Copy our program into `directory` there, unless it is there. Raises ClusterError: no Python, or not writable."""
         name, data = package()
         words = shlex.join([self._python, "-c", _INSTALL_PROGRAM, directory, name])
         called = f"`{self._python}`, asked to write into {directory} (other options: `python`, 3.9 or newer, and `directory`),"
         self.directory = self.run(words, lambda stdin: stdin.write(data), called=called).decode().strip()
 
 
-def _listen(channel: paramiko.Channel, said: list[bytes]) -> None:
+def _read_errors(channel: paramiko.Channel, errors: list[bytes]) -> None:
     while data := channel.recv_stderr(1 << 16):
-        said.append(data)
+        errors.append(data)
 
 
 def retry_dropped(host: SshHost, what: str, act: Callable[[], Any], limit_s: float) -> Any:
-    """The result of what may be done twice, done again when the connection drops. Raises ClusterError at the deadline."""
+    """The result of an idempotent action, repeated when the connection drops. Raises ClusterError at the deadline."""
     deadline = time.monotonic() + limit_s
     while True:
         try:
@@ -278,11 +278,11 @@ def unreachable(host: SshHost, what: str, limit_s: float, last: BaseException) -
 
 @lru_cache(maxsize=1)
 def package() -> tuple[str, bytes]:
-    """The program for hosts, a zip of `remote/` and what it shares with us that Python runs, and a name that changes with it."""
+    """The program for hosts: a file name with its checksum, and a zip of `remote/` and the modules it shares with the harness."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in _program_files():
-            archive.writestr(zipfile.ZipInfo(str(path.relative_to(_ROOM))), path.read_bytes())
+            archive.writestr(zipfile.ZipInfo(str(path.relative_to(_REPOSITORY))), path.read_bytes())
         start = "import sys\nfrom clusters.ssh.remote.commands import main\nsys.exit(main(sys.argv[1:]))\n"
         archive.writestr(zipfile.ZipInfo("__main__.py"), start)
     return f"watcher-{hashlib.sha256(made.getvalue()).hexdigest()[:16]}.pyz", made.getvalue()

@@ -1,4 +1,4 @@
-"""What a host must have, and what is put there once: its Java looked at, our program, Kafka's jars by their checksums."""
+"""Prepares a host: checks its Java, copies our program and Kafka's jars there; copies a run's files there and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REACH_S, _INSTALL_S = 20.0, 600.0
 
 @dataclass(frozen=True)
 class HostFacts:
-    """What a host is: versions of its kernel, its interpreter and its Java, and who we are there."""
+    """The versions of a host's kernel, interpreter and Java, and our user id there."""
 
     kernel: str
     machine: str
@@ -34,33 +34,33 @@ class HostFacts:
 
 
 def inspect_host(host: SshHost, directory: str, java: str) -> HostFacts:
-    """Come in, leave our program in `directory`, and see what the host is. Raises ClusterError with the remedy."""
+    """Connect, copy our program into `directory`, and read the host's versions. Raises ClusterError with the remedy."""
     retry_dropped(host, "begin there", lambda: host.install_program(directory), _REACH_S)
-    told: dict[str, Any] = retry_dropped(host, "look at its Java", lambda: host.ask("inspect", java), _REACH_S)
-    said = told.pop("java")
-    found = re.search(r'version "(?:1\.)?([0-9][^"]*)"', said)
+    facts: dict[str, Any] = retry_dropped(host, "look at its Java", lambda: host.ask("inspect", java), _REACH_S)
+    java_version = facts.pop("java")
+    found = re.search(r'version "(?:1\.)?([0-9][^"]*)"', java_version)
     if not found or int(re.split(r"\D", found.group(1))[0]) < OLDEST:
         raise ClusterError(
             f"{host.address}: Kafka needs Java {OLDEST} or newer, and `{java} -version` says there: "
-            f"{' '.join(said.split())[:120]}. Install one (Debian, Ubuntu: sudo apt install openjdk-17-jre-headless), "
+            f"{' '.join(java_version.split())[:120]}. Install one (Debian, Ubuntu: sudo apt install openjdk-17-jre-headless), "
             "or name another in the option `java`"
         )
-    return HostFacts(java=found.group(1), **told)
+    return HostFacts(java=found.group(1), **facts)
 
 
 def install(host: SshHost, distribution: Distribution) -> None:
-    """Copy the jars that are not there yet, or are damaged. A connection that drops is taken up again where it was."""
+    """Copy the jars that are missing or damaged. After a dropped connection the rest is copied."""
     jars = dict(distribution.jars)
     directory = f"{host.directory}/jars"
 
     def attempt() -> None:
-        asked = json.dumps(jars).encode()
-        missing: list[str] = host.ask("missing", directory, feed=lambda stdin: stdin.write(asked))
+        request = json.dumps(jars).encode()
+        missing: list[str] = host.ask("missing", directory, feed=lambda stdin: stdin.write(request))
         if missing:
             size = sum((distribution.directory / name).stat().st_size for name in missing)
             log.info("jars copied", host=str(host.address), kafka=distribution.version, jars=len(missing), mb=size >> 20)
-            sent = {name: distribution.directory / name for name in missing}
-            host.run(host.program("receive", directory), lambda stdin: _send_jars(stdin, sent, jars))
+            paths = {name: distribution.directory / name for name in missing}
+            host.run(host.program("receive", directory), lambda stdin: _send_jars(stdin, paths, jars))
 
     retry_dropped(host, "copy Kafka's jars", attempt, _INSTALL_S)
 
@@ -72,7 +72,7 @@ def _send_jars(stdin: IO[bytes], jars: Mapping[str, Path], checksums: Mapping[st
 
 
 def classpath(host: SshHost, distribution: Distribution) -> str:
-    """The jars of a distribution as they lie on the host."""
+    """The paths of a distribution's jars on the host."""
     jars = Path(host.directory, "jars")
     return ":".join(str(file_transfer.jar_path(jars, name, checksum)) for name, checksum in sorted(distribution.jars.items()))
 
@@ -89,7 +89,7 @@ def copy_files(host: SshHost, run: str, sent: Mapping[str, Path]) -> None:
 
 
 def fetch_storage(host: SshHost, run: str, destination: Path) -> None:
-    """Get the log segments of a run's node into `destination`."""
+    """Copy the log segments of a run's node to `destination`."""
 
     def attempt() -> None:
         channel = host.channel(host.program("pack", run))

@@ -1,10 +1,10 @@
-"""Who can talk to whom: rules on the hosts, made by their watchers, and probes.
+"""The network of the hosts: packet rules, which the watchers make, and probes.
 
-A fault between nodes hurts the traffic of their brokers' and controllers' listeners; one between the clients and a broker hurts
-that of its clients' listener, on its host in either direction. Nothing else that the hosts say to each other or to us is touched.
+A fault between nodes applies to the traffic of their broker and controller listeners; a fault between clients and a broker to
+that of its client listener, at its host, in either direction. No other traffic between the hosts or with this machine is touched.
 
-All clients run on the harness's machine, under one address: a broker's host cannot tell one from another. So the links between a
-broker and the clients are hurt all together, or not at all.
+All clients run on this machine, under one address: a broker's host cannot tell one from another. So a fault applies to the links
+between a broker and all clients together, or to none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ A = TypeVar("A")
 class Network(LinkTable):
     """Nodes with a watcher and an address each. Safe to use from several threads.
 
-    port: of the clients' listener on every node (the others follow); clients: tells the names of those spawned so far.
+    port: of the client listener on every node (the others follow); clients: returns the names of the clients spawned so far.
     """
 
     def __init__(
@@ -38,36 +38,36 @@ class Network(LinkTable):
         super().__init__()
         self._watchers, self._addresses, self._port, self._clients = watchers, addresses, port, clients
         self._handles = itertools.count(1)
-        self._unconfirmed: dict[int, str] = {}  # handle of rules that could not be made, and may be there in part -> their node
+        self._unconfirmed: dict[int, str] = {}  # handle of rules that failed, and may be there in part -> their node
         self._dropped_clients: dict[Pair, set[Pair]] = {}  # clients' pairs that are dropped by one rule
-        self._pairs_of: dict[int, list[Pair]] = {}  # the pairs that are lossy or slow, by the number that `lose` or `slow` gave
+        self._pairs_of: dict[int, list[Pair]] = {}  # the pairs of a loss or delay, by the number that `lose` or `slow` returned
         self._probes = HostProbes(watchers, addresses, port)
         self._missing: dict[str, str] | None = None
 
-    # ---- before anything is cut
+    # ---- trials
 
     def trouble(self) -> str:
-        """Why packets cannot be dropped here, or would not be those that we mean; empty when all is well."""
+        """Why packets cannot be dropped here, or rules would not match the right ones; empty when both work."""
         if rules_trouble := {node: watcher.rules_trouble for node, watcher in self._watchers.items() if watcher.rules_trouble}:
             return "; ".join(f"packet rules cannot be changed on {node}: {reason}" for node, reason in rules_trouble.items())
         in_parallel(self._probes.learn_own_address, self._watchers)
         nodes = list(self._watchers)
         pairs = [(a, b) for a in nodes for b in nodes if a != b]
         pairs += [pair for node in nodes for pair in ((CLIENTS, node), (node, CLIENTS))]
-        if shut := remote_probes.closed_pairs(pairs, self.probe):
+        if closed := remote_probes.closed_pairs(pairs, self.probe):
             return (
-                f"datagrams do not arrive, or not under their sender's address: {shut}; the hosts and this machine must reach "
+                f"datagrams do not arrive, or not under their sender's address: {closed}; the hosts and this machine must reach "
                 f"each other without address translation, at UDP ports {self._port + 3} and {self._port + 4} too"
             )
         return ""
 
     def missing_capabilities(self) -> dict[str, str]:
-        """Names of capabilities that some node's links have not, found out by trying once, each with the reason."""
+        """Names of the capabilities that some node's links lack, found out by one trial, each with the reason."""
         with self._lock:
             if self._missing is None:
                 found: dict[str, list[str]] = {}
-                for node, missing_capabilities in zip(self._watchers, in_parallel(self._missing_at, self._watchers), strict=True):
-                    for name, reason in missing_capabilities.items():
+                for node, missing in zip(self._watchers, in_parallel(self._missing_at, self._watchers), strict=True):
+                    for name, reason in missing.items():
                         found.setdefault(name, []).append(f"on {node}: {reason}")
                 self._missing = {name: "; ".join(reasons) for name, reasons in found.items()}
             return self._missing
@@ -75,23 +75,23 @@ class Network(LinkTable):
     def _missing_at(self, node: str) -> dict[str, str]:
         return dict(self._watchers[node].ask("missing_capabilities")["missing_capabilities"])
 
-    # ---- cutting
+    # ---- drops
 
     def drop(self, pairs: Iterable[Pair]) -> None:
-        """As everywhere. Raises ClusterError, with nothing dropped, when some clients but not all are to be cut from a broker."""
+        """As `DropTable.drop`. Raises ClusterError, with nothing dropped, for some but not all clients of a broker."""
         wanted = list(pairs)
         with self._lock:
-            held = {
+            dropped = {
                 group: self._dropped_clients.get(group, set()) | members
                 for group, members in self._by_client_link(wanted).items()
             }
-            for group, members in held.items():
+            for group, members in dropped.items():
                 self._require_all_of(group, members)
-            self._dropped_clients.update(held)
+            self._dropped_clients.update(dropped)
             super().drop(self._links(wanted))
 
     def undrop(self, pairs: Iterable[Pair]) -> None:
-        """As everywhere; clients talk to a broker again when the last of them may."""
+        """As `DropTable.undrop`; the rule of all clients is deleted with the last of them."""
         given = list(pairs)
         with self._lock:
             for group, members in self._by_client_link(given).items():
@@ -101,10 +101,10 @@ class Network(LinkTable):
     def undrop_all(self) -> None:
         with self._lock:
             self._dropped_clients.clear()
-            undo_each(lambda end: end(), [super().undrop_all, self._delete_unconfirmed])
+            undo_each(lambda undo: undo(), [super().undrop_all, self._delete_unconfirmed])
 
     def _delete_unconfirmed(self) -> None:
-        """Remove what is left of rules that could not be made."""
+        """Delete what is left of rules that failed."""
 
         def remove(handle: int) -> None:
             self._delete_rule(self._unconfirmed[handle], handle)
@@ -119,7 +119,7 @@ class Network(LinkTable):
     # ---- loss and delay
 
     def lose(self, pairs: Iterable[Pair], share: float) -> int:
-        """As everywhere. Raises ClusterError, with nothing lost, when some clients but not all are meant."""
+        """As `DropTable.lose`. Raises ClusterError, with nothing lost, for some but not all clients of a broker."""
         wanted = list(pairs)
         with self._lock:
             self._require_all_clients(wanted)
@@ -128,13 +128,13 @@ class Network(LinkTable):
             return number
 
     def unlose(self, number: int) -> dict[Pair, tuple[int, int]]:
-        """As everywhere; packets of clients are counted together."""
+        """As in the base class; packets of all clients are counted together."""
         with self._lock:
             counted = super().unlose(number)
             return self._per_pair(self._pairs_of.pop(number, []), counted)
 
     def slow(self, pairs: Iterable[Pair], delay_ms: float = 0.0, jitter_ms: float = 0.0, kbit_s: float = 0.0) -> int:
-        """As everywhere. Raises ClusterError, with nothing held back, when some clients but not all are meant."""
+        """As `LinkTable.slow`. Raises ClusterError, with nothing delayed, for some but not all clients of a broker."""
         wanted = list(pairs)
         with self._lock:
             self._require_all_clients(wanted)
@@ -143,28 +143,28 @@ class Network(LinkTable):
             return number
 
     def unslow(self, number: int) -> dict[Pair, tuple[int, int]]:
-        """As everywhere; packets of clients are counted together."""
+        """As in the base class; packets of all clients are counted together."""
         with self._lock:
             counted = super().unslow(number)
             return self._per_pair(self._pairs_of.pop(number, []), counted)
 
-    # ---- clients stand together
+    # ---- all clients share a link
 
     def _links(self, pairs: Iterable[Pair]) -> list[Pair]:
-        """The links that these pairs share, each once."""
+        """The links of these pairs, each once."""
         return list(dict.fromkeys(map(self._link, pairs)))
 
     def _per_pair(self, pairs: Iterable[Pair], by_link: Mapping[Pair, A]) -> dict[Pair, A]:
-        """What is known of links, told for the pairs that share them."""
+        """The values of links, by the pairs that share them."""
         return {pair: by_link[self._link(pair)] for pair in pairs if self._link(pair) in by_link}
 
     def _link(self, pair: Pair) -> Pair:
-        """The pair with `clients` in the place of any one of them."""
+        """The pair, with `CLIENTS` in the place of a client."""
         source, destination = (name if name in self._watchers else CLIENTS for name in pair)
         return source, destination
 
     def _by_client_link(self, pairs: Iterable[Pair]) -> dict[Pair, set[Pair]]:
-        """The pairs of clients, by the pair that stands for them."""
+        """The pairs of clients, by their link."""
         groups: dict[Pair, set[Pair]] = {}
         for pair in pairs:
             if CLIENTS in (shared := self._link(pair)):
@@ -186,10 +186,10 @@ class Network(LinkTable):
             raise ClusterError(
                 f"the link between {', '.join(sorted(named))} and {group[1 - place]} cannot be hurt alone: all clients run on "
                 "this machine, and a host that is reached by ssh cannot tell one from another; faults that hurt all of them can "
-                "be had (cut-clients; lossy and slow with a broker as target), and of one alone in local and docker"
+                "be had (cut-clients; packet-loss and latency with a broker as target), and of one alone in local and docker"
             )
 
-    # ---- rules of a pair, kept by a watcher under a number
+    # ---- the rules of a pair, which a watcher has under a number
 
     def _add_rule(self, source: str, destination: str, share: float = 1.0) -> int:
         handle = next(self._handles)
@@ -201,11 +201,11 @@ class Network(LinkTable):
         return handle
 
     def _rule_node(self, source: str, destination: str) -> str:
-        """The node whose watcher keeps the rules of a pair."""
+        """The node whose watcher has the rules of a pair."""
         return source if destination == CLIENTS else destination
 
     def _matches(self, source: str, destination: str) -> list[dict[str, Any]]:
-        """What packets of a pair look like, at its node."""
+        """The matches for the packets of a pair, at the node that has its rules."""
         clients, brokers, controllers, nodes_probe, clients_probe = range(self._port, self._port + 5)
         if source == CLIENTS:
             ours = {"way": "in", "address": self._probes.own_address_at[destination][0], "side": "dport"}
@@ -226,29 +226,29 @@ class Network(LinkTable):
 
     def _delay_at(self, source: str, destination: str, number: int, **how: float) -> None:
         matches = self._matches(source, destination)
-        node = self._watchers[self._rule_node(source, destination)]
-        node.ask("slow", number=number, address=self._source_address(source, destination), how=how, rules=matches)
+        watcher = self._watchers[self._rule_node(source, destination)]
+        watcher.ask("slow", number=number, address=self._source_address(source, destination), how=how, rules=matches)
 
     def _undelay_at(self, source: str, destination: str, number: int) -> tuple[int, int]:
-        node = self._watchers[self._rule_node(source, destination)]
-        seen, dropped = node.ask("unslow", number=number, address=self._source_address(source, destination))["counted"]
+        watcher = self._watchers[self._rule_node(source, destination)]
+        seen, dropped = watcher.ask("unslow", number=number, address=self._source_address(source, destination))["counted"]
         return int(seen), int(dropped)
 
     def _source_address(self, source: str, destination: str) -> str:
-        """The address that packets of a pair come from, in the eyes of its node."""
+        """The source address of packets of a pair, as the node that has its rules sees it."""
         return str(self._probes.own_address_at[destination][0]) if source == CLIENTS else self._addresses[source]
 
     # ---- probes
 
     def probe(self, pairs: Iterable[Pair]) -> dict[Pair, bool]:
-        """Whether a datagram sent now arrives, for all pairs at once; if not, after 0.25 s and what slow links take."""
+        """Whether a datagram sent now arrives, for all pairs at once; if not, after `probe_timeout_s`."""
         wanted = list(pairs)
         return self._per_pair(wanted, self._probes.probe(self._links(wanted), self.probe_timeout_s()))
 
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
         """How long each of some datagrams took, for all pairs at once (`harness.api.Measurable`).
 
-        A link that clients share is measured once: a narrow one has no room for a series of each of them.
+        The link of all clients is measured once: with little bandwidth it has no room for a series of each.
         """
         wanted = list(pairs)
         return self._per_pair(wanted, self._probes.measure(ProbeSeries(self._links(wanted), packets, size), within_s))

@@ -35,17 +35,17 @@ class Ssh(SshOptions):
         """With what every host is now. Raises ClusterError when one cannot be reached, or lacks something."""
         from clusters.ssh.parallel import in_parallel
 
-        hosts_by_node, addresses = self.hosts_by_node(), self.addresses_by_node()
-        seen = dict(zip(hosts_by_node, in_parallel(self._look, hosts_by_node.values()), strict=True))
-        for host in hosts_by_node.values():
+        hosts, addresses = self.hosts_by_node(), self.addresses_by_node()
+        facts = dict(zip(hosts, in_parallel(self._inspect, hosts.values()), strict=True))
+        for host in hosts.values():
             host.drop()
         return {
             "kafka": self.kafka,
             "versions": dict(self.versions),
             "upgrades": list(self.upgrades),
             "hosts": {
-                node: {"ssh": str(host.address), "user": host.user, "address": addresses[node], **asdict(seen[node])}
-                for node, host in hosts_by_node.items()
+                node: {"ssh": str(host.address), "user": host.user, "address": addresses[node], **asdict(facts[node])}
+                for node, host in hosts.items()
             },
             "jars": {name: checksum for version in self.all_versions() for name, checksum in fetch(version).jars.items()},
             "broker_settings": self.effective_settings(),
@@ -68,7 +68,7 @@ class Ssh(SshOptions):
         finally:
             cluster.end()
 
-    def _look(self, host: SshHost) -> Any:
+    def _inspect(self, host: SshHost) -> Any:
         from clusters.ssh import install
 
         return install.inspect_host(host, self.directory, self.java)

@@ -1,8 +1,8 @@
-"""Our end of one node's watcher: asked one thing at a time, over a connection that may drop and is then made again.
+"""The client of one node's watcher: one request at a time, over a connection that is made again when it drops.
 
-A request whose connection dropped is sent again until it is answered: what was done already is answered and not done again, and
-requests of an older connection are refused (`remote/watcher.py`). So a dropped connection is never an answer. When nothing
-answers until the deadline, that is an error of ours, and nothing is said of the node.
+A request whose connection dropped is sent again until it is answered. The watcher does not repeat a request that it has done, and
+refuses requests of an older connection (`remote/watcher.py`). So a dropped connection is never an outcome. No answer until the
+deadline is an error of the harness, and says nothing about the node.
 """
 
 from __future__ import annotations
@@ -24,37 +24,40 @@ from harness.api import ClusterError
 
 log = structlog.get_logger()
 _ANSWER_S, _END_S = 10.0, 40.0
-_AGAIN_S = 0.2
+_RETRY_S = 0.2
 
 
 class WatcherClient:
-    """Safe to use from several threads. `log` is where the node's own log is fetched to."""
+    """Sends requests to a watcher and renews its lease. Safe to use from several threads.
+
+    log: the local copy of the node's log.
+    """
 
     def __init__(self, node: str, host: SshHost, run: str, lease_s: float, log: Path) -> None:
         self.node, self.host, self.run = node, host, run
         self.lease_s, self._log = lease_s, log
         self.begun = False
-        self._asking, self._fetching = threading.Lock(), threading.Lock()
+        self._request_lock, self._fetch_lock = threading.Lock(), threading.Lock()
         self._channel: paramiko.Channel | None = None
         self._pending = b""
-        self._epoch, self._asked = 0, 0
+        self._epoch, self._last_request = 0, 0
         self._over = threading.Event()
         self._lease_thread = threading.Thread(target=self._renew_lease, daemon=True, name=f"lease-{node}")
         self.rules_trouble = ""  # why packets cannot be dropped there
 
     def begin(self, settings: dict[str, Any]) -> None:
-        """Have a watcher served there, and renew its lease from now on. Raises ClusterError."""
-        asked = json.dumps({**settings, "lease_s": self.lease_s}).encode()
+        """Start the watcher on the host, and renew its lease from now on. Raises ClusterError."""
+        request = json.dumps({**settings, "lease_s": self.lease_s}).encode()
         try:
-            said = self.host.ask("serve", self.run, feed=lambda stdin: stdin.write(asked))
+            reply = self.host.ask("serve", self.run, feed=lambda stdin: stdin.write(request))
         except CONNECTION_ERRORS as error:
             raise ClusterError(f"the connection to {self.host.address} ended while {self.node} began: {error}") from error
-        if "error" in said:
+        if "error" in reply:
             raise ClusterError(
-                f"{self.node} ({self.host.address}): {said['error']}. Does another run use these ports (`port` names others), or "
-                "has the host no such address (`addresses` names them)?"
+                f"{self.node} ({self.host.address}): {reply['error']}. Does another run use these ports (`port` names others), "
+                "or has the host no such address (`addresses` names them)?"
             )
-        self.rules_trouble = said["rules_trouble"]
+        self.rules_trouble = reply["rules_trouble"]
         self._log.parent.mkdir(parents=True, exist_ok=True)
         self._log.touch()
         self.begun = True
@@ -63,19 +66,19 @@ class WatcherClient:
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
         """The watcher's answer. Raises ClusterError with what went wrong there, or when nothing answers for two leases' time."""
         limit_s = 2 * self.lease_s
-        with self._asking:
+        with self._request_lock:
             deadline = time.monotonic() + limit_s
-            self._asked += 1
+            self._last_request += 1
             while True:
                 try:
-                    return self._checked(self._exchange({"do": do, "request_number": self._asked, **request}))
+                    return self._checked(self._exchange({"do": do, "request_number": self._last_request, **request}))
                 except CONNECTION_ERRORS as error:
                     self._channel = None
                     self.host.drop()
                     if time.monotonic() > deadline:
                         raise ClusterError(unreachable(self.host, f"{do} {self.node}", limit_s, error)) from error
                     log.warning("connection dropped", node=self.node, during=do, error=str(error) or type(error).__name__)
-                    time.sleep(_AGAIN_S)
+                    time.sleep(_RETRY_S)
 
     def _checked(self, answer: dict[str, Any]) -> dict[str, Any]:
         if "error" in answer:
@@ -99,7 +102,7 @@ class WatcherClient:
         return answer
 
     def _ended(self, channel: paramiko.Channel) -> Exception:
-        """What the end of a bridge means: nobody serves there any more, or only the connection is gone."""
+        """The meaning of a bridge's end: the watcher has ended, or only the connection is gone."""
         if channel.recv_exit_status() == NO_WATCHER:
             return ClusterError(
                 f"the watcher of {self.node} ({self.host.address}) has ended, and the broker with it: nothing reached it "
@@ -107,10 +110,10 @@ class WatcherClient:
             )
         return EOFError("the connection ended")
 
-    # ---- the lease, and the log that comes with it
+    # ---- the lease; every renewal fetches the log
 
     def _renew_lease(self) -> None:
-        """Renew until told to end; what goes wrong is told once, and again by whoever asks next."""
+        """Renew until the end; a failure is logged once, and raised by the next request."""
         while not self._over.wait(self.lease_s / 6):
             try:
                 self.fetch_log()
@@ -120,18 +123,18 @@ class WatcherClient:
                     return
 
     def fetch_log(self) -> None:
-        """Get what the node has written to its log since."""
-        with self._fetching:
+        """Fetch what the node has written to its log since."""
+        with self._fetch_lock:
             while read := base64.b64decode(self.ask("renew", log=self._log.stat().st_size)["log"]):
                 with self._log.open("ab") as file:
                     file.write(read)
 
     def end(self) -> None:
-        """Have everything there ended and removed. Raises ClusterError."""
+        """End and remove everything on the host. Raises ClusterError."""
         self._over.set()
-        self._lease_thread.join()  # or its last renewal would find that all has ended
+        self._lease_thread.join()  # or its last renewal would fail
         self.ask("end")
-        with self._asking:
+        with self._request_lock:
             channel, self._channel = self._channel, None
             assert channel is not None
             channel.settimeout(_END_S)

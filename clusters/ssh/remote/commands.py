@@ -1,9 +1,9 @@
-"""What runs on a host: standard library only, Python 3.9 or newer, carried there as one zip file.
+"""The commands of the program on a host.
 
-inspect JAVA           what the host is, as JSON             serve RUN     (settings on stdin) become the watcher of a run
-have DIRECTORY         which jars are missing                bridge RUN    talk to the watcher
-receive DIRECTORY      take jars, each checked               pack RUN      the log segments, as a tar
-unpack RUN             take a run's files            hold RUN      hold its packets back, for the watcher
+inspect JAVA           print the host's versions as JSON         serve RUN     start the watcher of a run (settings on stdin)
+missing DIRECTORY      print which jars are missing              bridge RUN    connect stdin and stdout to the watcher
+receive DIRECTORY      store jars, each checked                  pack RUN      write the log segments as a tar
+unpack RUN             store a run's files                       delay RUN     delay packets, for the watcher
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from clusters.ssh.remote import file_transfer, watcher_process
 
 
 def main(argv: list[str]) -> int:
-    """Do what the first word says to what the second names."""
+    """Run the command `argv[0]` with its argument `argv[1]`."""
     os.umask(0o077)
     commands[argv[0]](argv[1])
     return 0
 
 
 def inspect(java: str) -> None:
-    """Tell the kernel, the interpreter, who we are, and what `java -version` says."""
+    """Print the versions of kernel and interpreter, the user id, and the output of `java -version`."""
     try:
         done = subprocess.run([java, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-        said = done.stderr + done.stdout
+        java_version = done.stderr + done.stdout
     except (OSError, subprocess.TimeoutExpired) as error:
-        said = str(error)
-    seen = {"kernel": platform.release(), "machine": platform.machine(), "python": platform.python_version()}
-    print(json.dumps({**seen, "uid": os.getuid(), "java": said}))  # noqa: T201 - the answer to who called us
+        java_version = str(error)
+    versions = {"kernel": platform.release(), "machine": platform.machine(), "python": platform.python_version()}
+    print(json.dumps({**versions, "uid": os.getuid(), "java": java_version}))  # noqa: T201 - the answer to the caller
 
 
 def missing(directory: str) -> None:

@@ -10,7 +10,7 @@ from clusters.ssh.remote.root_programs import ProgramError, run
 
 
 def mount(directory: Path, size_mb: int, sudo: bool) -> None:
-    """Mount one of this size there, which is ours; nothing if there is one. Raises ProgramError."""
+    """Mount a disk of this size for our user; nothing if there is one. Raises ProgramError."""
     directory.mkdir(exist_ok=True)
     if not os.path.ismount(directory):
         options = f"size={size_mb}m,mode=0700,uid={os.getuid()},gid={os.getgid()}"
@@ -18,7 +18,7 @@ def mount(directory: Path, size_mb: int, sudo: bool) -> None:
 
 
 def unmount(directory: Path, sudo: bool) -> None:
-    """What it held is lost; nothing if there is none."""
+    """Unmount the disk, whose contents are lost; nothing if there is none."""
     if os.path.ismount(directory):
         with suppress(ProgramError):
             run("umount", "-l", str(directory), sudo=sudo)

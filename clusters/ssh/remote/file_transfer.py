@@ -1,4 +1,4 @@
-"""Files that come to a host and leave it: jars by their checksums, a run's files, log segments."""
+"""Transfers files to and from a host: jars by their checksums, a run's files, log segments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SKIPPED = ("index", ".lock", BALLAST)  # ends of names: indexes can be rebuilt
 
 
 def jar_path(directory: Path, name: str, checksum: str) -> Path:
-    """Where a jar lies: under its SHA-256, so that versions share what they have in common."""
+    """The path of a jar: under its SHA-256, so that versions share common jars."""
     return directory / checksum[:16] / name
 
 
@@ -25,7 +25,7 @@ def missing(directory: Path, jars: dict[str, str]) -> list[str]:
 
 
 def receive(stream: IO[bytes], directory: Path) -> None:
-    """Take jars from a tar of `checksum/name`, each complete under its name or absent. Raises ValueError for a damaged one."""
+    """Store jars from a tar of `checksum/name`, each complete or not at all. Raises ValueError for a damaged one."""
     with tarfile.open(fileobj=stream, mode="r|") as tar:
         for member in tar:
             checksum, _, name = member.name.partition("/")
@@ -43,7 +43,7 @@ def receive(stream: IO[bytes], directory: Path) -> None:
 
 
 def unpack(stream: IO[bytes], directory: Path) -> None:
-    """Take the files and directories of a tar."""
+    """Store the files and directories of a tar."""
     with tarfile.open(fileobj=stream, mode="r|") as tar:
         for member in tar:
             target = directory / member.name
@@ -55,7 +55,7 @@ def unpack(stream: IO[bytes], directory: Path) -> None:
 
 
 def pack(directory: Path, stream: IO[bytes]) -> None:
-    """Give everything in a directory as a tar, without what can be rebuilt."""
+    """Write everything in a directory as a tar, without what can be rebuilt."""
     with tarfile.open(fileobj=stream, mode="w|") as tar:
         for path in sorted(directory.rglob("*")):
             if not path.name.endswith(_SKIPPED):

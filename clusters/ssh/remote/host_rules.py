@@ -1,11 +1,11 @@
-"""Packets dropped, counted, or brought to a queue on this host: rules in a table (nft) or in chains (iptables) of the run's own.
+"""Packet rules on this host that drop, count or queue: in a table (nft) or in chains (iptables) of the run's own.
 
-A rule is about what one IPv4 address sends ("in", on arrival) or is sent ("out", on leaving), of one protocol, from or to a range
-of ports: {"way", "address", "protocol", "side": "sport" or "dport", "ports": [first, last]}. No other port is touched, ssh's
-least of all. What it does is in "do": DROP (all, or a random "share"), COUNT, or QUEUE (the one of this "number"; while nobody
-holds that open, packets go on). Each rule counts what it does.
+A rule matches what one IPv4 address sends ("in", on input) or receives ("out", on output), of one protocol, from or to a range
+of ports: {"way", "address", "protocol", "side": "sport" or "dport", "ports": [first, last]}. No other port is touched, above all
+not that of ssh. "do" is the action: DROP (all, or a random "share"), COUNT, or QUEUE (the queue of this "number"; while no
+process has it open, packets pass). Each rule counts its packets.
 
-Drops lie before this host's other rules, queues among them, so that what was held back and goes on is never past a drop.
+Drops come before this host's other rules, queues among them, so that a delayed packet does not bypass a drop.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Rule = dict[str, Any]
 WAYS = ("in", "out")
 DROP, COUNT, QUEUE = "drop", "count", "queue"
 _NOBODY = {"way": "in", "address": "0.0.0.1", "protocol": "udp", "side": "dport", "ports": [9, 9]}
-_PARTS = 1_000_000  # the fineness of a share
+_SHARE_UNITS = 1_000_000  # the resolution of a share
 
 
 class Tool:
-    """nft or iptables, by sudo where told. Every name it makes bears the run's token.
+    """nft or iptables, with sudo if set. Every name it makes has the run's token.
 
-    late: rules lie among this host's other rules, not before them.
+    late: rules come among this host's other rules, not before them.
     """
 
     name = ""
@@ -40,7 +40,7 @@ class Tool:
         return run(self.name, *words, sudo=self._sudo)
 
     def attempt(self, *words: str) -> None:
-        """The same where it does not matter what comes: removing what may not be there."""
+        """The same, ignoring failures: to remove what may not be there."""
         with suppress(ProgramError):
             self.run(*words)
 
@@ -72,8 +72,9 @@ class Nft(Tool):
             return ["counter"]
         if rule["do"] == QUEUE:
             return ["counter", "queue", "num", str(rule["number"]), "bypass"]
-        chance = ["numgen", "random", "mod", str(_PARTS), "<", str(round(rule["share"] * _PARTS))] if "share" in rule else []
-        return [*chance, "counter", "drop"]
+        if "share" not in rule:
+            return ["counter", "drop"]
+        return ["numgen", "random", "mod", str(_SHARE_UNITS), "<", str(round(rule["share"] * _SHARE_UNITS)), "counter", "drop"]
 
     def delete(self, way: str, index: int) -> None:
         self.run("delete", "rule", "ip", self._table, f"fp_{way}", "handle", self._listed(way)[index][1])
@@ -94,7 +95,7 @@ class Iptables(Tool):
         return f"fencepost-{self.token}-{way}"
 
     def _words(self, *words: str) -> list[str]:
-        """In the table whose turn comes first, or in the usual one."""
+        """Arguments for the table that is evaluated first, or for the usual one."""
         return ["-w", "-t", "filter" if self._late else "mangle", *words]
 
     def open(self) -> None:
@@ -138,8 +139,8 @@ class Rules:
         self._tool = tool
 
     def add(self, name: str, rules: Sequence[Rule]) -> None:
-        """Have them from now on, counted from zero; nothing if this name has any. Raises ProgramError, with none of them made
-        (but those that could not be removed again: `remove`)."""
+        """Make rules, counted from zero; nothing if this name has any. Raises ProgramError, and then removes those made
+        (what could not be removed, `remove` tries again)."""
         if name in self._removing:
             self.remove(name)
         if name in self.names():
@@ -154,7 +155,7 @@ class Rules:
             raise
 
     def remove(self, name: str) -> None:
-        """Have them no longer; nothing if this name has none. Raises ProgramError; what is left then may be removed again."""
+        """Remove rules; nothing if this name has none. Raises ProgramError; the next call tries again what is left."""
         self._removing.add(name)
         for way, made in self._made.items():
             for index in reversed(range(len(made))):
@@ -167,7 +168,7 @@ class Rules:
         return {name for made in self._made.values() for name, _ in made}
 
     def packets(self) -> dict[str, tuple[int, int]]:
-        """Packets (seen, dropped) by each name; where nothing counts what is seen, what was dropped is all that was."""
+        """Packets (seen, dropped) by name; without a COUNT rule, as many are seen as dropped."""
         counted: dict[tuple[str, str], int] = {}
         for way, made in self._made.items():
             for index, packets in enumerate(self._tool.packets(way) if made else []):
@@ -176,7 +177,7 @@ class Rules:
         return {name: (counted.get((name, COUNT), packets), packets) for name, packets in dropped.items()}
 
     def trouble(self, **action: Any) -> str:
-        """Why such a rule cannot be had here, found out by one that is about nobody; else empty."""
+        """Why this host has no such rules, found out by a trial rule that matches nothing; else empty."""
         try:
             self.add("trial", [{**_NOBODY, **action}])
             self.remove("trial")
@@ -191,7 +192,7 @@ def drops(token: str, sudo: bool) -> Rules:
 
 
 def queues(token: str, sudo: bool, number: int) -> Rules:
-    """Rules that bring packets to a queue, by the first program that can make such. Raises ProgramError when none can."""
+    """Rules that queue packets, by the first program that can make them. Raises ProgramError when none can."""
     return _opened(_late(token, sudo), lambda rules: rules.trouble(do=QUEUE, number=number))
 
 
@@ -200,7 +201,7 @@ def _late(token: str, sudo: bool) -> list[Nft | Iptables]:
 
 
 def _opened(tools: Sequence[Nft | Iptables], trouble: Callable[[Rules], str]) -> Rules:
-    said = []
+    failures = []
     for tool in tools:
         try:
             tool.open()
@@ -210,8 +211,8 @@ def _opened(tools: Sequence[Nft | Iptables], trouble: Callable[[Rules], str]) ->
         except ProgramError as error:
             why = str(error)
         tool.close()
-        said.append(why)
-    raise ProgramError("; ".join(said))
+        failures.append(why)
+    raise ProgramError("; ".join(failures))
 
 
 def close_all(token: str, sudo: bool) -> None:

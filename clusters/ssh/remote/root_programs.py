@@ -1,4 +1,4 @@
-"""Programs of this host that need root: run by sudo where told, without a password, and never for long."""
+"""Programs of this host that need root: run with sudo if set, without a password, with a time limit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _RUN_S = 15.0
 
 
 class ProgramError(Exception):
-    """A program said no; the text is what it said."""
+    """A program failed; the text is its output."""
 
 
 def run(name: str, *words: str, sudo: bool) -> str:
-    """What a program answers. Raises ProgramError."""
+    """Run a program; its output. Raises ProgramError."""
     program = shutil.which(name, path=_SBIN)
     if program is None:
         raise ProgramError(f"{name} is not installed")

@@ -1,9 +1,9 @@
-"""One node's watcher: hurts the broker, its clock, its data and its packets, and probes - as long as its lease is renewed.
+"""One node's watcher: runs the broker, applies faults to it and to its host, and probes, as long as its lease is renewed.
 
-It is asked over a socket in the run's directory, one JSON object per line, each answered by one; what fails is answered by
-{"error": text}. Every request renews the lease. Each bears the `epoch` of its connection: what an older connection still had
-in its pipes when a newer one spoke is refused, so that a request that was delayed with its connection is never done late. And it
-bears a number: the one that was answered last is not done again, but answered as before.
+Requests come over a socket in the run's directory, as JSON objects, one per line; each is answered by one, a failure by
+{"error": text}. Every request renews the lease. A request has the `epoch` of its connection: after a request of a newer
+connection, those of older ones are refused, so that a request that was delayed with its connection is never done late. A request
+also has a number: the request that was answered last is not done again, but answered as before.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from clusters.ssh.remote.host_rules import DROP, Rule, Rules
 from clusters.ssh.remote.root_programs import ProgramError
 
 SOCKET, LOG, CONFIG, DATA = "socket", "server.log", "server.properties", "data"
-CLOCK, SKEWED = "clock", "skewed"  # how far the broker's clock is ahead; process ids of those whose clock was ours to set
-RUN_VARIABLE = "FENCEPOST_RUN_HERE"  # in the environment of all that a watcher starts: the run's directory
-NODES, CLIENTS = 0, 1  # ports for probes, by whom they are for
-_LOOK_S = 0.2
-_TAKE_S = 2.0  # for an answer to be taken; a connection that hangs must not keep the lease from ending
-_MOST = 1 << 18  # bytes of the log per answer
+CLOCK, SKEWED = "clock", "skewed"  # the clock's offset; the process id of the last broker with libfaketime
+RUN_VARIABLE = "FENCEPOST_RUN_HERE"  # in the environment of every process that a watcher starts: the run's directory
+NODES, CLIENTS = 0, 1  # ports for probes: with other nodes, with clients
+_POLL_S = 0.2
+_SEND_S = 2.0  # for an answer; a connection that hangs must not keep the lease from ending
+_LOG_BYTES = 1 << 18  # bytes of the log per answer
 DATA_FUNCTIONS: dict[str, Callable[[Path], Any]] = {
     one.__name__: one for one in (node_directory.wipe, unsynced_data.lose_unsynced, disks.free, disks.fill, disks.clear)
 }
@@ -44,14 +44,14 @@ Answer = dict[str, Any]
 
 
 class Watcher:
-    """Serves until its lease ends, it is told to end, or its parent is gone. The caller cleans up.
+    """Serves until its lease ends, a request ends it, or its parent is gone. The caller cleans up.
 
     settings: `address` and `port` of the node (probes use the ports 3 and 4 above), `lease_s`, `token` and `sudo` for rules.
     """
 
     def __init__(self, run: Path, settings: dict[str, Any]) -> None:
         self._run, self._lease_s = run, float(settings["lease_s"])
-        self._ports = ProbePorts(*((settings["address"], settings["port"] + 3 + whom) for whom in (NODES, CLIENTS)))
+        self._ports = ProbePorts(*((settings["address"], settings["port"] + 3 + peers) for peers in (NODES, CLIENTS)))
         self._settings = settings
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(SOCKET)  # relative, since such a path may not be long
@@ -60,9 +60,9 @@ class Watcher:
         self._broker: subprocess.Popen[bytes] | None = None
         self._epoch, self._over = 0, False
         self._last: tuple[int | None, Answer] = None, {}  # the number of the last request, and its answer
-        self._clock: dict[str, str] = {}  # what a broker has in its environment whose clock may be set
+        self._clock: dict[str, str] = {}  # environment variables of a broker whose clock can be set
         self._rules: Rules | None = None
-        self._slowness: HostDelays | None = None
+        self._delays: HostDelays | None = None
         self.rules_trouble = ""  # why packets cannot be dropped here
         try:
             self._rules = host_rules.drops(settings["token"], settings["sudo"])
@@ -73,18 +73,18 @@ class Watcher:
         parent = os.getppid()
         deadline = time.monotonic() + self._lease_s
         while not self._over and os.getppid() == parent and time.monotonic() < deadline:
-            ready, _, _ = select.select([self._listener, *self._pending, *self._ports.sockets], [], [], _LOOK_S)
+            ready, _, _ = select.select([self._listener, *self._pending, *self._ports.sockets], [], [], _POLL_S)
             self._ports.receive()
             for one in ready:
                 if one is self._listener:
                     connection = self._listener.accept()[0]
-                    connection.settimeout(_TAKE_S)
+                    connection.settimeout(_SEND_S)
                     self._pending[connection] = b""
                 elif one in self._pending and self._read(one):
                     deadline = time.monotonic() + self._lease_s
 
     def _read(self, connection: socket.socket) -> bool:
-        """Answer what has arrived whole; whether anything was asked."""
+        """Answer the complete requests that have arrived; whether there was any."""
         try:
             read = connection.recv(1 << 16)
             *lines, self._pending[connection] = (self._pending[connection] + read).split(b"\n")
@@ -104,25 +104,25 @@ class Watcher:
         self._epoch = epoch
         number = request.pop("request_number", None)
         if number is None or number != self._last[0]:
-            self._last = number, self._done(**request)
+            self._last = number, self._perform(**request)
         return self._last[1]
 
-    def _done(self, do: str, **request: Any) -> Answer:
-        act: Callable[..., Answer] = getattr(self, f"do_{do}")
+    def _perform(self, do: str, **request: Any) -> Answer:
+        method: Callable[..., Answer] = getattr(self, f"do_{do}")
         try:
-            return act(**request)
-        except Exception as error:  # noqa: BLE001 - the asker's to see, and no reason to end the broker
+            return method(**request)
+        except Exception as error:  # noqa: BLE001 - the client reports it; it is no reason to end the broker
             return {"error": f"{type(error).__name__}: {error}"}
 
     # ---- the broker
 
     def do_start(self, argv: list[str]) -> Answer:
-        """Nothing if it runs."""
+        """Start the broker; nothing if it runs."""
         if self._broker is None or self._broker.poll() is not None:
             with open(self._run / LOG, "ab") as log:
-                marked = {**os.environ, **self._clock, RUN_VARIABLE: str(self._run)}
+                environment = {**os.environ, **self._clock, RUN_VARIABLE: str(self._run)}
                 self._broker = subprocess.Popen(
-                    argv, env=marked, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    argv, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )
             if self._clock:
                 remove_clock_state(self._run)
@@ -130,7 +130,7 @@ class Watcher:
         return self.do_status()
 
     def do_signal(self, number: int) -> Answer:
-        """Nothing if it is dead."""
+        """Send it a signal; nothing if it is dead."""
         if self._broker is not None and self._broker.poll() is None:
             self._broker.send_signal(number)
         return {}
@@ -146,7 +146,7 @@ class Watcher:
     # ---- its clock
 
     def do_prepare_clock(self) -> Answer:
-        """Let the clock of a broker that starts from now on be set; why it cannot be, else empty."""
+        """Start brokers with libfaketime from now on; why their clocks cannot be set, else empty."""
         trouble, library = faketime.trouble(), faketime.library()
         if not trouble:
             self._clock = {"LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": str(self._run / CLOCK), **faketime.ENVIRONMENT}
@@ -159,7 +159,7 @@ class Watcher:
     # ---- its data
 
     def do_mount(self, size_mb: int) -> Answer:
-        """Give its data a disk of its own; why it cannot have one, else empty."""
+        """Mount a disk for the data; why there can be none, else empty."""
         try:
             disk_mounts.mount(self._run / DATA, size_mb, self._settings["sudo"])
         except ProgramError as error:
@@ -167,7 +167,7 @@ class Watcher:
         return {"trouble": ""}
 
     def do_on_data(self, name: str) -> Answer:
-        """What one of `DATA_FUNCTIONS` tells that was done to the node's data."""
+        """The result of one of `DATA_FUNCTIONS` on the node's data."""
         return {"result": DATA_FUNCTIONS[name](self._run / DATA)}
 
     # ---- the network
@@ -189,25 +189,25 @@ class Watcher:
         return self._rules
 
     def do_slow(self, number: int, address: str, how: dict[str, float], rules: list[Rule]) -> Answer:
-        """Hold back what `address` sends, as far as these rules are about it."""
-        slowness = self._slow()
-        slowness.about(address, rules)
-        slowness.slow(number, address, **how)
+        """Delay what `address` sends, as far as these rules match it."""
+        delays = self._host_delays()
+        delays.set_matches(address, rules)
+        delays.slow(number, address, **how)
         return {}
 
     def do_unslow(self, number: int, address: str) -> Answer:
-        return {"counted": self._slow().unslow(number, address)}
+        return {"counted": self._host_delays().unslow(number, address)}
 
-    def _slow(self) -> HostDelays:
-        if self._slowness is None:
-            self._slowness = HostDelays(self._run, self._settings)
-        return self._slowness
+    def _host_delays(self) -> HostDelays:
+        if self._delays is None:
+            self._delays = HostDelays(self._run, self._settings)
+        return self._delays
 
     def do_missing_capabilities(self) -> Answer:
-        """Capabilities that packets here have not, found out by trying, each with the reason."""
+        """The network capabilities that this host lacks, found out by a trial, each with the reason."""
         no_loss = self._usable_rules().trouble(do=DROP, share=0.5)
         try:
-            self._slow()
+            self._host_delays()
             no_delay = ""
         except (ProgramError, OSError) as error:
             no_delay = str(error)
@@ -221,7 +221,7 @@ class Watcher:
         return {"received": self._ports.received(series, known)}
 
     def do_clock(self) -> Answer:
-        """What the clock shows that probes tell the time by."""
+        """The clock by which probes are timed."""
         return {"ns": time.monotonic_ns()}
 
     # ---- the lease
@@ -231,28 +231,28 @@ class Watcher:
         try:
             with open(self._run / LOG, "rb") as file:
                 file.seek(log)
-                return {"log": base64.b64encode(file.read(_MOST)).decode()}
+                return {"log": base64.b64encode(file.read(_LOG_BYTES)).decode()}
         except FileNotFoundError:
             return {"log": ""}
 
     def do_end(self) -> Answer:
-        """Be done; what is left is removed after this answer."""
+        """End; everything is removed after this answer."""
         self._over = True
         return {}
 
     def undo(self) -> None:
-        """Let every packet through and the broker go on."""
-        with suppress(ProgramError):  # whoever cleans up removes all rules at once
+        """End all drops and delays, and thaw the broker."""
+        with suppress(ProgramError):  # `clean_up` removes all rules at once
             for name in self._rules.names() if self._rules else ():
                 self._usable_rules().remove(name)
         with suppress(ProgramError):
-            if self._slowness:
-                self._slowness.end()
+            if self._delays:
+                self._delays.end()
         self.do_signal(signal.SIGCONT)
 
 
 def remove_clock_state(run: Path) -> None:
-    """Remove what a dead broker whose clock could be set has left on this host."""
+    """Remove what libfaketime has left of a dead broker."""
     with suppress(FileNotFoundError):
         faketime.remove_shared_memory(int((run / SKEWED).read_text()))
 

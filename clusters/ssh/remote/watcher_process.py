@@ -1,8 +1,8 @@
-"""How a watcher is launched, reached, and cleaned up after, whoever dies.
+"""Starts a watcher, connects to it, and cleans up after it, whichever process dies.
 
-Two processes: the watcher, which removes all that the run has on this host when it is done, and its guard, which does so when
-the watcher died otherwise. When the guard dies, the watcher is done. When both are killed at once, or the host fails, the next
-run on this host removes what it finds that nobody guards.
+There are two processes: the watcher, which removes all that the run has on this host when it ends, and its guard, which does so
+when the watcher is killed. When the guard is killed, the watcher ends. When both are killed at once, or the host fails, the next
+run on this host cleans up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _END_S = 20.0
 def launch(run: Path, settings: dict[str, Any]) -> dict[str, Any]:
     """Start a watcher that outlives this process; its first message: `error`, or `rules_trouble` (why it drops no packets)."""
     run.parent.mkdir(parents=True, exist_ok=True)
-    with open(run.parent / ".lock", "w") as gate:  # between a run's directory and its lock nobody may look
+    with open(run.parent / ".lock", "w") as gate:  # no sweep between the making of a run's directory and its lock
         fcntl.flock(gate, fcntl.LOCK_EX)
         sweep(run.parent)
         run.mkdir()
@@ -45,9 +45,9 @@ def launch(run: Path, settings: dict[str, Any]) -> dict[str, Any]:
         _guard(run, settings, writing)
     os.close(writing)
     lock.close()
-    with os.fdopen(reading) as words:
-        said = words.read()
-    return json.loads(said) if said else {"error": f"the watcher died at its start; {_last_words(run)}"}
+    with os.fdopen(reading) as pipe:
+        message = pipe.read()
+    return json.loads(message) if message else {"error": f"the watcher died at its start; {_last_output(run)}"}
 
 
 def _detach(run: Path) -> None:
@@ -61,7 +61,7 @@ def _detach(run: Path) -> None:
 
 
 def _guard(run: Path, settings: dict[str, Any], writing: int) -> None:
-    """Be the guard; never returns."""
+    """Run as the guard; never returns."""
     try:
         child = os.fork()
         if child == 0:
@@ -74,15 +74,15 @@ def _guard(run: Path, settings: dict[str, Any], writing: int) -> None:
 
 
 def _watch(run: Path, settings: dict[str, Any], writing: int) -> None:
-    """Be the watcher; never returns."""
+    """Run as the watcher; never returns."""
     try:
-        with os.fdopen(writing, "w") as words:
+        with os.fdopen(writing, "w") as pipe:
             try:
                 watcher = Watcher(run, settings)
             except OSError as error:
-                words.write(json.dumps({"error": f"{settings['address']}, ports {settings['port']} and up: {error}"}))
+                pipe.write(json.dumps({"error": f"{settings['address']}, ports {settings['port']} and up: {error}"}))
                 return
-            words.write(json.dumps({"rules_trouble": watcher.rules_trouble}))
+            pipe.write(json.dumps({"rules_trouble": watcher.rules_trouble}))
         watcher.serve()
         watcher.undo()
         clean_up(run, settings)
@@ -101,11 +101,11 @@ def clean_up(run: Path, settings: dict[str, Any]) -> None:
     _kill_all("cmdline", f"bridge\0{run}")
 
 
-def _kill_all(file: str, words: str) -> None:
-    """End every process of which this file in /proc holds these words."""
+def _kill_all(file: str, text: str) -> None:
+    """Kill every process whose file of this name in /proc contains this text."""
     deadline = time.monotonic() + _END_S
-    while (doomed := _processes(file, os.fsencode(f"\0{words}\0"))) and time.monotonic() < deadline:
-        for pid in doomed:
+    while (pids := _processes(file, os.fsencode(f"\0{text}\0"))) and time.monotonic() < deadline:
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.02)
@@ -122,7 +122,7 @@ def _processes(file: str, wanted: bytes) -> list[int]:
 
 
 def sweep(runs: Path) -> None:
-    """Clean up after runs whose guard and watcher are gone. Under the gate."""
+    """Clean up after runs whose guard and watcher are gone; the caller holds the lock of the directory."""
     for lock in runs.glob(f"*/{LOCK}"):
         with open(lock) as file:
             try:
@@ -132,10 +132,10 @@ def sweep(runs: Path) -> None:
             clean_up(lock.parent, json.loads((lock.parent / SETTINGS).read_text()))
 
 
-def _last_words(run: Path) -> str:
+def _last_output(run: Path) -> str:
     with suppress(OSError):
         return " / ".join((run / OUTPUT).read_text(errors="replace").split("\n")[-4:])
-    return "it left no words"
+    return "it wrote nothing"
 
 
 def bridge(run: Path) -> None:

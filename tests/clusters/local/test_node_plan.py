@@ -60,13 +60,11 @@ def test_a_topic_is_fitted_to_a_small_cluster():
     assert node_plan.fitted(spec, 3) == spec
 
 
-def test_storage_is_readdressed_to_another_node_of_the_same_cluster():
+def test_storage_is_with_ids_to_another_node_of_the_same_cluster():
     """Only node and directory id change; a version without directory ids (before 3.7) gets none."""
-    new = node_directory.readdressed("version=1\ncluster.id=abc\nnode.id=1\ndirectory.id=old\n", 2, "new")
+    new = node_directory.with_ids("version=1\ncluster.id=abc\nnode.id=1\ndirectory.id=old\n", 2, "new")
     assert new == "version=1\ncluster.id=abc\nnode.id=2\ndirectory.id=new\n"
-    assert (
-        node_directory.readdressed("version=1\nnode.id=1\ncluster.id=abc\n", 3, "new") == "version=1\nnode.id=3\ncluster.id=abc\n"
-    )
+    assert node_directory.with_ids("version=1\nnode.id=1\ncluster.id=abc\n", 3, "new") == "version=1\nnode.id=3\ncluster.id=abc\n"
 
 
 def test_a_wiped_directory_is_as_it_was_formatted(tmp_path):
