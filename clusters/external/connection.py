@@ -35,7 +35,7 @@ class Connection:
         self.bootstrap = bootstrap
         self._errors: deque[ck.KafkaError] = deque(maxlen=_KEPT)
         own = {"bootstrap.servers": bootstrap, "client.id": "fencepost-admin", "error_cb": self._errors.append}
-        quiet = {"log_level": _EMERGENCIES, "reconnect.backoff.max.ms": 1000}  # what is logged is errors as well
+        quiet = {"log_level": _EMERGENCIES, "reconnect.backoff.max.ms": 1000}  # error_cb gets what would be logged
         try:
             self.client = AdminClient({**quiet, **resolve(settings), **own})
         except ck.KafkaException as error:
