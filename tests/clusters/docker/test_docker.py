@@ -19,7 +19,7 @@ TOPICS = {"t": TopicSpec(partitions=1)}
 # ---- decided without a daemon
 
 
-def test_all_wrong_options_are_told_at_once():
+def test_all_mistakes_in_options_are_reported_at_once():
     """A container too small for its heap, no brokers, and a version for a node that is not there."""
     with pytest.raises(CampaignError) as caught:
         Docker(brokers=0, heap_mb=512, memory_mb=512, controllers=1, versions={"n1": "3.9.1"})

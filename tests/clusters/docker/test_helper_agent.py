@@ -1,6 +1,6 @@
-"""The watchdog beside a node in Docker: it lives while somebody says something, and ends with its input or its lease.
+"""The agent in a node's helper container: it ends with its standard input, or with its lease.
 
-Here in a network namespace of its own instead of a container.
+Here it runs in a network namespace of its own instead of a container.
 """
 
 import json
@@ -37,8 +37,8 @@ def ask(process, **request):
     return json.loads(process.stdout.readline())
 
 
-def test_a_harness_that_falls_silent_loses_its_node(agent):
-    """Renewed, it outlives its lease several times; then it says why it ends."""
+def test_without_requests_the_agent_ends_after_its_lease(agent):
+    """With requests it outlives its lease several times; then it writes why it ends."""
     process = agent(1.0)
     for _ in range(6):
         time.sleep(0.4)
@@ -47,7 +47,7 @@ def test_a_harness_that_falls_silent_loses_its_node(agent):
     assert process.wait(30) == 0
 
 
-def test_it_ends_with_its_input(agent):
+def test_the_agent_ends_with_its_standard_input(agent):
     process = agent(600)
     assert "handle" in ask(process, do="drop", address="10.9.9.9", share=1.0)
     assert ask(process, do="counters")["counters"]

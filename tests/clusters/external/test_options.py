@@ -1,4 +1,4 @@
-"""The options of `external` without any cluster: mistakes, references, and what is known before the start."""
+"""The options of `external` without any cluster: mistakes, secrets, and what is known before the start."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def mistakes(**given):
     return [text for _, text in attempt(External, {"bootstrap": "kafka:9093", **given})[1]]
 
 
-def test_the_least_is_an_address():
+def test_bootstrap_is_the_only_required_option():
     assert mistakes() == []
     assert attempt(External, {})[1] == [("bootstrap", "missing")]
     assert mistakes(bootstrap="a:9093, [::1]:9093") == []
 
 
 @pytest.mark.parametrize("bootstrap", ["", "kafka", "kafka:", "SASL_SSL://kafka:9093", "a:1,,b:2"])
-def test_an_address_is_host_and_port(bootstrap):
+def test_bootstrap_must_be_host_and_port(bootstrap):
     assert "is not host:port" in mistakes(bootstrap=bootstrap)[0]
 
 
-def test_every_mistake_in_the_settings_is_told_and_no_secret():
+def test_all_mistakes_in_settings_are_reported_without_secrets():
     """Those that librdkafka finds come when ours are gone."""
     found = mistakes(
         settings={"sasl.password": "hunter2", "client.id": "me", "bootstrap.servers": "x:1", "ssl.key.pem": "env:1"},
@@ -50,7 +50,7 @@ def test_every_mistake_in_the_settings_is_told_and_no_secret():
     assert 'Invalid value "SSLL"' in mistakes(settings={"security.protocol": "SSLL"})[0]
 
 
-def test_references_are_not_looked_up_when_a_campaign_is_read(monkeypatch):
+def test_secrets_are_not_looked_up_when_a_campaign_is_read(monkeypatch):
     monkeypatch.delenv("NOT_THERE", raising=False)
     settings = {
         "security.protocol": "SASL_SSL",
@@ -70,7 +70,7 @@ def test_references_are_not_looked_up_when_a_campaign_is_read(monkeypatch):
     ]
 
 
-def test_a_literal_password_in_a_campaign_is_named_with_its_place(tmp_path):
+def test_a_literal_password_in_a_campaign_is_a_mistake_with_its_location(tmp_path):
     """For the cluster's settings and for the clients' own; both as TOML nests them, neither repeated."""
     path = tmp_path / "theirs.toml"
     path.write_text(
@@ -85,13 +85,13 @@ def test_a_literal_password_in_a_campaign_is_named_with_its_place(tmp_path):
     assert "hunter2" not in text
 
 
-def test_nobody_listens(monkeypatch):
+def test_an_unreachable_cluster_is_an_error_after_the_timeout(monkeypatch):
     monkeypatch.setattr("clusters.external.connection.ANSWER_S", 0.5)
     with pytest.raises(ClusterError, match=r"no answer from 127.0.0.1:1 within 0 s; last seen: .*Connection refused"):
         External(bootstrap="127.0.0.1:1").describe()
 
 
-def test_what_librdkafka_says_of_a_secret_is_masked(monkeypatch):
+def test_secrets_in_librdkafkas_errors_are_masked(monkeypatch):
     """It quotes values that it does not understand."""
     monkeypatch.setenv("PW", "hunter2-hunter2")
     with pytest.raises(ClusterError) as caught:
@@ -101,11 +101,11 @@ def test_what_librdkafka_says_of_a_secret_is_masked(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in names("nemesis") if getattr(load("nemesis", kind), "needs", ())])
-def test_every_fault_of_ours_is_known_to_be_impossible_before_the_start(kind):
+def test_every_built_in_fault_on_brokers_is_unavailable_before_the_start(kind):
     assert foreseen(attempt(load("nemesis", kind), {})[0], External(bootstrap="a:1"))
 
 
-def test_its_options_are_explained():
+def test_every_option_has_a_description():
     assert {option.name: bool(option.doc) for option in options(External)} == dict.fromkeys(
         ("bootstrap", "settings", "prefix", "replication", "kafka"), True
     )

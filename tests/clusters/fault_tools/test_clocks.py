@@ -1,4 +1,4 @@
-"""Clocks without brokers: what is said where none can be set, and how a broker's word is understood."""
+"""Clocks without brokers: the reasons where none can be set, and the offset from a broker's log line."""
 
 import socket
 import time
@@ -18,66 +18,72 @@ def test_without_libfaketime_the_reason_names_the_package(monkeypatch):
     assert "apt install libfaketime" in Local(skewable=True).missing()[Skewable]
 
 
-def test_a_library_that_does_nothing_is_found_out(monkeypatch, tmp_path):
+def test_a_libfaketime_without_effect_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(faketime, "_DIRECTORIES", (str(tmp_path),))
     (tmp_path / "faketime").mkdir()
     (tmp_path / "faketime/libfaketimeMT.so.1").touch()
     assert "does not set the clock of `date`" in faketime.trouble()
 
 
-def test_a_cluster_that_did_not_ask_for_clocks_says_how_to_ask():
+def test_without_skewable_the_reason_names_the_option():
     assert Local().missing()[Skewable] == NO_SETTABLE_CLOCK
 
 
 @pytest.mark.parametrize("options", [{"disk_mb": 100}, {"skewable": True}])
-def test_what_must_be_mounted_needs_a_namespace(options):
+def test_disk_mb_and_skewable_are_refused_on_loopback(options):
     with pytest.raises(CampaignError, match="need a namespace"):
         Local(loopback=True, **options)
 
 
 @pytest.fixture
 def broker():
-    """The address of something that takes connections; what it logs of them is told by the test."""
+    """An address that accepts connections; the test writes its log."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """The connections that were made; no time passes meanwhile."""
+def connections(monkeypatch):
+    """The connections that were made; the clock stands still."""
     monkeypatch.setattr(time, "time", lambda: 1_795_000_000.0)
     made, connect = [], socket.create_connection
     monkeypatch.setattr(socket, "create_connection", lambda *a, **k: made.append(connect(*a, **k)) or made[-1])
     return made
 
 
-def says(connection, ahead_s):
+def log_line(connection, ahead_s):
     """What a broker whose clock is so far ahead logs of a connection now."""
     date = datetime.fromtimestamp(time.time() + ahead_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
     channel = f"(channelId=a:1-b:{connection.getsockname()[1]}-1-7)"
     return f"{date}Z [x] [WARN] Unexpected error from /10.73.0.1 {channel}; closing connection"
 
 
-def test_the_date_of_the_line_about_our_connection_is_the_brokers_time(broker, asked):
+def test_the_clock_offset_comes_from_the_log_line_about_our_connection(broker, connections):
     def log():
-        return f"2020-01-01T00:00:00.000 [x] [INFO] another line\n{says(asked[-1], 3600)}\n\tat some.stack(Trace.java:1)"
+        return (
+            f"2020-01-01T00:00:00.000 [x] [INFO] another line\n{log_line(connections[-1], 3600)}\n\tat some.stack(Trace.java:1)"
+        )
 
     assert clocks.measured_offset_s(broker, log) == pytest.approx(3600, abs=0.01)
 
 
-def test_a_broker_that_answers_late_is_asked_again(broker, asked):
-    """Twice it is busy, and writes seconds after it was asked."""
+def test_a_broker_that_logs_late_is_asked_again(broker, connections):
+    """Twice it is busy, and writes seconds after the request."""
     late = {1: 2.3, 2: 1.2}
-    assert clocks.measured_offset_s(broker, lambda: says(asked[-1], 60 + late.get(len(asked), 0))) == pytest.approx(60, abs=0.01)
-    assert len(asked) == 4
+    assert clocks.measured_offset_s(
+        broker, lambda: log_line(connections[-1], 60 + late.get(len(connections), 0))
+    ) == pytest.approx(60, abs=0.01)
+    assert len(connections) == 4
 
 
-def test_a_broker_that_is_always_late_is_asked_so_often_and_no_more(broker, asked):
-    assert clocks.measured_offset_s(broker, lambda: says(asked[-1], 60 + 9 - len(asked))) == pytest.approx(64, abs=0.01)
-    assert len(asked) == 5
+def test_a_broker_that_always_logs_late_is_asked_five_times(broker, connections):
+    assert clocks.measured_offset_s(broker, lambda: log_line(connections[-1], 60 + 9 - len(connections))) == pytest.approx(
+        64, abs=0.01
+    )
+    assert len(connections) == 5
 
 
-def test_silence_is_no_time(broker, monkeypatch):
+def test_without_a_log_line_there_is_no_clock_offset(broker, monkeypatch):
     monkeypatch.setattr(clocks, "_ANSWER_WITHIN_S", 0.1)
     assert clocks.measured_offset_s(broker, lambda: "2020-01-01T00:00:00.000 [x] [INFO] about somebody else") is None
     assert clocks.measured_offset_s(("127.0.0.1", 1), lambda: "") is None

@@ -1,4 +1,4 @@
-"""What holds packets back: when they leave, in pure time; then in real namespaces with real packets."""
+"""Packet delays: departure times, without a clock; then real packets in real namespaces."""
 
 import json
 import subprocess
@@ -11,49 +11,49 @@ from clusters.local import Local, sandbox
 from harness.api import Losable, Partitionable, Slowable
 
 
-def line(*slows):
+def queue(*delays):
     made = AddressQueue()
-    made.delays = dict(enumerate(slows))
+    made.delays = dict(enumerate(delays))
     return made
 
 
 def test_a_packet_leaves_after_the_delay_and_not_before():
-    slowed = line(Delay(delay_s=0.2))
-    assert slowed.take("a", 100, 10.0)
-    assert slowed.due(10.19) == []
-    assert slowed.due(10.2) == ["a"]
+    waiting = queue(Delay(delay_s=0.2))
+    assert waiting.take("a", 100, 10.0)
+    assert waiting.due(10.19) == []
+    assert waiting.due(10.2) == ["a"]
 
 
-def test_packets_keep_their_order_however_the_jitter_falls():
-    slowed = line(Delay(delay_s=0.2, jitter_s=0.1))
+def test_packets_keep_their_order_under_jitter():
+    waiting = queue(Delay(delay_s=0.2, jitter_s=0.1))
     for number in range(100):
-        slowed.take(number, 100, 10.0 + number / 1000)
-    times = [leaves for leaves, _ in slowed.waiting]
+        waiting.take(number, 100, 10.0 + number / 1000)
+    times = [leaves for leaves, _ in waiting.waiting]
     assert times == sorted(times)
     assert len(set(times)) > 1
-    assert slowed.due(11.0) == list(range(100))
+    assert waiting.due(11.0) == list(range(100))
 
 
-def test_a_narrow_link_sends_one_after_the_other_and_drops_what_has_no_room():
-    slow = Delay(bytes_s=1000.0)
-    slowed = line(slow)
-    taken = [slowed.take(number, 100, 10.0) for number in range(10)]
-    assert [round(leaves, 6) for leaves, _ in slowed.waiting] == [10.1, 10.2, 10.3, 10.4, 10.5, 10.6]
+def test_limited_bandwidth_queues_packets_and_drops_what_exceeds_the_queue():
+    delay = Delay(bytes_s=1000.0)
+    waiting = queue(delay)
+    taken = [waiting.take(number, 100, 10.0) for number in range(10)]
+    assert [round(leaves, 6) for leaves, _ in waiting.waiting] == [10.1, 10.2, 10.3, 10.4, 10.5, 10.6]
     assert taken == [True] * 6 + [False] * 4
-    assert (slow.seen, slow.dropped) == (10, 4)
-    assert slowed.take("later", 100, 10.6 + FULL_S)
+    assert (delay.seen, delay.dropped) == (10, 4)
+    assert waiting.take("later", 100, 10.6 + FULL_S)
 
 
-def test_two_slownesses_add_up_and_end_one_by_one():
-    slowed = line(Delay(delay_s=0.2), Delay(bytes_s=1000.0, delay_s=0.1))
-    slowed.take("a", 100, 10.0)
-    assert slowed.waiting[0][0] == pytest.approx(10.4)
-    slowed.delays.clear()
-    assert slowed.due(10.0) == ["a"]
+def test_two_delays_add_up_and_end_one_by_one():
+    waiting = queue(Delay(delay_s=0.2), Delay(bytes_s=1000.0, delay_s=0.1))
+    waiting.take("a", 100, 10.0)
+    assert waiting.waiting[0][0] == pytest.approx(10.4)
+    waiting.delays.clear()
+    assert waiting.due(10.0) == ["a"]
 
 
-def test_a_kernel_that_hands_no_packets_over_lacks_this_and_nothing_else(monkeypatch):
-    """What the trial in the sandbox said is what the plan and the doctor say."""
+def test_without_nfnetlink_queue_only_delays_are_missing(monkeypatch):
+    """The result of the trial in the sandbox is what plan and doctor report."""
     monkeypatch.setattr(
         sandbox,
         "namespace_support",
@@ -84,7 +84,7 @@ seen = {}
 
 @pytest.fixture(scope="module")
 def seen():
-    """What datagrams see of a link that is slow, slow twice, cut meanwhile, healed; narrow; and whose program is killed."""
+    """Datagrams over a link with one delay, two delays, a drop, none; limited bandwidth; and a killed delay program."""
     script = (
         NODES
         + """
@@ -106,8 +106,8 @@ seen["once"] = median(took(there))
 network.undrop_all()
 seen["healed"] = median(took(there))
 network.slow([there], kbit_s=256)
-train = network.measure([there], 6, size=1000)[there]
-seen["spread"] = train[-1] - train[0]
+series = network.measure([there], 6, size=1000)[there]
+seen["spread"] = series[-1] - series[0]
 try:
     network.slow([("n1", "n9")])
 except ClusterError as error:
@@ -130,7 +130,7 @@ print(json.dumps(seen))
 
 
 @pytest.mark.cluster
-def test_real_packets_are_slow_one_way_and_slowness_adds_up(seen):
+def test_real_packets_are_delayed_in_one_direction_and_delays_add_up(seen):
     assert seen["lacks"] == {}
     assert seen["slow"][0] >= 150 > seen["slow"][1]
     assert seen["twice"] >= 280
@@ -140,25 +140,25 @@ def test_real_packets_are_slow_one_way_and_slowness_adds_up(seen):
 
 
 @pytest.mark.cluster
-def test_a_very_slow_link_is_not_a_closed_one(seen):
-    """A probe waits longer, and only as long as the link is slow."""
+def test_a_probe_waits_longer_on_a_slow_link(seen):
+    """And no longer than usual when the delay has ended."""
     assert seen["far"] == [True, 0.25]
 
 
 @pytest.mark.cluster
-def test_a_slow_link_can_be_cut(seen):
-    """What is held back goes on behind the rules that drop, not past them."""
+def test_a_drop_applies_to_delayed_packets(seen):
+    """A delayed packet does not bypass the rules that drop."""
     assert seen["cut"] == []
 
 
 @pytest.mark.cluster
-def test_a_narrow_link_takes_its_time_for_a_train(seen):
+def test_limited_bandwidth_spreads_a_probe_series(seen):
     """Five kilobytes at 32 kB/s."""
     assert seen["spread"] > 140
 
 
 @pytest.mark.cluster
-def test_when_the_program_dies_packets_pass_and_the_next_request_says_so(seen):
+def test_when_the_delay_program_dies_packets_pass_and_the_next_request_fails(seen):
     assert seen["killed"] < 100
     assert seen["last words"].startswith("the program that holds packets back ended with status -9")
     assert seen["unknown"] == "no node n9 in the network; there are n1, n2"

@@ -1,4 +1,4 @@
-"""Slow disks without Kafka: the filter's words, the disk's reckoning, and real processes whose writes are held back."""
+"""Slow disks without Kafka: the system call filter, the times of operations, and real processes whose writes are delayed."""
 
 import os
 import struct
@@ -27,7 +27,7 @@ PATIENCE_S = 20
 
 
 def answer(machine, architecture, number, file=5, count=100):
-    """What the filter says to a call: classic BPF, as far as it is used."""
+    """The filter's answer to a call: an interpreter of classic BPF, as far as it is used."""
     data = struct.pack("=IIQ6Q", number, architecture, 0, file, 0, count, 0, 0, 0)
     at, register, instructions = 0, 0, system_calls.program(machine)
     while True:
@@ -36,33 +36,33 @@ def answer(machine, architecture, number, file=5, count=100):
         if code == 0x20:
             (register,) = struct.unpack_from("=I", data, value)
         elif code == 0x06:
-            return {0x7FFF0000: "allow", 0x7FC00000: "ask"}[value]
+            return {0x7FFF0000: "allow", 0x7FC00000: "notify"}[value]
         else:
             at += yes if (register == value if code == 0x15 else register > value) else no
 
 
 @pytest.mark.parametrize(("machine", "numbers"), [("x86_64", X86_64), ("aarch64", AARCH64)])
-def test_we_are_asked_about_writes_and_syncs_and_nothing_else(machine, numbers):
+def test_the_filter_notifies_about_writes_and_syncs_and_nothing_else(machine, numbers):
     architecture, write, fsync, read = numbers
-    assert {answer(machine, architecture, number) for number in system_calls.numbers(machine).values()} == {"ask"}
-    assert answer(machine, architecture, write) == answer(machine, architecture, fsync, count=0) == "ask"
+    assert {answer(machine, architecture, number) for number in system_calls.numbers(machine).values()} == {"notify"}
+    assert answer(machine, architecture, write) == answer(machine, architecture, fsync, count=0) == "notify"
     assert answer(machine, architecture, read) == "allow"
     assert answer(machine, architecture, write, count=8) == "allow", "threads of a JVM wake one another"
     assert answer(machine, architecture, write, file=2) == "allow", "its log"
     assert answer(machine, architecture ^ 1, write) == "allow", "another architecture's numbers mean other calls"
 
 
-def test_a_machine_whose_calls_are_not_known_is_told():
+def test_an_unknown_machine_is_an_error_with_its_name():
     with pytest.raises(OSError, match="not for vax"):
         system_calls.program("vax")
 
 
-# ---- the reckoning
+# ---- the times of operations
 
 
 @pytest.fixture
 def page():
-    """A page, and the disk that goes by it."""
+    """A shared page."""
     descriptor = shared_page.make()
     yield shared_page.attach(descriptor)
     os.close(descriptor)
@@ -80,7 +80,7 @@ def call(number):
     return SystemCall(number, 0, 1, 5, 100)
 
 
-def test_a_delay_holds_back_each_for_itself(page):
+def test_a_delay_applies_to_each_operation_by_itself(page):
     slow(page, 0, 1, delay_s=1.0)
     disk = OperationQueue(page)
     disk.add(call(1), 100, 10.0)
@@ -88,7 +88,7 @@ def test_a_delay_holds_back_each_for_itself(page):
     assert (gone(disk, 10.9), gone(disk, 11.0), gone(disk, 11.4), gone(disk, 11.5)) == ([], [1], [], [2])
 
 
-def test_a_rate_makes_them_wait_for_one_another(page):
+def test_a_rate_makes_operations_wait_for_one_another(page):
     """A hundred bytes in a second; a sync has none, and passes."""
     slow(page, 0, 1, bytes_s=100.0)
     disk = OperationQueue(page)
@@ -97,7 +97,7 @@ def test_a_rate_makes_them_wait_for_one_another(page):
     assert (gone(disk, 0.9), gone(disk, 1.0), gone(disk, 1.5)) == ([], [1], [2, 3])
 
 
-def test_two_slownesses_add_up_and_end_each_for_itself(page):
+def test_two_faults_on_a_disk_add_up_and_end_independently(page):
     slow(page, 0, 1, delay_s=1.0)
     slow(page, 3, 2, delay_s=2.0)
     disk = OperationQueue(page)
@@ -110,7 +110,7 @@ def test_two_slownesses_add_up_and_end_each_for_itself(page):
     assert gone(disk, 5.0) == [2]
 
 
-def test_what_waits_goes_on_when_nothing_is_slow_any_more(page):
+def test_waiting_operations_continue_when_the_last_fault_ends(page):
     slow(page, 0, 1, delay_s=1000.0)
     disk = OperationQueue(page)
     disk.add(call(1), 0, 0.0)
@@ -118,7 +118,7 @@ def test_what_waits_goes_on_when_nothing_is_slow_any_more(page):
     assert gone(disk, 0.1) == [1]
 
 
-def test_a_later_slowness_in_the_same_place_knows_nothing_of_the_backlog_before(page):
+def test_a_later_fault_in_the_same_slot_starts_without_a_backlog(page):
     slow(page, 0, 1, bytes_s=1.0)
     disk = OperationQueue(page)
     disk.add(call(1), 1000, 0.0)
@@ -127,7 +127,7 @@ def test_a_later_slowness_in_the_same_place_knows_nothing_of_the_backlog_before(
     assert gone(disk, 1.0) == [2]
 
 
-def test_it_counts_for_those_that_held_back(page):
+def test_operations_count_for_the_faults_that_delayed_them(page):
     slow(page, 0, 1, delay_s=1.0)
     disk = OperationQueue(page)
     disk.count(100, 1.0, [1])
@@ -164,7 +164,7 @@ def slow_disk(tmp_path):
     made.close()
 
 
-def test_what_is_written_on_the_disk_is_held_back_and_what_goes_elsewhere_is_not(slow_disk, tmp_path):
+def test_writes_to_the_data_directory_are_delayed_and_others_are_not(slow_disk, tmp_path):
     made, start = slow_disk
     number = made.slow(["n1"], SLOW_MS, 0.0)
     elsewhere = f"e = os.open({str(tmp_path / 'elsewhere')!r}, os.O_WRONLY | os.O_CREAT); os.write(e, bytes(5000)); os.fsync(e); "
@@ -177,14 +177,14 @@ def test_what_is_written_on_the_disk_is_held_back_and_what_goes_elsewhere_is_not
     assert made.end(number) == {}
 
 
-def test_a_disk_that_is_not_slow_holds_back_nothing(slow_disk):
+def test_without_a_fault_no_operation_is_delayed(slow_disk):
     made, start = slow_disk
     made.end(made.slow(["n1"], FOR_EVER_MS, 0.0))
     assert start("os.write(f, bytes(100)); os.fsync(f)").wait(PATIENCE_S) == 0
 
 
-def test_threads_are_seen_waiting_and_go_on_when_it_ends(slow_disk):
-    """It would take ten minutes; the kernel shows the thread in its call all the while."""
+def test_a_waiting_thread_is_seen_in_proc_and_continues_when_the_fault_ends(slow_disk):
+    """The delay is ten minutes; the kernel shows the thread in its call all the time."""
     made, start = slow_disk
     number = made.slow(["n1"], FOR_EVER_MS, 0.0)
     process = start("os.fsync(f)")
@@ -202,7 +202,7 @@ def seen_waiting(made, process, enough_ms):
     return seen
 
 
-def test_the_disk_stays_slow_for_the_process_that_comes_next(slow_disk):
+def test_the_disk_stays_slow_for_the_next_process(slow_disk):
     made, start = slow_disk
     number = made.slow(["n1"], SLOW_MS, 0.0)
     for _ in range(2):
@@ -210,7 +210,7 @@ def test_the_disk_stays_slow_for_the_process_that_comes_next(slow_disk):
     assert made.end(number)["n1"].operations == 2
 
 
-def test_it_ends_as_its_process_ends(slow_disk, tmp_path):
+def test_the_throttle_program_ends_with_the_status_of_its_process(slow_disk, tmp_path):
     _, start = slow_disk
     assert start("os._exit(7)").wait(PATIENCE_S) == 7
     killed = start("import time; time.sleep(600)")
@@ -220,7 +220,7 @@ def test_it_ends_as_its_process_ends(slow_disk, tmp_path):
     assert (tmp_path / "said").read_text() == ""
 
 
-def test_a_held_process_can_be_killed(slow_disk):
+def test_a_process_that_waits_for_the_disk_can_be_killed(slow_disk):
     made, start = slow_disk
     made.slow(["n1"], FOR_EVER_MS, 0.0)
     process = start("os.fsync(f)")
@@ -229,8 +229,8 @@ def test_a_held_process_can_be_killed(slow_disk):
     assert process.wait(PATIENCE_S) == -9
 
 
-def test_the_process_dies_with_its_program(slow_disk):
-    """Without it every write would fail: the kernel has nobody to ask."""
+def test_the_process_dies_with_its_throttle_program(slow_disk):
+    """Without the program every write would fail: no process would answer the notifications."""
     _, start = slow_disk
     process = start("import time; time.sleep(600)")
     process._program.kill()
@@ -249,7 +249,7 @@ def alive(pid):
         return False
 
 
-def test_what_cannot_be_started_says_so(slow_disk, tmp_path):
+def test_a_process_that_cannot_be_started_writes_the_reason(slow_disk, tmp_path):
     made, _ = slow_disk
     with (tmp_path / "said").open("w") as said:
         process = made.start("n1", ["/nowhere/java"], stdin=subprocess.DEVNULL, stderr=said)
@@ -257,7 +257,7 @@ def test_what_cannot_be_started_says_so(slow_disk, tmp_path):
     assert "/nowhere/java cannot be started" in (tmp_path / "said").read_text()
 
 
-def test_only_so_many_slownesses_can_be_told_apart(slow_disk):
+def test_more_faults_than_slots_are_an_error(slow_disk):
     made, _ = slow_disk
     for _ in range(shared_page.SLOTS):
         made.slow(["n1"], SLOW_MS, 0.0)
@@ -268,11 +268,11 @@ def test_only_so_many_slownesses_can_be_told_apart(slow_disk):
 # ---- where there is none
 
 
-def test_a_cluster_that_did_not_ask_says_how_to_ask():
+def test_without_slow_disks_the_reason_names_the_option():
     assert Local().missing()[Throttleable] == NO_THROTTLE
 
 
-def test_where_nothing_can_be_held_back_the_reason_is_the_kernels(monkeypatch):
+def test_without_seccomp_notifications_the_reason_is_the_kernels(monkeypatch):
     monkeypatch.setattr(system_calls, "_MACHINES", {"vax": (0, {})})
     throttles.trouble.cache_clear()
     try:

@@ -1,4 +1,4 @@
-"""What could not be undone is not forgotten: it is told, and the next attempt removes it. Rules here lie in a dictionary."""
+"""An undo that fails raises, and the next attempt repeats it. The rules here are entries of a dictionary."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PAIRS = [THERE, BACK, ASIDE]
 
 
 class Kernel(LinkTable):
-    """Rules and slownesses of every node; `failing` are the removals that fail, each once, with what they raise."""
+    """Rules and delays of every node; `failing` are the deletions that fail, each once, with what they raise."""
 
     probe = measure = missing_capabilities = None
 
     def __init__(self, *failing):
         super().__init__()
-        self.rules, self.slow_ones, self.failing, self._handles = {}, {}, list(failing), itertools.count(1)
+        self.rules, self.delays, self.failing, self._handles = {}, {}, list(failing), itertools.count(1)
         self.packets = 7
 
     def _add_rule(self, source, destination, share=1.0):
@@ -47,11 +47,11 @@ class Kernel(LinkTable):
         return dict.fromkeys(self.rules, (9, self.packets))
 
     def _delay_at(self, source, destination, number, **how):
-        self.slow_ones[source, destination, number] = how
+        self.delays[source, destination, number] = how
 
     def _undelay_at(self, source, destination, number):
         self._refuse((source, destination))
-        del self.slow_ones[source, destination, number]
+        del self.delays[source, destination, number]
         return 9, 7
 
 
@@ -59,7 +59,7 @@ BUSY = ClusterError("nft: resource busy")
 
 
 @pytest.mark.parametrize("trouble", [BUSY, OSError("nft: resource busy")])
-def test_a_rule_that_was_not_removed_goes_with_the_next_attempt_and_the_others_go_at_once(trouble):
+def test_after_a_failed_deletion_the_other_rules_are_deleted_and_the_next_undrop_tries_again(trouble):
     for again in (lambda kernel: kernel.undrop(PAIRS), Kernel.undrop_all):
         kernel = Kernel((THERE, trouble))
         kernel.drop(PAIRS)
@@ -71,7 +71,7 @@ def test_a_rule_that_was_not_removed_goes_with_the_next_attempt_and_the_others_g
         assert (kernel.rules, kernel.dropped_packets(PAIRS)) == ({}, dict.fromkeys(PAIRS, 7))
 
 
-def test_a_node_that_cannot_count_keeps_nobody_else_cut_off():
+def test_a_node_without_counters_does_not_keep_other_nodes_dropped():
     kernel = Kernel(("n2", BUSY))
     kernel.drop(PAIRS)
     with pytest.raises(ClusterError):
@@ -81,8 +81,8 @@ def test_a_node_that_cannot_count_keeps_nobody_else_cut_off():
     assert kernel.rules == {}
 
 
-def test_a_rule_that_stayed_does_not_count_for_the_next_fault():
-    """It dropped for an earlier one; whoever drops the pair again begins at zero, with a rule of its own."""
+def test_a_rule_that_was_not_deleted_is_replaced_by_the_next_drop():
+    """It counted for an earlier fault; the new rule counts from zero."""
     kernel = Kernel((THERE, BUSY))
     kernel.drop([THERE])
     with pytest.raises(ClusterError):
@@ -91,7 +91,7 @@ def test_a_rule_that_stayed_does_not_count_for_the_next_fault():
     assert kernel.rules == {2: THERE}
 
 
-def test_loss_and_delay_that_did_not_end_end_next_time_and_tell_what_all_pairs_counted():
+def test_a_loss_or_delay_that_did_not_end_ends_with_the_next_call_with_the_counts_of_all_pairs():
     for begin, end in (("lose", "unlose"), ("slow", "unslow")):
         kernel = Kernel((THERE, BUSY))
         number = getattr(kernel, begin)(PAIRS, 0.5)
@@ -99,22 +99,22 @@ def test_loss_and_delay_that_did_not_end_end_next_time_and_tell_what_all_pairs_c
             getattr(kernel, end)(number)
         kernel.packets = 8
         assert getattr(kernel, end)(number)[BACK] == (9, 7)
-        assert (kernel.rules, kernel.slow_ones, getattr(kernel, end)(number)) == ({}, {}, {})
+        assert (kernel.rules, kernel.delays, getattr(kernel, end)(number)) == ({}, {}, {})
 
 
-def test_healing_everything_goes_on_after_what_stays_and_the_next_healing_ends_that():
+def test_healing_goes_on_after_a_failure_and_the_next_healing_ends_the_rest():
     kernel = Kernel((THERE, BUSY), (BACK, BUSY), (ASIDE, BUSY))
     kernel.slow([THERE, BACK], delay_ms=9)
     kernel.lose([BACK, ASIDE], 0.5)
     kernel.drop([ASIDE, ("n3", "n1")])
     with pytest.raises(ClusterError):
         kernel.undrop_all()
-    assert len(kernel.slow_ones) + len(kernel.rules) == 3
+    assert len(kernel.delays) + len(kernel.rules) == 3
     kernel.undrop_all()
-    assert (kernel.slow_ones, kernel.rules) == ({}, {})
+    assert (kernel.delays, kernel.rules) == ({}, {})
 
 
-def test_the_end_of_the_harness_is_no_trouble_with_a_rule():
+def test_an_interrupt_is_raised_and_not_collected_as_a_failure():
     kernel = Kernel((THERE, Interrupted("the harness is gone")))
     kernel.drop(PAIRS)
     with pytest.raises(Interrupted):
@@ -125,57 +125,57 @@ PROGRAM = """
 import json, sys
 print("{}", flush=True)
 for line in sys.stdin:
-    print(json.dumps({"seen": 9, "dropped": 1, "told": line}), flush=True)
+    print(json.dumps({"seen": 9, "dropped": 1, "request": line}), flush=True)
 """
 
 
-class Held(DelayProcess):
-    """A program that answers everything; `stays` is how many times its rule cannot be made or removed."""
+class ScriptedDelays(DelayProcess):
+    """A program that answers every request; `failures` is how many times its rule cannot be made or deleted."""
 
     def __init__(self):
         super().__init__([sys.executable, "-c", PROGRAM])
-        self.brought, self.stays, self.asked = set(), 0, []
+        self.queued, self.failures, self.requests = set(), 0, []
 
     def _ask(self, **request):
-        self.asked.append(request["do"])
+        self.requests.append(request["do"])
         return super()._ask(**request)
 
     def _try(self):
-        if self.stays:
-            self.stays -= 1
+        if self.failures:
+            self.failures -= 1
             raise BUSY
 
     def _queue_packets(self, address):
         self._try()
-        self.brought.add(address)
+        self.queued.add(address)
 
     def _unqueue_packets(self, address):
         self._try()
-        self.brought.remove(address)
+        self.queued.remove(address)
 
 
 @pytest.fixture
-def held():
-    made = Held()
+def delays():
+    made = ScriptedDelays()
     yield made
     made.close()
 
 
-def test_packets_are_spared_by_the_next_attempt_and_only_once(held):
-    held.slow(1, "a", delay_ms=9)
-    held.stays = 1
+def test_after_a_failed_rule_deletion_the_next_unslow_deletes_the_rule_once(delays):
+    delays.slow(1, "a", delay_ms=9)
+    delays.failures = 1
     with pytest.raises(ClusterError):
-        held.unslow(1, "a")
-    assert held.brought == {"a"}
-    assert (held.unslow(1, "a"), held.brought, held.unslow(1, "a")) == ((9, 1), set(), (0, 0))
+        delays.unslow(1, "a")
+    assert delays.queued == {"a"}
+    assert (delays.unslow(1, "a"), delays.queued, delays.unslow(1, "a")) == ((9, 1), set(), (0, 0))
 
 
-def test_what_could_not_be_slowed_slows_nothing_later(held):
-    """The program forgets it too, or the next slowness of this address would wait for both."""
-    held.stays = 1
+def test_a_delay_whose_rule_failed_is_removed_from_the_program(delays):
+    """Else the next delay of this address would add to it."""
+    delays.failures = 1
     with pytest.raises(ClusterError):
-        held.slow(1, "a", delay_ms=900)
-    assert held.asked == ["slow", "unslow"]
+        delays.slow(1, "a", delay_ms=900)
+    assert delays.requests == ["slow", "unslow"]
 
 
 class Table:
@@ -201,7 +201,7 @@ class Table:
 RULES = [{"way": "in", "do": "count"}, {"way": "in", "do": "drop"}, {"way": "out", "do": "drop"}]
 
 
-def test_rules_on_a_host_that_were_not_removed_go_with_the_next_attempt():
+def test_host_rules_that_were_not_removed_are_removed_by_the_next_attempt():
     table = Table()
     rules = Rules(table)
     rules.add("1", RULES)
@@ -212,8 +212,8 @@ def test_rules_on_a_host_that_were_not_removed_go_with_the_next_attempt():
     assert table.rules == {"in": [], "out": []}
 
 
-def test_rules_on_a_host_that_are_there_in_part_are_made_anew():
-    """The third could not be made, nor the first two be taken back: the first cause is told."""
+def test_host_rules_that_are_there_in_part_are_made_again():
+    """The third rule failed, and so did the removal of the first two: the first error is raised."""
     table = Table()
     rules = Rules(table)
     table.failing = [3, 4]

@@ -1,4 +1,4 @@
-"""What a power failure leaves, on directories made by hand; then the rules about settings."""
+"""What a power failure leaves of data directories made by hand; then the settings that make it unavailable."""
 
 import struct
 
@@ -43,14 +43,14 @@ def names(path):
     return sorted(f"{int(one.stem)}{one.suffix}" for one in path.iterdir())
 
 
-def test_each_partition_ends_where_it_was_synced(data):
+def test_each_partition_is_truncated_to_its_recovery_point(data):
     lost = lose_unsynced(data)
     assert lost == {"t-0": (3, 7), "u-v-1": (0, 5), "w-0": (9, 10)}
     assert (data / "t-0" / f"{0:020d}.log").read_bytes() == batch(0) + batch(1, records=2)
     assert (data / "u-v-1" / f"{0:020d}.log").read_bytes() == b""
 
 
-def test_older_segments_and_the_controllers_log_stay_whole(data):
+def test_older_segments_and_the_metadata_log_are_not_truncated(data):
     """A segment is synced when the next one begins, and the metadata log whenever it is written."""
     lose_unsynced(data)
     assert (data / "w-0" / f"{0:020d}.log").read_bytes() == batch(0, records=9)
@@ -58,14 +58,14 @@ def test_older_segments_and_the_controllers_log_stay_whole(data):
     assert (data / "__cluster_metadata-0" / f"{0:020d}.log").read_bytes() == batch(0)
 
 
-def test_indexes_snapshots_and_the_mark_of_a_clean_shutdown_are_gone(data):
+def test_indexes_later_snapshots_and_the_clean_shutdown_file_are_removed(data):
     lose_unsynced(data)
     assert names(data / "t-0") == ["0.log"]
     assert names(data / "u-v-1") == ["0.log"]
     assert not (data / CLEAN).exists()
 
 
-def test_losing_twice_loses_nothing_more(data):
+def test_a_second_power_failure_loses_nothing_more(data):
     lose_unsynced(data)
     assert lose_unsynced(data) == {}
 

@@ -16,13 +16,13 @@ def test_three_brokers_get_three_replicas_and_two_in_sync():
 
 
 @pytest.mark.parametrize(("brokers", "replicas", "in_sync"), [(1, "1", "1"), (2, "2", "1"), (5, "3", "2")])
-def test_replication_shrinks_with_the_cluster(brokers, replicas, in_sync):
+def test_a_small_cluster_gets_fewer_replicas(brokers, replicas, in_sync):
     """One broker cannot hold three replicas; five need no more than three."""
     settings = broker_settings(brokers, {})
     assert (settings["offsets.topic.replication.factor"], settings["min.insync.replicas"]) == (replicas, in_sync)
 
 
-def test_a_campaigns_settings_win_and_are_written_as_kafka_reads_them():
+def test_settings_of_a_campaign_override_the_defaults_and_have_kafkas_spelling():
     """TOML's true becomes Kafka's `true`; an unknown setting is handed on as it is."""
     settings = broker_settings(3, {"unclean.leader.election.enable": True, "num.io.threads": 8, "my.own": "x"})
     assert settings["unclean.leader.election.enable"] == "true"
@@ -30,7 +30,7 @@ def test_a_campaigns_settings_win_and_are_written_as_kafka_reads_them():
     assert settings["my.own"] == "x"
 
 
-def test_every_row_has_a_reason_and_no_name_stands_twice():
+def test_every_default_setting_has_a_reason_and_appears_once():
     """The table is what a person reads to trust the cluster."""
     assert all(row.reason for row in DEFAULTS)
     assert len({row.name for row in DEFAULTS}) == len(DEFAULTS)

@@ -84,7 +84,7 @@ def test_installed_lists_versions_in_their_order():
     assert [d.version for d in distribution.installed()] == ["3.9.1", "4.3.0", "4.10.0"]
 
 
-def test_verify_finds_what_changed_and_what_is_gone():
+def test_verify_finds_changed_and_missing_jars():
     """Every jar is read again and compared with what was fetched."""
     found = distribution.fetch("4.3.0", ivy=Ivy())
     assert distribution.verify("4.3.0") == []
@@ -96,7 +96,7 @@ def test_verify_finds_what_changed_and_what_is_gone():
     assert "is not in" in distribution.verify("1.0.0")[0]
 
 
-def test_a_cache_that_cannot_be_written_names_the_way_out(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_an_error_with_a_remedy(tmp_path, monkeypatch):
     """A file stands where the directory should be."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path / "file"))
@@ -121,13 +121,13 @@ def no_java(monkeypatch, tmp_path):
     java.cache_clear()
 
 
-def test_no_java_at_all_says_what_to_install(no_java):
+def test_a_missing_java_is_an_error_with_the_package_to_install(no_java):
     """Neither JAVA_HOME nor PATH has one."""
     with pytest.raises(ClusterError, match=r"no java in PATH.*apt install openjdk-17"):
         java()
 
 
-def test_an_old_java_is_named_with_its_version(no_java, monkeypatch):
+def test_a_java_that_is_too_old_is_an_error_with_its_version(no_java, monkeypatch):
     """Java 8 calls itself 1.8; Kafka 4 needs 17."""
     fake_java(no_java / "jdk8", "1.8.0_400")
     monkeypatch.setenv("JAVA_HOME", str(no_java / "jdk8"))
@@ -135,7 +135,7 @@ def test_an_old_java_is_named_with_its_version(no_java, monkeypatch):
         java()
 
 
-def test_java_home_goes_before_path(no_java, monkeypatch):
+def test_java_home_is_preferred_to_path(no_java, monkeypatch):
     """A person who sets JAVA_HOME means it."""
     expected = fake_java(no_java / "jdk21", "21.0.2")
     monkeypatch.setenv("JAVA_HOME", str(no_java / "jdk21"))

@@ -24,7 +24,7 @@ API_VERSIONS = 18
     ],
     ids=["settings", "reassign", "elect", "unregister"],
 )
-def test_a_change_is_not_sent_to_a_frozen_broker_that_would_make_it_later(change):
+def test_a_change_is_not_sent_to_a_frozen_broker(change):
     """The kernel of a frozen broker takes connections; what was sent is read when it thaws, after the change was undone."""
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         with pytest.raises(ClusterError, match="n1 does not answer"):

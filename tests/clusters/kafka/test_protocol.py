@@ -16,7 +16,7 @@ def test_a_broker_that_replies_without_error_answers():
     assert heard == [struct.pack(">hhi", 18, 0, 1) + text("fencepost")]
 
 
-def test_nobody_there_and_nobody_speaking_do_not_answer():
+def test_a_closed_port_and_a_silent_port_do_not_answer():
     """A closed port, and a connection that is closed without a word."""
     assert not protocol.answers(("127.0.0.1", 1))
     with broker(None) as (address, _):
@@ -29,7 +29,7 @@ def test_a_frozen_broker_does_not_answer():
         assert not protocol.answers(frozen.getsockname(), timeout_s=0.05)
 
 
-def test_metadata_is_read_to_its_end():
+def test_metadata_has_brokers_and_partitions():
     """Two brokers; one topic with one partition led by 2 in epoch 7, of which 1 is out of sync."""
     brokers = ints(2) + b"".join(ints(i) + text("h") + ints(9092) + struct.pack(">h", -1) for i in (1, 2))
     partition = struct.pack(">h", 0) + ints(0, 2, 7) + ints(2, 1, 2) + ints(1, 2) + ints(0)
@@ -55,25 +55,25 @@ def quorum(error):
     return b"\x00" + struct.pack(">h", 0) + b"\x02\x13" + b"__cluster_metadata" + partition
 
 
-def test_the_leader_of_the_quorum_knows_itself():
+def test_the_quorum_leader_returns_its_id_and_epoch():
     """DescribeQuorum answered without error: (leader, epoch)."""
     with broker(quorum(0)) as (address, _):
         assert protocol.quorum_leader(address) == (3, 12)
 
 
-def test_a_follower_does_not_claim_the_quorum():
+def test_a_quorum_follower_returns_no_leader():
     """NOT_LEADER_OR_FOLLOWER is error 6."""
     with broker(quorum(6)) as (address, _):
         assert protocol.quorum_leader(address) is None
 
 
-def test_a_reply_that_ends_too_early_is_an_error_of_the_wire():
+def test_a_truncated_reply_raises_a_wire_error():
     """Half a reply must not be read as something else."""
     with broker(ints(0, 5)) as (address, _), pytest.raises(protocol.WireError, match="too short"):
         protocol.metadata(address)
 
 
-def test_no_coordinator_yet_says_so():
+def test_a_missing_coordinator_raises_a_wire_error_with_the_reason():
     """COORDINATOR_NOT_AVAILABLE is error 15."""
     with broker(ints(0) + struct.pack(">h", 15) + text("wait")) as (address, _):
         with pytest.raises(protocol.WireError, match="error 15 wait"):

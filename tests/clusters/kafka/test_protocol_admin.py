@@ -25,7 +25,7 @@ def test_replicas_are_reassigned_topic_by_topic():
     assert heard == [struct.pack(">hhi", 45, 0, 1) + HEAD + b"\x00" + body]
 
 
-def test_a_reassignment_that_is_refused_names_the_partition():
+def test_a_refused_reassignment_is_an_error_with_the_partition():
     """No error above, INVALID_REPLICA_ASSIGNMENT (39) of one partition below."""
     row = ints(1) + struct.pack(">h", 39) + compact("no such broker") + b"\x00"
     reply = b"\x00" + ints(0) + b"\x00\x00\x00" + b"\x02" + compact("t") + b"\x02" + row + b"\x00" + b"\x00"
@@ -38,14 +38,14 @@ def election(*rows):
     return ints(0) + struct.pack(">h", 0) + ints(1) + text("t") + ints(len(rows)) + results
 
 
-def test_a_leader_that_leads_already_is_no_error():
+def test_electing_the_present_leader_is_no_error():
     """ELECTION_NOT_NEEDED is 84; the kind of election, preferred, is 0."""
     with broker(election((0, 0), (2, 84))) as (address, heard):
         protocol_admin.elect_preferred(address, [("t", 0), ("t", 2)])
     assert heard == [struct.pack(">hhi", 43, 1, 1) + HEAD + b"\x00" + ints(1) + text("t") + ints(2, 0, 2) + ints(5000)]
 
 
-def test_an_election_that_failed_names_the_partition():
+def test_a_failed_election_is_an_error_with_the_partition():
     """PREFERRED_LEADER_NOT_AVAILABLE is 80."""
     with broker(election((2, 80))) as (address, _), pytest.raises(protocol.WireError, match="t-2: error 80 why"):
         protocol_admin.elect_preferred(address, [("t", 2)])
@@ -55,7 +55,7 @@ def setting(name, value, source):
     return text(name) + value + struct.pack(">?b?", False, source, False) + ints(0)
 
 
-def test_only_a_topics_own_settings_are_told():
+def test_topic_settings_are_without_inherited_ones():
     """Source 1 is the topic itself, 5 a default; a value may be null."""
     rows = setting("flush.ms", text("3"), 1) + setting("segment.ms", text("9"), 5) + setting("x", struct.pack(">h", -1), 5)
     reply = ints(0, 1) + struct.pack(">hh", 0, -1) + b"\x02" + text("t") + ints(3) + rows
@@ -64,7 +64,7 @@ def test_only_a_topics_own_settings_are_told():
     assert heard == [struct.pack(">hhi", 32, 1, 1) + HEAD + ints(1) + b"\x02" + text("t") + ints(-1) + b"\x00"]
 
 
-def test_settings_are_set_and_taken_away():
+def test_topic_settings_are_set_and_deleted():
     """Operation 0 sets, 1 deletes (with a null value)."""
     with broker(ints(0, 1) + struct.pack(">hh", 0, -1) + b"\x02" + text("t")) as (address, heard):
         protocol_admin.set_topic_settings(address, "t", {"flush.ms": "3", "segment.ms": None})
@@ -72,14 +72,14 @@ def test_settings_are_set_and_taken_away():
     assert heard == [struct.pack(">hhi", 44, 0, 1) + HEAD + ints(1) + b"\x02" + text("t") + ints(2) + changes + b"\x00"]
 
 
-def test_a_setting_that_is_refused_says_why():
+def test_a_refused_setting_is_an_error_with_the_reason():
     """INVALID_CONFIG is 40."""
     reply = ints(0, 1) + struct.pack(">h", 40) + text("unknown") + b"\x02" + text("t")
     with broker(reply) as (address, _), pytest.raises(protocol.WireError, match=r"flush\.m = 3 refused: error 40 unknown"):
         protocol_admin.set_topic_settings(address, "t", {"flush.m": "3"})
 
 
-def test_a_broker_is_struck_off_the_list():
+def test_a_broker_is_unregistered():
     """Flexible version 0 of key 64; BROKER_ID_NOT_REGISTERED is 102."""
     with broker(b"\x00" + ints(0) + b"\x00\x00\x00\x00") as (address, heard):
         protocol_admin.unregister(address, 2)

@@ -15,31 +15,31 @@ def partition(leader, epoch, in_sync=(1, 2, 3)):
     ("text", "expected"),
     [("", 0), ("hello", 99162322), ("polygenelubricants", -(1 << 31)), ("\N{GRINNING FACE}", 1772899), ("fp-1-2", -1269970413)],
 )
-def test_java_hash_is_the_hash_of_java(text, expected):
+def test_java_hash_equals_string_hash_code(text, expected):
     """Values taken from String.hashCode; a character beyond 16 bits counts as two."""
     assert java_hash(text) == expected
 
 
-def test_a_negative_hash_is_mirrored_and_the_smallest_becomes_zero():
+def test_a_negative_hash_becomes_positive_and_the_smallest_becomes_zero():
     """Kafka takes Utils.abs, not the lower 31 bits: with six partitions these differ."""
     assert coordinator_partition("fp-1-2", 6) == 1269970413 % 6
     assert coordinator_partition("polygenelubricants", 6) == 0
 
 
-def test_the_view_with_the_higher_leader_epoch_is_newer():
+def test_of_two_views_the_one_with_the_higher_leader_epoch_counts():
     """A broker that was cut off still names the old leader."""
     stale, fresh = Metadata((1, 2, 3), (partition(1, 4),)), Metadata((2, 3), (partition(2, 5),))
     assert newest([fresh, stale])["t-0"].leader == 2
     assert newest([stale, fresh])["t-0"].leader == 2
 
 
-def test_at_equal_epochs_the_smaller_in_sync_set_is_believed():
+def test_at_equal_epochs_the_smaller_in_sync_set_counts():
     """Nobody may be called in sync because one broker has not heard the news yet."""
     views = [Metadata((1,), (partition(1, 4),)), Metadata((2,), (partition(1, 4, in_sync=(1, 2)),))]
     assert newest(views)["t-0"].in_sync == (1, 2)
 
 
-def test_silent_nodes_are_left_out_and_bugs_are_not():
+def test_nodes_that_do_not_answer_are_left_out_but_other_errors_are_raised():
     """A refused connection is an answer about the node; any other exception is ours and must be seen."""
 
     def call(address):
@@ -52,7 +52,7 @@ def test_silent_nodes_are_left_out_and_bugs_are_not():
         ask_all(lambda _: 1 // 0, {"n1": ("h", 1)})
 
 
-def test_roles_of_a_dead_cluster_say_who_was_asked():
+def test_roles_of_a_dead_cluster_raise_an_error_with_the_nodes_asked():
     """Nobody listens on port 1: the error names the nodes."""
     roles = WireRoles(names={1: "n1"}, brokers={"n1": ("127.0.0.1", 1)}, controllers={"n1": ("127.0.0.1", 1)})
     with pytest.raises(ClusterError, match="none of n1"):

@@ -33,7 +33,7 @@ def inside(script):
     return json.loads(done.stdout)
 
 
-def test_faults_from_many_threads_leave_no_rule_and_no_descriptor():
+def test_faults_from_many_threads_leave_no_rules_or_descriptors():
     """A nemesis works in a thread of its own, and several may strike at once."""
     seen = inside("""
 def strike(pair):
@@ -54,7 +54,7 @@ seen["whole"] = all(network.probe(pairs).values())
     assert seen["whole"]
 
 
-def test_a_rule_is_counted_once_however_often_it_is_asked_for():
+def test_dropping_a_pair_twice_counts_its_packets_once():
     """Dropping a dropped pair changes nothing, healing it once heals it; a second drop counts from zero."""
     seen = inside("""
 network.drop([("n1", "n2")])
@@ -70,7 +70,7 @@ seen["second"] = network.dropped_packets(pairs[:1])[("n1", "n2")]
     assert seen == {"first": 2, "kept": 2, "healed": True, "second": 0}
 
 
-def test_an_unknown_node_is_named():
+def test_a_fault_on_an_unknown_node_is_an_error_with_its_name():
     """A mistyped node is our mistake, said in words."""
     seen = inside("""
 for pair in (("n1", "n9"), ("n9", "n1")):
@@ -94,7 +94,7 @@ seen["talks"] = again.probe([("n1", "n2")])[("n1", "n2")]
     assert seen == {"talks": True}
 
 
-def test_a_link_loses_the_share_it_is_told_one_way_and_two_losses_add_up():
+def test_a_link_loses_the_given_share_in_one_direction_and_two_losses_add_up():
     """Of 1000 datagrams about a fifth; the way back is untouched; what the kernel counted is what did not arrive."""
     seen = inside("""
 there, back = ("n1", "n2"), ("n2", "n1")

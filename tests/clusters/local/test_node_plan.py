@@ -7,7 +7,7 @@ from clusters.local import Local
 from harness.api import CampaignError, TopicSpec, Wipeable
 
 
-def test_combined_nodes_are_brokers_and_voters():
+def test_without_separate_controllers_every_broker_is_a_voter():
     """Three nodes, three listeners each, and every node knows all voters."""
     nodes = node_plan.nodes(3, 0, node_plan.private)
     values = broker_config.properties(nodes[1], nodes, {"x": "y"}, "/data/n2")
@@ -19,7 +19,7 @@ def test_combined_nodes_are_brokers_and_voters():
     assert values["x"] == "y"
 
 
-def test_separate_controllers_have_their_own_names_ids_and_one_listener():
+def test_separate_controllers_have_own_names_and_ids_and_one_listener():
     """k1... vote and serve no clients; brokers then do not vote."""
     nodes = node_plan.nodes(2, 1, node_plan.private)
     controller = nodes[2]
@@ -40,7 +40,7 @@ def test_on_loopback_every_listener_has_a_port_of_its_own():
     assert len(set(addresses)) == 9
 
 
-def test_our_own_keys_cannot_be_overridden_by_settings():
+def test_settings_cannot_override_node_ids_and_listeners():
     """A campaign that sets `listeners` would cut the harness off."""
     (node,) = node_plan.nodes(1, 0, node_plan.private)
     assert broker_config.properties(node, [node], {"listeners": "X://:1"}, "/d")["listeners"].startswith("CLIENT://10.73.1.1")
@@ -53,21 +53,21 @@ def test_many_clients_get_different_addresses():
     assert addresses[0] == "10.73.3.1"
 
 
-def test_a_topic_is_fitted_to_a_small_cluster():
+def test_a_topic_on_a_small_cluster_gets_fewer_replicas():
     """One broker: one replica, and one in-sync replica is all that can be asked."""
     spec = TopicSpec(partitions=4, settings={"min.insync.replicas": "2"})
     assert node_plan.fitted(spec, 1) == TopicSpec(partitions=4, replication=1, settings={"min.insync.replicas": "1"})
     assert node_plan.fitted(spec, 3) == spec
 
 
-def test_storage_is_with_ids_to_another_node_of_the_same_cluster():
+def test_formatted_storage_is_copied_with_another_nodes_ids():
     """Only node and directory id change; a version without directory ids (before 3.7) gets none."""
     new = node_directory.with_ids("version=1\ncluster.id=abc\nnode.id=1\ndirectory.id=old\n", 2, "new")
     assert new == "version=1\ncluster.id=abc\nnode.id=2\ndirectory.id=new\n"
     assert node_directory.with_ids("version=1\nnode.id=1\ncluster.id=abc\n", 3, "new") == "version=1\nnode.id=3\ncluster.id=abc\n"
 
 
-def test_a_wiped_directory_is_as_it_was_formatted(tmp_path):
+def test_a_wiped_directory_has_only_its_ids(tmp_path):
     """Logs and checkpoints go; the node stays who it is, on another disk."""
     for name in ("t-0/0.log", "__cluster_metadata-0/0.log", "recovery-point-offset-checkpoint", "bootstrap.checkpoint"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -80,7 +80,7 @@ def test_a_wiped_directory_is_as_it_was_formatted(tmp_path):
     assert "old" not in meta
 
 
-def test_combined_controllers_cannot_lose_their_disk():
+def test_a_broker_that_is_a_controller_cannot_be_wiped():
     """Where controllers are apart, a broker may."""
     assert "controllers = 1" in Local().missing()[Wipeable]
     assert Wipeable not in Local(controllers=1).missing()
@@ -103,13 +103,13 @@ def test_kafka_uuids_never_begin_with_a_dash():
     assert all(len(u) == 22 and not u.startswith("-") for u in made)
 
 
-def test_upgrades_are_fetched_and_decide_the_format_too():
+def test_the_oldest_version_including_upgrades_decides_the_storage_format():
     """A version that a node changes to later is among all versions; the oldest formats, so that a way back is open."""
     assert Local(upgrades=("3.9.1",)).all_versions() == ["3.9.1", "4.3.0"]
     assert Local(upgrades=("3.9.1",)).version("n1") == "4.3.0"
 
 
-def test_impossible_options_are_all_listed():
+def test_all_mistakes_in_options_are_reported_at_once():
     """Two mistakes, two lines."""
     with pytest.raises(CampaignError) as bad:
         Local(brokers=0, heap_mb=1)

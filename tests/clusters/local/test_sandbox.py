@@ -24,31 +24,31 @@ def sysctl(directory, name, value):
     path.write_text(value + "\n")
 
 
-def test_ubuntus_restriction_is_named_with_its_switch(tmp_path):
+def test_apparmors_restriction_is_reported_with_its_sysctl(tmp_path):
     """Ubuntu 24.04 forbids user namespaces through AppArmor."""
     sysctl(tmp_path, "kernel/apparmor_restrict_unprivileged_userns", "1")
     assert "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0" in sandbox.remedy(tmp_path)
 
 
-def test_switched_off_user_namespaces_are_named_with_their_switch(tmp_path):
+def test_disabled_user_namespaces_are_reported_with_their_sysctl(tmp_path):
     """Hardened kernels set the maximum to zero."""
     sysctl(tmp_path, "user/max_user_namespaces", "0")
     assert "sudo sysctl -w user.max_user_namespaces=10000" in sandbox.remedy(tmp_path)
 
 
-def test_with_nothing_to_blame_the_container_is_suspected(tmp_path):
+def test_without_a_known_cause_the_remedy_is_about_containers(tmp_path):
     """No switch is off; what is left is a container's seccomp profile."""
     assert "--privileged" in sandbox.remedy(tmp_path)
 
 
-def test_a_machine_without_unshare_is_told_what_to_install(monkeypatch, tmp_path):
+def test_without_unshare_the_reason_names_the_package(monkeypatch, tmp_path):
     """Then only the supervisor goes before the command, and partitions are missing."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "install util-linux" in Local().missing()[Partitionable]
     assert sandbox.command(["x"]) == [sys.executable, "-m", "clusters.local.init", "--", "x"]
 
 
-def test_a_refusal_is_quoted(monkeypatch, tmp_path):
+def test_the_error_of_the_trial_is_in_the_reason(monkeypatch, tmp_path):
     """What unshare said stands in the reason."""
     refusing = tmp_path / "unshare"
     refusing.write_text("#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2\nexit 1\n")
@@ -57,7 +57,7 @@ def test_a_refusal_is_quoted(monkeypatch, tmp_path):
     assert "unshare failed: Operation not permitted" in Local().missing()[Partitionable]
 
 
-def test_loopback_on_request_says_who_wanted_it():
+def test_with_loopback_the_reason_names_the_option():
     """No trial is made; the reason is the campaign's own."""
     assert "loopback = true" in Local(loopback=True).missing()[Partitionable]
 
@@ -74,7 +74,7 @@ def supervised(alone, *argv):
     )
 
 
-def test_the_status_of_the_child_is_the_status_of_the_sandbox(alone):
+def test_the_sandbox_ends_with_the_status_of_its_child(alone):
     """An exit code as it is, a signal as shells write it."""
     assert supervised(alone, "sh", "-c", "exit 7").wait(20) == 7
     assert supervised(alone, "sh", "-c", "kill -KILL $$").wait(20) == 128 + signal.SIGKILL
@@ -89,7 +89,7 @@ def test_lines_on_the_lifeline_reach_the_child(alone):
     assert process.wait(20) == 0
 
 
-def test_the_end_of_the_lifeline_is_the_end_of_all(alone):
+def test_the_end_of_the_lifeline_kills_everything(alone):
     """A child, a grandchild in a session of its own, and a frozen one hold the pipe open; it closes when all are dead."""
     script = "setsid sleep 300 & sleep 300 & kill -STOP $!; echo up; sleep 300"
     process = supervised(alone, "sh", "-c", script)
@@ -100,7 +100,7 @@ def test_the_end_of_the_lifeline_is_the_end_of_all(alone):
 
 
 @pytest.mark.parametrize(("does", "status"), [("echo tidied", 0), ("sleep 300", 128 + signal.SIGKILL)])
-def test_with_grace_the_child_may_tidy_up_first(does, status):
+def test_with_grace_the_child_may_clean_up_first(does, status):
     """Its own input ends; what it does then is waited for, but not for ever."""
     argv = [sys.executable, "-m", "clusters.local.init", "--grace=1", "--", "sh", "-c", f"echo up; cat; {does}"]
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -13,19 +13,19 @@ from harness.plugins.registry import attempt
 NODES = node_plan.nodes(3, 0, node_plan.private)
 
 
-def test_all_wrong_options_are_told_at_once():
+def test_all_mistakes_in_options_are_reported_at_once():
     with pytest.raises(CampaignError) as caught:
         Redpanda(brokers=0, memory_mb=100)
     assert caught.value.mistakes == ["brokers = 0: must be between 1 and 50", "memory_mb = 100: must be between 768 and 131072"]
 
 
-def test_kafkas_options_are_unknown_here():
+def test_options_of_kafka_are_unknown_to_redpanda():
     """There is no KRaft and no heap."""
     _, mistakes = attempt(Redpanda, {"heap_mb": 256, "controllers": 3})
     assert [key for key, _ in mistakes] == ["heap_mb", "controllers"]
 
 
-def test_a_broker_is_started_as_the_documentation_says():
+def test_the_command_line_of_a_broker_follows_the_documentation():
     """Development mode; every broker is a seed of every other; Kafka's API and the brokers' own at the node's address."""
     line = command(NODES[1], NODES, Redpanda().own_mb)
     assert line[:4] == ["rpk", "redpanda", "start", "--mode=dev-container"]
@@ -33,7 +33,7 @@ def test_a_broker_is_started_as_the_documentation_says():
     assert "--seeds=10.73.1.1:9093,10.73.1.2:9093,10.73.1.3:9093" in line
 
 
-def test_properties_mean_what_a_test_needs_and_fit_the_brokers():
+def test_cluster_properties_fit_the_number_of_brokers():
     """Acknowledged from the disk; Raft groups are odd; the campaign's own settings win."""
     assert properties(3, {})["write_caching_default"] == "false"
     assert [properties(brokers, {})["internal_topic_replication_factor"] for brokers in (1, 2, 3, 4)] == [1, 1, 3, 3]
@@ -42,7 +42,7 @@ def test_properties_mean_what_a_test_needs_and_fit_the_brokers():
     assert "auto_create_topics_enabled: false\n" in bootstrap_file(properties(3, {}))
 
 
-def test_topics_ask_for_what_redpanda_has():
+def test_topics_get_only_settings_that_redpanda_has():
     wanted = TopicSpec(partitions=4, replication=3, settings={"min.insync.replicas": "2", "segment.bytes": "1048576"})
     assert _accepted(wanted, 3) == TopicSpec(partitions=4, replication=3, settings={"segment.bytes": "1048576"})
     assert _accepted(wanted, 2).replication == 1
@@ -61,14 +61,14 @@ def test_roles_are_those_that_most_brokers_name(roles):
     assert (roles.controller(), roles.group_coordinator("g"), roles.transaction_coordinator("tx")) == ("n2", "n1", "n3")
 
 
-def test_a_role_that_nobody_names_is_an_error(roles, monkeypatch):
+def test_a_role_that_no_broker_names_is_an_error(roles, monkeypatch):
     monkeypatch.setattr(protocol, "metadata", lambda address, _: protocol.Metadata((), ()))
     with pytest.raises(ClusterError, match="nobody names a controller: 3 of 3 brokers answered"):
         roles.controller()
 
 
 @pytest.mark.cluster
-def test_a_missing_image_is_one_clear_sentence(docker_daemon):
+def test_a_missing_image_is_an_error_with_a_remedy(docker_daemon):
     """Before anything is started; the tag is one that no registry has."""
     assert engine.trouble() == ""
     with pytest.raises(ClusterError, match=r"the image of Redpanda, fencepost\.invalid/redpanda:none, is not here.*docker pull"):

@@ -31,7 +31,7 @@ THREE = ("a", "b", "c")
 # ---- decided without a host
 
 
-def test_all_wrong_options_are_told_at_once():
+def test_all_mistakes_in_options_are_reported_at_once():
     with pytest.raises(CampaignError) as caught:
         Ssh(hosts=("a", "a", "b:x"), addresses=("10.0.0.1",), controllers=1, port=80, lease_s=1)
     assert caught.value.mistakes == [

@@ -1,4 +1,4 @@
-"""Our end of a watcher, with a watcher that is made up. With real ones: test_ssh.py."""
+"""The client of a watcher, with a scripted watcher. With real ones: test_ssh.py."""
 
 import json
 import threading
@@ -10,12 +10,12 @@ from clusters.ssh.watcher_client import WatcherClient
 
 
 class Host:
-    """A host whose watcher answers everything, until it is told to end."""
+    """A host whose watcher answers every request until `end`."""
 
     address = "192.0.2.1"
 
     def __init__(self):
-        self.asked, self.ended = [], threading.Event()
+        self.requests, self.ended = [], threading.Event()
 
     def ask(self, *words, feed):
         return {"rules_trouble": ""}
@@ -34,9 +34,9 @@ class Channel:
     def sendall(self, line):
         if self.host.ended.is_set():
             return
-        self.host.asked.append(json.loads(line)["do"])
+        self.host.requests.append(json.loads(line)["do"])
         self.answers += b'{"log": ""}\n'
-        if self.host.asked[-1] == "end":
+        if self.host.requests[-1] == "end":
             self.host.ended.set()
 
     def recv(self, most):
@@ -56,8 +56,8 @@ class Channel:
         pass
 
 
-def test_a_renewal_that_is_under_way_comes_before_the_end(tmp_path):
-    """Else it would find nobody there any more, and say that the lease was not renewed."""
+def test_the_end_waits_for_a_renewal_that_is_under_way(tmp_path):
+    """Else the renewal would find no watcher, and log that the lease was not renewed."""
     host, renewing = Host(), threading.Event()
     watcher = WatcherClient("n1", host, "/run", 0.06, tmp_path / "n1.log")
     ask = watcher.ask
@@ -69,10 +69,10 @@ def test_a_renewal_that_is_under_way_comes_before_the_end(tmp_path):
         return ask(do, **request)
 
     watcher.ask = ask_late
-    with capture_logs() as told:
+    with capture_logs() as entries:
         watcher.begin({})
         assert renewing.wait(10)
         watcher.end()
         watcher._lease_thread.join()
-    assert told == []
-    assert host.asked[-2:] == ["renew", "end"]
+    assert entries == []
+    assert host.requests[-2:] == ["renew", "end"]
