@@ -23,6 +23,7 @@ from clusters.docker.run_resources import RunResources, mount
 from clusters.fault_tools.clocks import Clocks
 from clusters.fault_tools.environment import BrokerEnvironment
 from clusters.kafka import broker_config, node_plan, storage
+from clusters.kafka.broker_config import PlannedNode
 from harness.api import ClusterError, Skewable, TopicSpec
 
 T = TypeVar("T")
@@ -236,10 +237,10 @@ class DockerCluster(BrokerEnvironment):
         self.await_answers()
 
 
-def _nodes(options: DockerOptions, resources: RunResources, volumes: DiskVolumes | None, data: Path) -> list[broker_config.Node]:
+def _nodes(options: DockerOptions, resources: RunResources, volumes: DiskVolumes | None, data: Path) -> list[PlannedNode]:
     """The nodes, each at the address of its helper, which holds its disk."""
 
-    def add(node: broker_config.Node) -> str:
+    def add(node: PlannedNode) -> str:
         mounts = volumes.add(node.name, data / node.name) if volumes else []
         return resources.network.add(node.name, resources.labels_for(node.name), mounts, options.disk_mb)
 
@@ -248,5 +249,5 @@ def _nodes(options: DockerOptions, resources: RunResources, volumes: DiskVolumes
         return [_at_address(node, address) for node, address in zip(nodes, pool.map(add, nodes), strict=True)]
 
 
-def _at_address(node: broker_config.Node, address: str) -> broker_config.Node:
+def _at_address(node: PlannedNode, address: str) -> PlannedNode:
     return replace(node, listeners={name: (address, port) for name, (_, port) in node.listeners.items()})

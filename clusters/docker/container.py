@@ -131,8 +131,8 @@ class Container:
         except DockerException as error:
             raise ClusterError(f"nothing could be run in {self.name}: {error}") from error
         if status != 0:
-            words = (errors or b"").decode(errors="replace").strip().splitlines()
-            raise ClusterError(f"{' '.join(argv[1:])} in {self.name} ended with status {status}: {' '.join(words[-1:])}")
+            lines = (errors or b"").decode(errors="replace").strip().splitlines()
+            raise ClusterError(f"{' '.join(argv[1:])} in {self.name} ended with status {status}: {' '.join(lines[-1:])}")
         return (output or b"").decode()
 
     def close(self) -> None:

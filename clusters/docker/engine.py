@@ -1,4 +1,4 @@
-"""The Docker daemon: how it is reached, why it is not, and the labels that say what belongs to whom."""
+"""The connection to the Docker daemon, the reasons why there is none, and the labels of everything a run makes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def opened() -> Iterator[Any]:
 
 
 def owner() -> str:
-    """This process, told apart from any later one of the same number, as text for a label."""
+    """An identity of this process that no later process has, as text for a label."""
     return f"{socket.gethostname()} {_boot()} {os.getpid()} {_started(os.getpid())}"
 
 
@@ -77,7 +77,7 @@ def _boot() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process started, in the kernel's ticks; empty when there is none, or only its remains wait for their parent."""
+    """When a process started, in the kernel's ticks; empty when there is none, or it is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -90,12 +90,12 @@ def _address() -> str:
 
 
 def _reason(error: DockerException) -> str:
-    """What went wrong in a few words, without the layers of libraries around it."""
+    """The cause of an error as a short text, without the layers of libraries around it."""
     text = str(getattr(error, "explanation", None) or error).strip()
-    return next((words for name, words in _SEEN.items() if name in text), text)
+    return next((cause for name, cause in _CAUSES.items() if name in text), text)
 
 
-_SEEN = {
+_CAUSES = {
     "FileNotFoundError": "there is no such socket",
     "PermissionError": "permission denied",
     "ConnectionRefusedError": "nobody listens there",

@@ -1,4 +1,4 @@
-"""This machine's own Python inside a container: an empty image into which the machine's directories are shown read-only.
+"""This machine's own Python inside a container: an empty image into which the machine's directories are mounted read-only.
 
 Helpers and workers need the very interpreter, libraries and plug-ins that the harness runs with; nothing is installed, copied
 or downloaded for them, so a worker is the same program as in `local`.
@@ -42,8 +42,8 @@ def mounts(writable: Iterable[Path] = ()) -> list[Mount]:
     system += [Path(name) for name in _MORE if Path(name).is_dir()]
     system += [Path("/etc", name) for name in _ETC if Path("/etc", name).exists()]
     python = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.base_prefix).resolve(), *_imported_from()]
-    shown = [Mount(str(path), str(path), type="bind", read_only=True) for path in outermost([*system, *python])]
-    return shown + [Mount(str(path), str(path), type="bind") for path in writable]
+    bound = [Mount(str(path), str(path), type="bind", read_only=True) for path in outermost([*system, *python])]
+    return bound + [Mount(str(path), str(path), type="bind") for path in writable]
 
 
 def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""What containers are made of: images with Kafka's jars, ours or the official ones, and a base built without any registry.
+"""The images of broker containers: built here or official, and a base that is built without any registry.
 
-An image serves when it has `java` in its PATH and the jars in /opt/kafka/libs, as apache/kafka has; nothing else of it is used.
+An image needs `java` in its PATH and the jars in /opt/kafka/libs, as apache/kafka has; nothing else of it is used.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Image:
-    """An image that brokers can be made of. `id` is its content's digest; `origin` where it came from, in words.
+    """An image for brokers. id: the digest of its content; origin: where it came from, as text.
 
-    `flags` are for its Java: others' images log by log4j, which says nothing unless it is told the image's own settings.
+    flags: options for its Java; images of others log by log4j, which writes nothing without the image's own settings.
     """
 
     name: str
@@ -176,13 +176,13 @@ def _import(client: Any, root: Path) -> None:
 def _build(client: Any, distribution: Distribution, base: str, on_progress: Progress, name: str = "") -> Image:
     name = name or f"{OURS}:{distribution.version}"
     on_progress(f"building {name} on {base}")
-    said = []
+    output = []
     context = _context(distribution, base)
     for line in client.api.build(fileobj=context, custom_context=True, tag=name, rm=True, forcerm=True, decode=True):
-        said.append(str(line.get("stream", "")).strip())
+        output.append(str(line.get("stream", "")).strip())
         if "error" in line:
             raise ClusterError(
-                f"{name} could not be built on {base}: {line['error'].strip()} ({' / '.join(filter(None, said[-3:]))})"
+                f"{name} could not be built on {base}: {line['error'].strip()} ({' / '.join(filter(None, output[-3:]))})"
             )
     found = _present(client, name, "built here")
     return found or _none(f"Docker built {name} and does not have it")
@@ -209,8 +209,8 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def _dockerfile(distribution: Distribution, base: str) -> str:
     labels = {"fencepost": "kafka", "fencepost.kafka": distribution.version, _JARS: digest(distribution.jars)}
-    words = " ".join(f'"{key}"="{value}"' for key, value in labels.items())
-    return f'FROM {base}\nRUN ["java", "-version"]\nCOPY libs /opt/kafka/libs\nLABEL {words}\n'
+    pairs = " ".join(f'"{key}"="{value}"' for key, value in labels.items())
+    return f'FROM {base}\nRUN ["java", "-version"]\nCOPY libs /opt/kafka/libs\nLABEL {pairs}\n'
 
 
 def digest(jars: Mapping[str, str]) -> str:

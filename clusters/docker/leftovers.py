@@ -1,4 +1,4 @@
-"""Everything in Docker that bears our labels: whose it is, whether its run still lives, and its removal."""
+"""Everything in Docker with our labels: which run it belongs to, whether that still lives, and its removal."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _labelled(client: Any, label: str) -> tuple[list[dict[str, Any]], ...]:
 
 
 def _tried(remove: Any, name: str, **options: Any) -> str:
-    """Ask for a removal; what Docker said against it (that it is gone, or going, is as good)."""
+    """Request a removal; Docker's error, empty when it is gone or going."""
     with suppress(NotFound):
         try:
             remove(name, **options)

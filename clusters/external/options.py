@@ -73,8 +73,8 @@ class ExternalOptions:
         wrong += [f"settings.{key}: is set by fencepost itself" for key in self.settings if key in OURS]
         if wrong:
             return wrong
-        said = refusal(self.settings)
-        return [f"settings: {said}"] if said else []
+        reason = refusal(self.settings)
+        return [f"settings: {reason}"] if reason else []
 
     def missing(self) -> dict[type, str]:
         reasons = {self.only_clients: CLIENT_CAPABILITIES, NOT_OURS: BROKER_CAPABILITIES, SHARED_NETWORK: NETWORK_CAPABILITIES}

@@ -80,7 +80,7 @@ class DropTable(ABC):
         undo_each(self.unlose, list(self._loss_rules))
 
     def lose(self, pairs: Iterable[Pair], share: float) -> int:
-        """Lose a share of the packets of each pair, beside what is lost or dropped already; a number for `unlose`."""
+        """Lose a share of the packets of each pair, in addition to present faults; a number for `unlose`."""
         with self._lock:
             self._last_number += 1
             made = self._loss_rules[self._last_number] = {}

@@ -22,7 +22,7 @@ class BrokerEnvironment(NetworkCapabilities, PowerFailure):
     _disks: disks.NodeDisks | None = None
     _clocks: clocks.Clocks | None = None
 
-    def __init__(self, nodes: Sequence[broker_config.Node], run_dir: Path, options: KafkaOptions) -> None:
+    def __init__(self, nodes: Sequence[broker_config.PlannedNode], run_dir: Path, options: KafkaOptions) -> None:
         super().__init__(nodes, run_dir, options)
         self._log_offsets: dict[str, int] = {}  # node -> the length of its log when the present fault began
 

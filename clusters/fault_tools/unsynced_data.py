@@ -21,7 +21,7 @@ SYNCED_BY_KAFKA = "__cluster_metadata"
 FLUSHES = re.compile(r"(log\.)?flush\.(interval\.)?(messages|ms)")
 _PARTITION = re.compile(r"(.+)-\d+")
 _HEAD = struct.Struct(">qi")  # of a record batch: base offset, length of the rest
-_LAST_OFFSET_DELTA = 23  # where it stands in a batch (int32)
+_LAST_OFFSET_DELTA = 23  # its position in a batch (int32)
 _UNSYNCED = (".index", ".timeindex", ".txnindex")
 
 

@@ -12,7 +12,7 @@ CLIENT, BROKER, CONTROLLER = "CLIENT", "BROKER", "CONTROLLER"
 
 
 @dataclass(frozen=True)
-class Node:
+class PlannedNode:
     """A node as planned: its name, Kafka id, KRaft roles, and the address of each listener it has."""
 
     name: str
@@ -26,7 +26,7 @@ class Node:
         return self.listeners.get(CLIENT) or self.listeners[CONTROLLER]
 
 
-def properties(node: Node, controllers: Iterable[Node], settings: Mapping[str, str], data: Path) -> dict[str, str]:
+def properties(node: PlannedNode, controllers: Iterable[PlannedNode], settings: Mapping[str, str], data: Path) -> dict[str, str]:
     """The complete server.properties of `node` (KRaft, static quorum, plain text listeners)."""
     listeners = {name: f"{name}://{host}:{port}" for name, (host, port) in node.listeners.items()}
     voters = [f"{c.id}@{c.listeners[CONTROLLER][0]}:{c.listeners[CONTROLLER][1]}" for c in controllers]

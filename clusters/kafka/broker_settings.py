@@ -1,6 +1,6 @@
 """The settings that make a small test cluster honest and quick, each with its reason.
 
-A campaign's `settings` are laid over them; what was really used stands in the run's plan. Settings that a broker version
+A campaign's `settings` override them; the run's plan has those in effect. Settings that a broker version
 does not know are ignored by it.
 """
 

@@ -35,7 +35,7 @@ class KafkaCluster(ABC):
     The run directory gets `logs/<node>/server.properties`, `logs/<node>/server.log` and, while the cluster lives, `data/<node>`.
     """
 
-    def __init__(self, nodes: Sequence[broker_config.Node], run_dir: Path, options: KafkaOptions) -> None:
+    def __init__(self, nodes: Sequence[broker_config.PlannedNode], run_dir: Path, options: KafkaOptions) -> None:
         self._planned = {node.name: node for node in nodes}
         self._run_dir, self._data = run_dir, run_dir / "data"
         self.kafka_version = options.all_versions()[0]

@@ -1,8 +1,8 @@
 """Kafka by version: the jars of any released broker, fetched once and kept.
 
 Resolved from Maven's central repository by the Ivy that PySpark ships, so that Java is all a machine needs. A version in the
-cache is complete or absent: it is fetched beside its place, listed with checksums, and renamed. Once there, nothing is asked
-of the network again.
+cache is complete or absent: it is fetched into a temporary directory, listed with checksums, and renamed. After that, the
+network is not used again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Distribution:
         return broker_config.command(java()[0], self.classpath(), main, arguments, heap_mb, [*known, *flags])
 
     def classes(self) -> Path:
-        """Where an archive of its classes for the present Java lies, or would (`clusters.local.class_archive`)."""
+        """The path of the archive of its classes for the present Java (`clusters.local.class_archive`)."""
         return self.directory / f"classes-java-{java()[1]}.jsa"
 
 
@@ -64,14 +64,14 @@ def cache_dir() -> Path:
 def fetch(version: str, on_progress: Callable[[str], None] = lambda _: None, ivy: Ivy | None = None) -> Distribution:
     """The distribution of `version`, from the cache or else from Maven's central repository (about a minute, 45 MB).
 
-    `on_progress` hears one line about what takes time; `ivy` replaces the resolver (tests). Raises ClusterError naming the
-    version and what was said, when it does not exist, the network is away or Java is missing.
+    `on_progress` gets one line about each long step; `ivy` replaces the resolver (tests). Raises ClusterError naming the
+    version and the resolver's output, when it does not exist, the network is away or Java is missing.
     """
     if found := _read(version):
         return found
     with _locked(on_progress):
         _remove_leftovers()
-        found = _read(version)  # somebody else may have fetched it meanwhile
+        found = _read(version)  # another process may have fetched it meanwhile
         return found or _fetch(version, on_progress, ivy or run_ivy)
 
 

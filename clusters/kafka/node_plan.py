@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from ipaddress import IPv4Address
 
-from clusters.kafka.broker_config import BROKER, CLIENT, CONTROLLER, Node
+from clusters.kafka.broker_config import BROKER, CLIENT, CONTROLLER, PlannedNode
 from harness.api import TopicSpec
 
 _NETWORK = IPv4Address("10.73.0.0")
@@ -25,7 +25,7 @@ def private(kind: int, number: int) -> tuple[str, Mapping[str, int]]:
 
 
 def loopback(_kind: int, _number: int) -> tuple[str, Mapping[str, int]]:
-    """The loopback address, and ports nobody listens on."""
+    """The loopback address, and free ports."""
     with ExitStack() as held:
         sockets = {listener: held.enter_context(socket.socket()) for listener in _PORTS}
         for s in sockets.values():
@@ -33,7 +33,7 @@ def loopback(_kind: int, _number: int) -> tuple[str, Mapping[str, int]]:
         return "127.0.0.1", {listener: int(s.getsockname()[1]) for listener, s in sockets.items()}
 
 
-def nodes(brokers: int, controllers: int, listen: Listen) -> list[Node]:
+def nodes(brokers: int, controllers: int, listen: Listen) -> list[PlannedNode]:
     """n1, n2, ... and, when separate controllers are wanted, k1, k2, ...; without them every broker is a controller too."""
     roles = ("broker",) if controllers else ("broker", "controller")
     planned = [_node(f"n{i}", i, roles, *listen(_BROKERS, i)) for i in range(1, brokers + 1)]
@@ -55,9 +55,9 @@ def fitted(spec: TopicSpec, brokers: int) -> TopicSpec:
     return TopicSpec(partitions=spec.partitions, replication=min(spec.replication, brokers), settings=settings)
 
 
-def _node(name: str, number: int, roles: tuple[str, ...], host: str, ports: Mapping[str, int]) -> Node:
+def _node(name: str, number: int, roles: tuple[str, ...], host: str, ports: Mapping[str, int]) -> PlannedNode:
     wanted = (CLIENT, BROKER, CONTROLLER) if len(roles) == 2 else (CLIENT, BROKER) if "broker" in roles else (CONTROLLER,)
-    return Node(name, number, roles, {listener: (host, ports[listener]) for listener in wanted})
+    return PlannedNode(name, number, roles, {listener: (host, ports[listener]) for listener in wanted})
 
 
 def _address(kind: int, number: int) -> str:

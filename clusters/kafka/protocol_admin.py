@@ -38,8 +38,8 @@ def topic_settings(address: Address, topic: str, timeout_s: float = 5.0) -> dict
     body = struct.pack(">ib", 1, _TOPIC) + string(topic) + struct.pack(">i?", -1, False)
     reply = ask(address, _DESCRIBE_CONFIGS, 1, body, timeout_s)
     _, _, error = reply.numbers(">iih")
-    if said := _refusal(error, reply.text()):
-        raise WireError(f"settings of {topic} not told: {said}")
+    if refusal := _refusal(error, reply.text()):
+        raise WireError(f"settings of {topic} not told: {refusal}")
     reply.number(">b"), reply.text()  # the resource again
     found = reply.array(lambda: _setting(reply))
     return {name: value for name, value, source in found if source == _OWN}
@@ -59,8 +59,8 @@ def reassign(address: Address, replicas: Mapping[TopicPartition, Sequence[int]],
         topic = _compact_text(reply)
         for _ in range(reply.varint() - 1):
             number, error = reply.numbers(">ih")
-            said = _refusal(error, _compact_text(reply))
-            problems.append(said and f"{topic}-{number}: {said}")
+            refusal = _refusal(error, _compact_text(reply))
+            problems.append(refusal and f"{topic}-{number}: {refusal}")
             reply.varint()
         reply.varint()
     _raise("replicas not reassigned", problems)
@@ -78,8 +78,8 @@ def elect_preferred(address: Address, partitions: Iterable[TopicPartition], time
     problems = [_refusal(error, "")]
     for topic, results in rows:
         for (number, error), text in results:
-            if error != _NOT_NEEDED and (said := _refusal(error, text)):
-                problems.append(f"{topic}-{number}: {said}")
+            if error != _NOT_NEEDED and (refusal := _refusal(error, text)):
+                problems.append(f"{topic}-{number}: {refusal}")
     _raise("leaders not elected", problems)
 
 
@@ -112,13 +112,13 @@ def _setting(reply: Reply) -> tuple[str, str, int]:
     return name, value, source
 
 
-def _refusal(error: int, said: str) -> str:
-    return f"error {error} {said}".strip() if error else ""
+def _refusal(error: int, message: str) -> str:
+    return f"error {error} {message}".strip() if error else ""
 
 
 def _raise(what: str, problems: Iterable[str]) -> None:
-    if said := "; ".join(filter(None, problems)):
-        raise WireError(f"{what}: {said}")
+    if text := "; ".join(filter(None, problems)):
+        raise WireError(f"{what}: {text}")
 
 
 def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:

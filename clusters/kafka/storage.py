@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from clusters.kafka.broker_config import Node, error_lines
+from clusters.kafka.broker_config import PlannedNode, error_lines
 from clusters.kafka.distribution import Distribution
 from clusters.kafka.node_directory import META, kafka_uuid, with_ids
 from harness.api import ClusterError
@@ -30,7 +30,7 @@ def local_tool(distribution: Distribution) -> Format:
     return run
 
 
-def format_all(version: str, tool: Format, nodes: Sequence[Node], configs: Mapping[str, Path], data: Path) -> None:
+def format_all(version: str, tool: Format, nodes: Sequence[PlannedNode], configs: Mapping[str, Path], data: Path) -> None:
     """Format the first node's directory with Kafka's own tool (about a second), and derive the others' from it.
 
     Only `node.id` and `directory.id` differ between nodes; everything else the tool writes holds for the cluster.

@@ -48,7 +48,7 @@ def make(distribution: Distribution) -> None:
             made.replace(distribution.classes())
 
 
-def _serves(node: broker_config.Node) -> bool:
+def _serves(node: broker_config.PlannedNode) -> bool:
     """Whether the broker coordinates transactions: by then it has loaded nearly all it ever needs."""
     try:
         return protocol.find_coordinator(node.address, protocol.TRANSACTION, "fencepost") == node.id

@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def remove_scratch() -> None:
-    """Remove what would be left of a cluster that nobody could take down."""
+    """Remove the data of a cluster that was killed before it could."""
     if scratch := os.environ.get(SCRATCH):
         shutil.rmtree(scratch, ignore_errors=True)
 

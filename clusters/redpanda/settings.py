@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clusters.kafka.broker_config import BROKER, CLIENT, Node
+from clusters.kafka.broker_config import BROKER, CLIENT, PlannedNode
 
 CONFIG, DATA = "/etc/redpanda", "/var/lib/redpanda/data"
 
@@ -39,7 +39,7 @@ def bootstrap_file(values: Mapping[str, Any]) -> str:
     return "".join(f"{name}: {json.dumps(value)}\n" for name, value in sorted(values.items()))
 
 
-def command(node: Node, seeds: Sequence[Node], memory_mb: int) -> list[str]:
+def command(node: PlannedNode, seeds: Sequence[PlannedNode], memory_mb: int) -> list[str]:
     """The command line of a broker, in the documented development mode, on one core, with `memory_mb` for itself."""
     (host, kafka), (_, rpc) = node.listeners[CLIENT], node.listeners[BROKER]
     return [

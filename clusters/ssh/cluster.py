@@ -72,12 +72,12 @@ class SshCluster(HostEnvironment):
 
     def _format(self, arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         """Format on this machine, with the node's configuration except its directory."""
-        *words, config = arguments
+        *options, config = arguments
         node = Path(config).parent.name
         here = self._data / f"{node}.properties"
         here.parent.mkdir(parents=True, exist_ok=True)
         here.write_text(Path(config).read_text() + f"log.dirs={self._data / node}\n")  # the last one counts
-        return storage.local_tool(self._distributions[self.kafka_version])([*words, str(here)], timeout_s)
+        return storage.local_tool(self._distributions[self.kafka_version])([*options, str(here)], timeout_s)
 
     def make_storage(self, tool: storage.Format, configs: Mapping[str, Path]) -> None:
         """Format here, and copy every node's directory and configuration to its host."""
@@ -205,7 +205,7 @@ class SshCluster(HostEnvironment):
         self.await_answers()
 
 
-def _nodes(options: SshOptions, addresses: Mapping[str, str]) -> list[broker_config.Node]:
+def _nodes(options: SshOptions, addresses: Mapping[str, str]) -> list[broker_config.PlannedNode]:
     """The nodes, each at the address of its host, on the ports from `port` on."""
     ports = {
         name: options.port + i for i, name in enumerate((broker_config.CLIENT, broker_config.BROKER, broker_config.CONTROLLER))

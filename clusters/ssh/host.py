@@ -133,7 +133,7 @@ class SshHost:
     # ---- the connection
 
     def transport(self) -> paramiko.Transport:
-        """The connection, made anew when it has ended. Raises HostRefused."""
+        """The connection; a new one when it has ended. Raises HostRefused."""
         with self._connecting:
             transport = self._client.get_transport() if self._client else None
             if transport is None or not transport.is_active():
@@ -247,9 +247,9 @@ class SshHost:
     def install_program(self, directory: str) -> None:
         """Copy our program into `directory` there, unless it is there. Raises ClusterError: no Python, or not writable."""
         name, data = package()
-        words = shlex.join([self._python, "-c", _INSTALL_PROGRAM, directory, name])
+        command = shlex.join([self._python, "-c", _INSTALL_PROGRAM, directory, name])
         called = f"`{self._python}`, asked to write into {directory} (other options: `python`, 3.9 or newer, and `directory`),"
-        self.directory = self.run(words, lambda stdin: stdin.write(data), called=called).decode().strip()
+        self.directory = self.run(command, lambda stdin: stdin.write(data), called=called).decode().strip()
 
 
 def _read_errors(channel: paramiko.Channel, errors: list[bytes]) -> None:
@@ -271,9 +271,9 @@ def retry_dropped(host: SshHost, what: str, act: Callable[[], Any], limit_s: flo
 
 
 def unreachable(host: SshHost, what: str, limit_s: float, last: BaseException) -> str:
-    words = str(last) or type(last).__name__
-    way = f"ssh -p {host.address.port} {host.user}@{host.address.host}"
-    return f"{host.address} could not be reached to {what}, {limit_s:.0f} s long; last: {words}. Does `{way}` work?"
+    reason = str(last) or type(last).__name__
+    command = f"ssh -p {host.address.port} {host.user}@{host.address.host}"
+    return f"{host.address} could not be reached to {what}, {limit_s:.0f} s long; last: {reason}. Does `{command}` work?"
 
 
 @lru_cache(maxsize=1)

@@ -74,7 +74,7 @@ def _of(machine: str) -> tuple[int, dict[str, int]]:
 
 
 def is_within(data: str, thread: int, file: int) -> bool:
-    """Whether a thread's open file is that directory, which ends with a slash, or lies below it."""
+    """Whether a thread's open file is that directory, which ends with a slash, or is below it."""
     try:
         return (os.readlink(f"/proc/{thread}/fd/{file}") + "/").startswith(data)
     except OSError:  # the thread is gone

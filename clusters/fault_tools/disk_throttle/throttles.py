@@ -48,7 +48,7 @@ class ThrottledProcess:
 
 
 class Throttles:
-    """Nodes whose disks can be slow: name -> the directory that lies on the node's disk. Safe to use from several threads."""
+    """Nodes whose disks can be slow: name -> the directory on the node's disk. Safe to use from several threads."""
 
     def __init__(self, directories: Mapping[str, Path]) -> None:
         self._directories = {node: str(home.resolve()) + "/" for node, home in directories.items()}

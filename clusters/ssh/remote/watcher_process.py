@@ -139,7 +139,7 @@ def _last_output(run: Path) -> str:
 
 
 def bridge(run: Path) -> None:
-    """Connect our standard streams with the watcher's socket until either side ends. Exits with NO_WATCHER when nobody serves."""
+    """Connect our standard streams with the watcher's socket until either side ends. Exits with NO_WATCHER when there is none."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         os.chdir(run)
