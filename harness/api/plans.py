@@ -15,6 +15,9 @@ from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 from harness.api.contract import CONTRACT_KEYS
 
 Span = tuple[float, float]  # lowest and highest, in the unit of the field's name
+Setting = str | int | float | bool  # of Kafka, as TOML writes it
+Tables = tuple[Mapping[str, Any], ...]
+PLAIN_TYPES: tuple[Any, ...] = (str, int, float, bool, tuple[str, ...])
 WHEN = ("transaction-open",)  # some client is inside a transaction
 RANDOM, IN_TURN = ORDERS = ("random", "in turn")
 
@@ -37,6 +40,7 @@ class Key:
     text: a sentence of the reference page. at: where it stands in its table; empty: under the field's name. above, least: bounds
     of a number, or of the lowest one of a span. choices: the values, or the keys of a table, that there are; empty: any. option:
     sets the key in `fencepost run`. settings: sets options of the plug-in that the key chooses.
+    planned: the plan has its value, under the same name, where that is plain.
     """
 
     text: str
@@ -47,6 +51,7 @@ class Key:
     choices: tuple[str, ...] = ()
     option: RunOption | None = None
     settings: RunOption | None = None
+    planned: bool = True
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,11 @@ class DeclaredKey:
     type: Any
     default: Any
     key: Key
+
+    @property
+    def plain(self) -> bool:
+        """Whether its value is a number, a text, a flag or a list of texts, at the top of its table."""
+        return self.path == (self.field,) and any(self.type in (kind, kind | None) for kind in PLAIN_TYPES)
 
 
 def declared(cls: Any) -> list[DeclaredKey]:
@@ -182,6 +192,7 @@ class Test:
         Key(
             "Decides every draw of the run. Default: the campaign's.",
             option=RunOption("--seed", text="Repeats the draws of an earlier run. Default: drawn."),
+            planned=False,
         ),
     ] = None
     cluster: Annotated[
@@ -196,7 +207,7 @@ class Test:
         str, Key("The client library.", at=("client", "kind"), option=RunOption("--client", text="Which client library is used."))
     ] = "librdkafka"
     producer: Annotated[
-        Mapping[str, Any],
+        Mapping[str, Setting],
         Key(
             "Settings of the producers, laid over the workload's.",
             at=("client", "producer"),
@@ -204,7 +215,7 @@ class Test:
         ),
     ] = field(default_factory=dict)
     consumer: Annotated[
-        Mapping[str, Any],
+        Mapping[str, Setting],
         Key(
             "Settings of the consumers.",
             at=("client", "consumer"),
@@ -238,8 +249,10 @@ class Test:
             option=RunOption("--checker", metavar="MODULE:NAME", text="A check of yours, run beside the installed ones."),
         ),
     ] = ()
-    repeat: Annotated[int, Key("How often the test is run, with the seeds s, s+1, s+2, ...", least=1)] = 1
-    name: Annotated[str, Key("The test's name.", option=RunOption("--name", text="The test's name. Default: the workload's."))]
+    repeat: Annotated[int, Key("How often the test is run, with the seeds s, s+1, s+2, ...", least=1, planned=False)] = 1
+    name: Annotated[
+        str, Key("The test's name.", option=RunOption("--name", text="The test's name. Default: the workload's."), planned=False)
+    ]
     campaign: str = ""
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from harness.api import CampaignError, Test
-from harness.api.plans import Key, declared
-from harness.campaign.test import read_test
+from harness.api.plans import Key, Tables
+from harness.campaign.test import Reader, read_test
 from harness.campaign.toml import Keys, at_point, flat_settings, merged, name_in_file, read_toml
 from harness.plugins.registry import make_importable, unknown
 
@@ -37,10 +37,7 @@ class CampaignFile:
     defaults: Annotated[
         Mapping[str, Any], Key("Keys of a test that lie beneath every test: tables merge deeply, lists and values are replaced.")
     ] = field(default_factory=dict)
-    test: Annotated[tuple[Mapping[str, Any], ...], Key("The tests, each a `[[test]]` of its own; at least one.")]
-
-
-CAMPAIGN_KEYS = tuple(key.field for key in declared(CampaignFile))
+    test: Annotated[Tables, Key("The tests, each a `[[test]]` of its own; at least one.")] = ()
 
 
 @dataclass(frozen=True)
@@ -70,25 +67,25 @@ def read(path: Path, seed: int | None = None, cluster: Mapping[str, Any] | None 
     Raises CampaignError with every mistake: file, key, what is wrong, and the nearest right word.
     """
     table = read_toml(path)
-    mistakes = [f"{key}: {unknown('key', key, CAMPAIGN_KEYS)}" for key in table if key not in CAMPAIGN_KEYS]
-    mistakes += _mistyped(table)
-    name = str(table.get("name", path.stem))
-    defaults, raw_tests = table.get("defaults", {}), table.get("test", [])
-    if mistakes and not (isinstance(defaults, dict) and isinstance(raw_tests, list)):
-        raise CampaignError([f"{path}: {mistake}" for mistake in mistakes])
+    reader = Reader(lambda keys: ".".join(str(key) for key in keys))
+    file = CampaignFile(**reader.fields(CampaignFile, table))
+    mistakes = reader.mistakes
+    if table.get("test", []) == []:
+        mistakes.append("test: there is none; a campaign needs at least one [[test]]")
+    name = file.name or path.stem
     make_importable([Path.cwd(), path.parent])
     tests: list[Test] = []
-    for number, own in enumerate(raw_tests):
-        found, wrong = _tests_of(number, own, defaults, name, cluster or {})
+    for number, own in enumerate(file.test):
+        found, wrong = _tests_of(number, own, file.defaults, name, cluster or {})
         tests += found
         mistakes += wrong
-    mistakes += _duplicate_names([own.get("name") for own in raw_tests if isinstance(own, dict)])
+    mistakes += _duplicate_names([own.get("name") for own in file.test])
     mistakes += _duplicate_names([test.name for test in tests])
     if mistakes:
         raise CampaignError([f"{path}: {mistake}" for mistake in dict.fromkeys(mistakes)])
     if seed is not None:
         tests = [replace(test, seed=seed) for test in tests]
-    drawn = next(s for s in (seed, table.get("seed"), draw_seed()) if s is not None)
+    drawn = next(s for s in (seed, file.seed, draw_seed()) if s is not None)
     return Campaign(name, drawn, tests, path, _cluster_words(cluster or {}))
 
 
@@ -115,28 +112,10 @@ def planned(campaign: Campaign, only: Sequence[str] = (), repeat: int | None = N
     ]
 
 
-def _mistyped(table: Mapping[str, Any]) -> list[str]:
-    """Mistakes in the types of the campaign's own keys."""
-    mistakes = []
-    if not isinstance(table.get("name", ""), str):
-        mistakes.append(f"name: must be a text, not {table['name']!r}")
-    if not isinstance(table.get("seed", 0), int) or isinstance(table.get("seed"), bool):
-        mistakes.append(f"seed: must be a whole number, not {table['seed']!r}")
-    if not isinstance(table.get("defaults", {}), dict):
-        mistakes.append("defaults: must be a table ([defaults])")
-    if not isinstance(table.get("test", []), list) or not all(isinstance(test, dict) for test in table.get("test", [])):
-        mistakes.append("test: must be a list of tables ([[test]], in double brackets)")
-    elif not table.get("test"):
-        mistakes.append("test: there is none; a campaign needs at least one [[test]]")
-    return mistakes
-
-
 def _tests_of(
-    number: int, own: Any, defaults: Mapping[str, Any], campaign: str, cluster: Mapping[str, Any]
+    number: int, own: Mapping[str, Any], defaults: Mapping[str, Any], campaign: str, cluster: Mapping[str, Any]
 ) -> tuple[list[Test], list[str]]:
     """Every test that one `[[test]]` makes, and every mistake in it."""
-    if not isinstance(own, dict):
-        return [], []  # reported already
     own, defaults = flat_settings(own), flat_settings(defaults)
     table = merged(merged(defaults, own), {"cluster": dict(cluster)} if cluster else {})
     matrix = table.pop("matrix", {})

@@ -17,7 +17,7 @@ from typing import Any, get_args, get_origin
 
 from harness import secrets
 from harness.api import CampaignError, Choice, FaultChoice, Lane, Test
-from harness.api.plans import DeclaredKey, Key, Span, declared
+from harness.api.plans import DeclaredKey, Key, Span, Tables, declared
 from harness.campaign.client_settings import OURS, refused_settings
 from harness.campaign.toml import Keys
 from harness.planning import schedule
@@ -85,6 +85,8 @@ class Reader:
             return self.choice(key, given, keys)
         if key.type == tuple[FaultChoice, ...]:
             return self.faults(given, keys)
+        if key.type == Tables:
+            return self.tables(given, keys, f"[[{keys[-1]}]]")
         if get_origin(key.type) is Mapping:
             return self.mapping(key, given, keys)
         if dataclasses.is_dataclass(key.type):
@@ -103,10 +105,15 @@ class Reader:
         return Choice(kind=key.default.kind if wrong else kind, options=options)
 
     def faults(self, given: Any, keys: Keys) -> tuple[FaultChoice, ...]:
-        if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
-            self.wrong(keys, f"must be a list of tables ([[test.nemesis]]), not {given!r}")
-            return ()
-        return tuple(self.fault(entry, (*keys, number)) for number, entry in enumerate(given))
+        return tuple(
+            self.fault(entry, (*keys, number)) for number, entry in enumerate(self.tables(given, keys, "[[test.nemesis]]"))
+        )
+
+    def tables(self, given: Any, keys: Keys, written: str) -> Tables:
+        if isinstance(given, list) and all(isinstance(entry, dict) for entry in given):
+            return tuple(given)
+        self.wrong(keys, f"must be a list of tables ({written}, in double brackets), not {given!r}")
+        return ()
 
     def fault(self, table: Mapping[str, Any], keys: Keys) -> FaultChoice:
         """A fault's schedule; what is left of its table are the fault's options."""
@@ -115,13 +122,15 @@ class Reader:
         return FaultChoice(**self.fields(FaultChoice, table, keys, closed=False), options=options)
 
     def mapping(self, key: DeclaredKey, given: Any, keys: Keys) -> dict[str, Any]:
-        """Tables by name, or settings of Kafka, which stay what they are (`Any`) or become texts (`str`)."""
+        """Any table (`Any`), tables by name, or settings of Kafka: as they are (`Setting`) or as texts (`str`)."""
         table = given if self.is_table(keys, given) else {}
         if key.key.choices:
             self.known_keys(table, keys, [(name,) for name in key.key.choices])
         entry_type = get_args(key.type)[1]
         if dataclasses.is_dataclass(entry_type):
             return {name: self.record(entry_type, entry, (*keys, name)) for name, entry in table.items()}
+        if entry_type is Any:
+            return table
         for name, value in table.items():
             if not isinstance(value, str | int | float):
                 self.wrong((*keys, name), f"must be a text, a number, true or false, not {value!r}")

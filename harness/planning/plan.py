@@ -12,6 +12,7 @@ from typing import Any
 
 from harness import secrets
 from harness.api import PLAN_SCHEMA, CampaignError, Test, TopicSpec
+from harness.api.plans import declared
 from harness.planning import contract, schedule
 from harness.plugins import registry
 from harness.plugins.fault_validation import foreseen
@@ -42,11 +43,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "command": command,
         "fencepost": version("fencepost"),
-        "expect": list(test.expect),
-        "tolerate": list(test.tolerate),
-        "checkers": list(test.checkers),
-        "time_s": test.time_s,
-        "rate": test.rate,
+        **plain_values(test),
         "cluster": {"kind": test.cluster.kind, "options": dict(test.cluster.options), "description": description},
         "workload": {"kind": test.workload.kind, "options": dataclasses.asdict(workload)},
         "client": {
@@ -63,6 +60,12 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any
         "unavailable": {name: why for fault in faults for name, why in foreseen(fault, provider).items()},
         "machine": machine(),
     }
+
+
+def plain_values(test: Test) -> dict[str, Any]:
+    """What the plan has of a test under the names of its keys: numbers, texts, flags, lists of texts."""
+    found = {key.field: getattr(test, key.field) for key in declared(type(test)) if key.plain and key.key.planned}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 def look_up_secrets(tests: Iterable[Test]) -> None:

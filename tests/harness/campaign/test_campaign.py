@@ -198,12 +198,15 @@ def test_a_mistake_in_the_defaults_is_reported_once_under_its_key_there():
     [
         ("", "test: there is none; a campaign needs at least one [[test]]"),
         ('[test]\nname = "a"\n', "test: must be a list of tables ([[test]], in double brackets)"),
-        ('name = 3\n[[test]]\nname = "a"\n', "name: must be a text, not 3"),
-        ('seed = "x"\n[[test]]\nname = "a"\n', "seed: must be a whole number, not 'x'"),
+        ('name = 3\n[[test]]\nname = "a"\n', "name: input should be a valid string, not 3"),
+        ('seed = "x"\n[[test]]\nname = "a"\n', "seed: input should be a valid integer, not 'x'"),
         ('tests = 1\n[[test]]\nname = "a"\n', 'tests: unknown key "tests"; did you mean "test"?'),
         ('[[test]]\nname = "a"\nmatrix = {time_s = 3}\n', "test[0].matrix: must be a table of lists that are not empty"),
         ('[[test]]\nname = "a"\nworkload = "letters"\n', "test[0].workload: must be a table, not 'letters'"),
-        ('[[test]]\nname = "a"\nnemesis = {kind = "kill"}\n', "test[0].nemesis: must be a list of tables ([[test.nemesis]])"),
+        (
+            '[[test]]\nname = "a"\nnemesis = {kind = "kill"}\n',
+            "test[0].nemesis: must be a list of tables ([[test.nemesis]], in double brackets)",
+        ),
         ('[[test]]\nname = "a"\ntopic = {x = [1]}\n', "test[0].topic.x: must be a text, a number, true or false, not [1]"),
     ],
 )

@@ -12,6 +12,7 @@ from harness.api.plans import FaultChoice, Key, RunOption, Test, declared
 from harness.campaign import campaign, reference
 from harness.campaign.test import Reader
 from harness.cli.run_options import KEY_OPTIONS, options_of
+from harness.planning import plan
 
 PAGE = Path(__file__).parents[3] / "docs" / "campaigns.md"
 
@@ -58,6 +59,12 @@ def test_a_declared_key_has_a_row_in_the_reference():
     assert "| `warm_s` | a number, at least 0 | `0.5` | `--warm` | How long clients warm up. |" in reference.key_table(
         WiderTest, options=True
     )
+
+
+def test_a_declared_plain_key_is_in_the_plan():
+    test = WiderTest(name="a", checkers=("a:b",))
+    plain = {"expect": ["valid"], "tolerate": [], "checkers": ["a:b"], "time_s": 60.0, "rate": 0.0}
+    assert plan.plain_values(test) == {**plain, "warm_s": 0.5}
 
 
 def test_no_two_options_set_the_same_parameter():
