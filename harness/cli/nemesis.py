@@ -14,7 +14,7 @@ from harness.api import Choice, Exit
 from harness.cli.console import Texts, err, out, pairs, print_line, table
 
 if TYPE_CHECKING:
-    from harness.conformance.kit import Checked
+    from harness.conformance.kit import FaultResult
 
 EXAMPLES = """\b
 Examples:
@@ -53,13 +53,13 @@ def check(
     json_: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answers to this file as well.")] = None,
 ) -> None:
     from harness.cli.arguments import cluster_of, faults_of
-    from harness.conformance.kit import Check
+    from harness.conformance.kit import ConformanceCheck
     from harness.plugins.registry import make_importable
     from harness.runs.store import write_json
 
     make_importable([Path.cwd()])
     options = cluster_of(None, cluster_set or ())
-    kit = Check(faults_of(faults), Choice(kind=cluster, options=options), seed, _progress)
+    kit = ConformanceCheck(faults_of(faults), Choice(kind=cluster, options=options), seed, _progress)
     with _interruptible():
         checked = kit.run()
     for one in checked:
@@ -81,11 +81,11 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def exit_of(checked: Checked) -> Exit:
+def exit_of(checked: FaultResult) -> Exit:
     """The exit code of one fault's stories."""
     from harness.conformance.results import exit_code
 
-    return exit_code(checked.told)
+    return exit_code(checked.stories)
 
 
 def _progress(event: Mapping[str, Any]) -> None:
@@ -94,24 +94,24 @@ def _progress(event: Mapping[str, Any]) -> None:
 
     if event["event"] == "phase":
         err().print(event["text"])
-    elif event["event"] == "told":
-        err().print(f"{event['kind']}: {event['told']['story']} {mark(event['told']['ok'])}")
+    elif event["event"] == "story":
+        err().print(f"{event['kind']}: {event['result']['story']} {mark(event['result']['ok'])}")
 
 
-def _show(checked: Checked) -> None:
+def _show(checked: FaultResult) -> None:
     words = {True: "ok", False: "FAILED", None: "-"}
     print_line(f"{checked.kind}\n")
-    rows = [(words[one.ok], one.story, one.seen + (f"\n-> {one.change}" if one.change else "")) for one in checked.told]
+    rows = [(words[one.ok], one.story, one.seen + (f"\n-> {one.change}" if one.change else "")) for one in checked.stories]
     out().print(table(("", "story", "what was seen, and what to change"), rows))
     print_line()
 
 
-def _markdown(checked: Sequence[Checked], cluster: str) -> str:
+def _markdown(checked: Sequence[FaultResult], cluster: str) -> str:
     from harness.conformance.results import markdown
 
-    return "\n".join(markdown(one.kind, cluster, one.version, one.told) for one in checked)
+    return "\n".join(markdown(one.kind, cluster, one.version, one.stories) for one in checked)
 
 
-def _document(checked: Checked, cluster: str) -> dict[str, Any]:
-    stories = [vars(told) for told in checked.told]
+def _document(checked: FaultResult, cluster: str) -> dict[str, Any]:
+    stories = [vars(one) for one in checked.stories]
     return {"fault": checked.kind, "cluster": cluster, "kafka": checked.version, "exit": exit_of(checked), "stories": stories}

@@ -1,7 +1,7 @@
-"""The conformance kit for faults: `fencepost nemesis check` plays every story of a fault's life and says what to change.
+"""The conformance kit for faults: `fencepost nemesis check` plays stories with a fault on a cluster and says what to change.
 
-Where to look: `told` names the stories, `stories` plays them, `ground` is what they are played on: a cluster and a fault, with
-deadlines. `picture` is what the kit sees with its own eyes, `receipts` what a receipt must be, `doubles` stand-ins for the
-cluster in some stories. `inside` is the side in the cluster's sandbox, `outside` a harness that is there to be killed, `check`
-the whole, from options to answers.
+`results` names the stories, `stories` plays them. `fixture` is a cluster and a fault under test, with deadlines (`deadline`).
+`snapshot` is the state of the cluster as the kit observes it, `receipt_checks` what a receipt must be, `doubles` stand in for the
+cluster in some stories. `sandbox_side` runs in the cluster's sandbox; `harness_side` is a harness that the kit kills; `kit` goes
+from options to results.
 """

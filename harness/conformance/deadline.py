@@ -1,4 +1,4 @@
-"""Asking a stranger's code something, with a deadline: it may raise anything, and it may never come back."""
+"""Calls of a plug-in's code with a deadline: they may raise anything, and they may never return."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from harness.api import HarnessError
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came: a value, or what was raised (`error`), or nothing until the deadline (`hung`); and after how long."""
+class CallResult:
+    """A value, or what was raised (`error`), or nothing until the deadline (`hung`); and after how long."""
 
     value: Any = None
     error: Exception | None = None
@@ -35,20 +35,20 @@ class Answer:
         return f"raised {text}" if self.refused else f"raised {type(self.error).__name__}: {text}"
 
 
-def ask(call: Callable[[], Any], within_s: float) -> Answer:
-    """Call in a thread of its own. A call that hangs keeps its thread: whatever it holds must not be used any more."""
-    caught: list[Answer] = []
+def call_within(call: Callable[[], Any], within_s: float) -> CallResult:
+    """Call in a thread of its own. A call that hangs keeps its thread: what it holds must not be used any more."""
+    caught: list[CallResult] = []
     began = time.monotonic()
 
     def run() -> None:
         try:
-            caught.append(Answer(call()))
-        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises is an answer
-            caught.append(Answer(error=error))
+            caught.append(CallResult(call()))
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in raises is a result
+            caught.append(CallResult(error=error))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(within_s)
     if not caught:
-        return Answer(hung=True, took_s=within_s)
-    return Answer(caught[0].value, caught[0].error, took_s=time.monotonic() - began)
+        return CallResult(hung=True, took_s=within_s)
+    return CallResult(caught[0].value, caught[0].error, took_s=time.monotonic() - began)

@@ -1,4 +1,4 @@
-"""The ground that stories are played on: a cluster and a fault, with deadlines, and with the kit's own eyes and hands."""
+"""What a story is played on: a cluster and a fault, with deadlines. The kit observes and heals the cluster by itself."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from harness.api import Cluster, Fault, HarnessError, Receipt, SharedState
 from harness.conformance import snapshot
-from harness.conformance.deadline import Answer, ask
+from harness.conformance.deadline import CallResult, call_within
 from harness.conformance.doubles import ENDS, ChangeRecorder, HostedCluster
-from harness.conformance.receipt_checks import Wrong
+from harness.conformance.receipt_checks import Flaw
 from harness.conformance.results import StoryResult
 from harness.conformance.snapshot import take
 
@@ -23,10 +23,10 @@ IN_TIME = "bound every wait in it with a deadline, and return what was seen last
 
 @dataclass(frozen=True)
 class Bounds:
-    """How long things may take (seconds), and how often some are played.
+    """How long calls may take (seconds), and how often some stories repeat.
 
-    repeats: strikes from the same seed beside the stories' own; breaks: at how many calls after the first that hurts an
-    injection is broken off, one strike each.
+    repeats: strikes from the same seed beside those of other stories. breaks: how many calls after the first that hurts are
+    refused, one strike for each.
     """
 
     inject_s: float = 60.0
@@ -36,20 +36,20 @@ class Bounds:
     breaks: int = 1
 
 
-class Stuck(Exception):
-    """The cluster cannot be used for further stories; the text says why, and `told` which story ended like that."""
+class ClusterUnusable(Exception):
+    """The cluster cannot be used for further stories. The text says why; `result` is that of the story that ended so."""
 
-    def __init__(self, text: str, told: StoryResult | None = None) -> None:
+    def __init__(self, text: str, result: StoryResult | None = None) -> None:
         super().__init__(text)
-        self.told = told
+        self.result = result
 
 
-def nothing() -> None:
-    """For clusters whose clients need no care."""
+def no_care() -> None:
+    """For clusters whose clients need no tending."""
 
 
-class Ground:
-    """A cluster, whole to begin with, and a fault that strikes it from one seed. tend, alive: as in `Kit`."""
+class Fixture:
+    """A cluster, whole at first, and a fault that strikes it from one seed. tend, alive: as in `Kit`."""
 
     def __init__(
         self,
@@ -57,26 +57,27 @@ class Ground:
         fault: Fault,
         seed: int,
         bounds: Bounds,
-        tend: Callable[[], None] = nothing,
+        tend: Callable[[], None] = no_care,
         alive: Callable[[], int] | None = None,
     ) -> None:
         self.cluster, self.fault, self.bounds = cluster, fault, bounds
         self._seed, self._tend, self._alive = seed, tend, alive
         self._normal = take(cluster)
         self._shared = SharedState()
-        self._begun: list[tuple[str, int]] = []  # what strikes began under a number: the call, and the number
+        self._begun: list[tuple[str, int]] = []  # calls that returned a number, with the number
 
-    def strike(self, cluster: Any) -> Answer:
-        """Inject, from the seed; `cluster` is the real one or a double of it."""
+    def strike(self, cluster: Any) -> CallResult:
+        """Inject, from the seed; `cluster` is the real one or a double."""
         view = HostedCluster(ChangeRecorder(cluster, self._begun), self._shared)
-        return ask(lambda: self.fault.inject(view, Random(self._seed)), self.bounds.inject_s)
+        return call_within(lambda: self.fault.inject(view, Random(self._seed)), self.bounds.inject_s)
 
-    def heal(self, receipt: Receipt) -> Answer:
-        """Let the fault heal what the receipt says."""
-        return ask(lambda: self.fault.heal(HostedCluster(self.cluster, self._shared), receipt), self.bounds.heal_s)
+    def heal(self, receipt: Receipt) -> CallResult:
+        """Let the fault heal what the receipt names."""
+        view = HostedCluster(self.cluster, self._shared)
+        return call_within(lambda: self.fault.heal(view, receipt), self.bounds.heal_s)
 
-    def wrong_heal(self, answer: Answer) -> list[Wrong]:
-        """What is wrong with what `heal` answered, whatever became of the cluster."""
+    def heal_flaws(self, answer: CallResult) -> list[Flaw]:
+        """What is wrong with the result of `heal` itself, whatever became of the cluster."""
         if problem := answer.problem():
             change = IN_TIME if answer.hung else "heal must not raise: try what can be tried, and say in note what could not"
             return [(f"heal {problem}", change)]
@@ -84,11 +85,11 @@ class Ground:
             return [(f"heal returned {type(answer.value).__name__}", RETURN_RECEIPT)]
         return []
 
-    def left(self, within_s: float) -> list[Wrong]:
-        """What is still hurt when the time for getting well is over, and what was begun and not ended."""
-        going_on = self._ended()
+    def remaining_damage(self) -> list[Flaw]:
+        """What is still hurt after `whole_s` seconds, and what was begun and not ended."""
+        going_on = self._end_changes()
         left = self.hurt()
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + self.bounds.whole_s
         while left and time.monotonic() < deadline:
             time.sleep(LOOK_EVERY_S)
             left = self.hurt()
@@ -101,11 +102,11 @@ class Ground:
         seen = take(self.cluster)
         if found := [*snapshot.hurt(seen, self._normal), *self._lagging()]:
             return found
-        self._normal = snapshot.grown(self._normal, seen)
+        self._normal = snapshot.extended(self._normal, seen)
         return []
 
-    def _ended(self) -> list[str]:
-        """End all that strikes began under a number; in words what had not ended yet, by the cluster's own word."""
+    def _end_changes(self) -> list[str]:
+        """End all changes that strikes began; in words those that had not ended yet, as the cluster reports."""
         cluster: Any = self.cluster
         found = []
         for call, number in self._begun:
@@ -124,8 +125,8 @@ class Ground:
         except HarnessError as error:
             return [f"nobody says whether replicas are in sync: {error}"]
 
-    def idle(self) -> list[Wrong]:
-        """Whether the workload succeeds again."""
+    def workload_stopped(self) -> list[Flaw]:
+        """A flaw when the workload does not succeed again."""
         if self._alive is None:
             return []
         done, alive = self._alive(), self._alive
@@ -133,30 +134,30 @@ class Ground:
             return []
         return [(f"the workload did nothing more within {self.bounds.whole_s:g} s", "see what its clients still suffer from")]
 
-    def wait(self, enough: Callable[[], bool], within_s: float) -> bool:
-        """Whether it was enough before the time was over."""
+    def wait(self, condition: Callable[[], bool], within_s: float) -> bool:
+        """Whether the condition held before the time was over."""
         deadline = time.monotonic() + within_s
-        while not (seen := enough()) and time.monotonic() < deadline:
+        while not (holds := condition()) and time.monotonic() < deadline:
             self._tend()
             time.sleep(LOOK_EVERY_S)
-        return seen
+        return holds
 
-    def restore(self, after: str, answer: Answer | None = None) -> None:
-        """Make the cluster whole ourselves, if it is not."""
+    def restore(self, after: str, answer: CallResult | None = None) -> None:
+        """Heal the cluster without the fault, if it is not whole."""
         if answer is not None:
-            usable(answer, after)
-        self._ended()
+            require_returned(answer, after)
+        self._end_changes()
         if not self.hurt():
             return
         try:
             self.cluster.heal()
-            self._arrange()
-            self.until_whole(f"after the story `{after}`")
+            self._restore_placements_and_settings()
+            self.require_whole(f"after the story `{after}`")
         except HarnessError as error:
-            raise Stuck(f"the cluster could not be healed after the story `{after}`: {error}") from error
+            raise ClusterUnusable(f"the cluster could not be healed after the story `{after}`: {error}") from error
 
-    def _arrange(self) -> None:
-        """Give partitions and topics what they had: that is beyond what a cluster heals by itself."""
+    def _restore_placements_and_settings(self) -> None:
+        """Restore replicas and topic settings, which `cluster.heal` leaves alone."""
         admin, now = self.cluster.admin(), take(self.cluster, snapshot.ORDER, snapshot.SETTINGS)
         orders, settings = self._normal.of(snapshot.ORDER), self._normal.of(snapshot.SETTINGS)
         for topic, own in now.of(snapshot.SETTINGS).items():
@@ -166,20 +167,20 @@ class Ground:
         if moved := {name: orders[name] for name, order in now.of(snapshot.ORDER).items() if orders.get(name, order) != order}:
             admin.reassign(moved)
 
-    def until_whole(self, when: str) -> None:
-        """Raises HarnessError when it does not become so in time."""
-        if left := self.left(self.bounds.whole_s):
+    def require_whole(self, when: str) -> None:
+        """Raises HarnessError when the cluster does not become whole in time."""
+        if left := self.remaining_damage():
             raise HarnessError(f"the cluster is not whole {when}: {'; '.join(text for text, _ in left)}")
 
     def state(self, node: str) -> str:
         return str(take(self.cluster, snapshot.STATE).of(snapshot.STATE).get(node))
 
-    def talks(self, pair: tuple[str, str]) -> bool:
+    def connected(self, pair: tuple[str, str]) -> bool:
         return bool(take(self.cluster, snapshot.NETWORK).of(snapshot.NETWORK).get(">".join(pair)))
 
 
-def usable(answer: Answer, story: str) -> None:
-    """Raises Stuck when a call still hangs: nobody knows what it will do to the cluster."""
+def require_returned(answer: CallResult, story: str) -> None:
+    """Raises ClusterUnusable when a call still hangs: nobody knows what it will do to the cluster."""
     if answer.hung:
-        told = StoryResult(story, False, f"the fault {answer.problem()}", IN_TIME)
-        raise Stuck("the fault still hangs, and nobody knows what it will do to the cluster", told)
+        result = StoryResult(story, False, f"the fault {answer.problem()}", IN_TIME)
+        raise ClusterUnusable("the fault still hangs, and nobody knows what it will do to the cluster", result)

@@ -1,4 +1,4 @@
-"""The kit from options to answers: faults are looked at, a cluster is started, stories are played, and the harness is killed."""
+"""The kit from options to results: it inspects the faults, starts a cluster, plays the stories, and kills the harness."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ NONSENSE: dict[str, Any] = {"target": "nobody-of-this-name", "count": 0}
 
 
 @dataclass(frozen=True)
-class Checked:
-    """One fault's stories, in order. version: Kafka's, empty when no cluster was started."""
+class FaultResult:
+    """The results of one fault's stories, in order. version: Kafka's, empty when no cluster was started."""
 
     kind: str
-    told: list[StoryResult] = field(default_factory=list)
+    stories: list[StoryResult] = field(default_factory=list)
     version: str = ""
 
 
-class Check:
+class ConformanceCheck:
     """Checks some faults on one cluster.
 
-    faults: kinds with options. hear: events as they come (`phase`, `told`). Raises CampaignError, with every mistake, when a
+    faults: kinds with options. on_event: events as they come (`phase`, `story`). Raises CampaignError, with every mistake, when a
     fault or the cluster cannot be used at all: nothing was started then.
     """
 
-    def __init__(self, faults: Sequence[Choice], cluster: Choice, seed: int, hear: Callable[[Event], None]) -> None:
-        self._hear, self._seed = hear, seed
+    def __init__(self, faults: Sequence[Choice], cluster: Choice, seed: int, on_event: Callable[[Event], None]) -> None:
+        self._on_event, self._seed = on_event, seed
         mistakes: list[str] = []
         self._faults = {_name(one): (one, _made("nemesis", one, mistakes)) for one in faults}
         self._provider = _made("cluster", cluster, mistakes)
@@ -56,42 +56,42 @@ class Check:
             raise CampaignError(mistakes)
         self._cluster = Choice(kind=cluster.kind, options={**_small(self._provider), **cluster.options})
 
-    def run(self) -> list[Checked]:
+    def run(self) -> list[FaultResult]:
         """Every fault's stories. Raises ClusterError when the cluster did not start."""
         found = {one.kind: one for one in self.at_rest()}
         lacking = self._provider.missing()
         reasons = {name: fault_validation.unavailable([fault], lacking.get) for name, (_, fault) in self._faults.items()}
         for name in (name for name, why in reasons.items() if why):
-            found[name].told.extend(unplayed(PLAYED, f"unavailable here, because {'; '.join(reasons[name].values())}"))
+            found[name].stories.extend(unplayed(PLAYED, f"unavailable here, because {'; '.join(reasons[name].values())}"))
         if playable := [name for name, why in reasons.items() if not why]:
             with _directory(lambda: [found[name] for name in playable]) as run_dir:
                 version = self._play(playable, run_dir, found)
-            found.update({name: Checked(name, found[name].told, version) for name in playable})
+            found.update({name: FaultResult(name, found[name].stories, version) for name in playable})
             if run_dir.exists():
-                self._hear({"event": "phase", "text": f"logs of the brokers and of the kit: {run_dir}"})
+                self._on_event({"event": "phase", "text": f"logs of the brokers and of the kit: {run_dir}"})
         return list(found.values())
 
-    def at_rest(self) -> list[Checked]:
+    def at_rest(self) -> list[FaultResult]:
         """The stories that need no cluster."""
-        return [Checked(name, _at_rest(choice, fault)) for name, (choice, fault) in self._faults.items()]
+        return [FaultResult(name, _at_rest(choice, fault)) for name, (choice, fault) in self._faults.items()]
 
-    def _play(self, names: Sequence[str], run_dir: Path, found: Mapping[str, Checked]) -> str:
+    def _play(self, names: Sequence[str], run_dir: Path, found: Mapping[str, FaultResult]) -> str:
         self._write_plan(names, run_dir)
         version, held = "", []
         with _harness(run_dir) as harness:
             for event in _events(harness, run_dir):
-                if event["event"] == "told":
-                    found[event["kind"]].told.append(StoryResult(**event["told"]))
+                if event["event"] == "story":
+                    found[event["kind"]].stories.append(StoryResult(**event["result"]))
                 elif event["event"] == "held":
                     held.append(event["kind"])
                 elif event["event"] == "up":
                     version = event["version"]
-                self._hear(event)
+                self._on_event(event)
                 if event["event"] == "holding":
                     break
-            died = self._die(harness, run_dir, held) if held else None
+            died = self._kill_harness(harness, run_dir, held) if held else None
         for name in names:
-            found[name].told.extend(missing(found[name].told, died if name in held else None))
+            found[name].stories.extend(missing_stories(found[name].stories, died if name in held else None))
         return str(version)
 
     def _write_plan(self, names: Sequence[str], run_dir: Path) -> None:
@@ -101,14 +101,14 @@ class Check:
         choices = [{"name": name, "kind": self._faults[name][0].kind, "options": self._faults[name][0].options} for name in names]
         store.write_json(run_dir / "plan.json", {**plan, "conformance": {"faults": choices, "seed": self._seed}})
 
-    def _die(self, harness: subprocess.Popen[bytes], run_dir: Path, held: Sequence[str]) -> StoryResult:
+    def _kill_harness(self, harness: subprocess.Popen[bytes], run_dir: Path, held: Sequence[str]) -> StoryResult:
         """Kill the harness while the faults are on, and look for what stays."""
-        self._hear({"event": "phase", "text": f"killing the harness while {', '.join(held)} is on"})
+        self._on_event({"event": "phase", "text": f"killing the harness while {', '.join(held)} is on"})
         harness.kill()
         harness.wait()
         within_s = GONE_S + float(getattr(self._provider, "lease_s", 0.0))  # hosts that we only reach by wire have leases
         began = time.monotonic()
-        while (left := remains(run_dir)) and time.monotonic() - began < within_s:
+        while (left := leftovers_of(run_dir)) and time.monotonic() - began < within_s:
             time.sleep(0.1)
         if left:
             change = "start nothing that outlives the sandbox; what is hurt outside it needs a lease that undoes it"
@@ -119,14 +119,14 @@ class Check:
 _DIED = tuple(STORIES)[-1]
 
 
-def missing(told: Sequence[StoryResult], died: StoryResult | None) -> list[StoryResult]:
-    """What is still to be told of a fault when the kit has ended. died: what the harness left that was killed meanwhile."""
-    lost = [story for story in PLAYED[:-1] if story not in [one.story for one in told]]
+def missing_stories(results: Sequence[StoryResult], died: StoryResult | None) -> list[StoryResult]:
+    """Results of the stories that are still open when the kit has ended. died: that of the story `harness died`."""
+    lost = [story for story in PLAYED[:-1] if story not in [one.story for one in results]]
     last = died or StoryResult(_DIED, None, "not played: the fault was not on when the harness could have been killed")
     return [*unplayed(lost, "not played: a fault before this one left no cluster to play on"), last]
 
 
-def remains(run_dir: Path) -> list[str]:
+def leftovers_of(run_dir: Path) -> list[str]:
     """What a run has on this machine: processes that name its directory, and containers and networks with its label."""
     mine = [one.command[:100] for one in leftovers.processes() if str(run_dir) in one.command and one.pid != os.getpid()]
     return mine + [str(left) for left in leftovers.in_docker() if run_dir.name in str(left)]
@@ -171,14 +171,14 @@ def _options(choice: Choice, cls: type) -> StoryResult:
 
 
 @contextmanager
-def _directory(checked: Callable[[], list[Checked]]) -> Iterator[Path]:
+def _directory(checked: Callable[[], list[FaultResult]]) -> Iterator[Path]:
     """Where the cluster's logs go; kept when a story failed or the cluster did not start."""
     place = Path(tempfile.mkdtemp(prefix="fencepost-nemesis-"))
     try:
         yield place
     finally:
         shutil.rmtree(place / "data", ignore_errors=True)
-        if all(one.ok is not False for found in checked() for one in found.told) and not isinstance(
+        if all(one.ok is not False for found in checked() for one in found.stories) and not isinstance(
             sys.exc_info()[1], HarnessError
         ):
             shutil.rmtree(place, ignore_errors=True)
@@ -204,7 +204,7 @@ def _harness(run_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _events(harness: subprocess.Popen[bytes], run_dir: Path) -> Iterator[dict[str, Any]]:
-    """What the kit tells. Raises ClusterError for what it says went wrong, HarnessError when it ends in disorder."""
+    """Events of the sandbox side. Raises ClusterError for its `failed` event, HarnessError when it ends without one."""
     assert harness.stdout is not None
     for line in harness.stdout:
         event = json.loads(line)

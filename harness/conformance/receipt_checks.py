@@ -1,4 +1,4 @@
-"""What a receipt must be, and whether it tells the truth about what the kit saw itself. Pure."""
+"""What a receipt must be, and whether snapshots of the cluster confirm it. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 from harness.api import Fault, Receipt
 from harness.conformance import snapshot
-from harness.conformance.snapshot import Picture
+from harness.conformance.snapshot import Snapshot
 
-Wrong = tuple[str, str]  # what is wrong, and what to change
+Flaw = tuple[str, str]  # what is wrong, and what to change
 
 
-def malformed(receipt: Receipt, fault: Fault, nodes: Collection[str]) -> list[Wrong]:
+def malformed(receipt: Receipt, fault: Fault, nodes: Collection[str]) -> list[Flaw]:
     """What is wrong with a receipt by itself: its form, and the nodes and the role that it names."""
     targeted = hasattr(fault, "target")
     return [*_shape(receipt, nodes, targeted), *_evidence("evidence", receipt.evidence), *_role(receipt, fault)]
 
 
-def _shape(receipt: Receipt, nodes: Collection[str], targeted: bool) -> Iterator[Wrong]:
+def _shape(receipt: Receipt, nodes: Collection[str], targeted: bool) -> Iterator[Flaw]:
     """targeted: the fault aims at nodes; others (a topic's settings) may hurt none."""
     if not isinstance(receipt.effective, bool):
         yield f"effective is {receipt.effective!r}", "set effective to True or False by what the evidence shows"
@@ -34,7 +34,7 @@ def _shape(receipt: Receipt, nodes: Collection[str], targeted: bool) -> Iterator
         yield f"evidence has {', '.join(map(str, receipt.evidence)) or 'nothing'}", 'evidence must have "before" and "during"'
 
 
-def _evidence(field: str, value: Any) -> Iterator[Wrong]:
+def _evidence(field: str, value: Any) -> Iterator[Flaw]:
     """Whether a field is plain JSON, with texts for keys all the way down."""
     try:
         json.dumps(value)
@@ -54,7 +54,7 @@ def _odd_keys(value: Any) -> Iterator[Any]:
         yield from _odd_keys(one)
 
 
-def _role(receipt: Receipt, fault: Fault) -> Iterator[Wrong]:
+def _role(receipt: Receipt, fault: Fault) -> Iterator[Flaw]:
     asked = getattr(fault, "target", None)
     if isinstance(asked, str) and receipt.role != asked and not receipt.role.startswith(f"{asked}:"):
         yield (
@@ -63,16 +63,16 @@ def _role(receipt: Receipt, fault: Fault) -> Iterator[Wrong]:
         )
 
 
-def unhealed(receipt: Receipt) -> list[Wrong]:
+def unproven_healing(receipt: Receipt) -> list[Flaw]:
     """What is wrong with the receipt that `heal` returned."""
-    wrong = list(_evidence("healing", receipt.healing))
+    flaws = list(_evidence("healing", receipt.healing))
     if receipt.effective and not receipt.healing:
-        wrong.append(("healing is empty", 'return replace(receipt, healing={"after": ...}) with what was looked at again'))
-    return wrong
+        flaws.append(("healing is empty", 'return replace(receipt, healing={"after": ...}) with what was looked at again'))
+    return flaws
 
 
-def dishonest(receipt: Receipt, before: Picture, during: Picture) -> list[Wrong]:
-    """What the receipt says that was not so, by the kit's own eyes."""
+def false_claims(receipt: Receipt, before: Snapshot, during: Snapshot) -> list[Flaw]:
+    """What the receipt says and the snapshots contradict."""
     seen = snapshot.changes(before, during, but=(snapshot.ANSWERS,))  # a busy broker may miss one question
     if receipt.effective is False:
         hurt = [text for text in seen if not text.startswith(("version", snapshot.ORDER))]  # who is preferred hurts nobody
@@ -88,7 +88,7 @@ def dishonest(receipt: Receipt, before: Picture, during: Picture) -> list[Wrong]
     return _unnamed_cuts(receipt, before, during)
 
 
-def _unnamed_cuts(receipt: Receipt, before: Picture, during: Picture) -> list[Wrong]:
+def _unnamed_cuts(receipt: Receipt, before: Snapshot, during: Snapshot) -> list[Flaw]:
     named = {f"{source}>{destination}" for source, destination in receipt.pairs}
     closed = [pair for pair, arrived in before.of(snapshot.NETWORK).items() if arrived and not during.of(snapshot.NETWORK)[pair]]
     hidden = [pair for pair in closed if pair not in named and not {*pair.split(">")} & {*receipt.targets}]

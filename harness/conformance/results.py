@@ -1,4 +1,4 @@
-"""What a story told: passed, failed, or not played; what was seen, and what to change. And the rows made of it."""
+"""The stories, and the result of one: passed, failed or not played; what was seen, and what to change."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class StoryResult:
     change: str = ""
 
 
-def exit_code(told: Iterable[StoryResult]) -> Exit:
+def exit_code(results: Iterable[StoryResult]) -> Exit:
     """1 when a story failed; 2 when none did, but one could not be shown; else 0."""
-    answers = {one.ok for one in told}
+    answers = {one.ok for one in results}
     return Exit.INVALID if False in answers else Exit.UNKNOWN if None in answers or not answers else Exit.VALID
 
 
@@ -44,9 +44,9 @@ def mark(ok: bool | None) -> str:
     return {True: "✓", False: "✗", None: "–"}[ok]  # noqa: RUF001 - the dash of a table
 
 
-def markdown(kind: str, cluster: str, version: str, told: Sequence[StoryResult]) -> str:
+def markdown(kind: str, cluster: str, version: str, results: Sequence[StoryResult]) -> str:
     """One row of a compatibility table: `| kill | local | Kafka 4.3.0 | interface ✓ | inject ✓ | ...`."""
-    cells = [kind, cluster, f"Kafka {version}" if version else "-", *(f"{one.story} {mark(one.ok)}" for one in told)]
+    cells = [kind, cluster, f"Kafka {version}" if version else "-", *(f"{one.story} {mark(one.ok)}" for one in results)]
     return "".join(f"| {cell} " for cell in cells) + "|"
 
 
@@ -55,17 +55,17 @@ def unplayed(stories: Iterable[str], why: str) -> list[StoryResult]:
     return [StoryResult(story, None, why) for story in stories]
 
 
-def ended(story: str, wrong: Sequence[tuple[str, str]], seen: str) -> StoryResult:
-    """A story that was played: everything that was wrong, with every remedy once; or what was seen when nothing was."""
-    if not wrong:
+def result_of(story: str, flaws: Sequence[tuple[str, str]], seen: str) -> StoryResult:
+    """A story that was played: every flaw, with every remedy once; or what was seen when nothing was."""
+    if not flaws:
         return StoryResult(story, True, seen)
     return StoryResult(
-        story, False, "; ".join(text for text, _ in wrong), "; ".join(dict.fromkeys(change for _, change in wrong))
+        story, False, "; ".join(text for text, _ in flaws), "; ".join(dict.fromkeys(change for _, change in flaws))
     )
 
 
-def whom(receipt: Receipt) -> str:
-    """Whom a fault chose, in words."""
+def targets_in_words(receipt: Receipt) -> str:
+    """The nodes and links that a fault chose, in words."""
     pairs = ", ".join(f"{source}>{destination}" for source, destination in receipt.pairs)
     words = [", ".join(receipt.targets) or "nobody", f"({receipt.role})" if receipt.role else "", f"[{pairs}]" if pairs else ""]
     return " ".join(filter(None, words))

@@ -1,7 +1,7 @@
 """The kit's side in the cluster's sandbox: `python -m harness.conformance.sandbox_side RUN_DIR`.
 
-The plan says which faults. Events go out as JSON lines on standard output: `phase`, `up`, `told` for every story, `held` for
-every fault that is on at the end, and `holding` when the harness may be killed.
+The plan says which faults. Events go out as JSON lines on standard output: `phase`; `up`; `story` for the result of every story;
+`held` for every fault that is on at the end; `holding` when the harness may be killed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
     os.dup2(2, 1)  # whatever a library prints goes to the log, not into our events
 
     def emit(event: str, **fields: Any) -> None:
-        with suppress(BrokenPipeError):  # nobody is there to hear it
+        with suppress(BrokenPipeError):  # nobody reads any more
             os.write(out, secrets.mask(json.dumps({"event": event, **fields})).encode() + b"\n")
 
     parent_watch.obey()
@@ -81,9 +81,9 @@ def _played(wanted: Mapping[str, Any], cluster: Cluster, pool: WorkerPool, emit:
     for choice in wanted["faults"]:
         fault = registry.build(registry.load("nemesis", choice["kind"]), choice["options"], choice["kind"])
         kit = Kit(cluster, fault, wanted["seed"], tend=pool.tend, alive=lambda: pool.counts()["ok"])
-        for told in kit.play():
-            emit("told", kind=choice["name"], told=vars(told))
-        if kit.stuck:
+        for result in kit.play():
+            emit("story", kind=choice["name"], result=vars(result))
+        if kit.unusable:
             return False
         kits[choice["name"]] = kit
     for name, kit in kits.items():

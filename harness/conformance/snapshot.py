@@ -1,6 +1,6 @@
-"""What the kit sees of a cluster with its own eyes.
+"""Snapshots of a cluster, taken without the fault's help.
 
-Who lives, who is frozen, who answers, who can talk to whom; clocks and disks; who holds which partition, and topics' settings.
+Which nodes live, are frozen, answer and reach each other; clocks and disks; replicas of partitions and settings of topics.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from harness.api import Cluster, Fillable, HarnessError, Killable, Partitionable
 
 PROCESS, STATE, ANSWERS, NETWORK = "process", "state", "answers", "network"
 CLOCK, DISK, REPLICAS, ORDER, SETTINGS = "clock", "disk", "replicas", "order of replicas", "settings"
-KEPT = (CLOCK, DISK, REPLICAS, ORDER, SETTINGS)  # each must be again what it was when all was well
+RESTORED = (CLOCK, DISK, REPLICAS, ORDER, SETTINGS)  # each must be again what it was when all was well
 FROZEN = "T"
-RIGHT_S = 2.0  # a clock that is read over the network is known to about a second
-FULL = 64 << 10  # so few free bytes are none
+CLOCK_TOLERANCE_S = 2.0  # a clock that is read over the network is known to about a second
+FULL_BYTES = 64 << 10  # so few free bytes are none
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A cluster at one moment: what was looked at -> subject (a node, `n1>n2`, a topic or partition) -> what was seen.
+class Snapshot:
+    """A cluster at one moment: aspect -> subject (a node, `n1>n2`, a topic, a partition) -> its state.
 
-    A subject that nobody told of is left out.
+    A subject whose state is unknown is left out.
     """
 
     seen: Mapping[str, Mapping[str, Any]]
 
     def of(self, what: str) -> Mapping[str, Any]:
-        """What was seen of one thing; empty when the cluster cannot show it."""
+        """One aspect; empty when the cluster cannot show it."""
         return self.seen.get(what, {})
 
 
@@ -44,43 +44,43 @@ def servers(cluster: Cluster) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*cluster.brokers, *cluster.controllers)))
 
 
-def take(cluster: Cluster, *wanted: str) -> Picture:
+def take(cluster: Cluster, *wanted: str) -> Snapshot:
     """Look at everything that the cluster can show, or only at what is wanted (a frozen broker takes its time to be silent)."""
     looks = {what: one for what, one in _LOOKS.items() if not wanted or what in wanted}
-    return Picture(
+    return Snapshot(
         {what: look(cluster) for what, (capability, look) in looks.items() if not capability or can(cluster, capability)}
     )
 
 
-def changes(before: Picture, now: Picture, but: Sequence[str] = ()) -> list[str]:
-    """What is different of what was seen both times, in words; `but`: things that are not looked at."""
+def changes(before: Snapshot, now: Snapshot, but: Sequence[str] = ()) -> list[str]:
+    """Differences between two snapshots, in words. but: aspects to leave out."""
     return [text for what in before.seen if what not in but for text in _differences(what, before.of(what), now.of(what))]
 
 
-def grown(normal: Picture, now: Picture) -> Picture:
-    """What is normal, with what there was not when it was seen (a group's first offsets are a topic's birth)."""
-    return Picture({what: {**now.of(what), **seen} for what, seen in normal.seen.items()})
+def extended(normal: Snapshot, now: Snapshot) -> Snapshot:
+    """The normal state, with subjects that came into being since (the offsets topic, when a group first commits)."""
+    return Snapshot({what: {**now.of(what), **seen} for what, seen in normal.seen.items()})
 
 
-def hurt(picture: Picture, normal: Picture) -> list[str]:
-    """What is not as it was when all was well, in words; a node may have come back under another process id."""
-    dead = [f"{node} is dead" for node, pid in picture.of(PROCESS).items() if pid is None]
-    frozen = [f"{node} is frozen" for node, state in picture.of(STATE).items() if state == FROZEN]
-    silent = [f"{node} does not answer" for node, heard in picture.of(ANSWERS).items() if not heard]
+def hurt(now: Snapshot, normal: Snapshot) -> list[str]:
+    """What differs from the normal state and hurts, in words. A node may have come back under another process id."""
+    dead = [f"{node} is dead" for node, pid in now.of(PROCESS).items() if pid is None]
+    frozen = [f"{node} is frozen" for node, state in now.of(STATE).items() if state == FROZEN]
+    silent = [f"{node} does not answer" for node, heard in now.of(ANSWERS).items() if not heard]
     open_once = [pair for pair, arrived in normal.of(NETWORK).items() if arrived]
-    closed = [f"{pair} does not get through" for pair in open_once if not picture.of(NETWORK).get(pair, True)]
-    changed = [text for what in KEPT for text in _differences(what, normal.of(what), picture.of(what))]
-    untold = [f"nobody tells {what} of {one}" for what in KEPT for one in normal.of(what) if one not in picture.of(what)]
-    return [*dead, *frozen, *silent, *closed, *changed, *untold]
+    closed = [f"{pair} does not get through" for pair in open_once if not now.of(NETWORK).get(pair, True)]
+    changed = [text for what in RESTORED for text in _differences(what, normal.of(what), now.of(what))]
+    unknown = [f"nobody tells {what} of {one}" for what in RESTORED for one in normal.of(what) if one not in now.of(what)]
+    return [*dead, *frozen, *silent, *closed, *changed, *unknown]
 
 
-def down(picture: Picture, node: str) -> bool:
+def down(now: Snapshot, node: str) -> bool:
     """Whether a node is dead or frozen."""
-    return picture.of(PROCESS).get(node, 0) is None or picture.of(STATE).get(node) == FROZEN
+    return now.of(PROCESS).get(node, 0) is None or now.of(STATE).get(node) == FROZEN
 
 
-def nodes_hurt(before: Picture, now: Picture) -> set[str]:
-    """Nodes that died, came back as another process, froze, or got a wrong clock or a full disk between two pictures."""
+def nodes_hurt(before: Snapshot, now: Snapshot) -> set[str]:
+    """Nodes that died, came back as another process, froze, or got a wrong clock or a full disk between two snapshots."""
     return {
         node
         for what in (PROCESS, STATE, CLOCK, DISK)
@@ -91,10 +91,10 @@ def nodes_hurt(before: Picture, now: Picture) -> set[str]:
 
 def _differences(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     both = [subject for subject in before if subject in now]
-    return [f"{what} of {one}: {_said(before[one])} -> {_said(now[one])}" for one in both if now[one] != before[one]]
+    return [f"{what} of {one}: {_as_text(before[one])} -> {_as_text(now[one])}" for one in both if now[one] != before[one]]
 
 
-def _said(seen: Any) -> str:
+def _as_text(seen: Any) -> str:
     if isinstance(seen, Mapping):
         return ", ".join(f"{name} = {value}" for name, value in seen.items()) or "none"
     if isinstance(seen, tuple):
@@ -126,11 +126,11 @@ def _network(cluster: Any) -> dict[str, bool]:
 
 def _clock(cluster: Any, node: str) -> str | None:
     ahead_s = cluster.clock_ahead(node)
-    return None if ahead_s is None else "right" if abs(ahead_s) <= RIGHT_S else "ahead" if ahead_s > 0 else "behind"
+    return None if ahead_s is None else "right" if abs(ahead_s) <= CLOCK_TOLERANCE_S else "ahead" if ahead_s > 0 else "behind"
 
 
 def _disk(cluster: Any, node: str) -> str:
-    return "full" if cluster.disk_free(node) <= FULL else "has room"
+    return "full" if cluster.disk_free(node) <= FULL_BYTES else "has room"
 
 
 def _replicas(cluster: Cluster) -> dict[str, tuple[str, ...]]:
@@ -146,11 +146,11 @@ def _replicas(cluster: Cluster) -> dict[str, tuple[str, ...]]:
 
 def _settings(cluster: Cluster) -> dict[str, Any]:
     """What the workload's topics have of their own."""
-    return _told(lambda topic: cluster.admin().topic_settings(topic), {name.rpartition("-")[0] for name in cluster.topics})
+    return _of_each(lambda topic: cluster.admin().topic_settings(topic), {name.rpartition("-")[0] for name in cluster.topics})
 
 
-def _told(look: Callable[[str], Any], subjects: Iterable[str]) -> dict[str, Any]:
-    """What is seen of each, all looked at at once; who does not tell is left out."""
+def _of_each(look: Callable[[str], Any], subjects: Iterable[str]) -> dict[str, Any]:
+    """The state of each subject, asked in parallel; subjects that raise or return None are left out."""
     wanted = sorted(subjects)
 
     def one(subject: str) -> Any:
@@ -168,8 +168,8 @@ _LOOKS: dict[str, tuple[type | None, Callable[[Any], Mapping[str, Any]]]] = {
     STATE: (Pausable, lambda cluster: {node: _state(cluster, node) for node in _nodes(cluster)}),
     ANSWERS: (Killable, _answers),
     NETWORK: (Partitionable, _network),
-    CLOCK: (Skewable, lambda cluster: _told(lambda node: _clock(cluster, node), servers(cluster))),
-    DISK: (Fillable, lambda cluster: _told(lambda node: _disk(cluster, node), servers(cluster))),
+    CLOCK: (Skewable, lambda cluster: _of_each(lambda node: _clock(cluster, node), servers(cluster))),
+    DISK: (Fillable, lambda cluster: _of_each(lambda node: _disk(cluster, node), servers(cluster))),
     REPLICAS: (None, lambda cluster: {name: tuple(sorted(held)) for name, held in _replicas(cluster).items()}),
     ORDER: (None, _replicas),
     SETTINGS: (None, _settings),

@@ -44,7 +44,8 @@ def checked(tmp_path_factory):
     done = subprocess.run(argv, cwd=work, env=env, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL)
     assert (work / "answers.json").exists(), done.stderr
     answers = {
-        one["fault"]: {told["story"]: told for told in one["stories"]} for one in json.loads((work / "answers.json").read_text())
+        one["fault"]: {result["story"]: result for result in one["stories"]}
+        for one in json.loads((work / "answers.json").read_text())
     }
     return done.returncode, done.stdout, answers
 
@@ -52,7 +53,7 @@ def checked(tmp_path_factory):
 def test_a_fault_of_ours_passes_every_story(checked):
     stories = checked[2]["isolate"]
     assert list(stories) == list(STORIES)
-    assert [story for story, told in stories.items() if told["ok"] is not True] == [], stories
+    assert [story for story, result in stories.items() if result["ok"] is not True] == [], stories
 
 
 def test_what_was_seen_is_of_real_packets(checked):
@@ -61,7 +62,7 @@ def test_what_was_seen_is_of_real_packets(checked):
 
 def test_a_boaster_is_rejected_where_it_boasts_and_nowhere_else(checked):
     code, out, answers = checked
-    failed = {story: told for story, told in answers["boaster:Boasts"].items() if told["ok"] is False}
+    failed = {story: result for story, result in answers["boaster:Boasts"].items() if result["ok"] is False}
     assert code == 1
     assert set(failed) == {"effect", "dead node", "frozen node"}
     assert "nobody saw anything change" in failed["effect"]["seen"]
@@ -74,7 +75,7 @@ def test_the_killed_harness_left_nothing(checked):
     assert [one for one in leftovers.processes() if "fencepost-nemesis-" in one.command] == []
 
 
-def test_what_the_cluster_cannot_do_is_told_without_starting_one(tmp_path):
+def test_a_missing_capability_is_reported_without_starting_a_cluster(tmp_path):
     argv = [sys.executable, "-m", "harness.cli", "nemesis", "check", "isolate", "--cluster-set", "loopback=true"]
     done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert done.returncode == 2, done.stderr

@@ -9,7 +9,7 @@ import pytest
 from harness.api import CampaignError, Choice, Exit
 from harness.cli import main
 from harness.cli.arguments import faults_of
-from harness.conformance.kit import PLAYED, Check, missing
+from harness.conformance.kit import PLAYED, ConformanceCheck, missing_stories
 from harness.conformance.results import STORIES, StoryResult, exit_code, markdown
 
 LENIENT = """
@@ -32,16 +32,16 @@ class Lenient:
 """
 
 
-def nothing_heard(event):
+def no_event(event):
     raise AssertionError(f"nothing may start: {event}")
 
 
 def check(*faults, cluster="attic"):
-    return Check(faults_of(faults), Choice(kind=cluster), 1, nothing_heard)
+    return ConformanceCheck(faults_of(faults), Choice(kind=cluster), 1, no_event)
 
 
 @pytest.mark.usefixtures("stranger")
-def test_every_mistake_is_told_at_once_and_nothing_starts():
+def test_all_mistakes_are_reported_at_once_and_nothing_starts():
     with pytest.raises(CampaignError) as caught:
         check("feather", "hammer,cuont=2", "kill,target=leeder", "no_such:Thing", cluster="atic")
     feather, *rest = caught.value.mistakes
@@ -52,10 +52,10 @@ def test_every_mistake_is_told_at_once_and_nothing_starts():
     assert any('unknown cluster "atic"; did you mean "attic"?' in text for text in rest)
 
 
-def test_a_fault_that_takes_any_option_is_told_to_refuse(stranger):
+def test_a_fault_that_accepts_any_option_fails_the_options_story(stranger):
     (stranger / "my_faults.py").write_text(LENIENT)
-    (checked,) = Check(faults_of(["my_faults:Lenient"]), Choice(kind="attic"), 1, nothing_heard).at_rest()
-    interface, options = checked.told
+    (checked,) = ConformanceCheck(faults_of(["my_faults:Lenient"]), Choice(kind="attic"), 1, no_event).at_rest()
+    interface, options = checked.stories
     assert interface.ok
     assert options.ok is False
     assert options.seen == "target = 'nobody-of-this-name', count = 0 was taken"
@@ -66,30 +66,30 @@ def test_a_fault_that_takes_any_option_is_told_to_refuse(stranger):
     ("answers", "code"),
     [([True, True], Exit.VALID), ([True, None], Exit.UNKNOWN), ([True, None, False], Exit.INVALID), ([], Exit.UNKNOWN)],
 )
-def test_the_exit_code_is_of_the_worst_story(answers, code):
+def test_the_exit_code_is_that_of_the_worst_story(answers, code):
     assert exit_code([StoryResult("heal", ok, "") for ok in answers]) is code
 
 
-def test_a_fault_that_was_never_reached_has_all_its_stories_told_as_not_played():
-    told = [StoryResult("interface", True, ""), StoryResult("options", True, "")]
-    assert [one.story for one in [*told, *missing(told, None)]] == list(STORIES)
-    assert {one.ok for one in missing(told, None)} == {None}
-    everything = [*told, *(StoryResult(story, True, "") for story in PLAYED[:-1])]
+def test_all_stories_of_a_fault_that_was_never_reached_are_reported_as_not_played():
+    results = [StoryResult("interface", True, ""), StoryResult("options", True, "")]
+    assert [one.story for one in [*results, *missing_stories(results, None)]] == list(STORIES)
+    assert {one.ok for one in missing_stories(results, None)} == {None}
+    everything = [*results, *(StoryResult(story, True, "") for story in PLAYED[:-1])]
     died = StoryResult("harness died", True, "nothing left")
-    assert missing(everything, died) == [died]
+    assert missing_stories(everything, died) == [died]
 
 
 def test_a_row_of_the_compatibility_table():
-    told = [
+    results = [
         StoryResult("inject", True, "n1"),
         StoryResult("effect", False, "none"),
         StoryResult("frozen node", None, "unavailable here"),
     ]
-    assert markdown("kill", "local", "4.3.0", told) == "| kill | local | Kafka 4.3.0 | inject ✓ | effect ✗ | frozen node – |"  # noqa: RUF001
+    assert markdown("kill", "local", "4.3.0", results) == "| kill | local | Kafka 4.3.0 | inject ✓ | effect ✗ | frozen node – |"  # noqa: RUF001
 
 
 @pytest.mark.usefixtures("stranger")
-def test_a_bad_plug_in_is_254_on_the_command_line(capsys):
+def test_a_bad_plug_in_ends_the_command_with_254(capsys):
     Path("my_faults.py").write_text("class Stutter:\n    '''No fault.'''\n")
     with pytest.raises(SystemExit) as left:
         main.main(["nemesis", "check", "my_faults:Stutter"])

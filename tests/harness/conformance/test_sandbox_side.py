@@ -29,7 +29,7 @@ class Talks:
 '''
 
 
-def test_no_secret_is_told_or_left_in_a_log(tmp_path, monkeypatch):
+def test_no_secret_is_in_an_event_or_a_log(tmp_path, monkeypatch):
     """In the event that goes to the terminal and to --json, in what is printed, in a traceback, in a library's log."""
     monkeypatch.setenv("KAFKA_PASSWORD", "hunter2hunter2")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

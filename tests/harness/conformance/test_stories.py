@@ -38,8 +38,8 @@ PUT_THROUGH: dict[str, dict[str, object]] = {
 APART = {"membership": 1}  # faults that need controllers of their own, and how many
 
 
-def told(fault, cluster=None, bounds=QUICK, **options):
-    """Story -> what the kit told of it, on a cluster whose dead clients are replaced."""
+def played(fault, cluster=None, bounds=QUICK, **options):
+    """Story -> its result, on a cluster whose dead clients are replaced."""
     cluster = cluster or FakeCluster(clients=3, groups=("g",))
 
     def tend():
@@ -64,13 +64,13 @@ def test_every_fault_that_comes_with_fencepost_passes(kind, monkeypatch):
     monkeypatch.setattr("nemesis.kill.GONE_WITHIN_S", 0.1)
     monkeypatch.setattr("nemesis.support.placement.LED_WITHIN_S", 0.1)
     fault = registry.build(registry.load("nemesis", kind), PUT_THROUGH[kind], kind)
-    stories = told(fault, FakeCluster(clients=3, groups=("g",), controllers=APART.get(kind, 0)), PATIENT)
+    stories = played(fault, FakeCluster(clients=3, groups=("g",), controllers=APART.get(kind, 0)), PATIENT)
     assert tuple(stories) == ON_CLUSTER
     assert failed(stories) == [], stories
 
 
 def test_a_sound_fault_passes_every_story():
-    stories = told(Pause())
+    stories = played(Pause())
     assert [one.ok for one in stories.values()] == [True] * len(ON_CLUSTER)
     assert stories["effect"].seen == "state of n2: awake -> T; answers of n2: true -> false"
     assert stories["dead node"].seen == "n2: effective false: n2 was dead already"
@@ -308,17 +308,17 @@ class NoReceipt(Pause):
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "inject") else "",
 )
-def test_a_fault_that_was_broken_on_purpose_is_rejected_with_what_to_change(fault, story, seen, change):
-    stories = told(fault)
+def test_a_fault_with_a_mistake_fails_its_story_and_the_result_says_what_to_change(fault, story, seen, change):
+    stories = played(fault)
     assert tuple(stories) == ON_CLUSTER
     assert stories[story].ok is False, stories[story]
     assert seen in stories[story].seen
     assert change in stories[story].change
 
 
-def test_a_broken_heal_does_not_spoil_the_stories_after_it():
-    """The kit heals the cluster itself, so that only what is really wrong is told."""
-    assert failed(told(HealsInSilence())) == ["heal"]
+def test_a_heal_without_evidence_fails_no_later_story():
+    """The kit heals the cluster itself, so that only what is really wrong fails."""
+    assert failed(played(HealsInSilence())) == ["heal"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,8 +340,8 @@ class Hangs(Pause):
 
 
 @pytest.mark.parametrize(("where", "story"), [("inject", "inject"), ("heal", "heal"), ("dead node", "dead node")])
-def test_a_fault_that_hangs_is_left_at_the_deadline_and_nothing_is_played_after_it(where, story):
-    stories = told(Hangs(where=where), bounds=replace(QUICK, inject_s=0.1, heal_s=0.1))
+def test_a_fault_that_hangs_is_abandoned_at_the_deadline_and_no_later_story_is_played(where, story):
+    stories = played(Hangs(where=where), bounds=replace(QUICK, inject_s=0.1, heal_s=0.1))
     assert tuple(stories) == ON_CLUSTER
     assert failed(stories) == [story]
     assert "did not come back within 0.1 s" in stories[story].seen
@@ -353,39 +353,39 @@ def test_a_fault_that_hangs_is_left_at_the_deadline_and_nothing_is_played_after_
     Hangs.ever.clear()
 
 
-def test_what_a_cluster_cannot_do_is_unavailable_with_the_reason():
+def test_a_fault_whose_capability_is_missing_is_unavailable_with_the_reason():
     cluster = FakeCluster()
     cluster.missing = {Partitionable: "no network namespaces here"}
-    stories = told(Isolate(), cluster)
+    stories = played(Isolate(), cluster)
     assert {one.ok for one in stories.values()} == {None}
     assert stories["effect"].seen == "unavailable here, because no network namespaces here"
 
 
-def test_a_story_that_takes_more_than_the_cluster_has_says_so():
+def test_a_story_whose_capability_is_missing_is_unavailable_with_the_reason():
     """The fault itself can be played; that a node is frozen already cannot."""
     cluster = FakeCluster()
     cluster.missing = {Pausable: "signals are not allowed"}
-    stories = told(Kill(), cluster)
+    stories = played(Kill(), cluster)
     assert failed(stories) == []
     assert stories["frozen node"].ok is None
     assert stories["frozen node"].seen == "unavailable here, because signals are not allowed"
 
 
-def test_a_fault_that_had_no_effect_and_says_so_is_not_rejected_but_not_shown_either():
+def test_the_effect_story_is_undecided_when_the_receipt_says_that_nothing_was_hurt():
     cluster = FakeCluster(clients=0)
-    stories = told(registry.load("nemesis", "cut-clients")(), cluster)
+    stories = played(registry.load("nemesis", "cut-clients")(), cluster)
     assert failed(stories) == []
     assert stories["effect"].ok is None
     assert "no client runs" in stories["effect"].seen
 
 
-def test_the_workload_must_go_on_after_healing():
-    assert told(Pause(), alive=lambda: 5)["heal"].seen == "the workload did nothing more within 0 s"
+def test_the_heal_story_fails_when_the_workload_does_not_go_on():
+    assert played(Pause(), alive=lambda: 5)["heal"].seen == "the workload did nothing more within 0 s"
     counting = iter(range(1000))
-    assert told(Pause(), alive=lambda: next(counting))["heal"].ok is True
+    assert played(Pause(), alive=lambda: next(counting))["heal"].ok is True
 
 
-def test_what_is_held_for_the_death_of_the_harness_really_hurts():
+def test_a_held_fault_really_hurts():
     cluster = FakeCluster()
     kit = Kit(cluster, Pause(), 7, QUICK)
     assert kit.hold().targets == ("n2",)

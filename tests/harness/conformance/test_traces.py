@@ -29,8 +29,8 @@ def no_waiting(monkeypatch):
     monkeypatch.setattr("nemesis.topic_settings.SEEN_WITHIN_S", 0.1)
 
 
-def told(fault, until="", cluster=None):
-    """Story -> what the kit told of it, up to but without `until`."""
+def played(fault, until="", cluster=None):
+    """Story -> its result, up to but without `until`."""
     kit = Kit(cluster or FakeCluster(clients=3, groups=("g",)), fault, 7, QUICK)
     return {one.story: one for one in takewhile(lambda one: one.story != until, kit.play())}
 
@@ -61,10 +61,10 @@ def idle(cls):
         ("move-group-coordinator", "order of replicas of __consumer_offsets-"),
     ],
 )
-def test_a_heal_that_does_nothing_is_rejected_and_the_kit_heals_instead(kind, left):
+def test_a_heal_that_does_nothing_fails_and_the_kit_heals_instead(kind, left):
     cluster = FakeCluster(clients=3, groups=("g",))
     normal = snapshot.take(cluster)
-    stories = told(idle(registry.load("nemesis", kind)), "heals its own", cluster)
+    stories = played(idle(registry.load("nemesis", kind)), "heals its own", cluster)
     assert stories["heal"].ok is False
     assert f"after healing {left}" in stories["heal"].seen
     assert "undo all of it in heal" in stories["heal"].change
@@ -82,11 +82,11 @@ def test_a_heal_that_does_nothing_is_rejected_and_the_kit_heals_instead(kind, le
         ("slow-disk", "disk_waits", "what it began by throttle"),
     ],
 )
-def test_a_fault_that_undoes_nothing_when_it_breaks_off_is_rejected(kind, broke, left, monkeypatch):
+def test_a_fault_that_undoes_nothing_when_a_call_fails_is_rejected(kind, broke, left, monkeypatch):
     module = registry.load("nemesis", kind).__module__
-    assert told(fault_of(kind))["broke off"].ok is True
+    assert played(fault_of(kind))["broke off"].ok is True
     monkeypatch.setattr(f"{module}.undone", lambda undo: nullcontext())
-    stories = told(fault_of(kind))
+    stories = played(fault_of(kind))
     assert [story for story, one in stories.items() if one.ok is False] == ["broke off"]
     assert f"{broke} was refused; after healing {left} goes on" in stories["broke off"].seen
 
@@ -139,8 +139,8 @@ class LeavesClock(ClockSkew):
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "inject") else "",
 )
-def test_what_a_broken_off_fault_leaves_in_the_cluster_is_seen(fault, seen):
-    stories = told(fault)
+def test_damage_that_a_failed_inject_leaves_is_found(fault, seen):
+    stories = played(fault)
     assert [story for story, one in stories.items() if one.ok is False] == ["broke off"], stories
     assert seen in stories["broke off"].seen
 
@@ -155,8 +155,8 @@ class StartsOnly(DiskFull):
         return replace(receipt, healing={"after": "started"})
 
 
-def test_a_broker_that_lives_with_a_full_disk_is_not_whole():
-    assert told(StartsOnly(), "heal twice")["heal"].seen == "after healing disk of n2: has room -> full"
+def test_a_running_broker_with_a_full_disk_counts_as_hurt():
+    assert played(StartsOnly(), "heal twice")["heal"].seen == "after healing disk of n2: has room -> full"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,13 +174,13 @@ class Unseen:
         return replace(receipt, healing={"after": self.hurts.clear()})
 
 
-def test_a_fault_of_which_no_hurting_call_was_seen_is_not_said_to_have_been_broken_off():
-    answer = told(Unseen())["broke off"]
+def test_broke_off_is_undecided_when_no_call_was_seen_to_hurt():
+    answer = played(Unseen())["broke off"]
     assert answer.ok is None
     assert answer.seen.startswith("could not be shown: no call that is known to hurt was seen")
 
 
-def test_a_clock_that_nobody_tells_is_neither_right_nor_wrong():
+def test_a_clock_that_cannot_be_read_is_neither_right_nor_wrong():
     """A dead broker tells none, and a fault that found it dead has not hurt its clock."""
     cluster = FakeCluster()
     before = snapshot.take(cluster)
@@ -190,7 +190,7 @@ def test_a_clock_that_nobody_tells_is_neither_right_nor_wrong():
     assert "nobody tells clock of n1" in snapshot.hurt(snapshot.take(cluster), before)
 
 
-def test_strangers_partitions_on_a_shared_cluster_are_not_looked_at():
+def test_partitions_of_others_on_a_shared_cluster_are_left_out():
     cluster = FakeCluster(topics=("t-0",))
     assert [*snapshot.take(cluster, snapshot.ORDER).of(snapshot.ORDER)][:2] == ["t-0", "__transaction_state-0"]
     cluster.only_clients = "brokers are not ours"
