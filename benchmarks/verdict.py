@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.command import run_once
 from benchmarks.figures import show, spread
 from benchmarks.lawful_run import write_run
+from harness.runs.directory import open_run
 from harness.runs.runner import Runner
 
 SIZES = (1_000, 10_000, 50_000)
@@ -52,7 +53,7 @@ def _generated(folder: Path, rounds: int) -> None:
     runner = Runner(results=folder / "results", master="local[*]", on_event=watch)
     began = time.monotonic()
     write_run(folder / "first", 200)
-    runner.judge(folder / "first")
+    runner.judge(open_run(folder / "first"))
     print(f"Spark started and warmed (in a real run beside the workload): {time.monotonic() - began:.1f} s")
     rows = []
     for size in SIZES:
@@ -69,7 +70,7 @@ def _generated(folder: Path, rounds: int) -> None:
 def _judge(runner: Runner, watch: Watch, run_dir: Path) -> dict[str, float]:
     (run_dir / "history.parquet").unlink(missing_ok=True)
     watch.begun = []
-    verdict = runner.judge(run_dir)
+    verdict = runner.judge(open_run(run_dir))
     if verdict["verdict"] != "valid":
         raise RuntimeError(f"a lawful history was judged {verdict['verdict']}: {verdict['reason']}")
     return watch.lasted()

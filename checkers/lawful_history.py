@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from checkers.arrays import Ints
-from harness.api import CONTRACT_KEYS, history, record_ids
+from harness.api import CONTRACT_KEYS, PLAN_SCHEMA, Plan, Run, RunFile, history, record_ids
 
 PROMISED = {"transactional": "true", "isolation": "read_committed", "min_insync_replicas": "2"}
 CONTRACT = {name: PROMISED.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned}
@@ -51,16 +51,25 @@ def write_lawful(
     sends: int = 4,
     seed: int = 0,
     row_group: int = 65536,
-) -> None:
+) -> Run:
     """Write `plan.json` and `history.parquet` of a run in which nothing is wrong."""
     rng = np.random.default_rng(seed)
     txns, log = _run(rng, transactions, partitions, processes, sends)
     batches = [_writers(txns, log), *_readers(log, processes, int(txns["end"].max()), partitions)]
     folder.mkdir(parents=True, exist_ok=True)
-    pq.write_table(_history(batches, partitions), folder / "history.parquet", row_group_size=row_group, compression="zstd")
-    plan = {"schema": 1, "run": f"lawful{seed}", "campaign": "lawful", "test": "lawful", "seed": seed, "expect": ["valid"]}
-    topics = {"t": {"partitions": partitions, "replication": 3, "settings": {}}}
-    (folder / "plan.json").write_text(json.dumps({**plan, "contract": CONTRACT, "topics": topics}))
+    pq.write_table(_history(batches, partitions), folder / RunFile.HISTORY, row_group_size=row_group, compression="zstd")
+    plan: Plan = {
+        "schema": PLAN_SCHEMA,
+        "run": f"lawful{seed}",
+        "campaign": "lawful",
+        "test": "lawful",
+        "seed": seed,
+        "expect": ["valid"],
+        "contract": CONTRACT,
+        "topics": {"t": {"partitions": partitions, "replication": 3, "settings": {}}},
+    }
+    (folder / RunFile.PLAN).write_text(json.dumps(plan))
+    return Run(directory=folder, plan=plan)
 
 
 def _run(

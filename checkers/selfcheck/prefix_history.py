@@ -66,8 +66,7 @@ def free_topic(rows: Rows) -> str:
 def small_lawful(beside: Rows) -> Rows:
     """A lawful history in which every damage can be planted, with processes and partitions that another one does not use."""
     with tempfile.TemporaryDirectory(prefix="fencepost-selfcheck-") as folder:
-        write_lawful(Path(folder), transactions=SMALL)
-        made = read_rows(Path(folder) / "history.parquet")
+        made = read_rows(Path(write_lawful(Path(folder), transactions=SMALL).history))
     process, topic = free_process(beside), free_topic(beside)
     numbers = made.table["process"].to_numpy()
     columns = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from checkers.selfcheck.records import DamagedHistory
 from checkers.selfcheck.rows import Rows, read_rows, write_rows
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
+from harness.api import Run, RunFile
 
 GENERATED = 400  # transactions of the history that is made when none is given
 UNJUDGED = ("not exercised", "unknown")
@@ -73,9 +74,9 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Checker:
-    """The checker as it is asked here: in a folder of our own, under one contract."""
+    """The checker as it is asked here: of a run in a directory of our own, under one contract."""
 
-    folder: Path
+    run: Run
     spark: SparkSession
     contract: Mapping[str, str]
     checks: Sequence[Check[Any]] | None
@@ -83,8 +84,7 @@ class Checker:
     @cached_property
     def full(self) -> dict[str, str]:
         """The contract in effect."""
-        plan = self.folder / "plan.json"
-        return full_contract(json.loads(plan.read_text()).get("contract") if plan.exists() else None, self.contract)
+        return full_contract(self.run.contract, self.contract)
 
     @cached_property
     def names(self) -> list[str]:
@@ -94,10 +94,10 @@ class Checker:
     def judge_rows(self, rows: Rows | None = None, cycle: str = "") -> Judgement:
         """Judge the history that is there, or another one; `cycle` is a class to be forbidden besides."""
         if rows is not None:
-            write_rows(rows, self.folder / "history.parquet")
+            write_rows(rows, Path(self.run.history))
         forbidden = ",".join(filter(None, (self.full["cycles"], cycle)))
-        document = judge(self.folder, spark=self.spark, contract={**self.contract, "cycles": forbidden}, checks=self.checks)
-        return Judgement(document, pq.read_table(self.folder / "anomalies.parquet").to_pylist())
+        document = judge(self.run, spark=self.spark, contract={**self.contract, "cycles": forbidden}, checks=self.checks)
+        return Judgement(document, pq.read_table(self.run.path(RunFile.ANOMALIES)).to_pylist())
 
     def unjudged(self, name: str) -> str:
         """Why the contract has nothing judged of an anomaly; empty when it has."""
@@ -106,33 +106,32 @@ class Checker:
 
 
 def selfcheck(
-    run_dir: Path | None,
+    run: Run | None,
     spark: SparkSession,
     seed: int = 0,
     checks: Sequence[Check[Any]] | None = None,
     contract: Mapping[str, str] | None = None,
     damages: Sequence[Damage] = DAMAGES,
 ) -> list[SelfcheckRow]:
-    """Judge a clean history, then the same history with each damage in turn; nothing is written into `run_dir`.
+    """Judge a clean history, then the same history with each damage in turn; nothing is written into its directory.
 
-    run_dir: a run whose history is merged, or None for a generated lawful one. checks: instead of the installed ones.
+    run: a run whose history is merged, or None for a generated lawful one. checks: instead of the installed ones.
     The same seed plants the same damages. Raises HistoryError when the run has no readable history.
     """
     with tempfile.TemporaryDirectory(prefix="fencepost-selfcheck-") as temporary:
-        folder = _copy(run_dir, Path(temporary) / "clean", seed)
-        return list(_rows(Checker(folder, spark, contract or {}, checks), seed, damages))
+        copy = _copy(run, Path(temporary) / "clean", seed)
+        return list(_rows(Checker(copy, spark, contract or {}, checks), seed, damages))
 
 
-def _copy(run_dir: Path | None, folder: Path, seed: int) -> Path:
-    """The clean history in a place of its own: faults and logs play no part."""
-    if run_dir is None:
-        write_lawful(folder, transactions=GENERATED, seed=seed)
-        return folder
+def _copy(run: Run | None, folder: Path, seed: int) -> Run:
+    """The clean run in a directory of its own: faults and logs play no part."""
+    if run is None:
+        return write_lawful(folder, transactions=GENERATED, seed=seed)
+    copy = Run(directory=folder, plan=run.plan, problems=run.problems)
     folder.mkdir()
-    for name in ("plan.json", "history.parquet"):
-        if (run_dir / name).exists():
-            shutil.copyfile(run_dir / name, folder / name)
-    return folder
+    with suppress(FileNotFoundError):  # judging says what is missing
+        shutil.copyfile(run.history, copy.history)
+    return copy
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ class CleanHistory:
 def _rows(checker: Checker, seed: int, damages: Sequence[Damage]) -> Iterator[SelfcheckRow]:
     clean = checker.judge_rows()
     yield _undamaged(clean.document)
-    rows = read_rows(checker.folder / "history.parquet")
+    rows = read_rows(Path(checker.run.history))
 
     @cache
     def small() -> CleanHistory:

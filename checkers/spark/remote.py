@@ -20,11 +20,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.arrays import Ints
-from checkers.spark.source import VALUES_FILE, SparkSource, last_cause, whole_table
-from harness.api import CampaignError, HarnessError, HistoryError
+from checkers.spark.source import SparkSource, last_cause, whole_table
+from harness.api import CampaignError, HarnessError, HistoryError, RunFile
 
-SMALL_FILES = ("plan.json", "faults.parquet", "damage.json")  # what a check reads besides the history
-OPERATIONS_FILE = "operations.parquet"
+SMALL_FILES = (RunFile.PLAN, RunFile.RECEIPTS, RunFile.DAMAGE)  # what a check reads besides the history
 CONNECTORS = {"s3a": "org.apache.hadoop:hadoop-aws", "abfs": "org.apache.hadoop:hadoop-azure"}
 ROWS_PER_GROUP = 32_768
 HELP = "docs/spark.md says how to reach other file systems"
@@ -83,13 +82,13 @@ class _Files:
 def _fetched(files: _Files, url: str, run_dir: Path) -> str:
     if not files.is_directory(url):
         return url
-    if files.exists(f"{url}/history.parquet"):
-        if files.exists(f"{url}/plan.json"):
+    if files.exists(f"{url}/{RunFile.HISTORY}"):
+        if files.exists(f"{url}/{RunFile.PLAN}"):
             for name in SMALL_FILES:
                 if files.exists(f"{url}/{name}"):
                     files.copy(f"{url}/{name}", run_dir / name)
-        return f"{url}/history.parquet"
-    if files.exists(f"{url}/plan.json") or files.exists(f"{url}/history"):
+        return f"{url}/{RunFile.HISTORY}"
+    if files.exists(f"{url}/{RunFile.PLAN}") or files.exists(f"{url}/{RunFile.LINES}"):
         raise HistoryError(f"{url}: a run whose history is not merged (no history.parquet); copy it to this machine and check it")
     if url.endswith(".parquet"):
         return url  # as Spark writes: a directory of part files
@@ -180,12 +179,12 @@ def _bring(
     places = pa.array(place, mask=place < 0)
     for name in heavy[1:]:
         operations = operations.append_column(name, inside[name].combine_chunks().take(places))
-    pq.write_table(operations, run_dir / OPERATIONS_FILE, compression="zstd", row_group_size=ROWS_PER_GROUP)
+    pq.write_table(operations, run_dir / RunFile.OPERATIONS, compression="zstd", row_group_size=ROWS_PER_GROUP)
     named = [v for mops in inside["mops"].to_pylist() for mop in mops or () if (v := mop["v"]) is not None]
     values = _values(source, np.unique(np.array([*named, *records], dtype=np.int64)))
     if values:
         names = {"v": pa.array(values, pa.int64()), "value": pa.array(values.values(), pa.string())}
-        pq.write_table(pa.table(names), run_dir / VALUES_FILE)
+        pq.write_table(pa.table(names), run_dir / RunFile.VALUES)
 
 
 def _values(source: SparkSource, identities: Ints) -> dict[int, str]:

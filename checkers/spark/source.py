@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,13 +28,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from checkers.arrays import Ints
+from harness.api import Run, RunFile
 
 Job = Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]
 MOPS_PER_BATCH = 250_000
 TASKS_PER_CORE = 4
 ROWS = 8_192  # searched at once for the operations wanted
 DICTIONARY_COLUMNS = ["f", "type", "intent", "isolation", "mops.list.element.partition"]  # texts that repeat
-VALUES_FILE = "values.parquet"
 READ_ERRORS = (OSError, pa.ArrowException, PySparkException, Py4JJavaError)  # what a source's methods raise
 _MESSAGE_COLUMNS = "rows long, message binary"
 
@@ -61,10 +61,9 @@ class Source(Protocol):
         """The values of a few records in the system that the history comes from (`values.parquet` beside it; ours has none)."""
 
 
-def source_of(run_dir: Path, plan: Mapping[str, Any], spark: Callable[[], SparkSession]) -> Source:
-    """The history of a run: at the address in its plan, which takes a session to read, or else in its directory."""
-    address = plan.get("history")
-    return SparkSource(str(address), spark()) if address else LocalSource(run_dir / "history.parquet")
+def source_of(run: Run, spark: Callable[[], SparkSession]) -> Source:
+    """The merged history of a run. Only one on another file system asks for a session."""
+    return SparkSource(run.history, spark()) if run.is_remote else LocalSource(Path(run.history))
 
 
 def last_cause(error: Exception) -> str:
@@ -113,7 +112,7 @@ class LocalSource:
                 yield batch.filter(pc.is_in(batch.column("index"), pa.array(wanted)))
 
     def original_values(self, identities: Ints) -> dict[int, str]:
-        path = self.path.with_name(VALUES_FILE)
+        path = self.path.with_name(RunFile.VALUES)
         if not path.exists():
             return {}
         return _value_names(ds.dataset(path).to_table(columns=["v", "value"], filter=ds.field("v").isin(pa.array(identities))))
@@ -208,7 +207,7 @@ class SparkSource:
         return _collected(self._among(between, "index", wanted).select(*columns))[1]
 
     def original_values(self, identities: Ints) -> dict[int, str]:
-        named = self.spark.read.parquet(f"{self.url.rpartition('/')[0]}/{VALUES_FILE}").select("v", "value")
+        named = self.spark.read.parquet(f"{self.url.rpartition('/')[0]}/{RunFile.VALUES}").select("v", "value")
         found = self._among(named, "v", identities)
         return _value_names(whole_table(_collected(found)[1], found))
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,7 +27,7 @@ from checkers.verdict.progress import count_operations, progress
 from checkers.verdict.rules import FORBIDDEN, full_contract, rule_for
 from checkers.verdict.run_checks import run_checks
 from checkers.verdict.wording import FindingText
-from harness.api import VERDICT_SCHEMA, HistoryError
+from harness.api import VERDICT_SCHEMA, HistoryError, Plan, Receipts, Run, RunFile
 
 SHOWN_PER_ANOMALY, SHOWN_PER_FINDING = 100, 200
 RECORD = pa.struct(
@@ -53,14 +49,14 @@ ANOMALIES_SCHEMA = pa.schema(
 
 
 def judge(
-    run_dir: Path,
+    run: Run,
     spark: SparkSession | Callable[[], SparkSession] | None = None,
     master: str = "local[2]",
     contract: Mapping[str, str] | None = None,
     checks: Sequence[Check[Any]] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Judge a run's history; write `verdict.json` and `anomalies.parquet`, and return the verdict's document.
+    """Judge a run whose history is merged; write `anomalies.parquet`, and return the verdict's document.
 
     contract: laid over the plan's own. spark: a session to use, or what waits for one (called late); else one is started at
     `master`. checks: instead of the installed ones. more: checks beside those (import path -> check, or why there is none).
@@ -68,41 +64,30 @@ def judge(
     """
     begun = time.monotonic()
     session = cache(spark if callable(spark) else lambda: spark or start_session(master))
-    plan = _plan(run_dir)
-    full = full_contract(plan.get("contract"), contract)
+    run.demand_readable(RunFile.PLAN)
+    full = full_contract(run.contract, contract)
     found, broken = (list(checks), []) if checks is not None else installed_checks()
     found, broken = with_more(found, broken, more or {})
-    history = source_of(run_dir, plan, session)
+    history = source_of(run, session)
     overview = _overview(history)
-    run = RunView(history, session(), overview, full)
-    job = run_checks(run, found)
-    receipts = _receipts(run_dir / "faults.parquet")
-    judged = [_judged(check, job.results[check.name], run, receipts) for check in found]
+    view = RunView(history, session(), overview, full)
+    job = run_checks(view, found)
+    receipts = run.known_receipts()
+    judged = [_judged(check, job.results[check.name], view, receipts) for check in found]
     judged += [judge_property(one.name, rule_for(one.name, full), 0, [], error=one.reason) for one in broken]
-    unread = _unread(plan, overview) if full["final_read"] == "true" else []
+    unread = _unread(run.plan, overview) if full["final_read"] == "true" else []
     tail = job.unseen[-1][1] if job.unseen and full["final_read"] != "true" else 0
-    document = _document(plan, overview, job.counts, receipts, judged, unread, tail)
+    document = _document(run.plan, overview, job.counts, receipts, judged, unread, tail)
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
-    document["checker"] = {"spark": pyspark.__version__, "master": run.spark.sparkContext.master}
-    _write(run_dir, document, judged)
+    document["checker"] = {"spark": pyspark.__version__, "master": view.spark.sparkContext.master}
+    _write_anomalies(run, judged)
     return document
 
 
 # --------------------------------------------------------------------------------------------------
 # Reading
 # --------------------------------------------------------------------------------------------------
-def _plan(run_dir: Path) -> dict[str, Any]:
-    path = run_dir / "plan.json"
-    if not path.exists():
-        return {}
-    try:
-        plan = json.loads(path.read_text())
-    except ValueError as error:
-        raise HistoryError(f"{path}: not JSON ({error}); is the run's directory whole?") from error
-    return plan if isinstance(plan, dict) else {}
-
-
 def _overview(history: Source) -> Overview:
     try:
         overview = read_overview(history)
@@ -114,17 +99,10 @@ def _overview(history: Source) -> Overview:
     return overview
 
 
-def _receipts(path: Path) -> list[dict[str, Any]]:
-    """Receipts of faults; none when the file is missing."""
-    if not path.exists():
-        return []
-    return pq.read_table(path, columns=["id", "planned_ns", "injected_ns", "healed_ns", "effective"]).to_pylist()  # type: ignore[no-any-return]
-
-
 # --------------------------------------------------------------------------------------------------
 # Judging
 # --------------------------------------------------------------------------------------------------
-def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: Sequence[Mapping[str, Any]]) -> JudgedProperty:
+def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: Receipts) -> JudgedProperty:
     """A check's result as a property: its findings, with a sentence and the faults around each, under the rule that decides."""
     rule = rule_for(check.name, run.contract)
     findings = group(check.name, result.rows, run.original_values, check.across)
@@ -149,7 +127,7 @@ def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:
         return f"{plain} (It could not be explained: {type(error).__name__}: {error})"
 
 
-def _faults_around(finding: Finding, overview: Overview, receipts: Sequence[Mapping[str, Any]]) -> list[int]:
+def _faults_around(finding: Finding, overview: Overview, receipts: Receipts) -> list[int]:
     """Faults that were active while an operation of the finding ran, with a second before and after."""
     at = overview.at(np.array(finding.operations))
     start = overview.time[at] - SLACK_NS
@@ -163,10 +141,10 @@ def _faults_around(finding: Finding, overview: Overview, receipts: Sequence[Mapp
 
 
 def _document(
-    plan: Mapping[str, Any],
+    plan: Plan,
     overview: Overview,
     counts: Counts,
-    receipts: Sequence[Mapping[str, Any]],
+    receipts: Receipts,
     judged: Sequence[JudgedProperty],
     unread: Sequence[str],
     tail: int,
@@ -199,7 +177,7 @@ def _forbidden_first(finding: Finding) -> tuple[bool, int]:
     return not finding.forbidden, finding.time
 
 
-def _unread(plan: Mapping[str, Any], overview: Overview) -> list[str]:
+def _unread(plan: Plan, overview: Overview) -> list[str]:
     """Partitions of the plan's topics without a complete read_committed final read."""
     topics = plan.get("topics") or {}
     planned = [f"{topic}-{number}" for topic, spec in topics.items() for number in range(int(spec.get("partitions", 0)))]
@@ -210,10 +188,8 @@ def _unread(plan: Mapping[str, Any], overview: Overview) -> list[str]:
 # --------------------------------------------------------------------------------------------------
 # Writing
 # --------------------------------------------------------------------------------------------------
-def _write(run_dir: Path, document: Mapping[str, Any], judged: Sequence[JudgedProperty]) -> None:
+def _write_anomalies(run: Run, judged: Sequence[JudgedProperty]) -> None:
     rows = sorted((finding.document() for one in judged for finding in one.findings), key=lambda row: row["id"])
-    parquet, verdict = run_dir / "anomalies.parquet.part", run_dir / "verdict.json.part"
-    pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES_SCHEMA), parquet)
-    os.replace(parquet, run_dir / "anomalies.parquet")
-    verdict.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
-    os.replace(verdict, run_dir / "verdict.json")
+    part = run.path(f"{RunFile.ANOMALIES}.part")
+    pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES_SCHEMA), part)
+    part.replace(run.path(RunFile.ANOMALIES))

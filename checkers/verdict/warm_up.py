@@ -14,5 +14,4 @@ from checkers.verdict.judge import judge
 def warm(spark: SparkSession) -> None:
     """Judge a tiny built-in history, so that JIT, code generation and Python workers are hot when the real one arrives."""
     with tempfile.TemporaryDirectory(prefix="fencepost-warm-") as folder:
-        write_lawful(Path(folder), transactions=200)
-        judge(Path(folder), spark=spark)
+        judge(write_lawful(Path(folder), transactions=200), spark=spark)

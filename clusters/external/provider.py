@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusters.external.options import ExternalOptions
-from harness.api import TopicSpec
+from harness.api import RunFile, TopicSpec
 
 if TYPE_CHECKING:
     from clusters.external.cluster import ExternalCluster
 
 GRACE_S = 25.0  # for removing topics when the harness is gone; less than it waits itself (harness.runs.runner.LIFELINE_S)
-LEFT_BEHIND = "left.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,4 +66,4 @@ def _report_left_behind(run_dir: Path, left: Sequence[str]) -> None:
     for sentence in left:
         structlog.get_logger().warning("left behind", what=sentence)
     if left:
-        (run_dir / LEFT_BEHIND).write_text(json.dumps({"left": list(left)}, indent=1) + "\n", encoding="utf-8")
+        (run_dir / RunFile.LEFT_BEHIND).write_text(json.dumps({"left": list(left)}, indent=1) + "\n", encoding="utf-8")

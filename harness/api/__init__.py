@@ -33,6 +33,7 @@ from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunE
 from harness.api.faults import ClusterView, Fault, Receipt, SharedState
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, split_record_id
+from harness.api.run import HistoryFile, Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.values import (
     HISTORY_VERSION,
     PLAN_SCHEMA,
@@ -73,6 +74,7 @@ __all__ = [
     "HarnessError",
     "HeldBack",
     "HistoryError",
+    "HistoryFile",
     "Injection",
     "Interrupted",
     "Isolation",
@@ -90,14 +92,19 @@ __all__ = [
     "PerformedEvent",
     "PerformerEvent",
     "Placement",
+    "Plan",
     "PlannedOperation",
     "Polled",
     "Powered",
+    "Problem",
     "Property",
     "Receipt",
+    "Receipts",
     "Role",
     "Roles",
+    "Run",
     "RunEvent",
+    "RunFile",
     "SharedState",
     "Skewable",
     "Slowable",
@@ -105,6 +112,7 @@ __all__ = [
     "Stoppable",
     "Test",
     "Throttleable",
+    "TopicPlan",
     "TopicSpec",
     "Upgradable",
     "Verdict",

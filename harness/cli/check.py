@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from harness.api import Exit
+from harness.api import Exit, Run, RunFile
 from harness.cli import console
 from harness.cli.console import RUN_HELP, Checkers, Conf, Json, Master, Results, Texts, pairs, print_json, print_line
 
@@ -48,6 +48,7 @@ def check(
     Exit codes: 0 valid; 1 invalid; 2 unknown; 254 no such run; 255 the harness broke.
     """
     from harness.cli.arguments import checkers_of, contract_of, spark_conf_of
+    from harness.runs.directory import open_run
     from harness.runs.store import results_root
 
     own_checks = checkers_of(checker or ())
@@ -57,8 +58,8 @@ def check(
     engine = console.engine(root, master, display.event, conf)
     try:
         engine.start_spark(warm=False)
-        directory = engine.fetch(run, overlaid) if is_url(run) else run_or_history(run, root, overlaid)
-        verdict = engine.judge(directory, overlaid or None, own_checks)
+        found = open_run(engine.fetch(run, overlaid)) if is_url(run) else run_or_history(run, root, overlaid)
+        verdict = engine.judge(found, overlaid or None, own_checks)
     finally:
         display.close()
         engine.close()
@@ -68,7 +69,7 @@ def check(
         print_line(f"{verdict['verdict']}: {verdict.get('reason', '')}")
         for text in verdict.get("weakened", []):
             print_line(f"  weakened: {text}")
-        print_line(str(directory / "report.html"))
+        print_line(str(found.path(RunFile.REPORT)))
     raise typer.Exit({"valid": Exit.VALID, "invalid": Exit.INVALID}.get(verdict["verdict"], Exit.UNKNOWN))
 
 
@@ -77,16 +78,17 @@ def is_url(text: str) -> bool:
     return bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text)) and not text.startswith("file://")
 
 
-def run_or_history(text: str, root: Path, contract: Mapping[str, str]) -> Path:
-    """The directory of the run that `text` means; a history from elsewhere becomes a new run directory below `root` first.
+def run_or_history(text: str, root: Path, contract: Mapping[str, str]) -> Run:
+    """The run that `text` means; a history from elsewhere becomes a new run directory below `root` first.
 
     Raises CampaignError (no such run) and HistoryError (nothing that is understood).
     """
     from harness.interop import adopt
+    from harness.runs.directory import open_run
     from harness.runs.store import find, new_run_dir
 
     path = Path(text.removeprefix("file://"))
-    if not path.exists() or (path / "plan.json").is_file():
+    if not path.exists() or (path / RunFile.PLAN).is_file():
         return find(root, str(path))
     adopted = new_run_dir(root, "adopted", secrets.token_hex(3))
     try:
@@ -94,4 +96,4 @@ def run_or_history(text: str, root: Path, contract: Mapping[str, str]) -> Path:
     except BaseException:
         shutil.rmtree(adopted)
         raise
-    return adopted
+    return open_run(adopted)

@@ -31,7 +31,7 @@ Results = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output; all else goes to standard error.")]
 Master = Annotated[str, typer.Option("--spark-master", help="The Spark that judges.")]
 Texts = list[str] | None
-Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 Checkers = Annotated[
     list[str] | None,
     typer.Option("--checker", metavar="MODULE:NAME", help="A check of yours, run beside the installed ones."),

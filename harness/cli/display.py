@@ -15,8 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from harness.api import RunEvent
-from harness.runs.sequence import Result, by_test, expectation_met
+from harness.api import RunEvent, RunFile
+from harness.runs.sequence import RunResult, by_test, expectation_met
 
 STATUS_EVERY_S = 10.0
 GOOD, BAD, DOUBTFUL = "green", "bold red", "yellow"
@@ -124,7 +124,7 @@ def live_view(progress: Progress) -> Group:
     return Group(*lines)
 
 
-def in_words(result: Result) -> str:
+def in_words(result: RunResult) -> str:
     """The outcome of one run as a sentence: `invalid, as expected: torn-transaction`."""
     if result.error:
         return f"harness error: {result.error}"
@@ -141,13 +141,13 @@ def in_words(result: Result) -> str:
     return f"invalid: {', '.join(result.violated) or reason}"
 
 
-def style_of(result: Result) -> str:
+def style_of(result: RunResult) -> str:
     if result.met and not result.error:
         return GOOD
     return DOUBTFUL if not result.error and result.verdict.get("verdict") == "unknown" else BAD
 
 
-def results_table(results: Sequence[Result]) -> Table:
+def results_table(results: Sequence[RunResult]) -> Table:
     """One row for each test: what came, whether that was expected, on how much it rests."""
     table = Table("test", "verdict", "expectation", title=None, box=None, pad_edge=False, header_style="bold")
     for name in ("operations", "findings", "time"):
@@ -167,7 +167,7 @@ def results_table(results: Sequence[Result]) -> Table:
     return table
 
 
-def together(runs: Sequence[Result]) -> str:
+def together(runs: Sequence[RunResult]) -> str:
     """All runs of one test in words: `2 of 5 hit: torn-transaction`."""
     if len(runs) == 1:
         return in_words(runs[0])
@@ -179,17 +179,17 @@ def together(runs: Sequence[Result]) -> str:
     return "; ".join([text, *others])
 
 
-def report_lines(results: Sequence[Result]) -> list[str]:
+def report_lines(results: Sequence[RunResult]) -> list[str]:
     """Where each run's report lies (or its directory, when there is none)."""
     lines = []
     for result in results:
         if result.run_dir:
-            report = result.run_dir / "report.html"
+            report = result.run_dir / RunFile.REPORT
             lines.append(f"{result.planned.test.name}: {report if report.exists() else result.run_dir}")
     return lines
 
 
-def as_json(result: Result) -> dict[str, Any]:
+def as_json(result: RunResult) -> dict[str, Any]:
     """One run for machines."""
     return {
         "test": result.planned.test.name,

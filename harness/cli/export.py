@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.api import CampaignError
-from harness.cli.console import Results, Run, print_line
+from harness.cli.console import Results, RunArgument, print_line
 
 EXAMPLES = "\b\nExamples:\n  fencepost export latest --format jepsen-edn --out merge.edn"
 
@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 
 def export(
-    run: Run,
+    run: RunArgument,
     format_: Annotated[str, typer.Option("--format", help="jepsen-edn or jepsen-json.")] = "jepsen-edn",
     to: Annotated[Path | None, typer.Option("--out", help="Where to; default: in the run's directory.")] = None,
     results: Results = None,
@@ -29,11 +29,11 @@ def export(
     from harness.interop.jepsen import export as exporting
     from harness.runs.store import find, results_root
 
-    directory = find(results_root(results), run)
-    if not merge.is_merged(directory):
-        merge.merge(directory)
-    target = to or directory / f"history.{format_.rpartition('-')[2]}"
+    found = find(results_root(results), run)
+    if not merge.is_merged(found):
+        merge.merge(found)
+    target = to or found.path(f"history.{format_.rpartition('-')[2]}")
     if not target.parent.is_dir():
         raise CampaignError([f"--out {target}: there is no directory {target.parent}"])
-    lines = exporting.export(directory, format_, target)
+    lines = exporting.export(found, format_, target)
     print_line(f"{target} ({lines} lines)")

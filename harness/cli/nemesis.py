@@ -55,7 +55,7 @@ def check(
     from harness.cli.arguments import cluster_of, faults_of
     from harness.conformance.kit import ConformanceCheck
     from harness.plugins.registry import make_importable
-    from harness.runs.store import write_json
+    from harness.runs.directory import write_json
 
     make_importable([Path.cwd()])
     options = cluster_of(None, cluster_set or ())

@@ -13,10 +13,10 @@ from harness.cli.console import Texts, count, err, out, print_line
 if TYPE_CHECKING:
     from harness.api import RunEvent
     from harness.campaign.campaign import PlannedRun
-    from harness.runs.sequence import Result
+    from harness.runs.sequence import RunResult
 
 
-def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[Result]:
+def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark_conf: Texts, to_stderr: bool) -> list[RunResult]:
     """Run the plan, showing progress; every result is printed as a sentence as it comes.
 
     Raises CampaignError, with nothing started, when a secret of any test is missing.
@@ -24,7 +24,7 @@ def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark
     from harness.cli import display
     from harness.cli.arguments import spark_conf_of
     from harness.planning.plan import look_up_secrets
-    from harness.runs.sequence import Conductor
+    from harness.runs.sequence import RunSequence
     from harness.runs.store import results_root
 
     look_up_secrets(planned.test for planned in plan)
@@ -32,16 +32,16 @@ def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark
     progress = console.display(to_stderr)
     forward: Callable[[RunEvent], None] = progress.event
     engine = console.engine(results_root(results), master, lambda event: forward(event), conf)
-    conductor = Conductor(engine, progress.event, progress.close)
-    forward = conductor.hear
+    sequence = RunSequence(engine, progress.event, progress.close)
+    forward = sequence.hear
     try:
-        return conductor.run_all(plan, lambda result: progress.event({"event": "result", "text": display.in_words(result)}))
+        return sequence.run_all(plan, lambda result: progress.event({"event": "result", "text": display.in_words(result)}))
     finally:
         progress.close()
         engine.close()
 
 
-def print_outcome(results: Sequence[Result], plan: Sequence[PlannedRun], seed: int, quiet: bool) -> int:
+def print_outcome(results: Sequence[RunResult], plan: Sequence[PlannedRun], seed: int, quiet: bool) -> int:
     """The last lines: table, reports, how to repeat it, the seed. Returns the exit code."""
     from harness.cli import display
     from harness.runs.sequence import exit_code
@@ -62,7 +62,7 @@ def print_outcome(results: Sequence[Result], plan: Sequence[PlannedRun], seed: i
     return code
 
 
-def summary(results: Sequence[Result]) -> dict[str, Any]:
+def summary(results: Sequence[RunResult]) -> dict[str, Any]:
     """The results for machines."""
     from harness.cli.display import as_json
     from harness.runs.sequence import exit_code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from harness.cli.console import Results, Run, print_line
+from harness.cli.console import Results, RunArgument, print_line
 
 
 def register(app: typer.Typer) -> None:
@@ -12,7 +12,7 @@ def register(app: typer.Typer) -> None:
     app.command()(report)
 
 
-def report(run: Run, results: Results = None) -> None:
+def report(run: RunArgument, results: Results = None) -> None:
     """Write a run's report again, and print where it is."""
     from harness.report import render
     from harness.runs.store import find, results_root

@@ -36,12 +36,12 @@ def selfcheck(
     from harness.runs.store import find, results_root
 
     conf = spark_conf_of(spark_conf or ())
-    directory = find(results_root(results), run) if run else None
-    if directory:
-        merge.here(directory)
+    found = find(results_root(results), run) if run else None
+    if found:
+        merge.demand_local(found)
     spark = registry.load("fencepost.judge", "session")(master, conf=conf)
     try:
-        rows: Sequence[Any] = registry.load("fencepost.judge", "selfcheck")(directory, spark, seed=seed)
+        rows: Sequence[Any] = registry.load("fencepost.judge", "selfcheck")(found, spark, seed=seed)
     finally:
         spark.stop()
     if json_:

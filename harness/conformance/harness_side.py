@@ -5,18 +5,18 @@ It ends when its own standard input does, and then everything in the sandbox end
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 from harness.planning.plan import cluster_of
+from harness.runs.directory import read_plan
 
 
 def main(argv: list[str]) -> int:
     run_dir = Path(argv[0])
-    plan = json.loads((run_dir / "plan.json").read_bytes())
+    plan = read_plan(run_dir)
     command = cluster_of(plan).sandbox([sys.executable, "-m", "harness.conformance.sandbox_side", str(run_dir)])
     sandbox = subprocess.Popen(command, stdin=subprocess.PIPE)
     threading.Thread(target=_until_nobody_listens, args=(sandbox,), daemon=True).start()

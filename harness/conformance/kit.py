@@ -20,7 +20,8 @@ from harness.api import CampaignError, Choice, ClusterError, Fault, HarnessError
 from harness.conformance.results import STORIES, StoryResult, unplayed
 from harness.planning.plan import make_plan
 from harness.plugins import fault_validation, registry, validation
-from harness.runs import leftovers, store
+from harness.runs import leftovers
+from harness.runs.directory import write_plan
 
 Event = Mapping[str, Any]
 LOG = Path("logs", "kit.log")  # where all logs are, so that secrets are taken out of it too
@@ -99,7 +100,7 @@ class ConformanceCheck:
         test = Test(name="nemesis-check", cluster=self._cluster, workload=WORKLOAD)
         plan = make_plan(test, run=secrets.token_hex(3), seed=self._seed, command="fencepost nemesis check")
         choices = [{"name": name, "kind": self._faults[name][0].kind, "options": self._faults[name][0].options} for name in names]
-        store.write_json(run_dir / "plan.json", {**plan, "conformance": {"faults": choices, "seed": self._seed}})
+        write_plan(run_dir, {**plan, "conformance": {"faults": choices, "seed": self._seed}})
 
     def _kill_harness(self, harness: subprocess.Popen[bytes], run_dir: Path, held: Sequence[str]) -> StoryResult:
         """Kill the harness while the faults are on, and look for what stays."""

@@ -23,6 +23,7 @@ from harness.perform.worker import name_of, roles_of
 from harness.perform.worker_pool import WorkerPool
 from harness.planning.plan import cluster_of, workload_of
 from harness.plugins import registry
+from harness.runs.directory import read_plan
 
 Emit = Callable[..., None]
 RATE = 20.0  # operations a second of all writers, so that the machine has time for the fault
@@ -30,7 +31,7 @@ RATE = 20.0  # operations a second of all writers, so that the machine has time 
 
 def main(argv: list[str]) -> int:
     run_dir = Path(argv[0])
-    plan = json.loads((run_dir / "plan.json").read_bytes())
+    plan: Mapping[str, Any] = read_plan(run_dir)
     out = os.dup(1)
     os.dup2(2, 1)  # whatever a library prints goes to the log, not into our events
 

@@ -14,9 +14,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.api import HISTORY_VERSION, HistoryError, Outcome
+from harness.api import HISTORY_VERSION, HistoryError, Outcome, Run, RunFile
 from harness.api.history import COMPLETION, HEADER, INVOCATION, OPERATIONS, PROCESS, RECEIPTS, REQUIRED, arrow_type, schema
-from harness.history.writer import FAULTS_FILE
 
 OPS_SCHEMA, FAULTS_SCHEMA = schema(OPERATIONS), schema(RECEIPTS)
 MOP, ERROR, STRANGE = (arrow_type(name) for name in ("mop", "error", "strange"))
@@ -34,48 +33,40 @@ class Damage(msgspec.Struct):
     why: str
 
 
-def merge(run_dir: Path) -> list[Damage]:
+def merge(run: Run) -> list[Damage]:
     """Write `history.parquet` and `faults.parquet` from the workers' lines; returns what could not be read.
 
     A run that was cut off before its first operation gives an empty history. Raises HistoryError for what is no run at all, and
     for a run whose history lies on another file system.
     """
-    here(run_dir)
-    folder = run_dir / "history"
-    files = sorted(path for path in folder.glob("*.jsonl") if path.name != FAULTS_FILE)
-    if not files and not (run_dir / "plan.json").exists():
-        raise HistoryError(f"{run_dir}: no history/*.jsonl in it; is this a run's directory?")
+    demand_local(run)
+    if not run.roster and run.lacks(RunFile.PLAN):
+        raise HistoryError(f"{run}: no history/*.jsonl in it; is this a run's directory?")
+    folder = run.path(RunFile.LINES)
     damage: list[Damage] = []
     rows: list[dict[str, Any]] = []
-    for path in files:
-        rows.extend(_operations(path, damage))
+    for file in run.roster:
+        rows.extend(_operations(folder / file.name, damage))
     rows.sort(key=lambda row: (row["time"], row["process"]))
     for index, row in enumerate(rows):
         row["index"] = index
-    _write(run_dir / "history.parquet", rows, OPS_SCHEMA)
-    _write(run_dir / "faults.parquet", _receipts(folder / FAULTS_FILE, damage), FAULTS_SCHEMA)
+    _write(run.path(RunFile.HISTORY), rows, OPS_SCHEMA)
+    _write(run.path(RunFile.RECEIPTS), _receipts(folder / RunFile.FAULT_LINES, damage), FAULTS_SCHEMA)
     return damage
 
 
-def elsewhere(run_dir: Path) -> str:
-    """The address of a run's history on another file system; empty when it lies in the run's directory."""
-    plan = run_dir / "plan.json"
-    try:
-        return str(msgspec.json.decode(plan.read_bytes(), type=dict[str, Any]).get("history", ""))
-    except (FileNotFoundError, msgspec.DecodeError):
-        return ""
-
-
-def here(run_dir: Path) -> None:
+def demand_local(run: Run) -> None:
     """Raises HistoryError when a run's history lies on another file system, which only a check can reach."""
-    if url := elsewhere(run_dir):
-        raise HistoryError(f"{run_dir}: its history lies at {url}; copy that run's directory to this machine, and name the copy")
+    if run.is_remote:
+        raise HistoryError(
+            f"{run}: its history lies at {run.history}; copy that run's directory to this machine, and name the copy"
+        )
 
 
-def is_merged(run_dir: Path) -> bool:
+def is_merged(run: Run) -> bool:
     """Whether `history.parquet` is there and not older than any worker's lines (or there are no lines at all)."""
-    merged = run_dir / "history.parquet"
-    lines = list((run_dir / "history").glob("*.jsonl"))
+    merged, folder = run.path(RunFile.HISTORY), run.path(RunFile.LINES)
+    lines = [path for name in (*(file.name for file in run.roster), RunFile.FAULT_LINES) if (path := folder / name).exists()]
     return merged.exists() and all(path.stat().st_mtime <= merged.stat().st_mtime for path in lines)
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from harness.api import HistoryError
+from harness.api import Plan, Run, RunFile
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from harness.interop.plan import contract, foreign_plan
 from harness.plugins import registry
-from harness.report.documents import LIGHT, Ints, Run
+from harness.report.documents import LIGHT, Ints, shown_findings
 from harness.report.findings import of_cards
 from harness.report.timeline import shown
-from harness.runs.store import read_json, write_json
+from harness.runs.directory import open_run, write_plan
 
 
 def adopt(spark: Any, url: str, run_dir: Path, given: Mapping[str, str]) -> None:
@@ -29,29 +29,27 @@ def adopt(spark: Any, url: str, run_dir: Path, given: Mapping[str, str]) -> None
     Raises CampaignError (nothing is there) and HistoryError (not reached, not understood).
     """
     history = registry.load("fencepost.judge", "fetch")(spark, url, run_dir, OPS_SCHEMA)
-    plan = read_json(run_dir / "plan.json")
-    if plan is None:
-        if (run_dir / "plan.json").exists():
-            raise HistoryError(f"{url}/plan.json: is no JSON object; is the run's directory whole?")
-        plan = _plan(spark, url, history, run_dir, given)
-    write_json(run_dir / "plan.json", {**plan, "history": history})
-    if not (run_dir / "faults.parquet").exists():
-        pq.write_table(FAULTS_SCHEMA.empty_table(), run_dir / "faults.parquet")
+    run = open_run(run_dir)
+    run.demand_readable(RunFile.PLAN)
+    plan = _plan(spark, url, history, run_dir, given) if run.lacks(RunFile.PLAN) else run.plan
+    write_plan(run_dir, {**plan, "history": history})
+    if not run.path(RunFile.RECEIPTS).exists():
+        pq.write_table(FAULTS_SCHEMA.empty_table(), run.path(RunFile.RECEIPTS))
 
 
-def _plan(spark: Any, url: str, history: str, run_dir: Path, given: Mapping[str, str]) -> dict[str, Any]:
+def _plan(spark: Any, url: str, history: str, run_dir: Path, given: Mapping[str, str]) -> Plan:
     functions, partitions = registry.load("fencepost.judge", "contents")(spark, history)
     source = {"path": url, "format": "fencepost-parquet", "operations": functions, "partitions": len(partitions)}
     return foreign_plan(run_dir, source, contract(functions, given), given, partitions)
 
 
-def bring(spark: Any, history: str, run_dir: Path, verdict: Mapping[str, Any]) -> None:
+def bring(spark: Any, run: Run) -> None:
     """Bring what the report shows of the operations: see `checkers.spark.remote.bring`. Raises HistoryError."""
-    findings = Run(plan={}, verdict=verdict, ops=None, faults=None, anomalies=None).findings
-    told = np.fromiter(of_cards(findings), dtype=np.int64)
+    findings = shown_findings(run.verdict)
+    carded = np.fromiter(of_cards(findings), dtype=np.int64)
 
     def positions(index: Ints) -> Ints:
-        return np.union1d(shown(index, findings), np.flatnonzero(np.isin(index, told)))
+        return np.union1d(shown(index, findings), np.flatnonzero(np.isin(index, carded)))
 
     records = {record["v"] for one in findings for record in one["records"]}
-    registry.load("fencepost.judge", "bring")(spark, history, run_dir, LIGHT, positions, records)
+    registry.load("fencepost.judge", "bring")(spark, run.history, run.directory, LIGHT, positions, records)

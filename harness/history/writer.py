@@ -14,8 +14,6 @@ import msgspec
 
 from harness.api import HISTORY_VERSION, Outcome
 
-FAULTS_FILE = "faults.jsonl"
-
 
 class HistoryWriter:
     """Appends lines to one file; every line is handed to the kernel before the call returns."""

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from harness.api import HistoryError
+from harness.api import HistoryError, RunFile
 from harness.history.merge import FAULTS_SCHEMA, Damage
 from harness.interop.blocks import BLOCK, blocks
 from harness.interop.detect import UNDERSTOOD, Format, detect, located
@@ -30,10 +30,9 @@ from harness.interop.jepsen.tables import Assembly
 from harness.interop.native import copy_parquet, merge_lines
 from harness.interop.parallel import cores, in_turn
 from harness.interop.plan import contract, foreign_plan
-from harness.runs.store import write_json
+from harness.runs.directory import write_damage, write_plan
 
 __all__ = ["UNDERSTOOD", "Format", "adopt", "detect"]
-DAMAGE_FILE = "damage.json"
 MOST_DAMAGE = 1000
 
 
@@ -58,8 +57,8 @@ def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None,
     else:
         damage, functions, partitions, promised = _adopt_jepsen(path, run_dir, found, given, block)
     source = {"path": str(path), "format": found.name, "operations": dict(functions), "partitions": len(partitions)}
-    write_json(run_dir / "plan.json", foreign_plan(run_dir, source, promised, given, partitions))
-    write_json(run_dir / DAMAGE_FILE, [f"{item.file} line {item.line}: {item.why}" for item in damage])
+    write_plan(run_dir, foreign_plan(run_dir, source, promised, given, partitions))
+    write_damage(run_dir, [f"{item.file} line {item.line}: {item.why}" for item in damage])
     return damage
 
 
@@ -67,7 +66,7 @@ def _contents(run_dir: Path) -> tuple[Counter[str], list[str]]:
     """How many operations of each f a merged history has, and the partitions in it."""
     functions: Counter[str] = Counter()
     partitions: set[str] = set()
-    for batch in ds.dataset(run_dir / "history.parquet").to_batches(columns=["f", "mops"]):
+    for batch in ds.dataset(run_dir / RunFile.HISTORY).to_batches(columns=["f", "mops"]):
         functions.update({row["values"]: row["counts"] for row in pc.value_counts(batch["f"]).to_pylist()})
         partitions.update(pc.unique(batch["mops"].flatten().field("partition")).to_pylist())
     return functions, sorted(partitions)
@@ -96,7 +95,7 @@ def _adopt_jepsen(
                 f"{path}: {found.name}, but no Kafka operation in it{_what_else(parsed_blocks)}; understood are {UNDERSTOOD}"
             )
     faults = receipts(seen for one in parsed_blocks for seen in one.nemesis)
-    pq.write_table(pa.Table.from_pylist(faults, schema=FAULTS_SCHEMA), run_dir / "faults.parquet")
+    pq.write_table(pa.Table.from_pylist(faults, schema=FAULTS_SCHEMA), run_dir / RunFile.RECEIPTS)
     damage = (
         [item for one in parsed_blocks for item in one.damage]
         + joining.damage

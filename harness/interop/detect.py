@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from harness.api import HistoryError
+from harness.api import HistoryError, RunFile
 from harness.history.merge import OPS_SCHEMA
 from harness.interop.blocks import elements, opened, unmarked
 from harness.interop.jepsen import edn
@@ -93,7 +93,7 @@ def _parquet(path: Path) -> Format:
 
 def _history_files(path: Path) -> list[Path]:
     """A directory's Parquet files; `history.parquet` alone when there is one."""
-    whole = path / "history.parquet"
+    whole = path / RunFile.HISTORY
     return [whole] if whole.exists() else sorted(path.glob("*.parquet"))
 
 

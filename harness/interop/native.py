@@ -11,33 +11,33 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from harness.api import HistoryError
+from harness.api import HistoryError, RunFile
 from harness.history import merge
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA, Damage
 from harness.interop.blocks import opened
-from harness.interop.jepsen.tables import VALUES_FILE
+from harness.runs.directory import open_run
 
 
 def merge_lines(path: Path, run_dir: Path) -> list[Damage]:
     """Copy the JSON lines of a file or a directory to `run_dir`/history, and merge them."""
-    folder = run_dir / "history"
+    folder = run_dir / RunFile.LINES
     folder.mkdir(exist_ok=True)
     files = [path] if path.is_file() else sorted([*path.glob("*.jsonl"), *path.glob("history/*.jsonl")])
     for file in files:
         name = file.name.removesuffix(".gz")
         with opened(file) as source, open(folder / (name if name.endswith(".jsonl") else f"{name}.jsonl"), "wb") as copy:
             shutil.copyfileobj(source, copy)
-    return merge.merge(run_dir)
+    return merge.merge(open_run(run_dir))
 
 
 def copy_parquet(path: Path, run_dir: Path) -> None:
     """Write `history.parquet` with all of our columns (absent ones null, rows numbered anew in the order of their times), and
     `faults.parquet` and `values.parquet` when they lie beside it. Raises HistoryError when a column cannot be read as what it
     should be."""
-    whole = path / "history.parquet"
+    whole = path / RunFile.HISTORY
     source = ds.dataset(whole if whole.exists() else path, format="parquet", exclude_invalid_files=path.is_dir())
     order = None if _sorted(source) else pc.sort_indices(source.to_table(columns=["time"])["time"])
-    part, first = run_dir / "history.parquet.part", 0
+    part, first = run_dir / f"{RunFile.HISTORY}.part", 0
     with pq.ParquetWriter(part, OPS_SCHEMA, compression="zstd") as writer:
         batches = (
             [source.to_table().take(order)]
@@ -47,15 +47,15 @@ def copy_parquet(path: Path, run_dir: Path) -> None:
         for batch in batches:
             writer.write_table(_ours(batch, first, path))
             first += len(batch)
-    part.replace(run_dir / "history.parquet")
+    part.replace(run_dir / RunFile.HISTORY)
     folder = path if path.is_dir() else path.parent
-    values, beside = folder / VALUES_FILE, folder / "faults.parquet"
+    values, beside = folder / RunFile.VALUES, folder / RunFile.RECEIPTS
     if values.exists():
-        shutil.copyfile(values, run_dir / VALUES_FILE)
+        shutil.copyfile(values, run_dir / RunFile.VALUES)
     if beside.exists() and pq.read_schema(beside).names == FAULTS_SCHEMA.names:
-        shutil.copyfile(beside, run_dir / "faults.parquet")
+        shutil.copyfile(beside, run_dir / RunFile.RECEIPTS)
     else:
-        pq.write_table(FAULTS_SCHEMA.empty_table(), run_dir / "faults.parquet")
+        pq.write_table(FAULTS_SCHEMA.empty_table(), run_dir / RunFile.RECEIPTS)
 
 
 def _sorted(source: ds.Dataset) -> bool:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from harness.api import CONTRACT_KEYS, PLAN_SCHEMA
+from harness.api import CONTRACT_KEYS, PLAN_SCHEMA, Plan, TopicPlan
 
 _OURS = re.compile(r"(.+)-(\d+)")
 
@@ -34,7 +34,7 @@ def contract(
 
 def foreign_plan(
     run_dir: Path, source: Mapping[str, Any], promised: Mapping[str, str], given: Mapping[str, str], partitions: Iterable[str]
-) -> dict[str, Any]:
+) -> Plan:
     """`plan.json` of an adopted history (docs/run-directory.md). source: path, format, and what was counted."""
     name = Path(str(source["path"])).name
     return {
@@ -62,7 +62,7 @@ def foreign_plan(
     }
 
 
-def _topics(partitions: Iterable[str]) -> dict[str, Any]:
+def _topics(partitions: Iterable[str]) -> dict[str, TopicPlan]:
     """Topics of partitions named `topic-number`; others (Jepsen's numbers) belong to no topic that has a name."""
     topics: dict[str, Any] = {}
     for partition in partitions:

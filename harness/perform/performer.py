@@ -31,12 +31,14 @@ from harness.api import (
     Isolation,
     Outcome,
     PerformerEvent,
+    Plan,
+    RunFile,
     TopicSpec,
     Workload,
     note_event,
     phase_event,
 )
-from harness.history.writer import FAULTS_FILE, HistoryWriter
+from harness.history.writer import HistoryWriter
 from harness.perform import parent_watch
 from harness.perform.fault_runner import FaultRunner
 from harness.perform.open_transactions import in_transaction
@@ -44,7 +46,7 @@ from harness.perform.worker import name_of, partitions_of, roles_of
 from harness.perform.worker_pool import WorkerPool
 from harness.planning.plan import complete
 from harness.plugins import registry
-from harness.runs import store
+from harness.runs.directory import read_plan, write_plan
 
 Emit = Callable[[PerformerEvent], None]
 PROGRESS_EVERY_S = 0.5
@@ -76,7 +78,7 @@ class Performance:
         pool = WorkerPool(self._cluster, self._run_dir, self._slots, lambda text: self._emit(note_event(text)))
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))
         pool.start(range(len(self._roles)))
-        with open(self._run_dir / "history" / FAULTS_FILE, "ab", buffering=0) as receipts:  # a fault may end late
+        with open(self._run_dir / "history" / RunFile.FAULT_LINES, "ab", buffering=0) as receipts:  # a fault may end late
             self._first_act(pool, receipts)
             self._emit(phase_event("heal", "healing everything"))
             self._cluster.heal()
@@ -203,7 +205,7 @@ def make_fault(injection: Injection) -> Any:
 
 def main(argv: list[str]) -> int:
     run_dir = Path(argv[0])
-    plan = json.loads((run_dir / "plan.json").read_bytes())
+    plan = read_plan(run_dir)
     out = os.dup(1)
     os.dup2(2, 1)
     lock = threading.Lock()
@@ -245,7 +247,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _completed(plan: dict[str, Any], run_dir: Path, cluster: Cluster, emit: Emit) -> dict[str, Any]:
+def _completed(plan: Plan, run_dir: Path, cluster: Cluster, emit: Emit) -> Plan:
     """The plan with what only a cluster that is not ours can say: which settings its topics have, and what they promise."""
     asked = getattr(cluster, "effective_settings", None)
     if asked is None:
@@ -255,7 +257,7 @@ def _completed(plan: dict[str, Any], run_dir: Path, cluster: Cluster, emit: Emit
     except ClusterError as error:
         emit(note_event(f"judged by Kafka's defaults where the plan says nothing: {error}"))
         return plan
-    store.write_json(run_dir / "plan.json", plan)
+    write_plan(run_dir, plan)
     if plan["contract"]["min_insync_replicas"] == "1":
         text = (
             "min.insync.replicas is 1 here: acks=all may mean one replica, and its loss a lost record; [test.topic] can ask for 2"

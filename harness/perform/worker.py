@@ -25,6 +25,7 @@ from harness import secrets
 from harness.api import CallError, Client, ClientSettings, Isolation, Operation, Outcome, PlannedOperation, Role
 from harness.history.writer import HistoryWriter
 from harness.plugins import registry
+from harness.runs.directory import read_plan
 
 OPEN_S = 15.0
 REPORT_EVERY_S = 0.5
@@ -267,9 +268,11 @@ def _unexpected(error: Exception) -> dict[str, Any]:
 
 def main(argv: list[str]) -> None:
     run_dir, index, process, incarnation = Path(argv[0]), int(argv[1]), int(argv[2]), int(argv[3])
-    plan = json.loads((run_dir / "plan.json").read_bytes())
-    plan["bootstrap"] = os.environ["FENCEPOST_BOOTSTRAP"]
-    plan["connection"] = json.loads(os.environ["FENCEPOST_CONNECTION"])
+    plan: dict[str, Any] = {
+        **read_plan(run_dir),
+        "bootstrap": os.environ["FENCEPOST_BOOTSTRAP"],
+        "connection": json.loads(os.environ["FENCEPOST_CONNECTION"]),
+    }
     secrets.guard()
     out = os.dup(1)
     os.dup2(2, 1)  # whatever a library prints goes to the log, not into our reports

@@ -8,17 +8,17 @@ import platform
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 from harness import secrets
-from harness.api import PLAN_SCHEMA, CampaignError, Test, TopicSpec
+from harness.api import PLAN_SCHEMA, CampaignError, Plan, Test, TopicPlan, TopicSpec
 from harness.api.plans import declared
 from harness.planning import contract, schedule
 from harness.plugins import registry
 from harness.plugins.fault_validation import foreseen
 
 
-def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any]:
+def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
     """Everything that is decided before the start (docs/run-directory.md has the keys)."""
     provider = _instance("cluster", test.cluster.kind, test.cluster.options)
     workload = _instance("workload", test.workload.kind, test.workload.options)
@@ -62,10 +62,10 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> dict[str, Any
     }
 
 
-def plain_values(test: Test) -> dict[str, Any]:
+def plain_values(test: Test) -> Plan:
     """What the plan has of a test under the names of its keys: numbers, texts, flags, lists of texts."""
     found = {key.field: getattr(test, key.field) for key in declared(type(test)) if key.plain and key.key.planned}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+    return cast(Plan, {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()})
 
 
 def look_up_secrets(tests: Iterable[Test]) -> None:
@@ -96,12 +96,12 @@ def hopeless(test: Test) -> list[str]:
     return [f"the fault {kind} will have no effect: {why}" for kind, why in found.items() if why]
 
 
-def complete(plan: Mapping[str, Any], settings: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def complete(plan: Plan, settings: Mapping[str, Mapping[str, str]]) -> Plan:
     """The plan with the settings of its topics that a cluster really gave them, and with the contract they make.
 
     settings: topic -> every setting in effect; the plan has those that somebody chose, and those that promise something.
     """
-    topics = {
+    topics: dict[str, TopicPlan] = {
         name: {**spec, "settings": {k: v for k, v in settings[name].items() if k in spec["settings"] or k in contract.OF_TOPICS}}
         for name, spec in plan["topics"].items()
     }
@@ -110,14 +110,14 @@ def complete(plan: Mapping[str, Any], settings: Mapping[str, Mapping[str, str]])
     return {**plan, "topics": topics, "contract": {**promised, **plan["overridden"]}}
 
 
-def _weakest(topics: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _weakest(topics: Mapping[str, TopicPlan]) -> dict[str, Any]:
     weakest: dict[str, Any] = {}
     for spec in topics.values():
         weakest.update(spec["settings"])
     return weakest
 
 
-def _topic(spec: TopicSpec, test: Test, brokers: int, description: Mapping[str, Any]) -> dict[str, Any]:
+def _topic(spec: TopicSpec, test: Test, brokers: int, description: Mapping[str, Any]) -> TopicPlan:
     """A topic as it will be created: replication as far as there are brokers, and enough of them in sync.
 
     A cluster that is not ours may give both itself (`replication`, `topic_settings`): its own settings are what is tested.

@@ -15,6 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from harness.api import Run, RunFile
 from harness.report.documents import read
 from harness.report.model import Page, page
 from harness.report.text import coded, fenced, for_html, for_markdown, number, plural
@@ -25,15 +26,15 @@ _ASSETS = Path(__file__).parent / "assets"
 _SCRIPTS = ("errors.js", "page.js", "timeline.js")  # the first before everything else, the others at the end
 
 
-def render(run_dir: Path) -> Path:
+def render(run: Run) -> Path:
     """Write `report.html` and `summary.md` of a run; returns the path of the first.
 
     Raises HarnessError when `plan.json` or `verdict.json` cannot be read. Whatever else is missing, the report says so.
     """
-    told = page(read(run_dir))
-    report = run_dir / "report.html"
-    _write(report, html(told))
-    _write(run_dir / "summary.md", summary(told))
+    made = page(read(run))
+    report = run.path(RunFile.REPORT)
+    _write(report, html(made))
+    _write(run.path(RunFile.SUMMARY), summary(made))
     return report
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from harness.api import HarnessError
-from harness.runs.store import left_behind
+from harness.api import HarnessError, Plan, Problem, Run, RunFile
+from harness.runs.directory import described
 
 Doc = Mapping[str, Any]
 Ints = npt.NDArray[np.int64]
@@ -91,14 +90,25 @@ class Ops:
         return {row["index"]: row for row in self.table(positions, columns).to_pylist()}
 
 
+def shown_findings(verdict: Doc) -> tuple[Doc, ...]:
+    """The verdict's findings, in its order; of each anomaly that the settings permit the first few only."""
+    seen: Counter[str] = Counter()
+    found = []
+    for finding in verdict.get("findings", ()):
+        seen[finding.get("anomaly", "?")] += 1
+        if finding.get("forbidden", True) or seen[finding.get("anomaly", "?")] <= MOST_PERMITTED:
+            found.append(finding)
+    return tuple(found)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """A run's documents. `notes` says which could not be read, and what the report lacks for it.
+class ReportData:
+    """What a report is made of. `notes` says what could not be read, and what the report lacks for it.
 
     values: what the records are called where the history comes from; None for our own.
     """
 
-    plan: Doc
+    plan: Plan
     verdict: Doc
     ops: Ops | None
     faults: tuple[Doc, ...] | None
@@ -108,14 +118,8 @@ class Run:
 
     @cached_property
     def findings(self) -> tuple[Doc, ...]:
-        """The verdict's findings, in its order; of each anomaly that the settings permit the first few only."""
-        seen: Counter[str] = Counter()
-        kept = []
-        for finding in self.verdict.get("findings", ()):
-            seen[finding.get("anomaly", "?")] += 1
-            if finding.get("forbidden", True) or seen[finding.get("anomaly", "?")] <= MOST_PERMITTED:
-                kept.append(finding)
-        return tuple(kept)
+        """The findings that the page shows."""
+        return shown_findings(self.verdict)
 
     def originals(self, identities: Iterable[int]) -> dict[int, str]:
         """What these records (by `v`) are called where the history comes from; empty for our own histories."""
@@ -143,50 +147,43 @@ class Run:
         return max(ends + [f.get("healed_ns") or f.get("injected_ns") or 0 for f in self.faults or ()])
 
 
-def read(run_dir: Path) -> Run:
-    """Read a run's documents. Raises HarnessError when the plan or the verdict cannot be read; the rest may be missing."""
+def read(run: Run) -> ReportData:
+    """What a run's report is made of. Raises HarnessError when plan or verdict cannot be read; the rest may be missing."""
+    _demand(run, RunFile.PLAN, "is this a run's directory?")
     notes: list[str] = []
-    ops = faults = anomalies = values = None
-    plan = _json(run_dir / "plan.json", "is this a run's directory?")
-    elsewhere = plan.get("history")
-    history = run_dir / ("operations.parquet" if elsewhere else "history.parquet")
-    if elsewhere:
-        notes.append(f"The history itself lies at {elsewhere}; this page was made from what the check brought of it.")
+    ops = anomalies = values = None
+    history = run.path(RunFile.OPERATIONS if run.is_remote else RunFile.HISTORY)
+    if run.is_remote:
+        notes.append(f"The history itself lies at {run.history}; this page was made from what the check brought of it.")
     try:
         ops = _ops(history)
     except (OSError, pa.ArrowException, KeyError) as error:
-        notes.append(f"{_why(history, error)}: no timeline, and findings without their operations.")
+        notes.append(f"{_problem(history, error)}: no timeline, and findings without their operations.")
+    faults = None if isinstance(run.receipts, Problem) else tuple(run.receipts)
+    if faults is None:
+        notes.append(f"{run.receipts}: what the faults did is not known.")
     try:
-        faults = _faults(run_dir / "faults.parquet")
-    except (OSError, pa.ArrowException, KeyError) as error:
-        notes.append(f"{_why(run_dir / 'faults.parquet', error)}: what the faults did is not known.")
-    try:
-        anomalies = pq.read_metadata(run_dir / "anomalies.parquet").num_rows
+        anomalies = pq.read_metadata(run.path(RunFile.ANOMALIES)).num_rows
     except (OSError, pa.ArrowException) as error:
-        notes.append(f"{_why(run_dir / 'anomalies.parquet', error)}: only the findings in verdict.json are shown.")
+        notes.append(f"{_problem(run.path(RunFile.ANOMALIES), error)}: only the findings in verdict.json are shown.")
     try:
-        values = _values(run_dir / "values.parquet")
+        values = _values(run.path(RunFile.VALUES))
     except (OSError, pa.ArrowException, KeyError) as error:
-        notes.append(f"{_why(run_dir / 'values.parquet', error)}: records are told by their identities alone.")
-    notes += [f"Left behind on the cluster: {sentence}" for sentence in left_behind(run_dir)]
-    verdict = _json(run_dir / "verdict.json", f"judge the run first: fencepost check {run_dir}")
-    return Run(plan=plan, verdict=verdict, ops=ops, faults=faults, anomalies=anomalies, notes=tuple(notes), values=values)
+        notes.append(f"{_problem(run.path(RunFile.VALUES), error)}: records are told by their identities alone.")
+    notes += [f"Left behind on the cluster: {sentence}" for sentence in run.left_behind]
+    _demand(run, RunFile.VERDICT, f"judge the run first: fencepost check {run}")
+    return ReportData(
+        plan=run.plan, verdict=run.verdict, ops=ops, faults=faults, anomalies=anomalies, notes=tuple(notes), values=values
+    )
 
 
-def _why(path: Path, error: Exception) -> str:
-    if not path.exists():
-        return f"{path.name} is missing"
-    return f"{path.name} could not be read ({type(error).__name__}: {str(error).splitlines()[0][:200]})"
+def _demand(run: Run, file: str, remedy: str) -> None:
+    if problem := run.problems.get(file):
+        raise HarnessError(f"the report needs {run.path(file)}, which could not be read ({problem.reason}); {remedy}")
 
 
-def _json(path: Path, remedy: str) -> Doc:
-    try:
-        value = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise HarnessError(f"the report needs {path}, which could not be read ({error}); {remedy}") from error
-    if not isinstance(value, dict):
-        raise HarnessError(f"the report needs {path} to hold a JSON object, not a {type(value).__name__}; {remedy}")
-    return value
+def _problem(path: Path, error: Exception) -> Problem:
+    return Problem(path.name, described(error), missing=not path.exists())
 
 
 def _ops(path: Path) -> Ops:
@@ -232,16 +229,3 @@ def _values(path: Path) -> ds.Dataset | None:
     if lacking := {"v", "value"} - set(found.schema.names):
         raise KeyError(*sorted(lacking))
     return found
-
-
-def _faults(path: Path) -> tuple[Doc, ...]:
-    rows = pq.read_table(path).to_pylist()
-    return tuple({**row, "evidence": _inner(row["evidence"]), "healing": _inner(row["healing"])} for row in rows)
-
-
-def _inner(text: str | None) -> Any:
-    """JSON kept as text inside a column; the text itself when it is not JSON."""
-    try:
-        return json.loads(text) if text else {}
-    except ValueError:
-        return text

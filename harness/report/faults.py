@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.report.documents import Doc, Run
+from harness.report.documents import Doc, ReportData
 from harness.report.text import NOTHING, at, duration, flat, plain
 
 _SHOWN = 6
@@ -62,7 +62,7 @@ def _nodes(names: Iterable[str]) -> str:
     return ", ".join(different) if len(different) <= 3 else f"{len(different)} nodes"
 
 
-def rows(run: Run) -> tuple[FaultRow, ...]:
+def rows(run: ReportData) -> tuple[FaultRow, ...]:
     return tuple(_row(fault, run.origin_ns) for fault in run.faults or ())
 
 
@@ -153,6 +153,6 @@ def around(fault: Doc, origin_ns: int) -> str:
     return f"{name(fault)}, from {at(fault.get('injected_ns'), origin_ns)} {until}{effect}"
 
 
-def missing(run: Run) -> tuple[tuple[str, str], ...]:
+def missing(run: ReportData) -> tuple[tuple[str, str], ...]:
     """Capabilities this machine does not offer, and why."""
     return tuple((need, plain(why)) for need, why in run.plan.get("unavailable", {}).items())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.report import faults
 from harness.report.cycle import Drawing, drawing
-from harness.report.documents import Doc, Run
+from harness.report.documents import Doc, ReportData
 from harness.report.text import NOTHING, at, duration, place, record_name, shortened
 
 OPEN_CARDS = 20
@@ -106,12 +106,12 @@ class Group:
 class _Known:
     """What cards are made from: operations by history index, and original values by `v`."""
 
-    run: Run
+    run: ReportData
     history: Mapping[int, Doc]
     values: Mapping[int, str]
 
 
-def groups(run: Run) -> tuple[Group, ...]:
+def groups(run: ReportData) -> tuple[Group, ...]:
     """Findings by anomaly, forbidden ones first, in the verdict's order. All cards of a permitted anomaly are open ones."""
     by_anomaly: dict[tuple[bool, str], list[Doc]] = {}
     for finding in run.findings:
@@ -143,7 +143,7 @@ def of_cards(findings: Sequence[Doc]) -> set[int]:
     return {index for finding in findings for index in finding.get("operations", ())[:_OPERATIONS]}
 
 
-def _known(run: Run) -> _Known:
+def _known(run: ReportData) -> _Known:
     history = {} if run.ops is None else run.ops.rows(of_cards(run.findings))
     records = [record.get("v") for finding in run.findings for record in finding.get("records", ())[:_RECORDS]]
     records += [mop["v"] for row in history.values() for mop in row.get("mops") or ()]

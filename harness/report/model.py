@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.report import faults, findings, overview, settings, unseen
-from harness.report.documents import Run
+from harness.report.documents import ReportData
 from harness.report.text import plain
 from harness.report.timeline import timeline
 
@@ -38,7 +38,7 @@ class Page:
     version: str
 
 
-def page(run: Run) -> Page:
+def page(run: ReportData) -> Page:
     """The page of a run."""
     verdict, drawn, told = run.verdict, timeline(run), findings.groups(run)
     return Page(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.api import Property, Verdict
-from harness.report.documents import Doc, Run
+from harness.report.documents import Doc, ReportData
 from harness.report.text import at, duration, number, plain, plural
 
 
@@ -51,7 +51,7 @@ class Untested:
     why: str
 
 
-def headline(run: Run) -> Headline:
+def headline(run: ReportData) -> Headline:
     verdict, properties = run.verdict, run.verdict.get("properties", ())
     word = str(verdict.get("verdict", Verdict.UNKNOWN.value))
     met = bool(verdict.get("expectation_met", word == Verdict.VALID.value))
@@ -94,7 +94,7 @@ def _besides(wanted: list[str], violated: list[str]) -> str:
     )
 
 
-def _first(run: Run) -> tuple[tuple[int, str, str], ...]:
+def _first(run: ReportData) -> tuple[tuple[int, str, str], ...]:
     seen: dict[str, tuple[int, str, str]] = {}
     for finding in run.findings:
         if finding.get("forbidden", True):
@@ -103,7 +103,7 @@ def _first(run: Run) -> tuple[tuple[int, str, str], ...]:
     return tuple(seen.values())
 
 
-def tiles(run: Run) -> tuple[Tile, ...]:
+def tiles(run: ReportData) -> tuple[Tile, ...]:
     counts = run.verdict.get("counts", {})
 
     def tell(name: str) -> str:
@@ -125,7 +125,7 @@ def tiles(run: Run) -> tuple[Tile, ...]:
     return tuple(made)
 
 
-def _effect(run: Run) -> str:
+def _effect(run: ReportData) -> str:
     """What became of the faults, in a few words."""
     counts = run.verdict.get("counts", {})
     if not counts.get("faults"):
@@ -136,7 +136,7 @@ def _effect(run: Run) -> str:
     return " · ".join(told) or "all took effect"
 
 
-def facts(run: Run) -> tuple[tuple[str, str], ...]:
+def facts(run: ReportData) -> tuple[tuple[str, str], ...]:
     """The line under the title: (label, value)."""
     plan, client = run.plan, run.plan.get("client", {})
     description = run.plan.get("cluster", {}).get("description", {})
@@ -177,7 +177,7 @@ def properties(rows: list[Doc], allowed: bool = False) -> tuple[PropertyRow, ...
     return tuple(made)
 
 
-def untested(run: Run) -> tuple[Untested, ...]:
+def untested(run: ReportData) -> tuple[Untested, ...]:
     """Everything this run says nothing about."""
     made = _unanswered(run)
     made += [Untested(what=f"Faults that need {name}", why=plain(why)) for name, why in run.plan.get("unavailable", {}).items()]
@@ -196,7 +196,7 @@ def untested(run: Run) -> tuple[Untested, ...]:
     )
 
 
-def _unanswered(run: Run) -> list[Untested]:
+def _unanswered(run: ReportData) -> list[Untested]:
     blank = (Property.NOT_EXERCISED.value, Property.UNKNOWN.value)
     return [
         Untested(what=f"{p.get('name')}: {p['verdict']}", why=p.get("reason") or f"{number(p.get('compared'))} compared")
@@ -205,7 +205,7 @@ def _unanswered(run: Run) -> list[Untested]:
     ]
 
 
-def _unhurt(run: Run) -> list[Untested]:
+def _unhurt(run: ReportData) -> list[Untested]:
     """Faults that were planned or done, and yet tested nothing."""
     if run.faults is None:
         return [Untested(what="Behaviour under faults", why="no receipts of faults could be read")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.report.documents import Run
+from harness.report.documents import ReportData
 from harness.report.text import flat, plain
 
 
@@ -18,7 +18,7 @@ class Section:
     folded: bool = False
 
 
-def sections(run: Run) -> tuple[Section, ...]:
+def sections(run: ReportData) -> tuple[Section, ...]:
     """The plan, section by section. Sections without rows are left out."""
     plan = run.plan
     cluster, client = plan.get("cluster", {}), plan.get("client", {})
@@ -47,7 +47,7 @@ def _section(title: str, values: Any, folded: bool = False) -> Section:
     return Section(title=title, rows=rows, folded=folded or len(rows) > 30)
 
 
-def _schedule(run: Run) -> dict[str, str]:
+def _schedule(run: ReportData) -> dict[str, str]:
     planned = run.plan.get("schedule", ())
     return {
         f"{i.get('at_s', 0):.1f} s, for {i.get('lasts_s', 0):.1f} s": " ".join(

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.report import faults, unseen
-from harness.report.documents import NEVER, Doc, Ints, Ops, Run
+from harness.report.documents import NEVER, Doc, Ints, Ops, ReportData
 from harness.report.text import shortened, visible
 
 MOST_OPS = 30_000
@@ -24,7 +24,7 @@ _OUTCOMES = ("ok", "fail", "info")
 _ROLES = ("writer", "reader", "final", "harness")
 
 
-def timeline(run: Run) -> dict[str, Any] | None:
+def timeline(run: ReportData) -> dict[str, Any] | None:
     """Everything `timeline.js` draws, or None when there is no operation to draw."""
     ops = run.ops
     if ops is None or not len(ops):
@@ -125,7 +125,7 @@ def _columns(ops: Ops, kept: Ints, row_of: Ints, origin_ns: int) -> dict[str, An
     }
 
 
-def _insides(run: Run, ops: Ops, kept: Ints, named: set[int]) -> dict[str, Any]:
+def _insides(run: ReportData, ops: Ops, kept: Ints, named: set[int]) -> dict[str, Any]:
     """The first records of each operation (`send t-0@17` as [kind, partition, offset]), how many there are, and its errors.
 
     `values`: position among the operations -> what its records are called where the history comes from; of findings' only.
@@ -155,7 +155,7 @@ def _insides(run: Run, ops: Ops, kept: Ints, named: set[int]) -> dict[str, Any]:
     }
 
 
-def _values(run: Run, identities: Any, spans: Mapping[int, tuple[int, int]]) -> dict[str, list[str]]:
+def _values(run: ReportData, identities: Any, spans: Mapping[int, tuple[int, int]]) -> dict[str, list[str]]:
     """What the first records of some operations (where they lie among `identities`, by position) are called."""
     first = {position: identities[low : min(high, low + _MOPS)].to_pylist() for position, (low, high) in spans.items()}
     known = run.originals(v for found in first.values() for v in found if v is not None)
@@ -177,7 +177,7 @@ def _errors(column: Any, places: Sequence[int]) -> dict[str, list[list[str]]]:
     return found
 
 
-def _fault(fault: Doc, run: Run) -> dict[str, Any]:
+def _fault(fault: Doc, run: ReportData) -> dict[str, Any]:
     return {
         "id": fault["id"],
         "label": visible(faults.name(fault)),
@@ -187,7 +187,7 @@ def _fault(fault: Doc, run: Run) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Doc, run: Run) -> dict[str, Any]:
+def _finding(finding: Doc, run: ReportData) -> dict[str, Any]:
     return {
         "id": finding.get("id", 0),
         "anomaly": visible(str(finding.get("anomaly", "?"))),

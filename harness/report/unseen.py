@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from harness.report import faults
-from harness.report.documents import Run
+from harness.report.documents import ReportData
 from harness.report.text import at, number, plural
 
 _NAMED = 3
 
 
-def points(run: Run) -> list[list[int]]:
+def points(run: ReportData) -> list[list[int]]:
     """`[microseconds since the start of the run, count]` in order of time; none when nothing was written or counted."""
     return [[(time - run.origin_ns) // 1000, count] for time, count in run.verdict.get("unseen") or ()]
 
 
-def words(run: Run) -> str:
+def words(run: ReportData) -> str:
     """The curve for those who do not see it: its peak, the faults around that, and how it ended. Empty without a curve."""
     counted = run.verdict.get("unseen") or ()
     if not counted:
@@ -29,7 +29,7 @@ def words(run: Run) -> str:
     return f"{said} Counted at {plural(len(counted), 'moment')}."
 
 
-def _during(run: Run, moment_ns: int) -> str:
+def _during(run: ReportData, moment_ns: int) -> str:
     """The faults that were on at a moment, as the rest of a sentence."""
     on = [fault for fault in run.faults or () if fault.get("injected_ns")]
     on = [fault for fault in on if fault["injected_ns"] <= moment_ns <= (fault.get("healed_ns") or run.end_ns)]
@@ -37,16 +37,16 @@ def _during(run: Run, moment_ns: int) -> str:
     return f", during {named}{' and others' if len(on) > _NAMED else ''}" if on else ""
 
 
-def _end(run: Run, left: int) -> str:
+def _end(run: ReportData, left: int) -> str:
     before = "the final read" if _final_read(run) else "the history ended"
     if not left:
         return f"At the end there were 0: readers had seen everything committed before {before}."
     return f"At the end {number(left)} {'was' if left == 1 else 'were'} left{_afterwards(run)}."
 
 
-def _afterwards(run: Run) -> str:
+def _afterwards(run: ReportData) -> str:
     return "; only the final read, which came later, could return them" if _final_read(run) else ""
 
 
-def _final_read(run: Run) -> bool:
+def _final_read(run: ReportData) -> bool:
     return run.ops is not None and bool(run.ops.final.any())

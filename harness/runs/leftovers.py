@@ -12,6 +12,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Protocol
 
+from harness.api import Run
 from harness.plugins import registry
 from harness.runs import store
 
@@ -68,8 +69,8 @@ def in_docker() -> list[InDocker]:
 
 def data_directories(root: Path, running: Sequence[Process]) -> list[Path]:
     """Brokers' data of runs that are over: `data/` lives only as long as its run."""
-    unused = [run.directory for run in store.list_runs(root) if not _in_use(run.directory, running)]
-    return [directory / "data" for directory in unused if (directory / "data").is_dir()]
+    unused = [run for run in store.list_runs(root) if not _in_use(run, running)]
+    return [run.path("data") for run in unused if run.path("data").is_dir()]
 
 
 def stale_fetches(now: float | None = None) -> list[Path]:
@@ -82,14 +83,14 @@ def stale_fetches(now: float | None = None) -> list[Path]:
 def old_runs(root: Path, days: float, running: Sequence[Process], now: datetime | None = None) -> list[Path]:
     """Directories of runs that were created more than `days` days ago and are over."""
     limit = (now or datetime.now(timezone.utc)) - timedelta(days=days)
-    return [run.directory for run in store.list_runs(root) if _created(run) < limit and not _in_use(run.directory, running)]
+    return [run.directory for run in store.list_runs(root) if _created(run) < limit and not _in_use(run, running)]
 
 
 def remove(directory: Path) -> None:
     shutil.rmtree(directory)
 
 
-def _created(run: store.Run) -> datetime:
+def _created(run: Run) -> datetime:
     try:
         created = datetime.fromisoformat(run.created.replace("Z", "+00:00"))
     except ValueError:  # a plan without a readable time: the directory's own
@@ -97,5 +98,5 @@ def _created(run: store.Run) -> datetime:
     return created if created.tzinfo else created.replace(tzinfo=timezone.utc)
 
 
-def _in_use(directory: Path, running: Sequence[Process]) -> bool:
-    return any(directory.name in process.command for process in running)
+def _in_use(run: Run, running: Sequence[Process]) -> bool:
+    return any(run.directory.name in process.command for process in running)

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,9 @@ from harness.api import (
     Interrupted,
     PerformedEvent,
     PerformerEvent,
+    Run,
     RunEvent,
+    RunFile,
     Test,
     note_event,
     phase_event,
@@ -36,11 +39,11 @@ from harness.history import merge
 from harness.planning.plan import hopeless, look_up_secrets, make_plan
 from harness.plugins import registry
 from harness.runs import store
+from harness.runs.directory import open_run, read_plan, write_damage, write_left_behind, write_plan, write_verdict
 from harness.secrets import sweep
 
 OnEvent = Callable[[RunEvent], None]
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
-DAMAGE_FILE = "damage.json"
 LIFELINE_S = 30.0  # for a sandbox to end and to remove what it has elsewhere (containers)
 
 
@@ -93,13 +96,13 @@ class Runner:
         for text in hopeless(test):
             self._on_event(note_event(text))
         run_dir = store.new_run_dir(self._results, test.campaign or test.name, run)
-        store.write_json(run_dir / "plan.json", plan)
+        write_plan(run_dir, plan)
         return run_dir
 
     # -- perform ---------------------------------------------------------------------------------
     def perform(self, run_dir: Path) -> None:
         """Perform the plan in its cluster's sandbox. Raises ClusterError, HarnessError, or Interrupted when killed."""
-        plan = json.loads((run_dir / "plan.json").read_bytes())
+        plan = read_plan(run_dir)
         provider = registry.build(
             registry.load("fencepost.cluster", plan["cluster"]["kind"]), plan["cluster"]["options"], "cluster"
         )
@@ -126,10 +129,10 @@ class Runner:
         if not ended:
             sweep(run_dir / "logs", lambda text: self._on_event(note_event(text)))
         if not ended and hasattr(provider, "prefix"):
-            store.leave_behind(
+            write_left_behind(
                 run_dir, [f"{', '.join(plan['topics'])}: performing ended before it could remove them (kafka-topics.sh --delete)"]
             )
-        for text in store.left_behind(run_dir):
+        for text in open_run(run_dir).left_behind:
             self._on_event(note_event(f"left behind: {text}"))
         if ended is None:
             raise self._cut_off(run_dir, performer.returncode)
@@ -181,7 +184,7 @@ class Runner:
         return run_dir
 
     # -- judge -----------------------------------------------------------------------------------
-    def judge(self, run_dir: Path, contract: Mapping[str, str] | None = None, checkers: Sequence[str] = ()) -> dict[str, Any]:
+    def judge(self, run: Run, contract: Mapping[str, str] | None = None, checkers: Sequence[str] = ()) -> dict[str, Any]:
         """Merge, check and report; also for a run that was cut off, and for one judged before. Returns the verdict document.
 
         checkers: import paths of checks to ask beside the installed ones and the plan's. Raises CampaignError for a bad one.
@@ -189,36 +192,40 @@ class Runner:
         from harness.report import render  # here, and not above: until Spark has started, nothing else is to do
 
         strange = {path: registry.load("checker", path) for path in checkers}
-        merge_s = self._merge(run_dir)
+        began = time.monotonic()
+        run = self._merged(run)
+        merge_s = time.monotonic() - began
         self._phase("check", "checking")
         judge = registry.load("fencepost.judge", "judge")
-        more = {**_planned_checks(run_dir), **strange}
-        verdict: dict[str, Any] = judge(run_dir, spark=self._session, contract=contract, more=more)
+        more = {**_planned_checks(run), **strange}
+        verdict: dict[str, Any] = judge(run, spark=self._session, contract=contract, more=more)
         verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
-        verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run_dir)]
-        store.write_json(run_dir / "verdict.json", verdict)
+        verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run)]
+        write_verdict(run.directory, verdict)
         self._phase("report", "writing the report")
-        self._bring(run_dir, verdict)
-        render(run_dir)
+        run = replace(run, verdict=verdict)
+        self._bring(run)
+        render(run)
         return verdict
 
-    def _bring(self, run_dir: Path, verdict: Mapping[str, Any]) -> None:
-        """What the report shows of a history that lies elsewhere; without it there is a report, and it says what it lacks."""
-        if url := merge.elsewhere(run_dir):
+    def _bring(self, run: Run) -> None:
+        """What the report shows of a history on another file system; without it there is a report, and it says what it lacks."""
+        if run.is_remote:
             from harness.history import remote
 
             try:
-                remote.bring(self._session(), url, run_dir, verdict)
+                remote.bring(self._session(), run)
             except HistoryError as error:
                 self._on_event(note_event(f"the report lacks its timeline: {error}"))
 
-    def _merge(self, run_dir: Path) -> float:
-        began = time.monotonic()
-        if not merge.elsewhere(run_dir) and not merge.is_merged(run_dir):
-            self._phase("merge", "merging the workers' histories")
-            damage = [f"{item.file} line {item.line}: {item.why}" for item in merge.merge(run_dir)]
-            store.write_json(run_dir / DAMAGE_FILE, damage)
-        return time.monotonic() - began
+    def _merged(self, run: Run) -> Run:
+        """The run with its history merged."""
+        if run.is_remote or merge.is_merged(run):
+            return run
+        self._phase("merge", "merging the workers' histories")
+        damage = merge.merge(run)
+        write_damage(run.directory, [f"{item.file} line {item.line}: {item.why}" for item in damage])
+        return open_run(run.directory)
 
     def _phase(self, phase: str, text: str) -> None:
         self._on_event(phase_event(phase, text))
@@ -232,10 +239,10 @@ class Runner:
             self._spark = None
 
 
-def _planned_checks(run_dir: Path) -> dict[str, Any]:
+def _planned_checks(run: Run) -> dict[str, Any]:
     """The checks that the plan asks for beside the installed ones: import path -> check, or in words why there is none now."""
     found: dict[str, Any] = {}
-    for path in (store.read_json(run_dir / "plan.json") or {}).get("checkers", []):
+    for path in run.plan.get("checkers", ()):
         try:
             found[path] = registry.load("checker", path)
         except CampaignError as error:
@@ -260,9 +267,8 @@ def _cut_lifeline(performer: subprocess.Popen[bytes]) -> None:
         performer.wait()
 
 
-def _left_out(run_dir: Path) -> list[str]:
-    """What of the history could not be read, in a sentence; nothing when all could."""
-    path = run_dir / DAMAGE_FILE
-    damage: list[str] = json.loads(path.read_bytes()) if path.exists() else []
-    shown = "; ".join(damage[:3]) + ("; ..." if len(damage) > 3 else "")
-    return [f"{len(damage)} lines of the history could not be read and were left out: {shown}"] if damage else []
+def _left_out(run: Run) -> list[str]:
+    """What of the history could not be read, in a sentence; nothing when all could. Raises HistoryError when nobody can tell."""
+    run.demand_readable(RunFile.DAMAGE)
+    shown = "; ".join(run.damage[:3]) + ("; ..." if len(run.damage) > 3 else "")
+    return [f"{len(run.damage)} lines of the history could not be read and were left out: {shown}"] if run.damage else []

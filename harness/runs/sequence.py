@@ -18,8 +18,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from harness.api import Exit, HarnessError, Interrupted, RunEvent, Test, Verdict, note_event
+from harness.api import Exit, HarnessError, Interrupted, Run, RunEvent, Test, Verdict, note_event
 from harness.campaign.campaign import PlannedRun
+from harness.runs.directory import open_run
 
 LEFT_BY_CTRL_C = 130
 
@@ -31,14 +32,14 @@ class Engine(Protocol):
     def prepare(self, test: Test, *, seed: int, command: str) -> Path: ...
     def perform(self, run_dir: Path) -> None: ...
     def fetch(self, url: str, contract: Mapping[str, str]) -> Path: ...
-    def judge(self, run_dir: Path, contract: Mapping[str, str] | None = None, checkers: Sequence[str] = ()) -> dict[str, Any]: ...
+    def judge(self, run: Run, contract: Mapping[str, str] | None = None, checkers: Sequence[str] = ()) -> dict[str, Any]: ...
     def request_stop(self) -> None: ...
     def kill(self) -> None: ...
     def close(self) -> None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class RunResult:
     """What became of one planned run: a verdict document, or the reason why there is none."""
 
     planned: PlannedRun
@@ -64,7 +65,7 @@ class Result:
         return [name for name in self.planned.test.expect if name in found]
 
 
-class Conductor:
+class RunSequence:
     """Performs planned runs with an engine, one after another."""
 
     def __init__(
@@ -91,7 +92,7 @@ class Conductor:
             self._spark_started = True
             self._engine.start_spark()
 
-    def run_all(self, plan: Sequence[PlannedRun], each: Callable[[Result], None] = lambda _: None) -> list[Result]:
+    def run_all(self, plan: Sequence[PlannedRun], each: Callable[[RunResult], None] = lambda _: None) -> list[RunResult]:
         """Every run of the plan; after Ctrl-C none that had not begun. `each` hears every result at once."""
         results = []
         with self._ctrl_c():
@@ -103,20 +104,20 @@ class Conductor:
                 each(results[-1])
         return results
 
-    def _run(self, planned: PlannedRun) -> Result:
+    def _run(self, planned: PlannedRun) -> RunResult:
         began, run_dir, verdict, error = self._clock(), None, {}, ""
         try:
             run_dir = self._engine.prepare(planned.test, seed=planned.seed, command=planned.command)
             self._perform(run_dir)
             self.start_spark()
-            verdict = self._engine.judge(run_dir)
+            verdict = self._engine.judge(open_run(run_dir))
         except HarnessError as broken:
             error = f"{type(broken).__name__}: {broken}"
         except Exception as bug:  # noqa: BLE001 - a bug of ours in one run must not cost the other runs of a night
             error = f"{type(bug).__name__}: {bug}"
             self._say(note_event(traceback.format_exc()))
         self._wait_if_leaving()
-        return Result(planned=planned, run_dir=run_dir, verdict=verdict, error=error, took_s=self._clock() - began)
+        return RunResult(planned=planned, run_dir=run_dir, verdict=verdict, error=error, took_s=self._clock() - began)
 
     def _perform(self, run_dir: Path) -> None:
         try:
@@ -163,12 +164,12 @@ class Conductor:
             threading.Event().wait()
 
 
-def by_test(results: Sequence[Result]) -> list[list[Result]]:
+def by_test(results: Sequence[RunResult]) -> list[list[RunResult]]:
     """The results of each test together, in the order of the tests."""
     return [list(group) for _, group in groupby(results, key=lambda result: result.planned.test.name)]
 
 
-def expectation_met(runs: Sequence[Result]) -> bool:
+def expectation_met(runs: Sequence[RunResult]) -> bool:
     """Whether all runs of one test together did what the test expects.
 
     A test that expects `valid` must be valid every time. One that expects anomalies must show them at least once when it
@@ -181,7 +182,7 @@ def expectation_met(runs: Sequence[Result]) -> bool:
     return any(run.met for run in runs) and not any(run.violated and not run.met for run in runs)
 
 
-def exit_code(results: Sequence[Result]) -> Exit:
+def exit_code(results: Sequence[RunResult]) -> Exit:
     """255: the harness broke; 1: against expectation; 2: some test could not be judged; 0: all as expected."""
     if any(run.error for run in results):
         return Exit.HARNESS_BROKE

@@ -13,6 +13,7 @@ from support.histories import History, write_history
 
 from checkers.lawful_history import CONTRACT
 from checkers.verdict.judge import judge
+from harness.runs.directory import open_run
 
 
 @pytest.fixture
@@ -22,6 +23,6 @@ def judged(spark: SparkSession, tmp_path: Path) -> Callable[..., dict[str, Any]]
     def run(history: History, contract: Mapping[str, str] | None = None, checks: Any = None, **plan: Any) -> dict[str, Any]:
         (tmp_path / "plan.json").write_text(json.dumps({"run": "r", "contract": {**CONTRACT, **(contract or {})}, **plan}))
         write_history(tmp_path, history.ops)
-        return judge(tmp_path, spark=spark, checks=checks)
+        return judge(open_run(tmp_path), spark=spark, checks=checks)
 
     return run

@@ -13,6 +13,7 @@ from support.reference import NAMES, anomalies, by_records
 from checkers.lawful_history import CONTRACT
 from checkers.verdict.judge import judge
 from harness.api import record_id
+from harness.runs.directory import open_run
 
 HISTORIES_PER_FILE = 60
 
@@ -93,7 +94,7 @@ def test_spark_agrees_with_the_slow_reference(spark, tmp_path, monkeypatch, seed
     ops += settled(ops[-1]["time"] + 1_000_000)
     (tmp_path / "plan.json").write_text(json.dumps({"contract": CONTRACT}))
     write_history(tmp_path, ops)
-    judge(tmp_path, spark=spark)
+    judge(open_run(tmp_path), spark=spark)
     expected, got = anomalies(ops), by_records(pq.read_table(tmp_path / "anomalies.parquet").to_pylist(), ops)
     assert all(expected[name] for name in NAMES), "a seed without trouble of some kind proves little"
     for name in NAMES:

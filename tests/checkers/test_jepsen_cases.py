@@ -9,6 +9,7 @@ from support.histories import answer, violated
 
 from checkers.verdict.judge import judge
 from harness.interop.adopt import adopt
+from harness.runs.directory import open_run
 
 CASES = (Path(__file__).parent / "data" / "jepsen_cases.txt").read_text().split("== ")[1:]
 
@@ -31,7 +32,7 @@ def test_a_case_of_jepsens_own(spark, tmp_path, case):
     run.mkdir()
     history.write_text("".join(operation(*pair) for pair in enumerate(line for line in lines if line[:1].isdigit())))
     assert bool(adopt(history, run)) == bool(words(lines, "damaged:"))
-    document = judge(run, spark=spark)
+    document = judge(open_run(run), spark=spark)
     assert violated(document) == words(lines, "forbidden:")
     for verdict in words(lines, "verdict:"):
         assert document["verdict"] == verdict

@@ -7,6 +7,7 @@ from support.histories import violated, write_history
 from checkers.lawful_history import write_lawful
 from checkers.verdict.judge import judge
 from harness.api import record_id
+from harness.runs.directory import open_run
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def damaged(spark, lawful, tmp_path):
         damage(ops)
         write_history(tmp_path, ops)
         (tmp_path / "plan.json").write_bytes((lawful / "plan.json").read_bytes())
-        return judge(tmp_path, spark=spark)
+        return judge(open_run(tmp_path), spark=spark)
 
     return run
 

@@ -13,6 +13,7 @@ from checkers.lawful_history import CONTRACT
 from checkers.registry import Broken, installed_checks
 from checkers.validation import breaches
 from checkers.verdict.judge import judge
+from harness.runs.directory import open_run
 
 
 @partition_check("empty-offset", needs="nothing was read")
@@ -90,7 +91,9 @@ def test_a_check_by_its_import_path_is_asked_though_no_executor_can_import_it(sp
     story.txn(0, sends={"t-0": 0})
     story.final({"t-0": [0]})
     write_history(run, story.ops)
-    document = judge(run, spark=spark, contract=CONTRACT, more={"strange_check:first_place": check, "lost:one": "no such module"})
+    document = judge(
+        open_run(run), spark=spark, contract=CONTRACT, more={"strange_check:first_place": check, "lost:one": "no such module"}
+    )
     assert violated(document) == ["first-place"]
     assert answer(document, "first-place")["compared"] == 2
     assert answer(document, "lost:one")["verdict"] == "unknown"

@@ -5,7 +5,6 @@ Run as a program it is `fencepost` with this engine in place of the real one.
 
 from __future__ import annotations
 
-import json
 import secrets
 import sys
 import threading
@@ -13,6 +12,7 @@ import threading
 from harness.api import ClusterError, Interrupted
 from harness.cli import console, main
 from harness.runs import store
+from harness.runs.directory import read_plan, write_plan, write_verdict
 
 
 class FakeEngine:
@@ -35,12 +35,12 @@ class FakeEngine:
         kinds = test.name.partition("[")[0].split("+")
         plan = {"run": run_id, "campaign": test.campaign, "test": test.name, "created": "2026-11-21T12:00:00Z"}
         fate = kinds[turn % len(kinds)]
-        store.write_json(directory / "plan.json", {**plan, "expect": list(test.expect), "command": command, "fate": fate})
+        write_plan(directory, {**plan, "expect": list(test.expect), "command": command, "fate": fate})
         self.log.append(("prepare", test.name, seed))
         return directory
 
     def perform(self, run_dir):
-        fate = json.loads((run_dir / "plan.json").read_text())["fate"]
+        fate = read_plan(run_dir)["fate"]
         self.log.append("perform")
         self.on_event({"event": "phase", "phase": "cluster", "text": "3 brokers"})
         if fate == "broken":
@@ -58,8 +58,8 @@ class FakeEngine:
             if fate == "endless":
                 raise Interrupted("stopped on demand")
 
-    def judge(self, run_dir, contract=None, checkers=()):
-        plan = json.loads((run_dir / "plan.json").read_text())
+    def judge(self, run, contract=None, checkers=()):
+        plan = run.plan
         self.log.append(("judge", contract, *checkers))
         anomaly = {"torn": "torn-letter", "lost": "lost-letter"}.get(plan["fate"])
         verdict = {"unknown": "unknown", "torn": "invalid", "lost": "invalid"}.get(plan["fate"], "valid")
@@ -74,13 +74,13 @@ class FakeEngine:
             ],
             "counts": {"operations": 250},
         }
-        store.write_json(run_dir / "verdict.json", document)
+        write_verdict(run.directory, document)
         return document
 
     def fetch(self, url, contract):
         self.log.append(("fetch", url, contract))
         directory = store.new_run_dir(self.results, "adopted", secrets.token_hex(3))
-        store.write_json(directory / "plan.json", {"run": "far", "expect": ["valid"], "fate": "valid"})
+        write_plan(directory, {"run": "far", "expect": ["valid"], "fate": "valid"})
         return directory
 
     def request_stop(self):

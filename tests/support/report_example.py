@@ -424,6 +424,7 @@ RUNS: dict[str, Callable[[Path], Path]] = {
 
 if __name__ == "__main__":
     from harness.report import render
+    from harness.runs.directory import open_run
 
     for name, build in RUNS.items():
-        print(render(build(Path(sys.argv[1]) / name)))
+        print(render(open_run(build(Path(sys.argv[1]) / name))))

@@ -13,6 +13,7 @@ import checkers.verdict.judge
 import checkers.verdict.run_checks
 from checkers.registry import installed_checks
 from checkers.spark.session import start_session
+from harness.runs.directory import open_run, write_verdict
 
 if __name__ == "__main__":
     master, *conf = sys.argv[1:]
@@ -22,5 +23,6 @@ if __name__ == "__main__":
         folder = Path(asked["folder"])
         checkers.verdict.run_checks.SHORT_HISTORY = checkers.spark.gathering.SHORT_HISTORY if asked["near"] else 0
         more = [fatal(folder, asked["ends"], asked["times"])] if asked["ends"] else []
-        checkers.verdict.judge.judge(folder, session, checks=[*installed_checks()[0], *more])
+        document = checkers.verdict.judge.judge(open_run(folder), session, checks=[*installed_checks()[0], *more])
+        write_verdict(folder, document)
         print("judged", flush=True)

@@ -16,9 +16,8 @@ from typing import Any, TextIO
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
-from harness.api import CampaignError, HistoryError, Isolation
+from harness.api import CampaignError, HistoryError, Isolation, Run, RunFile
 from harness.history.merge import MOP
 from harness.interop.jepsen.printing import Edn, Json, Line, Records
 
@@ -28,14 +27,14 @@ _NEEDED = ("process", "f", "type", "intent", "time", "end", "mops")
 _ABSENT = {"errors": None, "detail": None, "final": False, "isolation": None}  # other columns, and what stands for them
 
 
-def export(run_dir: Path, format: str, out: Path) -> int:
-    """Write the history of the run in `run_dir` to the file `out`; the number of lines.
+def export(run: Run, format: str, out: Path) -> int:
+    """Write the merged history of a run to the file `out`; the number of lines.
 
     Raises CampaignError: no such format; HistoryError: no history that can be read.
     """
     if format not in FORMATS:
         raise CampaignError([f'"{format}" is no format; there are {", ".join(FORMATS)}'])
-    path = run_dir / "history.parquet"
+    path = run.path(RunFile.HISTORY)
     try:
         source = ds.dataset(path, format="parquet")
         lacking = set(_NEEDED) - set(source.schema.names)
@@ -43,18 +42,10 @@ def export(run_dir: Path, format: str, out: Path) -> int:
         raise HistoryError(f"{path}: cannot be read ({error}); `fencepost check` merges a run's history") from error
     if lacking:
         raise HistoryError(f"{path}: without the columns {', '.join(sorted(lacking))}")
-    keys = _keys(source)
+    keys, receipts = _keys(source), run.known_receipts()
     words = Edn() if format == "jepsen-edn" else Json()
     with open(out, "w", encoding="utf-8") as file:
-        return _Exporter(file, words, keys, _contract(run_dir)).all(source, _receipts(run_dir / "faults.parquet"))
-
-
-def _contract(run_dir: Path) -> Mapping[str, Any]:
-    """What the run's plan says of its contract; nothing when there is no plan that can be read."""
-    try:
-        return json.loads((run_dir / "plan.json").read_text()).get("contract") or {}
-    except (OSError, ValueError, AttributeError):
-        return {}
+        return _Exporter(file, words, keys, run.contract).all(source, receipts)
 
 
 def _keys(source: Any) -> dict[str, int]:
@@ -69,11 +60,6 @@ def _keys(source: Any) -> dict[str, int]:
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
-
-
-def _receipts(path: Path) -> list[dict[str, Any]]:
-    wanted = ["id", "kind", "role", "targets", "planned_ns", "injected_ns", "healed_ns"]
-    return pq.read_table(path, columns=wanted).to_pylist() if path.exists() else []
 
 
 # --------------------------------------------------------------------------------------------------

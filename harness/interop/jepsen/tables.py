@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.api import MAX_OP, MAX_PROCESS, HistoryError, record_ids
+from harness.api import MAX_OP, MAX_PROCESS, HistoryError, RunFile, record_ids
 from harness.history.merge import ERROR, MOP, OPS_SCHEMA, STRANGE, Damage
 from harness.interop.jepsen.identities import NONE, Identities, Ints, RecordNames
 from harness.interop.jepsen.joining import Joining
@@ -23,7 +23,6 @@ from harness.interop.jepsen.parsed_blocks import ParsedBlock
 from harness.interop.jepsen.rows import in_order, mapped
 from harness.interop.parallel import cores, in_turn
 
-VALUES_FILE = "values.parquet"
 VALUES_SCHEMA = pa.schema([("v", pa.int64()), ("partition", pa.string()), ("value", pa.string())])
 WORDS = ["role", "isolation", "f", "type", "intent", "mops.list.element.partition"]  # columns of few different texts
 UNSENT = "its value was sent by no operation of this history"
@@ -71,7 +70,7 @@ class Assembly:
     def write(self, run_dir: Path) -> int:
         """Write both files; the number of operations. Threads do it: Arrow and numpy let go of the interpreter."""
         count = 0
-        history, values = run_dir / "history.parquet.part", run_dir / VALUES_FILE
+        history, values = run_dir / f"{RunFile.HISTORY}.part", run_dir / RunFile.VALUES
         with (
             pq.ParquetWriter(history, OPS_SCHEMA, compression="zstd", use_dictionary=WORDS) as ops,
             pq.ParquetWriter(values, VALUES_SCHEMA, compression="zstd", use_dictionary=["partition"]) as named,
@@ -87,7 +86,7 @@ class Assembly:
                 ops.write_table(ops_table)
                 named_too.result()
                 count += len(ops_table)
-        history.replace(run_dir / "history.parquet")
+        history.replace(run_dir / RunFile.HISTORY)
         return count
 
     # -- reading -----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from checkers.lawful_history import CONTRACT
 from checkers.registry import installed_checks
 from checkers.verdict.judge import judge
 from harness.api import record_id
+from harness.runs.directory import open_run
 
 MS = 1_000_000
 OUTCOMES = {"": "ok", "committed": "ok", "aborted": "fail", "unknown": "info"}
@@ -124,7 +125,7 @@ def findings(spark, tmp_path_factory):
     ops = with_settling([op for one in EXAMPLES.values() for op in one.ops], settled)
     (folder / "plan.json").write_text(json.dumps({"contract": CONTRACT}))
     write_history(folder, ops)
-    judge(folder, spark=spark)
+    judge(open_run(folder), spark=spark)
     return pq.read_table(folder / "anomalies.parquet").to_pylist(), ops
 
 

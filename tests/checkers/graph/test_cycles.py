@@ -6,6 +6,7 @@ from support.histories import History, answer, finding
 from checkers.graph.checks import CHECKS
 from checkers.lawful_history import CONTRACT
 from checkers.verdict.judge import judge
+from harness.runs.directory import open_run
 
 MS = 1_000_000
 
@@ -20,7 +21,7 @@ def asked(spark, tmp_path):
     def run(history, **contract):
         (tmp_path / "plan.json").write_text(json.dumps({"run": "r", "contract": {**CONTRACT, **contract}}))
         write_history(tmp_path, history.ops)
-        return judge(tmp_path, spark=spark, checks=list(CHECKS.values()))
+        return judge(open_run(tmp_path), spark=spark, checks=list(CHECKS.values()))
 
     return run
 

@@ -22,6 +22,7 @@ from checkers.selfcheck.rows import read_rows, write_rows
 from checkers.selfcheck.schedules import SCHEDULES, scheduled_history
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import ALLOWED, full_contract, rule_for
+from harness.runs.directory import open_run
 
 MOP = ("kind", "partition", "v", "offset", "began", "ended")
 BY_NAME = {damage.name: damage for damage in DAMAGES}
@@ -125,7 +126,7 @@ def test_a_damage_is_what_the_reference_sees_and_what_spark_finds(spark, damage,
         planted = damage.plant(read_rows(folder / "history.parquet"), Random(draw))
         assume(planted is not None)
         write_rows(planted.rows, folder / "history.parquet")
-        document = judge(folder, spark=spark)
+        document = judge(open_run(folder), spark=spark)
         findings = pq.read_table(folder / "anomalies.parquet").to_pylist()
     ops = operations(planted.rows)
     got, expected = by_records(findings, ops), anomalies(ops)

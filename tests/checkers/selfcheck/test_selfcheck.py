@@ -14,6 +14,7 @@ from checkers.registry import installed_checks
 from checkers.selfcheck import selfcheck
 from checkers.selfcheck.damages import DAMAGES, WITHOUT
 from checkers.selfcheck.rows import read_rows, write_rows
+from harness.runs.directory import open_run
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def test_a_check_without_damage_has_a_row_of_its_own(spark, lawful):
         """Nothing anybody planted."""
         return CheckResult(1)
 
-    _, row = selfcheck(lawful, spark, checks=[partition_check("quiet")(quiet)], damages=())
+    _, row = selfcheck(open_run(lawful), spark, checks=[partition_check("quiet")(quiet)], damages=())
     assert (row.expected, row.ok) == (("quiet",), None)
     assert row.note.startswith("not planted: no damage is known for it")
 
@@ -56,7 +57,7 @@ def test_a_blind_check_is_found_out(spark, lawful):
         return CheckResult(len(log.reads))
 
     checks = [partition_check("duplicate")(blind)]
-    _, row = selfcheck(lawful, spark, checks=checks, damages=some("repeat"))
+    _, row = selfcheck(open_run(lawful), spark, checks=checks, damages=some("repeat"))
     assert row.ok is False
     assert "missed duplicate" in row.note
 
@@ -73,7 +74,7 @@ def test_a_check_that_cries_wolf_is_found_out(spark, lawful):
 
     installed = [check for check in installed_checks()[0] if check.name == "phantom"]
     checks = [*installed, partition_check("nervous")(nervous)]
-    _, row, without = selfcheck(lawful, spark, checks=checks, damages=some("invade"))
+    _, row, without = selfcheck(open_run(lawful), spark, checks=checks, damages=some("invade"))
     assert without.expected == ("nervous",)
     assert (row.ok, row.found) == (False, ("nervous", "phantom"))
     assert "false alarm: nervous" in row.note
@@ -85,7 +86,8 @@ def test_what_a_history_does_not_allow_is_planted_in_one_before_it(spark, tmp_pa
     h.send(0, {"t-0": [5]})
     h.final({"t-0": [5]})
     write_history(tmp_path, h.ops)
-    rows = {row.damage: row for row in selfcheck(tmp_path, spark, damages=some("swap", "read early", "G1c-wr", "stall"))}
+    damages = some("swap", "read early", "G1c-wr", "stall")
+    rows = {row.damage: row for row in selfcheck(open_run(tmp_path), spark, damages=damages)}
     assert [rows[name].ok for name in ("none", "swap", "read early", "G1c-wr", "stall")] == [True, True, True, None, True]
     assert "in a small history put before this one: the records at planted-" in rows["swap"].note
     assert rows["G1c-wr"].note.startswith("not judged under this contract (G1c-wr: the workload uses no transactions")
@@ -96,14 +98,14 @@ def test_outside_transactions_read_early_is_before_it_was_sent(spark, tmp_path):
     h.send(0, {"t-0": [5, 7]})
     h.final({"t-0": [5, 7]})
     write_history(tmp_path, h.ops)
-    _, row = selfcheck(tmp_path, spark, damages=some("read early"))
+    _, row = selfcheck(open_run(tmp_path), spark, damages=some("read early"))
     assert (row.ok, row.found) == (True, ("dirty-read",))
     assert "t-0@5 is read 1 ns before it is sent" in row.note
 
 
 def test_a_history_with_cycles_of_its_own_shows_the_planted_one(spark, lawful):
     """Interleaved transactions are normal; the planted cycle is as small as theirs, and the first."""
-    _, row = selfcheck(lawful, spark, checks=list(CHECKS.values()), damages=some("G0"))
+    _, row = selfcheck(open_run(lawful), spark, checks=list(CHECKS.values()), damages=some("G0"))
     assert (row.ok, row.found) == (True, ("G0",))
     assert row.note.endswith("forbidden for this by cycles = 'G0'; the history has one too; this one is shown")
 
@@ -125,14 +127,14 @@ def own_first(name, alone):
 
 def test_a_cycle_behind_another_is_asked_for_again_without_that(spark, lawful):
     """Of two equally small ones a check may show either; that it sees the planted one is proven apart."""
-    _, row = selfcheck(lawful, spark, checks=[own_first("G0", CHECKS["G0"])], damages=some("G0"))
+    _, row = selfcheck(open_run(lawful), spark, checks=[own_first("G0", CHECKS["G0"])], damages=some("G0"))
     assert (row.ok, row.found) == (True, ("G0",))
     assert "what is shown is the history's own (1 operations), so asked again without its records" in row.note
 
 
 def test_a_check_that_only_ever_shows_the_old_cycle_is_found_out(spark, lawful):
     """It speaks of G0 whatever was planted."""
-    _, row = selfcheck(lawful, spark, checks=[own_first("G0", lambda run: CheckResult(1))], damages=some("G0"))
+    _, row = selfcheck(open_run(lawful), spark, checks=[own_first("G0", lambda run: CheckResult(1))], damages=some("G0"))
     assert row.ok is False
     assert "missed G0" in row.note
 
@@ -154,5 +156,5 @@ def test_taking_apart_and_putting_together_changes_nothing(lawful, tmp_path):
 
 def test_a_run_is_left_as_it_was(spark, lawful):
     before = {path.name: path.read_bytes() for path in lawful.iterdir()}
-    selfcheck(lawful, spark, damages=some("lose"))
+    selfcheck(open_run(lawful), spark, damages=some("lose"))
     assert {path.name: path.read_bytes() for path in lawful.iterdir()} == before

@@ -25,6 +25,7 @@ from checkers.spark.source import READ_ERRORS, LocalSource, SparkSource
 from checkers.verdict.judge import judge
 from harness.api import CampaignError, HistoryError
 from harness.history.merge import OPS_SCHEMA
+from harness.runs.directory import open_run
 
 FAR = "viewfs://far/runs"
 SAME = ("verdict", "reason", "run", "expect", "properties", "allowed", "findings", "counts", "progress", "unseen", "weakened")
@@ -57,7 +58,7 @@ def both(spark, runs, tmp_path):
         history = fetch(spark, f"{FAR}/{name}", there, OPS_SCHEMA)
         plan = json.loads((there / "plan.json").read_text())
         (there / "plan.json").write_text(json.dumps({**plan, "history": history}))
-        found = [json.loads(json.dumps(judge(folder, spark=spark))) for folder in (here, there)]
+        found = [json.loads(json.dumps(judge(open_run(folder), spark=spark))) for folder in (here, there)]
         assert not (there / "history.parquet").exists()
         assert pq.read_table(here / "anomalies.parquet") == pq.read_table(there / "anomalies.parquet")
         return found
@@ -115,7 +116,7 @@ def test_names_of_records_faults_and_unreadable_ones_come_along(story, both, tmp
     assert "checksum differs" in told["phantom"]["sentence"]
     assert told["duplicate"]["faults"] == [4]
     assert sorted(path.name for path in (tmp_path / "there").iterdir()) == [
-        "anomalies.parquet", "damage.json", "faults.parquet", "plan.json", "verdict.json"
+        "anomalies.parquet", "damage.json", "faults.parquet", "plan.json"
     ]  # fmt: skip
 
 
@@ -184,7 +185,7 @@ def test_so_is_a_directory_that_spark_wrote(spark, runs, large, tmp_path):
     history = fetch(spark, f"{FAR}/spread.parquet/", there, OPS_SCHEMA)
     plan = json.loads((runs / large / "plan.json").read_text())
     (there / "plan.json").write_text(json.dumps({**plan, "history": history}))
-    assert judge(there, spark=spark)["verdict"] == "valid"
+    assert judge(open_run(there), spark=spark)["verdict"] == "valid"
 
 
 REFUSED = {
@@ -245,7 +246,7 @@ def test_numbers_that_do_not_follow_time_are_refused(spark, runs, tmp_path):
         shutil.copyfile(tmp_path / part / "history.parquet", twice / f"{part}.parquet")
     (tmp_path / "plan.json").write_text(json.dumps({"contract": CONTRACT, "history": f"{FAR}/twice.parquet"}))
     with pytest.raises(HistoryError, match="does not number the operations in the order of their times"):
-        judge(tmp_path, spark=spark)
+        judge(open_run(tmp_path), spark=spark)
 
 
 # --------------------------------------------------------------------------------------------------

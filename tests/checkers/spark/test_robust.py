@@ -16,6 +16,7 @@ from checkers.registry import installed_checks
 from checkers.verdict.judge import judge
 from harness.api import HistoryError, record_id
 from harness.history.merge import merge
+from harness.runs.directory import open_run
 
 HUGE = 1 << 62
 
@@ -113,8 +114,8 @@ def test_a_history_cut_anywhere_gets_a_verdict(spark, tmp_path, seed):
     for path in (tmp_path / "history").iterdir():
         content = path.read_bytes()
         path.write_bytes(content[: rng.randrange(len(content))])
-    merge(tmp_path)
-    assert verdict(judge(tmp_path, spark=spark, contract=CONTRACT)) in ("valid", "unknown")
+    merge(open_run(tmp_path))
+    assert verdict(judge(open_run(tmp_path), spark=spark, contract=CONTRACT)) in ("valid", "unknown")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -136,13 +137,15 @@ def test_a_worker_that_dies_always_is_an_unknown_verdict(spark, tmp_path):
         return CheckResult(1)
 
     good(tmp_path)
-    document = judge(tmp_path, spark=spark, contract=CONTRACT, checks=[*installed_checks()[0], partition_check("deadly")(deadly)])
+    document = judge(
+        open_run(tmp_path), spark=spark, contract=CONTRACT, checks=[*installed_checks()[0], partition_check("deadly")(deadly)]
+    )
     assert verdict(document) == "unknown"
     for name in ("lost-write", "G1c-wr"):
         assert "the Spark job did not finish" in answer(document, name)["reason"]
     answered = {one["name"]: one["verdict"] for kind in ("properties", "allowed") for one in document[kind]}
     assert {name for name, said in answered.items() if said != "unknown"} == {"lso-stall"}
-    assert verdict(judge(tmp_path, spark=spark, contract=CONTRACT)) == "valid"
+    assert verdict(judge(open_run(tmp_path), spark=spark, contract=CONTRACT)) == "valid"
 
 
 def test_memory_that_gives_out_is_an_unknown_property(spark, tmp_path):
@@ -151,7 +154,9 @@ def test_memory_that_gives_out_is_an_unknown_property(spark, tmp_path):
         raise MemoryError("no room for 1 TiB")
 
     good(tmp_path)
-    document = judge(tmp_path, spark=spark, contract=CONTRACT, checks=[*installed_checks()[0], partition_check("greedy")(greedy)])
+    document = judge(
+        open_run(tmp_path), spark=spark, contract=CONTRACT, checks=[*installed_checks()[0], partition_check("greedy")(greedy)]
+    )
     assert answer(document, "greedy")["reason"] == "MemoryError: no room for 1 TiB"
     assert answer(document, "lost-write")["verdict"] == "held"
 
@@ -161,4 +166,4 @@ def test_a_history_that_vanishes_is_no_traceback(spark, tmp_path):
     shutil.copy(tmp_path / "history.parquet", tmp_path / "kept")
     (tmp_path / "history.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(HistoryError):
-        judge(tmp_path, spark=spark, contract=CONTRACT)
+        judge(open_run(tmp_path), spark=spark, contract=CONTRACT)

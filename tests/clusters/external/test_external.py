@@ -17,7 +17,7 @@ from support.external_kafka import FOREIGN, FOREIGN_GROUP, PASSWORD, PREFIX, USE
 
 from clusters.external.provider import External
 from harness.api import ClusterError, Isolation, Placement, TopicSpec
-from harness.runs.store import left_behind
+from harness.runs.directory import open_run
 
 pytestmark = pytest.mark.cluster
 
@@ -173,7 +173,7 @@ def test_a_harness_that_is_killed_leaves_no_process_and_no_topic(somebodys, tmp_
     harness.wait()
     until(lambda: somebodys.topics() == {FOREIGN})
     until(lambda: not processes_of(run_dir))
-    assert left_behind(run_dir) == []
+    assert open_run(run_dir).left_behind == ()
 
 
 def test_topics_of_a_run_that_was_killed_inside_are_named(somebodys, tmp_path):
@@ -270,7 +270,7 @@ def test_a_topic_that_is_there_is_an_error_and_stays(somebodys, tmp_path):
         with owners(somebodys, tmp_path).up(tmp_path, {FOREIGN: TopicSpec(partitions=1, replication=1)}):
             pass
     assert somebodys.topics() == {FOREIGN}
-    assert left_behind(tmp_path) == []
+    assert open_run(tmp_path).left_behind == ()
 
 
 def test_what_may_not_be_removed_is_named_with_the_remedy(somebodys, tmp_path):
@@ -279,7 +279,7 @@ def test_what_may_not_be_removed_is_named_with_the_remedy(somebodys, tmp_path):
     with External(**somebodys.options()).up(tmp_path, {"fencepost-b-t": TopicSpec(partitions=1, replication=1)}):
         for future in somebodys.owner.delete_acls([AclBindingFilter(*right, AclPermissionType.ALLOW)]).values():
             future.result()
-    (sentence,) = left_behind(tmp_path)
+    (sentence,) = open_run(tmp_path).left_behind
     assert sentence.startswith("could not remove the topic fencepost-b-t: Broker: Topic authorization failed")
     assert f"kafka-topics.sh --bootstrap-server {somebodys.bootstrap}" in sentence
     assert "--delete --topic fencepost-b-t" in sentence

@@ -11,6 +11,7 @@ from support.fake_engine import FakeEngine
 
 from harness.cli import console, main
 from harness.runs import store
+from harness.runs.directory import write_plan
 
 RUN = ["run", "--workload", "letters", "--cluster", "attic", "--client", "pigeon", "--nemesis", "hammer"]
 TABLES = 'cluster = {kind = "attic"}\nworkload = {kind = "letters"}\nclient = {kind = "pigeon"}\n'
@@ -201,7 +202,7 @@ def test_spark_settings_reach_the_engine_and_no_file(fencepost):
 @pytest.mark.parametrize("command", [["selfcheck"], ["export"]])
 def test_selfcheck_and_export_refuse_a_history_on_another_file_system(fencepost, command):
     directory = store.new_run_dir(Path("results"), "adopted", "far")
-    store.write_json(directory / "plan.json", {"run": "far", "history": "hdfs://there/runs/far/history.parquet"})
+    write_plan(directory, {"run": "far", "history": "hdfs://there/runs/far/history.parquet"})
     code, _, err = fencepost(*command, "far")
     assert code == 255
     assert "its history lies at hdfs://there/runs/far/history.parquet" in err
@@ -253,7 +254,7 @@ def test_report_prints_the_path_of_the_page(fencepost, monkeypatch):
     import harness.report
 
     fencepost(*RUN, "--name", "valid")
-    monkeypatch.setattr(harness.report, "render", lambda run_dir: run_dir / "report.html")
+    monkeypatch.setattr(harness.report, "render", lambda run: run.path("report.html"))
     _, out, _ = fencepost("report", "latest")
     assert out.strip().endswith("report.html")
 
@@ -304,7 +305,7 @@ def test_clean_removes_data_of_finished_runs_and_with_an_option_old_runs(fencepo
     assert fencepost("clean")[1] == f"removed {run.directory}/data\n"
     assert fencepost("clean")[1] == "nothing removed\n"
     plan = json.loads((run.directory / "plan.json").read_text())
-    store.write_json(run.directory / "plan.json", {**plan, "created": "2020-01-01T00:00:00Z"})
+    write_plan(run.directory, {**plan, "created": "2020-01-01T00:00:00Z"})
     assert fencepost("clean", "--runs", "30", "--yes")[1] == f"removed {run.directory}\n"
     assert not run.directory.exists()
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from harness.api import Test
 from harness.campaign.campaign import PlannedRun
 from harness.cli import display
-from harness.runs.sequence import Result
+from harness.runs.sequence import RunResult
 
 
 def a_result(expect=("valid",), verdict="valid", met=True, violated=(), name="steady", error="", took_s=12.4):
@@ -19,7 +19,7 @@ def a_result(expect=("valid",), verdict="valid", met=True, violated=(), name="st
     counts = {"counts": {"operations": 100}, "reason": "nothing was compared"}
     document = {} if error else {"verdict": verdict, "expectation_met": met, "properties": properties, **counts}
     planned = PlannedRun(Test(name=name, expect=tuple(expect)), 7, "fencepost run")
-    return Result(planned=planned, run_dir=Path("results/x"), verdict=document, error=error, took_s=took_s)
+    return RunResult(planned=planned, run_dir=Path("results/x"), verdict=document, error=error, took_s=took_s)
 
 
 def screen(renderable, width=160):

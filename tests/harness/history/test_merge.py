@@ -11,10 +11,11 @@ import pytest
 from harness.api import HistoryError, Outcome
 from harness.history import merge
 from harness.history.writer import HistoryWriter
+from harness.runs.directory import open_run
 
 
 def merged(run_dir: Path) -> list[dict]:
-    merge.merge(run_dir)
+    merge.merge(open_run(run_dir))
     return pq.read_table(run_dir / "history.parquet").to_pylist()
 
 
@@ -52,7 +53,7 @@ def test_a_line_cut_off_by_a_kill_is_named_and_the_rest_is_kept(tmp_path):
     path = tmp_path / "history" / "c3-0.jsonl"
     with path.open("ab") as file:
         file.write(b'{"type": "ok", "proc')
-    (damage,) = merge.merge(tmp_path)
+    (damage,) = merge.merge(open_run(tmp_path))
     assert (damage.file, damage.line) == ("c3-0.jsonl", 4)
     assert "cut off" in damage.why
 
@@ -62,7 +63,7 @@ def test_a_broken_line_in_the_middle_spoils_nothing_after_it(tmp_path):
     with (tmp_path / "history" / "c3-0.jsonl").open("ab") as file:
         file.write(b"garbage\n[1, 2]\n" + json.dumps({"type": "ok", "process": 9, "op": 9}).encode() + b"\n")
     out.invoke(3, 0, "poll", [["poll"]])
-    damage = merge.merge(tmp_path)
+    damage = merge.merge(open_run(tmp_path))
     assert [item.line for item in damage] == [3, 4, 5]
     assert pq.read_table(tmp_path / "history.parquet").num_rows == 1
 
@@ -99,14 +100,14 @@ def test_the_last_line_of_a_receipt_counts(tmp_path):
     writer(tmp_path)
     lines = [{"id": 1, "kind": "kill", "targets": ["n1"], "pairs": [["a", "b"]], "healed_ns": healed} for healed in (0, 9)]
     (tmp_path / "history" / "faults.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    merge.merge(tmp_path)
+    merge.merge(open_run(tmp_path))
     (receipt,) = pq.read_table(tmp_path / "faults.parquet").to_pylist()
     assert (receipt["healed_ns"], receipt["pairs"]) == (9, ["a>b"])
 
 
 def test_a_directory_without_a_history_says_so(tmp_path):
     with pytest.raises(HistoryError, match="is this a run's directory"):
-        merge.merge(tmp_path)
+        merge.merge(open_run(tmp_path))
 
 
 def test_a_run_cut_off_before_its_first_operation_has_an_empty_history(tmp_path):
@@ -118,4 +119,4 @@ def test_another_version_of_the_format_is_refused_by_name(tmp_path):
     (tmp_path / "history").mkdir()
     (tmp_path / "history" / "c0-0.jsonl").write_text('{"format": "fencepost-history", "version": 99}\n')
     with pytest.raises(HistoryError, match="version 99"):
-        merge.merge(tmp_path)
+        merge.merge(open_run(tmp_path))

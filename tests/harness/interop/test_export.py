@@ -13,6 +13,7 @@ from harness.api import CampaignError, HistoryError, record_id
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from harness.interop.jepsen import edn
 from harness.interop.jepsen.export import export
+from harness.runs.directory import open_run
 
 A, B, C = record_id(0, 0, 0), record_id(0, 0, 1), record_id(1, 0, 0)
 
@@ -49,7 +50,7 @@ def run(tmp_path):
 
 
 def exported(run, format="jepsen-edn"):
-    count = export(run, format, run / "out")
+    count = export(open_run(run), format, run / "out")
     lines = (run / "out").read_text().splitlines()
     assert len(lines) == count
     return [edn.read(line) if format == "jepsen-edn" else json.loads(line) for line in lines]
@@ -171,7 +172,7 @@ def test_json_says_the_same_as_edn(run):
 def test_what_is_exported_can_be_adopted_again(run, tmp_path_factory):
     """The same operations, outcomes and records, under their names in Jepsen's terms."""
     for format in ("jepsen-edn", "jepsen-json"):
-        export(run, format, run / "out")
+        export(open_run(run), format, run / "out")
         found = Adopted(run / "out", tmp_path_factory.mktemp("again") / "run")
         assert found.damage == []
         assert [(process, f, type) for process, f, type, _ in found.shown() if f != "assign"] == [
@@ -213,7 +214,7 @@ def test_what_is_known_of_a_consumers_polls_survives_the_way_out_and_back(tmp_pa
     """Its rebalances, that records of a key came from several polls, and that nobody knows what a poll got."""
     (tmp_path / "history.edn").write_text(GROUP.strip())
     before = Adopted(tmp_path / "history.edn", tmp_path / "before")
-    export(before.dir, format, tmp_path / "out")
+    export(open_run(before.dir), format, tmp_path / "out")
     after = Adopted(tmp_path / "out", tmp_path / "after")
     details = [
         [row["detail"] and json.loads(row["detail"]) for row in found.rows if row["f"] != "assign"] for found in (before, after)
@@ -248,6 +249,6 @@ def test_records_of_one_send_that_stand_for_themselves_say_so(run, tmp_path_fact
 
 def test_an_unknown_format_and_a_run_without_history_are_refused(run):
     with pytest.raises(CampaignError, match="there are jepsen-edn, jepsen-json"):
-        export(run, "csv", run / "out")
+        export(open_run(run), "csv", run / "out")
     with pytest.raises(HistoryError, match="cannot be read"):
-        export(run / "nowhere", "jepsen-edn", run / "out")
+        export(open_run(run / "nowhere"), "jepsen-edn", run / "out")

@@ -14,6 +14,7 @@ import pytest
 from support import report_example as example
 
 from harness.report import render
+from harness.runs.directory import open_run
 
 pytestmark = pytest.mark.browser
 _QUIET = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update"
@@ -92,7 +93,7 @@ def assert_sound(dom: Dom) -> None:
 @pytest.mark.parametrize("name", sorted(example.RUNS))
 def test_every_report_draws_without_an_error(name, browse, tmp_path):
     """Valid, torn, unknown, empty, large and hostile runs: no script error, no refusal, nothing fetched."""
-    dom = browse(render(example.RUNS[name](tmp_path / "run")))
+    dom = browse(render(open_run(example.RUNS[name](tmp_path / "run"))))
     assert_sound(dom)
     for tag, attrs in dom.elements:
         for key in ("src", "href", "action", "data", "srcset"):
@@ -101,7 +102,7 @@ def test_every_report_draws_without_an_error(name, browse, tmp_path):
 
 def test_no_text_of_a_run_becomes_markup(browse, tmp_path):
     """Records, errors, settings and names with tags in them add no element, no attribute and no script."""
-    dom = browse(render(example.hostile(tmp_path / "run")))
+    dom = browse(render(open_run(example.hostile(tmp_path / "run"))))
     assert_sound(dom)
     assert (dom.count("script"), dom.count("img"), dom.count("svg")) == (4, 0, 0)
     assert not [attrs for _, attrs in dom.elements if "data-owned" in attrs or any(key.startswith("on") for key in attrs)]
@@ -112,7 +113,7 @@ def test_no_text_of_a_run_becomes_markup(browse, tmp_path):
 
 def test_the_policy_alone_stops_a_script(browse, tmp_path):
     """Were there a hole in the escaping, the browser would still refuse, and the page would say so, however long it is."""
-    report = render(example.valid(tmp_path / "run"))
+    report = render(open_run(example.valid(tmp_path / "run")))
     much = "<p>much</p>" * 200_000  # the browser pauses between a refusal at the page's beginning and the scripts at its end
     report.write_text(report.read_text("utf-8").replace("<main>", f"<main>{example.EVIL}{much}"), "utf-8")
     dom = browse(report)
@@ -123,13 +124,13 @@ def test_the_policy_alone_stops_a_script(browse, tmp_path):
 
 def test_a_failing_script_is_seen(browse, tmp_path):
     """A report whose timeline broke does not look like one without operations."""
-    dom = browse(acted(render(example.valid(tmp_path / "run")), "throw new Error('on purpose')"))
+    dom = browse(acted(render(open_run(example.valid(tmp_path / "run"))), "throw new Error('on purpose')"))
     assert "on purpose" in dom.text["script-errors"]
 
 
 def test_jumping_to_the_first_finding_pins_its_operation(browse, tmp_path):
     """One click from the top of the page to the operation, its records and its errors."""
-    dom = browse(acted(render(example.torn(tmp_path / "run")), "document.getElementById('jump').click()"))
+    dom = browse(acted(render(open_run(example.torn(tmp_path / "run"))), "document.getElementById('jump').click()"))
     assert_sound(dom)
     pinned = dom.text["pinned"]
     assert "part of finding 1" in pinned
@@ -139,7 +140,7 @@ def test_jumping_to_the_first_finding_pins_its_operation(browse, tmp_path):
 
 def test_a_valid_run_is_calm_and_its_permitted_findings_can_be_asked_for(browse, tmp_path):
     """No button that leads to a finding; a link to a permitted one opens its fold, and the timeline shows it on demand."""
-    report = render(example.valid(tmp_path / "run"))
+    report = render(open_run(example.valid(tmp_path / "run")))
     dom = browse(report)
     assert_sound(dom)
     assert "hidden" in dom.named("jump")
@@ -169,7 +170,7 @@ def test_hovering_over_the_curve_tells_how_many_were_unseen(browse, tmp_path):
       const counts = JSON.parse(document.getElementById("timeline-data").textContent).unseen.map((point) => point[1]);
       document.getElementById("told").textContent = seen.size > 5 && [...seen].every((count) => counts.includes(count));
     """
-    dom = browse(acted(render(example.valid(tmp_path / "run")), hover))
+    dom = browse(acted(render(open_run(example.valid(tmp_path / "run"))), hover))
     assert_sound(dom)
     assert dom.text["told"] == "true"
     assert dom.named("canvas")["aria-describedby"] == "unseen"
@@ -183,7 +184,7 @@ def test_on_paper_a_dark_page_is_drawn_in_light_colours(browse, tmp_path):
       for (const name of ["beforeprint", "afterprint"]) { window.dispatchEvent(new Event(name)); seen.push(ink()); }
       document.getElementById("told").textContent = seen.join(" ");
     """
-    dom = browse(acted(render(example.valid(tmp_path / "run")), play), "--blink-settings=preferredColorScheme=0")
+    dom = browse(acted(render(open_run(example.valid(tmp_path / "run"))), play), "--blink-settings=preferredColorScheme=0")
     assert_sound(dom)
     assert dom.text["told"] == "#1d2127 #e6e7e9"
 
@@ -197,7 +198,7 @@ def test_hovering_tells_what_an_operation_met(browse, tmp_path):
           canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: at.left + x, clientY: at.top + y }));
       document.getElementById("told").textContent = tip.children.length;
     """
-    dom = browse(acted(render(example.hostile(tmp_path / "run")), hover))
+    dom = browse(acted(render(open_run(example.hostile(tmp_path / "run"))), hover))
     assert_sound(dom)
     assert "error: </script><script>" in dom.text["tip"]
     assert dom.text["told"] == "0"
@@ -220,14 +221,14 @@ def test_keys_and_wheel_move_the_view(browse, tmp_path):
       seen.push(pinned.hidden);
       document.getElementById("told").textContent = seen.join(" ");
     """
-    dom = browse(acted(render(example.large(tmp_path / "run")), play))
+    dom = browse(acted(render(open_run(example.large(tmp_path / "run"))), play))
     assert_sound(dom)
     assert dom.text["told"] == "true false true true true"
 
 
 def test_a_link_into_a_fold_opens_it(browse, tmp_path):
     """Finding 60 is collapsed; its link shows it nevertheless."""
-    path = acted(render(example.large(tmp_path / "run")), "location.hash = 'finding-60'")
+    path = acted(render(open_run(example.large(tmp_path / "run"))), "location.hash = 'finding-60'")
     settle = (
         "addEventListener('hashchange', () => { document.documentElement.dataset.fold = document.querySelector('.folded').open })"
     )

@@ -17,7 +17,7 @@ from harness.report.faults import reach_grid, summary
 from harness.report.findings import shares
 from harness.report.model import page
 from harness.report.text import coded, fenced, for_markdown, shortened, visible
-from harness.runs import store
+from harness.runs.directory import open_run, write_left_behind
 
 
 def edited(folder: Path, **fields: object) -> Path:
@@ -40,7 +40,7 @@ def edited(folder: Path, **fields: object) -> Path:
 )
 def test_the_headline_tells_verdict_and_expectation(tmp_path, verdict, expect, met, tone, title):
     """A bug that a test is there to show is a success; the same bug elsewhere is not."""
-    run = read(edited(example.torn(tmp_path), verdict=verdict, expect=expect, expectation_met=met))
+    run = read(open_run(edited(example.torn(tmp_path), verdict=verdict, expect=expect, expectation_met=met)))
     head = page(run).headline
     assert (head.tone, head.title) == (tone, title)
 
@@ -56,26 +56,26 @@ def test_the_headline_tells_verdict_and_expectation(tmp_path, verdict, expect, m
 def test_an_unmet_expectation_says_what_differs(tmp_path, expect, said):
     """A run that broke more, or something else, than its test expects."""
     broken = example.properties(9, torn_transaction={"verdict": "violated"}, lost_write={"verdict": "violated"})
-    run = read(edited(example.torn(tmp_path), expect=expect, expectation_met=False, properties=broken))
+    run = read(open_run(edited(example.torn(tmp_path), expect=expect, expectation_met=False, properties=broken)))
     assert page(run).headline.expectation == said
 
 
 def test_no_recovery_is_no_number(tmp_path):
     """Nothing succeeded after the last healing."""
-    run = read(edited(example.torn(tmp_path), progress={"longest_gap_s": 20.0, "recovery_s": None, "faults": []}))
+    run = read(open_run(edited(example.torn(tmp_path), progress={"longest_gap_s": 20.0, "recovery_s": None, "faults": []})))
     assert ("longest stall", "20.0 s", "without a success") in [(t.label, t.value, t.note) for t in page(run).tiles]
 
 
 def test_the_first_finding_is_told_at_the_top(tmp_path):
     """Only the first of each violated property: the reader has ten seconds."""
-    head = page(read(example.torn(tmp_path))).headline
+    head = page(read(open_run(example.torn(tmp_path)))).headline
     assert [finding for finding, _, _ in head.first] == [1]
 
 
 # ---------------------------------------------------------------------------------------- findings
 def test_a_card_shows_which_records_are_missing(tmp_path):
     """The sceptic sees the operation, its records, and what the client was told."""
-    (group,) = page(read(example.torn(tmp_path))).groups
+    (group,) = page(read(open_run(example.torn(tmp_path)))).groups
     writer, reader = group.open[0].operations
     assert [micro.mark for micro in writer.micro] == ["missing", "missing", "read", "read"]
     assert [error.name for error in writer.errors] == ["_TIMED_OUT (-185)", "_TRANSPORT (-195)"]
@@ -85,10 +85,10 @@ def test_a_card_shows_which_records_are_missing(tmp_path):
 
 def test_what_does_not_fit_on_the_page_is_counted(tmp_path):
     """100 findings, 60 of them in the verdict, 20 open, 40 folded, the rest named."""
-    (group,) = page(read(example.large(tmp_path, operations=20_000))).groups
+    (group,) = page(read(open_run(example.large(tmp_path, operations=20_000)))).groups
     assert (len(group.open), len(group.folded)) == (20, group.shown - 20)
     assert group.total > group.shown
-    text = render(tmp_path).read_text("utf-8")
+    text = render(open_run(tmp_path)).read_text("utf-8")
     assert f"{group.shown} of {group.total} are on this page" in text
     assert f"{len(group.folded)} more findings of" in text
 
@@ -103,18 +103,18 @@ def test_a_large_group_hides_no_small_one():
 def test_an_operation_that_is_not_in_the_history_is_named(tmp_path):
     """A finding that names operation 999999 stays a finding."""
     finding = {"id": 1, "anomaly": "phantom", "sentence": "?", "operations": [999_999], "records": [], "time": None}
-    run = read(edited(example.valid(tmp_path), findings=[finding]))
+    run = read(open_run(edited(example.valid(tmp_path), findings=[finding])))
     assert page(run).groups[0].open[0].lost_operations == (999_999,)
 
 
 def test_what_the_settings_permit_stays_in_the_background(tmp_path):
     """Eight legal cycles: none among the findings, five on the page, folded; the summary has them in its table only."""
-    told = page(read(example.valid(tmp_path)))
+    told = page(read(open_run(example.valid(tmp_path))))
     assert told.groups == ()
     (group,) = told.permitted
     assert (group.anomaly, group.total, group.shown) == ("G0", 12, 5)
     assert {finding["forbidden"] for finding in told.timeline["findings"]} == {False}
-    text = render(tmp_path).read_text("utf-8")
+    text = render(open_run(tmp_path)).read_text("utf-8")
     assert "Nothing forbidden was found." in text
     assert "12 findings that your settings permit, of 1 kind" in text
     assert "number 1." not in (tmp_path / "summary.md").read_text("utf-8")
@@ -122,7 +122,7 @@ def test_what_the_settings_permit_stays_in_the_background(tmp_path):
 
 def test_a_history_from_elsewhere_is_told_in_its_own_values(tmp_path):
     """In the table of records, in the operations, in the timeline; the record that nobody sent has its value too."""
-    told = page(read(example.foreign(tmp_path)))
+    told = page(read(open_run(example.foreign(tmp_path))))
     (finding,) = told.groups[0].open
     assert [record.value for record in finding.records] == ["ord-2"]
     assert [[micro.value for micro in op.micro] for op in finding.operations] == [
@@ -130,28 +130,29 @@ def test_a_history_from_elsewhere_is_told_in_its_own_values(tmp_path):
         ["ord-1", shortened(example.EVIL, 60)],
     ]
     assert told.timeline["values"] == {"1": ["ord-2"], "2": ["ord-1", visible(shortened(example.EVIL, 40))]}
-    assert "<th>Value</th>" in render(tmp_path).read_text("utf-8")
+    assert "<th>Value</th>" in render(open_run(tmp_path)).read_text("utf-8")
 
 
 def test_our_own_histories_have_no_other_values(tmp_path):
     """No column without content."""
-    text = render(example.torn(tmp_path)).read_text("utf-8")
+    text = render(open_run(example.torn(tmp_path))).read_text("utf-8")
     assert '<table class="records">' in text
     assert "<th>Value</th>" not in text
 
 
 def test_what_was_left_on_a_cluster_that_is_not_ours_is_said(tmp_path):
-    store.leave_behind(example.torn(tmp_path), ["could not remove the topic x; remove it with: kafka-topics.sh"])
+    write_left_behind(example.torn(tmp_path), ["could not remove the topic x; remove it with: kafka-topics.sh"])
     assert (
-        "Left behind on the cluster: could not remove the topic x; remove it with: kafka-topics.sh" in page(read(tmp_path)).notes
+        "Left behind on the cluster: could not remove the topic x; remove it with: kafka-topics.sh"
+        in page(read(open_run(tmp_path))).notes
     )
-    assert "remove it with: kafka-topics.sh" in render(tmp_path).read_text("utf-8")
+    assert "remove it with: kafka-topics.sh" in render(open_run(tmp_path)).read_text("utf-8")
 
 
 def test_values_that_cannot_be_read_are_said(tmp_path):
     """They take away the names, and nothing else."""
     (example.foreign(tmp_path) / "values.parquet").write_bytes(b"PAR1 no such thing")
-    told = page(read(tmp_path))
+    told = page(read(open_run(tmp_path)))
     assert "values.parquet could not be read" in told.notes[0]
     assert [record.v for record in told.groups[0].open[0].records] != [""]
 
@@ -159,12 +160,12 @@ def test_values_that_cannot_be_read_are_said(tmp_path):
 # ------------------------------------------------------------------------------------------ unseen
 def test_the_curve_is_told_in_words(tmp_path):
     """Its peak, what was broken then, and how it ended."""
-    told = page(read(example.valid(tmp_path)))
+    told = page(read(open_run(example.valid(tmp_path))))
     assert told.unseen.startswith("At most 23")
     assert ", during pause n1. At the end there were 0: readers had seen everything" in told.unseen
     assert len(told.timeline["unseen"]) == 200
     assert told.timeline["unseen"][0][0] < 0.2e6
-    assert told.unseen in render(tmp_path).read_text("utf-8")
+    assert told.unseen in render(open_run(tmp_path)).read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -181,9 +182,9 @@ def test_the_curve_is_told_in_words(tmp_path):
 def test_every_curve_has_its_words(tmp_path, points, read_count, said):
     """No curve, a flat one, a record, a rest, no reader at all, hours."""
     folder = example.valid(tmp_path)
-    origin, counts = read(folder).origin_ns, json.loads((folder / "verdict.json").read_text("utf-8"))["counts"]
+    origin, counts = read(open_run(folder)).origin_ns, json.loads((folder / "verdict.json").read_text("utf-8"))["counts"]
     counted = [[origin + at_s * 1_000_000_000, count] for at_s, count in points]
-    told = page(read(edited(folder, unseen=counted, counts=counts | {"read": read_count})))
+    told = page(read(open_run(edited(folder, unseen=counted, counts=counts | {"read": read_count}))))
     assert said in told.unseen
     assert bool(told.unseen) is bool(said)
     assert told.timeline["unseen"] == [[at_s * 1_000_000, count] for at_s, count in points]
@@ -191,35 +192,35 @@ def test_every_curve_has_its_words(tmp_path, points, read_count, said):
 
 def test_without_a_final_read_the_rest_is_only_counted(tmp_path):
     """Nothing came later that could have returned it."""
-    assert page(read(example.foreign(tmp_path))).unseen.endswith("At the end 1 was left. Counted at 200 moments.")
+    assert page(read(open_run(example.foreign(tmp_path)))).unseen.endswith("At the end 1 was left. Counted at 200 moments.")
 
 
 # ---------------------------------------------------------------------------------------- timeline
 def test_a_long_history_is_thinned_and_says_so(tmp_path, monkeypatch):
     """Operations of findings are always among those drawn."""
     monkeypatch.setattr(timeline, "MOST_OPS", 100)
-    run = read(example.torn(tmp_path))
+    run = read(open_run(example.torn(tmp_path)))
     told = page(run)
     assert told.sampled
     drawn = set(told.timeline["ops"]["index"])
     assert len(drawn) <= 100
     assert {index for finding in run.verdict["findings"] for index in finding["operations"]} <= drawn
-    assert "even sample" in render(tmp_path).read_text("utf-8")
+    assert "even sample" in render(open_run(tmp_path)).read_text("utf-8")
 
 
 def test_a_short_history_is_drawn_whole(tmp_path):
     """No operation is left out, and nothing claims otherwise."""
-    run = read(example.valid(tmp_path))
+    run = read(open_run(example.valid(tmp_path)))
     told = page(run)
     assert len(told.timeline["ops"]["index"]) == len(run.ops)
-    assert "even sample" not in render(tmp_path).read_text("utf-8")
+    assert "even sample" not in render(open_run(tmp_path)).read_text("utf-8")
 
 
 def test_processes_of_one_worker_share_a_row(tmp_path):
     """Process 5 replaced process 0 at slot 0: one row, both named."""
     rows = example.ordered([example.op(0, 0, 10, 5), example.op(1, 0, 12, 5), example.op(5, 0, 90, 5, slot=0, node="c0")])
     example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
-    drawn = page(read(tmp_path)).timeline
+    drawn = page(read(open_run(tmp_path))).timeline
     assert [(row["label"], row["processes"]) for row in drawn["rows"]] == [("c0 p0…5", [0, 5]), ("c1 p1", [1])]
     assert drawn["ops"]["row"] == [0, 1, 0]
 
@@ -229,7 +230,7 @@ def test_throughput_counts_every_write_once(tmp_path):
     moments = [(100, 50, "ok"), (300, 50, "ok"), (1500, 50, "fail"), (2100, None, "info")]
     rows = example.ordered([example.op(n, 0, at, took, type=kind) for n, (at, took, kind) in enumerate(moments)])
     example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
-    drawn = page(read(tmp_path)).timeline
+    drawn = page(read(open_run(tmp_path))).timeline
     assert drawn["throughput"] == {"bin": 1_000_000, "ok": [2, 0, 0], "fail": [0, 1, 0], "info": [0, 0, 1]}
     assert drawn["gap"] == [250_000, 2_000_000]  # from the last commit to the end, on the run's own clock
 
@@ -238,14 +239,14 @@ def test_an_aborted_transaction_is_no_progress(tmp_path):
     """A wanted abort that went well does not end a stall."""
     rows = example.ordered([example.op(0, 0, 0, 10), example.op(0, 1, 500, 10, intent="abort"), example.op(0, 2, 990, 10)])
     example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
-    assert page(read(tmp_path)).timeline["gap"] == [10_000, 1_000_000]
+    assert page(read(open_run(tmp_path))).timeline["gap"] == [10_000, 1_000_000]
 
 
 def test_a_success_without_a_time_is_no_moment(tmp_path):
     """An `ok` whose completion time was lost does not stretch the stall back to the machine's start."""
     rows = example.ordered([example.op(0, 0, 0, 10), example.op(0, 1, 100, None, type="ok"), example.op(0, 2, 200, 10)])
     example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
-    assert page(read(tmp_path)).timeline["gap"] == [10_000, 210_000]
+    assert page(read(open_run(tmp_path))).timeline["gap"] == [10_000, 210_000]
 
 
 def test_the_sample_is_even():
@@ -258,7 +259,7 @@ def test_the_sample_is_even():
 # ------------------------------------------------------------------------------------------ faults
 def test_a_fault_without_effect_is_red_and_untested(tmp_path):
     """Nothing was hurt, so the run says nothing about that fault."""
-    told = page(read(example.torn(tmp_path)))
+    told = page(read(open_run(example.torn(tmp_path))))
     assert [fault.state for fault in told.faults] == ["effective", "effective", "no effect"]
     assert "Fault 2, pause: no effect" in [gap.what for gap in told.untested]
     assert "Faults that need Skewable" in [gap.what for gap in told.untested]
@@ -303,13 +304,13 @@ def test_a_planned_fault_that_never_struck_is_untested(tmp_path):
     planned = example.plan(schedule=[{"id": 7, "kind": "kill", "at_s": 1, "lasts_s": 2}])
     rows = example.ordered([example.op(0, 0, 0, 10)])
     example.write(tmp_path, planned, example.verdict(rows, []), rows, [])
-    assert ("Fault 7, kill", "planned, but it never struck") in [(g.what, g.why) for g in page(read(tmp_path)).untested]
+    assert ("Fault 7, kill", "planned, but it never struck") in [(g.what, g.why) for g in page(read(open_run(tmp_path))).untested]
 
 
 # ------------------------------------------------------------------------------- what may be missing
 def test_missing_files_are_said(tmp_path):
     """Only plan and verdict are there: the page still comes, and says what it lacks."""
-    text = render(example.empty(tmp_path)).read_text("utf-8")
+    text = render(open_run(example.empty(tmp_path))).read_text("utf-8")
     for name in ("history.parquet", "faults.parquet", "anomalies.parquet"):
         assert f"{name} is missing" in text
 
@@ -317,7 +318,7 @@ def test_missing_files_are_said(tmp_path):
 def test_a_damaged_history_is_said(tmp_path):
     """Garbage in history.parquet takes the timeline and nothing else."""
     (example.valid(tmp_path) / "history.parquet").write_bytes(b"PAR1 no such thing")
-    told = page(read(tmp_path))
+    told = page(read(open_run(tmp_path)))
     assert told.timeline is None
     assert told.properties
     assert "history.parquet could not be read" in told.notes[0]
@@ -326,20 +327,20 @@ def test_a_damaged_history_is_said(tmp_path):
 def test_a_history_without_operations_is_drawn_as_none(tmp_path):
     """A table with no rows is not an error."""
     example.write(tmp_path, example.plan(), example.verdict([], []), [], [])
-    assert "There is no operation to draw" in render(tmp_path).read_text("utf-8")
+    assert "There is no operation to draw" in render(open_run(tmp_path)).read_text("utf-8")
 
 
 def test_a_run_that_was_not_judged_has_no_report(tmp_path):
     """The text says what to do."""
     (example.valid(tmp_path) / "verdict.json").unlink()
     with pytest.raises(HarnessError, match="fencepost check"):
-        render(tmp_path)
+        render(open_run(tmp_path))
 
 
 # ------------------------------------------------------------------------------------------ summary
 def test_the_summary_fits_a_screen(tmp_path):
     """Verdict, table, the first sentences, and the command."""
-    render(example.torn(tmp_path))
+    render(open_run(example.torn(tmp_path)))
     text = (tmp_path / "summary.md").read_text("utf-8")
     assert text.startswith("## Invalid, as this test expects: torn\n")
     assert "| torn-transaction | violated | 3 |" in text
@@ -350,7 +351,7 @@ def test_the_summary_fits_a_screen(tmp_path):
 
 def test_the_summary_cannot_be_marked_up(tmp_path):
     """No tag, no further table cell, no link, and a fence that the command cannot close."""
-    render(example.hostile(tmp_path))
+    render(open_run(example.hostile(tmp_path)))
     text = (tmp_path / "summary.md").read_text("utf-8")
     body, command = text.split("This command repeats the run:")
     assert "<" not in body
@@ -397,4 +398,4 @@ def test_a_long_text_is_cut_and_says_so():
 
 def test_half_a_surrogate_pair_does_not_stop_the_report(tmp_path):
     """JSON can hold what UTF-8 cannot."""
-    assert "\\ud83d" in render(edited(example.valid(tmp_path), reason="\ud83d")).read_text("utf-8")
+    assert "\\ud83d" in render(open_run(edited(example.valid(tmp_path), reason="\ud83d"))).read_text("utf-8")

@@ -6,20 +6,20 @@ from support.fake_engine import FakeEngine
 
 from harness.api import CampaignError, Exit, Test
 from harness.campaign.campaign import PlannedRun
-from harness.runs.sequence import Conductor, exit_code
+from harness.runs.sequence import RunSequence, exit_code
 
 
 def perform(tmp_path, *tests, said=None):
     """Perform tests given as (name, expectation, ...), each as often as it has expectations; the results and the engine."""
     heard = said if said is not None else []
-    engine = FakeEngine(results=tmp_path, on_event=lambda event: conductor.hear(event))
-    conductor = Conductor(engine, heard.append, lambda: None, clock=lambda: 0.0)
+    engine = FakeEngine(results=tmp_path, on_event=lambda event: sequence.hear(event))
+    sequence = RunSequence(engine, heard.append, lambda: None, clock=lambda: 0.0)
     plan = [
         PlannedRun(Test(name=name, expect=(expect,), repeat=times), seed, "fencepost ...")
         for name, expect, times in tests
         for seed in range(times)
     ]
-    return conductor.run_all(plan), engine
+    return sequence.run_all(plan), engine
 
 
 def code(tmp_path, *tests):
@@ -85,9 +85,9 @@ def test_spark_starts_beside_the_workload_and_only_once(tmp_path):
 def test_a_run_that_was_stopped_is_judged_and_the_rest_is_left(tmp_path):
     engine = FakeEngine(results=tmp_path, on_event=lambda event: None)
     engine.request_stop()
-    conductor = Conductor(engine, lambda event: None, lambda: None)
+    sequence = RunSequence(engine, lambda event: None, lambda: None)
     plan = [PlannedRun(Test(name=name), 1, "") for name in ("endless", "valid")]
-    [result] = conductor.run_all(plan)
+    [result] = sequence.run_all(plan)
     assert result.verdict["verdict"] == "valid"
 
 
@@ -98,7 +98,7 @@ def test_a_mistake_that_shows_only_when_a_run_begins_costs_that_run_only(tmp_pat
                 raise CampaignError(["no such thing"])
             return super().prepare(test, seed=seed, command=command)
 
-    conductor = Conductor(Refusing(results=tmp_path, on_event=print), lambda _: None, lambda: None)
-    results = conductor.run_all([PlannedRun(Test(name="valid"), seed, "") for seed in (1, 2, 3)])
+    sequence = RunSequence(Refusing(results=tmp_path, on_event=print), lambda _: None, lambda: None)
+    results = sequence.run_all([PlannedRun(Test(name="valid"), seed, "") for seed in (1, 2, 3)])
     assert [result.error for result in results] == ["", "CampaignError: no such thing", ""]
     assert exit_code(results) is Exit.HARNESS_BROKE

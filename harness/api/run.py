@@ -1,0 +1,211 @@
+"""A run as a value: what its directory holds, read once (`harness.runs.directory.open_run`, docs/run-directory.md).
+
+Everyone who judges, reports, lists, exports or removes a run takes it. What is missing or damaged is part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypedDict
+
+from harness.api.errors import HistoryError
+
+
+class RunFile:
+    """The names of the files in a run's directory."""
+
+    PLAN = "plan.json"
+    LINES = "history"  # the directory of the writers' lines
+    FAULT_LINES = "faults.jsonl"  # in that directory
+    HISTORY = "history.parquet"
+    RECEIPTS = "faults.parquet"
+    DAMAGE = "damage.json"
+    LEFT_BEHIND = "left.json"
+    VERDICT = "verdict.json"
+    ANOMALIES = "anomalies.parquet"
+    VALUES = "values.parquet"
+    OPERATIONS = "operations.parquet"
+    REPORT = "report.html"
+    SUMMARY = "summary.md"
+
+
+# --------------------------------------------------------------------------------------------------
+# The plan
+# --------------------------------------------------------------------------------------------------
+class ClusterPlan(TypedDict, total=False):
+    """`description` is what the provider says of itself: Kafka's version, its jars, the brokers' settings."""
+
+    kind: str
+    options: Mapping[str, Any]
+    description: Mapping[str, Any]
+
+
+class WorkloadPlan(TypedDict, total=False):
+    kind: str
+    options: Mapping[str, Any]
+
+
+class ClientPlan(TypedDict, total=False):
+    """The settings of the clients: the workload's, with the test's laid over them."""
+
+    kind: str
+    version: str
+    producer: Mapping[str, Any]
+    consumer: Mapping[str, Any]
+
+
+class TopicPlan(TypedDict, total=False):
+    partitions: int
+    replication: Any  # a number; None in an adopted history
+    settings: Mapping[str, str]
+
+
+class Plan(TypedDict, total=False):
+    """`plan.json`: everything that is decided before a run starts. A plan from elsewhere may lack any key."""
+
+    schema: int
+    run: str
+    prefix: str
+    campaign: str
+    test: str
+    seed: int | None
+    created: str
+    command: str
+    fencepost: str
+    expect: Sequence[str]
+    tolerate: Sequence[str]
+    checkers: Sequence[str]
+    time_s: float
+    rate: float
+    cluster: ClusterPlan
+    workload: WorkloadPlan
+    client: ClientPlan
+    topics: Mapping[str, TopicPlan]
+    contract: Mapping[str, str]
+    overridden: Mapping[str, str]
+    schedule: Sequence[Mapping[str, Any]]
+    budget: Mapping[str, Any]
+    unavailable: Mapping[str, str]
+    machine: Mapping[str, Any]
+    history: str  # where the history lies when that is another file system
+    source: Mapping[str, Any]  # of an adopted history: its path, its format, and what was counted in it
+
+
+# --------------------------------------------------------------------------------------------------
+# The run
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Problem:
+    """A file of a run's directory that is missing, or that cannot be read."""
+
+    file: str
+    reason: str
+    missing: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.file} is missing" if self.missing else f"{self.file} could not be read ({self.reason})"
+
+
+@dataclass(frozen=True)
+class HistoryFile:
+    """A file of a writer's lines, and what its header says of the writer; None where the header cannot be read."""
+
+    name: str
+    slot: int | None = None
+    node: str | None = None
+    role: str | None = None
+
+
+Receipts = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run's directory as it was when it was opened. Tables (Parquet) stay in their files; `path` names them.
+
+    plan: empty when there is none that can be read; `problems` says why.
+    damage: lines of the history that could not be read, a sentence each.
+    left_behind: what could not be removed from a cluster that is not ours, a sentence each with the remedy.
+    verdict: the verdict's document; empty when there is none that can be read.
+    problems: by file, why one of these documents is not there or cannot be read.
+    read_roster, read_receipts: how `roster` and `receipts` are read, by the first who needs them.
+    """
+
+    directory: Path
+    plan: Plan = field(default_factory=Plan)
+    damage: tuple[str, ...] = ()
+    left_behind: tuple[str, ...] = ()
+    verdict: Mapping[str, Any] = field(default_factory=dict)
+    problems: Mapping[str, Problem] = field(default_factory=dict)
+    read_roster: Callable[[], tuple[HistoryFile, ...]] = tuple
+    read_receipts: Callable[[], Receipts | Problem] = tuple
+
+    def __str__(self) -> str:
+        return str(self.directory)
+
+    def path(self, file: str) -> Path:
+        """Where a file of the run lies (`RunFile`)."""
+        return self.directory / file
+
+    def lacks(self, file: str) -> bool:
+        """Whether a document is missing: the plan, the damage, what was left behind, or the verdict."""
+        problem = self.problems.get(file)
+        return problem is not None and problem.missing
+
+    def demand_readable(self, file: str) -> None:
+        """Raises HistoryError for a document that is there and cannot be read."""
+        if file in self.problems and not self.lacks(file):
+            raise HistoryError(f"{self}: {self.problems[file]}; is the run's directory whole?")
+
+    @property
+    def id(self) -> str:
+        return str(self.plan.get("run", self.directory.name.rpartition("-")[2]))
+
+    @property
+    def campaign(self) -> str:
+        return str(self.plan.get("campaign", ""))
+
+    @property
+    def test(self) -> str:
+        return str(self.plan.get("test", ""))
+
+    @property
+    def created(self) -> str:
+        """The moment of planning, in ISO 8601; empty when the plan does not say."""
+        return str(self.plan.get("created", ""))
+
+    @property
+    def contract(self) -> Mapping[str, str]:
+        """What the run promised, as far as its plan says."""
+        return self.plan.get("contract") or {}
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the history lies on another file system, which only Spark reads."""
+        return bool(self.plan.get("history"))
+
+    @property
+    def history(self) -> str:
+        """The address of the merged history: a URL when it is remote, else a path."""
+        return str(self.plan.get("history") or self.path(RunFile.HISTORY))
+
+    @cached_property
+    def roster(self) -> tuple[HistoryFile, ...]:
+        """The files of the writers' lines, by name."""
+        return self.read_roster()
+
+    @cached_property
+    def receipts(self) -> Receipts | Problem:
+        """The faults' receipts, each with its evidence; or why there are none that can be read."""
+        return self.read_receipts()
+
+    def known_receipts(self) -> Receipts:
+        """The faults' receipts; none when their file is missing. Raises HistoryError when it cannot be read."""
+        if not isinstance(self.receipts, Problem):
+            return self.receipts
+        if self.receipts.missing:
+            return ()
+        raise HistoryError(f"{self}: {self.receipts}; is the run's directory whole?")
