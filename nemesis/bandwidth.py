@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 from harness.api import PacketTimes, Receipt, Slowable
 from nemesis import latency
 from nemesis.support import network_partition, targets
+from nemesis.support.attempts import undo_on_error
 from nemesis.support.capabilities import SlowableCluster
-from nemesis.support.network_partition import Reach
-from nemesis.support.steps import undone
+from nemesis.support.network_partition import LinkScope
 
 SIZE, HEADERS = 1400, 28  # bytes of a datagram that measures
-TRAIN_S = 0.3  # how long a train of them takes on a link as narrow as was asked
+MEASURE_S = 0.3  # how long a train of them takes on a link as narrow as was asked
 FEWEST, MOST = 4, 300
 
 
@@ -29,25 +29,25 @@ class Bandwidth:
     needs: ClassVar[tuple[type, ...]] = (Slowable,)
 
     target: str = "random"  # the role whose links are narrow
-    links: Reach = "all"  # its links to: servers, clients, or all
+    links: LinkScope = "all"  # its links to: servers, clients, or all
     kbit_s: float = 512.0  # of each link, in each direction
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ANY)
-        network_partition.check_reach(self.links)
+        network_partition.check_links(self.links)
         if not 64 <= self.kbit_s <= 50_000:
             raise ValueError(f"kbit_s = {self.kbit_s:g}: must be between 64 and 50000")
 
     def inject(self, cluster: SlowableCluster, rng: Random) -> Receipt:
         """Make the links of the node that plays the role now narrow."""
-        receipt, pairs = network_partition.aim(cluster, self.target, self.links, rng)
+        receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
         if not pairs:
             return receipt
-        packets = min(MOST, max(FEWEST, round(TRAIN_S * 1000 / self._car_ms())))
-        before = self._seen(cluster.measure(pairs, packets, SIZE))
+        packets = min(MOST, max(FEWEST, round(MEASURE_S * 1000 / self._packet_ms())))
+        before = self._spreads(cluster.measure(pairs, packets, SIZE))
         number = cluster.slow(pairs, kbit_s=self.kbit_s)
-        with undone(lambda: cluster.unslow(number)):
-            during = self._seen(cluster.measure(pairs, packets, SIZE, within_s=2.0))
+        with undo_on_error(lambda: cluster.unslow(number)):
+            during = self._spreads(cluster.measure(pairs, packets, SIZE, within_s=2.0))
         wide = [link for link, one in during.items() if one["spread_ms"] < 0.7 * one["expected_ms"]]
         silent = [link for link, one in during.items() if not one["expected_ms"]]
         problems = [f"as wide as before: {', '.join(wide)}"] if wide else []
@@ -59,19 +59,19 @@ class Bandwidth:
         """Let the links carry what they can."""
         return latency.end(cluster, receipt)
 
-    def _car_ms(self) -> float:
+    def _packet_ms(self) -> float:
         return (SIZE + HEADERS) * 8 / self.kbit_s
 
-    def _seen(self, measured: Mapping[Any, PacketTimes]) -> dict[str, dict[str, float]]:
-        return {network_partition.text(pair): self._train(took) for pair, took in measured.items()}
+    def _spreads(self, measured: Mapping[Any, PacketTimes]) -> dict[str, dict[str, float]]:
+        return {network_partition.pair_name(pair): self._spread(took) for pair, took in measured.items()}
 
-    def _train(self, took: PacketTimes) -> dict[str, float]:
+    def _spread(self, took: PacketTimes) -> dict[str, float]:
         """How much longer the last car that arrived took than the first one, and what is to be expected on a link so narrow."""
         arrived = [(number, ms) for number, ms in enumerate(took) if ms is not None]
         if not arrived:
             return {"sent": len(took), "arrived": 0, "spread_ms": 0.0, "expected_ms": 0.0}
         (first, began_ms), (last, ended_ms) = arrived[0], arrived[-1]
-        expected_ms = round((last - first) * self._car_ms(), 1)
+        expected_ms = round((last - first) * self._packet_ms(), 1)
         return {
             "sent": len(took),
             "arrived": len(arrived),

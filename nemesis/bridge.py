@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from harness.api import HarnessError, Partitionable, Receipt
 from nemesis.support import network_partition, targets
+from nemesis.support.attempts import no_target
 from nemesis.support.capabilities import PartitionableCluster
-from nemesis.support.steps import missed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Bridge:
         try:
             (middle,) = targets.find(self.target, cluster, rng)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         sides = network_partition.split([node for node in network_partition.servers(cluster) if node != middle], rng)
         return network_partition.cut(cluster, self.target, (middle,), network_partition.both_ways(*sides), {"sides": sides})
 

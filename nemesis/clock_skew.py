@@ -9,8 +9,8 @@ from typing import ClassVar, Literal, get_args
 
 from harness.api import HarnessError, Receipt, Skewable
 from nemesis.support import targets
+from nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from nemesis.support.capabilities import SkewableCluster
-from nemesis.support.steps import attempt, missed, undone
 
 Direction = Literal["ahead", "behind", "random"]
 EXACT_S = 1.0  # a clock that is read over the network is known to about this
@@ -45,51 +45,51 @@ class ClockSkew:
         try:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         try:
-            before = _ahead(cluster, nodes)
+            before = _offsets(cluster, nodes)
         except (HarnessError, OSError) as error:
             return Receipt(role=self.target, effective=False, note=f"nobody could look: {error}")
-        right = _right(before)
+        correct = _correct_nodes(before)
         problems = [f"{node} does not tell its time" for node in nodes if before[node] is None]
-        problems += [f"{node} is {before[node]:g} s ahead already" for node in _told(before) if node not in right]
+        problems += [f"{node} is {before[node]:g} s ahead already" for node in _known(before) if node not in correct]
         receipt = Receipt(role=self.target, targets=nodes, evidence={"before": before, "by_s": by_s})
-        with undone(lambda: _set_right(cluster, right)):
-            problems += attempt(lambda node: cluster.skew(node, by_s), right)
+        with undo_on_error(lambda: _correct_clocks(cluster, correct)):
+            problems += attempt_each(lambda node: cluster.skew(node, by_s), correct)
             try:
-                during = _ahead(cluster, nodes)
+                during = _offsets(cluster, nodes)
             except (HarnessError, OSError) as error:  # the targets, so that healing sets them right
                 return replace(receipt, effective=False, note="; ".join([*problems, f"nobody could look: {error}"]))
-        silent = [node for node in right if during[node] is None]
-        missed_it = [node for node in right if (seen := during[node]) is not None and abs(seen - by_s) > EXACT_S]
+        silent = [node for node in correct if during[node] is None]
+        wrong = [node for node in correct if (seen := during[node]) is not None and abs(seen - by_s) > EXACT_S]
         problems += [f"{node} does not tell its time any more" for node in silent]
-        problems += [f"{node} is {during[node]:g} s ahead, not {by_s:g}" for node in missed_it]
+        problems += [f"{node} is {during[node]:g} s ahead, not {by_s:g}" for node in wrong]
         evidence = {"before": before, "during": during, "by_s": by_s}
-        effective = bool(right) and not silent and not missed_it
+        effective = bool(correct) and not silent and not wrong
         return replace(receipt, evidence=evidence, effective=effective, note="; ".join(problems))
 
     def heal(self, cluster: SkewableCluster, receipt: Receipt) -> Receipt:
         """Set right those that were right before, and look."""
         before: dict[str, float | None] = dict(receipt.evidence.get("before", {}))
-        nodes = _right(before)
-        problems = _set_right(cluster, nodes)
-        after = _ahead(cluster, nodes)
-        problems += [f"{node} is still {seen:g} s ahead" for node, seen in _told(after).items() if abs(seen) > EXACT_S]
+        nodes = _correct_nodes(before)
+        problems = _correct_clocks(cluster, nodes)
+        after = _offsets(cluster, nodes)
+        problems += [f"{node} is still {seen:g} s ahead" for node, seen in _known(after).items() if abs(seen) > EXACT_S]
         return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))
 
 
-def _ahead(cluster: SkewableCluster, nodes: Iterable[str]) -> dict[str, float | None]:
+def _offsets(cluster: SkewableCluster, nodes: Iterable[str]) -> dict[str, float | None]:
     return {node: cluster.clock_ahead(node) for node in nodes}
 
 
-def _told(ahead: Mapping[str, float | None]) -> dict[str, float]:
+def _known(ahead: Mapping[str, float | None]) -> dict[str, float]:
     return {node: seen for node, seen in ahead.items() if seen is not None}
 
 
-def _right(ahead: Mapping[str, float | None]) -> list[str]:
-    """Whose clock was right, as far as it can be read."""
-    return [node for node, seen in _told(ahead).items() if abs(seen) <= LEAST_S - EXACT_S]
+def _correct_nodes(ahead: Mapping[str, float | None]) -> list[str]:
+    """Whose clock was correct, as far as it can be read."""
+    return [node for node, seen in _known(ahead).items() if abs(seen) <= LEAST_S - EXACT_S]
 
 
-def _set_right(cluster: SkewableCluster, nodes: Iterable[str]) -> list[str]:
-    return attempt(lambda node: cluster.skew(node, 0.0), nodes)
+def _correct_clocks(cluster: SkewableCluster, nodes: Iterable[str]) -> list[str]:
+    return attempt_each(lambda node: cluster.skew(node, 0.0), nodes)

@@ -9,8 +9,8 @@ from typing import ClassVar
 from harness.api import HarnessError, Partitionable, Receipt
 from nemesis.cut_clients import Direction, between, check_direction
 from nemesis.support import network_partition, targets
+from nemesis.support.attempts import no_target
 from nemesis.support.capabilities import PartitionableCluster
-from nemesis.support.steps import missed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class CutClient:
             brokers = targets.find(self.target, cluster, rng)
             client = targets.find(self._client_role(), cluster, rng)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         return network_partition.cut(cluster, self.target, brokers + client, between(client, brokers, self.direction))
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:

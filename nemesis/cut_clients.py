@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, get_args
 
 from harness.api import ClusterError, HarnessError, Pair, Partitionable, Receipt
 from nemesis.support import network_partition, targets
+from nemesis.support.attempts import no_target
 from nemesis.support.capabilities import PartitionableCluster
-from nemesis.support.steps import missed
 
 Direction = Literal["to-broker", "from-broker", "both"]
 
@@ -38,7 +38,7 @@ class CutClients:
             if not cluster.clients:
                 raise ClusterError("no client runs")
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         return network_partition.cut(cluster, self.target, nodes, between(cluster.clients, nodes, self.direction))
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:

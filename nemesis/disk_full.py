@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 from harness.api import Fillable, HarnessError, Receipt
 from nemesis.support import targets
+from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.capabilities import FillableCluster
-from nemesis.support.steps import attempt, missed, undone, until, within_budget
+from nemesis.support.waiting import poll_until
 
 FULL = 64 << 10  # so few bytes are nothing
 ENDS_WITHIN_S = 3.0
@@ -40,13 +41,13 @@ class DiskFull:
         try:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         before = {node: cluster.disk_free(node) for node in nodes}
         pids = _pids(cluster, nodes)
         wanted = [node for node in nodes if before[node] > FULL]
         full = [f"{node} had no room before already" for node in nodes if node not in wanted]
-        with undone(lambda: _give_back(cluster, wanted, [node for node in wanted if pids[node] is not None])):
-            tried, problems = within_budget(cluster.fill_disk, wanted)
+        with undo_on_error(lambda: _give_back(cluster, wanted, [node for node in wanted if pids[node] is not None])):
+            tried, problems = attempt_within_budget(cluster.fill_disk, wanted)
             if not tried:
                 return Receipt(role=self.target, evidence={"before": before}, effective=False, note="; ".join([*problems, *full]))
             evidence: dict[str, Any] = {"before": {node: before[node] for node in tried}}
@@ -58,7 +59,7 @@ class DiskFull:
         nodes = receipt.targets
         try:
             during = {node: cluster.disk_free(node) for node in nodes}
-            left = until(lambda: _pids(cluster, nodes), lambda seen: not any(seen.values()), self.notice_s)
+            left = poll_until(lambda: _pids(cluster, nodes), lambda seen: not any(seen.values()), self.notice_s)
             words = _words(cluster, nodes)
         except (HarnessError, OSError) as error:  # the targets, so that healing starts what ended
             return replace(receipt, effective=False, note="; ".join([*problems, f"nobody could look: {error}"]))
@@ -75,14 +76,14 @@ class DiskFull:
         nodes = receipt.targets
         words = _words(cluster, nodes)
         pids: dict[str, Any] = receipt.evidence.get("pids", {})
-        problems = attempt(cluster.clear_disk, nodes)
+        problems = attempt_each(cluster.clear_disk, nodes)
         alive = [node for node in nodes if pids.get("before", {}).get(node, True) is not None]
         ending = [node for node in alive if words[node]]  # what complains may need a moment more to end
-        until(lambda: _pids(cluster, ending), lambda seen: not any(seen.values()), ENDS_WITHIN_S)
+        poll_until(lambda: _pids(cluster, ending), lambda seen: not any(seen.values()), ENDS_WITHIN_S)
         ended = [node for node in alive if words[node] or pids.get("during", {}).get(node) is None]
         dead = [node for node in ended if cluster.pid(node) is None]
-        problems += attempt(cluster.start, dead)
-        answers = until(lambda: {n: cluster.answers(n) for n in dead}, lambda seen: all(seen.values()), self.answer_within_s)
+        problems += attempt_each(cluster.start, dead)
+        answers = poll_until(lambda: {n: cluster.answers(n) for n in dead}, lambda seen: all(seen.values()), self.answer_within_s)
         problems += [f"{node} did not answer within {self.answer_within_s:g} s" for node, heard in answers.items() if not heard]
         after = {node: cluster.disk_free(node) for node in nodes}
         healing = {"after": after, "words": words, "started": dead, "answers": answers}
@@ -91,8 +92,8 @@ class DiskFull:
 
 def _give_back(cluster: FillableCluster, nodes: Iterable[str], alive: Iterable[str]) -> None:
     """Undo an injection that broke off: no ballast is left, and who lived lives."""
-    attempt(cluster.clear_disk, nodes)
-    attempt(cluster.start, alive)
+    attempt_each(cluster.clear_disk, nodes)
+    attempt_each(cluster.start, alive)
 
 
 def _pids(cluster: FillableCluster, nodes: Iterable[str]) -> dict[str, int | None]:

@@ -9,8 +9,9 @@ from typing import ClassVar
 
 from harness.api import HarnessError, Killable, Receipt, Stoppable
 from nemesis.support import targets
+from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.capabilities import StoppableCluster
-from nemesis.support.steps import attempt, missed, undone, until, within_budget
+from nemesis.support.waiting import poll_until
 
 POLITE = 143  # exit status of a JVM that SIGTERM ended in order
 
@@ -42,12 +43,12 @@ class GracefulStop:
         try:
             nodes = targets.find(self.target, cluster, rng, self.count)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         before = _pids(cluster, nodes)
         alive = [node for node in nodes if before[node] is not None]
-        with undone(lambda: revive(cluster, alive)):
-            tried, problems = within_budget(cluster.stop, alive)
-            during = until(lambda: _pids(cluster, nodes), lambda pids: not _left(tried, before, pids), self.gone_within_s)
+        with undo_on_error(lambda: revive(cluster, alive)):
+            tried, problems = attempt_within_budget(cluster.stop, alive)
+            during = poll_until(lambda: _pids(cluster, nodes), lambda pids: not _left(tried, before, pids), self.gone_within_s)
             left = _left(alive, before, during)
             statuses = {node: cluster.status(node) for node in alive if node not in left}
             shutdown_lines = {node: cluster.shutdown_line(node) for node in statuses}
@@ -67,10 +68,10 @@ class GracefulStop:
         before: dict[str, int | None] = dict(receipt.evidence.get("before", {}))
         ours = [node for node in receipt.targets if before.get(node) is not None]
         stuck = [node for node in ours if cluster.pid(node) == before[node]]
-        problems = attempt(cluster.kill, stuck)
+        problems = attempt_each(cluster.kill, stuck)
         dead = [node for node in ours if cluster.pid(node) is None]
-        problems += attempt(cluster.start, dead)
-        answers = until(lambda: {n: cluster.answers(n) for n in ours}, lambda seen: all(seen.values()), self.answer_within_s)
+        problems += attempt_each(cluster.start, dead)
+        answers = poll_until(lambda: {n: cluster.answers(n) for n in ours}, lambda seen: all(seen.values()), self.answer_within_s)
         problems += [f"{node} had to be killed" for node in stuck]
         problems += [f"{node} did not answer within {self.answer_within_s:g} s of healing" for node in ours if not answers[node]]
         healing = {"started": dead, "after": _pids(cluster, ours), "answers": answers}
@@ -80,8 +81,8 @@ class GracefulStop:
 def revive(cluster: StoppableCluster, nodes: Iterable[str]) -> None:
     """Have nodes run, whether they are dead or about to end: these are killed before."""
     wanted = list(nodes)
-    attempt(cluster.kill, wanted)
-    attempt(cluster.start, wanted)
+    attempt_each(cluster.kill, wanted)
+    attempt_each(cluster.start, wanted)
 
 
 def _pids(cluster: StoppableCluster, nodes: Iterable[str]) -> dict[str, int | None]:

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from harness.api import HarnessError, Partitionable, Receipt
 from nemesis.support import network_partition, targets
+from nemesis.support.attempts import no_target
 from nemesis.support.capabilities import PartitionableCluster
-from nemesis.support.steps import missed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Isolate:
         try:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         return network_partition.cut(
             cluster, self.target, nodes, network_partition.both_ways(nodes, network_partition.servers(cluster))
         )

@@ -9,8 +9,9 @@ from typing import ClassVar
 
 from harness.api import HarnessError, Killable, Partitionable, Receipt
 from nemesis.support import network_partition, targets
-from nemesis.support.capabilities import StrandableCluster
-from nemesis.support.steps import attempt, missed, undone, until
+from nemesis.support.attempts import attempt_each, no_target, undo_on_error
+from nemesis.support.capabilities import KillablePartitionableCluster
+from nemesis.support.waiting import poll_until
 
 GONE_WITHIN_S = 5.0
 
@@ -35,21 +36,21 @@ class IsolateThenKill:
         if self.alone_s < 0 or self.answer_within_s < 0:
             raise ValueError(f"alone_s = {self.alone_s}, answer_within_s = {self.answer_within_s}: must not be negative")
 
-    def inject(self, cluster: StrandableCluster, rng: Random) -> Receipt:
+    def inject(self, cluster: KillablePartitionableCluster, rng: Random) -> Receipt:
         """Cut, wait, kill, and let the others' network be whole again."""
         try:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         others = [node for node in cluster.brokers if node not in nodes]
         cut = network_partition.cut(cluster, self.target, nodes, network_partition.both_ways(nodes, others))
         alive: list[str] = []
-        with undone(lambda: attempt(cluster.undrop, [cut.pairs]) + attempt(cluster.start, alive)):
+        with undo_on_error(lambda: attempt_each(cluster.undrop, [cut.pairs]) + attempt_each(cluster.start, alive)):
             time.sleep(self.alone_s)
             before = {node: cluster.pid(node) for node in nodes}
             alive += [node for node in nodes if before[node] is not None]
-            problems = attempt(cluster.kill, alive)
-            during = until(lambda: {n: cluster.pid(n) for n in nodes}, lambda pids: not any(pids.values()), GONE_WITHIN_S)
+            problems = attempt_each(cluster.kill, alive)
+            during = poll_until(lambda: {n: cluster.pid(n) for n in nodes}, lambda pids: not any(pids.values()), GONE_WITHIN_S)
             mended = network_partition.mend(cluster, replace(cut, note=""))
         evidence = {**cut.evidence, "dropped": mended.healing["dropped"], "pids": {"before": before, "during": during}}
         problems += [f"{node} was dead already" for node in nodes if node not in alive]
@@ -58,14 +59,14 @@ class IsolateThenKill:
         effective = bool(cut.effective) and bool(alive) and not any(during.values())
         return replace(cut, evidence=evidence, effective=effective, note=note)
 
-    def heal(self, cluster: StrandableCluster, receipt: Receipt) -> Receipt:
+    def heal(self, cluster: KillablePartitionableCluster, receipt: Receipt) -> Receipt:
         """Start the broker again, unless another fault had killed it before, and wait until it answers."""
         cluster.undrop(receipt.pairs)
         before: dict[str, int | None] = receipt.evidence.get("pids", {}).get("before", {})
         ours = [node for node in receipt.targets if before.get(node) is not None]
         dead = [node for node in ours if cluster.pid(node) is None]
-        problems = attempt(cluster.start, dead)
-        answers = until(
+        problems = attempt_each(cluster.start, dead)
+        answers = poll_until(
             lambda: {node: cluster.answers(node) for node in ours},
             lambda seen: all(seen.values()),
             self.answer_within_s,

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 from harness.api import HarnessError, Killable, Receipt
 from nemesis.support import targets
+from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.capabilities import KillableCluster
-from nemesis.support.steps import attempt, missed, undone, until, within_budget
+from nemesis.support.waiting import poll_until
 
 GONE_WITHIN_S = 5.0
 
@@ -39,12 +40,12 @@ class Kill:
         try:
             nodes = targets.find(self.target, cluster, rng, self.count)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         before = _pids(cluster, nodes)
         alive = [node for node in nodes if before[node] is not None]
-        with undone(lambda: attempt(cluster.start, alive)):
-            tried, problems = within_budget(cluster.kill, alive)
-            during = until(lambda: _pids(cluster, nodes), lambda pids: not _left(tried, before, pids), GONE_WITHIN_S)
+        with undo_on_error(lambda: attempt_each(cluster.start, alive)):
+            tried, problems = attempt_within_budget(cluster.kill, alive)
+            during = poll_until(lambda: _pids(cluster, nodes), lambda pids: not _left(tried, before, pids), GONE_WITHIN_S)
         problems += [f"{node} was dead already" for node in nodes if node not in alive]
         problems += [f"{node} survived" for node in _left(tried, before, during)]
         return Receipt(
@@ -61,8 +62,10 @@ class Kill:
         ours = [node for node in receipt.targets if before.get(node) is not None]
         brokers = [node for node in ours if node not in cluster.clients]
         dead = [node for node in brokers if cluster.pid(node) is None]
-        problems = attempt(cluster.start, dead)
-        answers = until(lambda: {n: cluster.answers(n) for n in brokers}, lambda seen: all(seen.values()), self.answer_within_s)
+        problems = attempt_each(cluster.start, dead)
+        answers = poll_until(
+            lambda: {n: cluster.answers(n) for n in brokers}, lambda seen: all(seen.values()), self.answer_within_s
+        )
         after = _pids(cluster, ours)
         problems += [_silence(node, after[node], self.answer_within_s) for node, heard in answers.items() if not heard]
         healing: dict[str, Any] = {"started": dead, "after": after, "answers": answers}

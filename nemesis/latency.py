@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from harness.api import PacketTimes, Receipt, Slowable
 from nemesis.support import network_partition, targets
+from nemesis.support.attempts import undo_on_error
 from nemesis.support.capabilities import SlowableCluster
-from nemesis.support.network_partition import Reach
-from nemesis.support.steps import undone
+from nemesis.support.network_partition import LinkScope
 
 PACKETS = 5
 MOST_MS = 30_000
@@ -27,13 +27,13 @@ class Latency:
     needs: ClassVar[tuple[type, ...]] = (Slowable,)
 
     target: str = "random"  # the role whose links are slow
-    links: Reach = "all"  # its links to: servers, clients, or all
+    links: LinkScope = "all"  # its links to: servers, clients, or all
     delay_ms: float = 200.0  # of each packet, in each direction
     jitter_ms: float = 20.0  # so much more or less, at random
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ANY)
-        network_partition.check_reach(self.links)
+        network_partition.check_links(self.links)
         if not 5 <= self.delay_ms <= MOST_MS:
             raise ValueError(f"delay_ms = {self.delay_ms:g}: must be between 5 and {MOST_MS}")
         if not 0 <= self.jitter_ms <= self.delay_ms / 2:
@@ -41,12 +41,12 @@ class Latency:
 
     def inject(self, cluster: SlowableCluster, rng: Random) -> Receipt:
         """Make the links of the node that plays the role now slow."""
-        receipt, pairs = network_partition.aim(cluster, self.target, self.links, rng)
+        receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
         if not pairs:
             return receipt
         before = typical(cluster.measure(pairs, PACKETS))
         number = cluster.slow(pairs, delay_ms=self.delay_ms, jitter_ms=self.jitter_ms)
-        with undone(lambda: cluster.unslow(number)):
+        with undo_on_error(lambda: cluster.unslow(number)):
             during = typical(cluster.measure(pairs, PACKETS, within_s=(self.delay_ms + self.jitter_ms) / 1000 + 1))
         evidence = {"number": number, "before": before, "during": during}
         quick = [link for link, took in during.items() if took is not None and took < self.delay_ms - self.jitter_ms]
@@ -66,11 +66,11 @@ def end(cluster: SlowableCluster, receipt: Receipt) -> Receipt:
     counted = {} if number is None else cluster.unslow(number)
     if not counted:
         return receipt
-    packets = {network_partition.text(pair): {"seen": seen, "dropped": dropped} for pair, (seen, dropped) in counted.items()}
+    packets = {network_partition.pair_name(pair): {"seen": seen, "dropped": dropped} for pair, (seen, dropped) in counted.items()}
     return replace(receipt, healing={"counted": packets, "after": typical(cluster.measure(list(counted), PACKETS))})
 
 
 def typical(measured: dict[Any, PacketTimes]) -> dict[str, float | None]:
     """The median of the milliseconds that datagrams took over each link, as plain JSON; None where none arrived."""
-    arrived = {network_partition.text(pair): [one for one in took if one is not None] for pair, took in measured.items()}
+    arrived = {network_partition.pair_name(pair): [one for one in took if one is not None] for pair, took in measured.items()}
     return {link: round(median(took), 1) if took else None for link, took in arrived.items()}

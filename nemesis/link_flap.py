@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from harness.api import HarnessError, Pair, Partitionable, Receipt
 from nemesis.support import network_partition, targets
+from nemesis.support.attempts import no_target
 from nemesis.support.capabilities import PartitionableCluster
-from nemesis.support.network_partition import Reach
-from nemesis.support.steps import missed
+from nemesis.support.network_partition import LinkScope
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +25,14 @@ class LinkFlap:
     needs: ClassVar[tuple[type, ...]] = (Partitionable,)
 
     target: str = "random"  # the role whose links flap
-    links: Reach = "all"  # its links to: servers, clients, or all
+    links: LinkScope = "all"  # its links to: servers, clients, or all
     times: int = 3  # how often they go down
     down_s: float = 1.0  # how long each time
     up_s: float = 0.5  # how long in between
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
-        network_partition.check_reach(self.links)
+        network_partition.check_links(self.links)
         if self.times < 1:
             raise ValueError(f"times = {self.times}: links must go down at least once")
         if self.down_s < 0 or self.up_s < 0:
@@ -43,7 +43,7 @@ class LinkFlap:
         try:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         pairs = network_partition.links(cluster, nodes, self.links)
         downs: list[dict[str, bool]] = []
         ups: list[dict[str, bool]] = []

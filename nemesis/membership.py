@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 from harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wipeable
 from nemesis.graceful_stop import revive
 from nemesis.support import placement, targets
+from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.capabilities import ReplaceableCluster
-from nemesis.support.steps import attempt, missed, undone, until, within_budget
+from nemesis.support.waiting import poll_until
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,19 +41,19 @@ class Membership:
         try:
             (node,) = targets.find(self.target, cluster, rng)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         before = {"pid": cluster.pid(node), "in_service": in_service(cluster)}
         receipt = Receipt(role=self.target, targets=(node,), evidence={"before": before}, effective=False)
         if before["pid"] is None:
             return replace(receipt, note=f"{node} was dead already")
-        with undone(lambda: revive(cluster, [node])):
+        with undo_on_error(lambda: revive(cluster, [node])):
             return self._leave(cluster, node, receipt)
 
     def _leave(self, cluster: ReplaceableCluster, node: str, receipt: Receipt) -> Receipt:
-        tried, problems = within_budget(cluster.stop, [node])
+        tried, problems = attempt_within_budget(cluster.stop, [node])
         if not tried:
             return replace(receipt, targets=(), note="; ".join(problems))
-        pid = until(lambda: cluster.pid(node), lambda pid: pid is None, self.gone_within_s)
+        pid = poll_until(lambda: cluster.pid(node), lambda pid: pid is None, self.gone_within_s)
         if pid is not None:
             return replace(receipt, note="; ".join([*problems, f"{node} had not ended after {self.gone_within_s:g} s"]))
         problems = self._forget(cluster, node)
@@ -62,24 +63,26 @@ class Membership:
 
     def _forget(self, cluster: ReplaceableCluster, node: str) -> list[str]:
         """Remove its data if others have it all, and its registration; what could not be done."""
-        sole = until(lambda: _only_on(node, cluster), lambda found: not found, self.gone_within_s)
+        sole = poll_until(lambda: _only_on(node, cluster), lambda found: not found, self.gone_within_s)
         if sole:
             return [f"only stopped: the data of {node} is left alone, for {sole}"]
-        problems = attempt(cluster.wipe, [node])
-        return problems + (attempt(cluster.admin().unregister, [node]) if self.unregister and not problems else [])
+        problems = attempt_each(cluster.wipe, [node])
+        return problems + (attempt_each(cluster.admin().unregister, [node]) if self.unregister and not problems else [])
 
     def heal(self, cluster: ReplaceableCluster, receipt: Receipt) -> Receipt:
         """Start it, and wait until it answers and every replica is in sync again."""
         before: dict[str, Any] = dict(receipt.evidence.get("before", {}))
         ours = [node for node in receipt.targets if before.get("pid") is not None]
         stuck = [node for node in ours if cluster.pid(node) == before["pid"] and "during" not in receipt.evidence]
-        problems = attempt(cluster.kill, stuck)
+        problems = attempt_each(cluster.kill, stuck)
         dead = [node for node in ours if cluster.pid(node) is None]
         deadline = time.monotonic() + self.back_within_s
-        problems += attempt(cluster.start, dead)
-        answers = until(lambda: {n: cluster.answers(n) for n in ours}, lambda seen: all(seen.values()), self.back_within_s)
+        problems += attempt_each(cluster.start, dead)
+        answers = poll_until(lambda: {n: cluster.answers(n) for n in ours}, lambda seen: all(seen.values()), self.back_within_s)
         lagging = (
-            until(lambda: placement.behind(cluster), lambda text: not text, max(0.0, deadline - time.monotonic())) if ours else ""
+            poll_until(lambda: placement.out_of_sync(cluster), lambda text: not text, max(0.0, deadline - time.monotonic()))
+            if ours
+            else ""
         )
         problems += [f"{node} did not answer within {self.back_within_s:g} s" for node in ours if not answers[node]]
         problems += [f"after {self.back_within_s:g} s: {lagging}"] if lagging else []

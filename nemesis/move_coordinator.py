@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from harness.api import ClusterView, HarnessError, Receipt
 from nemesis.support import placement, targets
-from nemesis.support.steps import missed
+from nemesis.support.attempts import no_target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +29,12 @@ class MoveCoordinator:
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Move the coordinator of one of the workload's, or of this one."""
         try:
-            name = targets.named(self.target, cluster.transactional_ids, "transactional id", rng)
-            receipt = placement.lead_elsewhere(cluster, self.target, [cluster.roles().transaction_partition(name)], rng)
+            name = targets.choose_name(self.target, cluster.transactional_ids, "transactional id", rng)
+            receipt = placement.change_leaders(cluster, self.target, [cluster.roles().transaction_partition(name)], rng)
             return replace(receipt, evidence={"id": name, **receipt.evidence})
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
 
     def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
         """Let the preferred replica coordinate again."""
-        return placement.lead_as_before(cluster, receipt)
+        return placement.restore_leaders(cluster, receipt)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from harness.api import ClusterView, HarnessError, Receipt
 from nemesis.support import placement
-from nemesis.support.steps import missed
+from nemesis.support.attempts import no_target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +31,10 @@ class MoveLeaders:
         """Move the leaders now."""
         try:
             partitions = placement.find(self.target, cluster, rng, self.count)
-            return placement.lead_elsewhere(cluster, self.target, partitions, rng)
+            return placement.change_leaders(cluster, self.target, partitions, rng)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
 
     def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
         """Let the preferred replicas lead again."""
-        return placement.lead_as_before(cluster, receipt)
+        return placement.restore_leaders(cluster, receipt)

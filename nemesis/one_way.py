@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, get_args
 
 from harness.api import HarnessError, Partitionable, Receipt
 from nemesis.support import network_partition, targets
+from nemesis.support.attempts import no_target
 from nemesis.support.capabilities import PartitionableCluster
-from nemesis.support.steps import missed
 
 Direction = Literal["in", "out", "random"]
 
@@ -37,7 +37,7 @@ class OneWay:
         try:
             (target,) = targets.find(self.target, cluster, rng)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         servers = network_partition.servers(cluster)
         pairs = (
             network_partition.one_way([target], servers) if direction == "out" else network_partition.one_way(servers, [target])

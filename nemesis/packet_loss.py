@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from harness.api import Losable, PacketTimes, Receipt
 from nemesis.support import network_partition, targets
+from nemesis.support.attempts import undo_on_error
 from nemesis.support.capabilities import LosableCluster
-from nemesis.support.network_partition import Reach
-from nemesis.support.steps import undone
+from nemesis.support.network_partition import LinkScope
 
 ENOUGH = 10  # losses to be expected among the datagrams that measure
 FEWEST, MOST = 10, 500  # datagrams for each pair
@@ -27,12 +27,12 @@ class PacketLoss:
     needs: ClassVar[tuple[type, ...]] = (Losable,)
 
     target: str = "random"  # the role whose links are bad
-    links: Reach = "all"  # its links to: servers, clients, or all
+    links: LinkScope = "all"  # its links to: servers, clients, or all
     share: float = 0.1  # of the packets, in each direction
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ANY)
-        network_partition.check_reach(self.links)
+        network_partition.check_links(self.links)
         if not 0.0001 <= self.share <= 0.95:
             raise ValueError(
                 f"share = {self.share}: must be between 0.0001 and 0.95; for all packets there are isolate and cut-clients"
@@ -40,15 +40,15 @@ class PacketLoss:
 
     def inject(self, cluster: LosableCluster, rng: Random) -> Receipt:
         """Make the links of the node that plays the role now lossy."""
-        receipt, pairs = network_partition.aim(cluster, self.target, self.links, rng)
+        receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
         if not pairs:
             return receipt
         packets = min(MOST, max(FEWEST, round(ENOUGH / self.share / len(pairs))))
         before = cluster.measure(pairs, FEWEST)
         number = cluster.lose(pairs, self.share)
-        with undone(lambda: cluster.unlose(number)):
+        with undo_on_error(lambda: cluster.unlose(number)):
             during = cluster.measure(pairs, packets)
-        evidence = {"number": number, "before": _seen(before), "during": _seen(during), "share": self.share}
+        evidence = {"number": number, "before": _counts(before), "during": _counts(during), "share": self.share}
         lost, lost_before = sum(map(_lost, during.values())), sum(map(_lost, before.values()))
         note = "" if lost else f"no datagram of {packets * len(pairs)} was lost"
         note = note or (f"{lost_before} datagrams were lost before already" if lost_before else "")
@@ -63,8 +63,8 @@ class PacketLoss:
         if not counted:  # healed before, by us or by the cluster
             return receipt
         after = cluster.measure(list(counted), FEWEST)
-        lost = {network_partition.text(pair): {"seen": seen, "lost": lost} for pair, (seen, lost) in counted.items()}
-        healing = {"counted": lost, "after": _seen(after)}
+        lost = {network_partition.pair_name(pair): {"seen": seen, "lost": lost} for pair, (seen, lost) in counted.items()}
+        healing = {"counted": lost, "after": _counts(after)}
         if any(one["lost"] for one in lost.values()):
             return replace(receipt, healing=healing, effective=True)
         return replace(receipt, healing=healing, effective=False, note="the kernel dropped no packet on these links")
@@ -74,6 +74,6 @@ def _lost(took: PacketTimes) -> int:
     return sum(one is None for one in took)
 
 
-def _seen(measured: dict[Any, PacketTimes]) -> dict[str, dict[str, int]]:
+def _counts(measured: dict[Any, PacketTimes]) -> dict[str, dict[str, int]]:
     """Datagrams sent and lost over each link, as plain JSON."""
-    return {network_partition.text(pair): {"sent": len(took), "lost": _lost(took)} for pair, took in measured.items()}
+    return {network_partition.pair_name(pair): {"sent": len(took), "lost": _lost(took)} for pair, took in measured.items()}

@@ -9,8 +9,9 @@ from typing import ClassVar
 
 from harness.api import HarnessError, Pausable, Receipt
 from nemesis.support import targets
+from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.capabilities import PausableCluster
-from nemesis.support.steps import attempt, missed, undone, until, within_budget
+from nemesis.support.waiting import poll_until
 
 FROZEN = "T"
 SEEN_WITHIN_S = 2.0
@@ -37,12 +38,14 @@ class Pause:
         try:
             nodes = targets.find(self.target, cluster, rng, self.count)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         before = _states(cluster, nodes)
         ours = [node for node in nodes if before[node] not in ("", FROZEN)]
-        with undone(lambda: attempt(cluster.resume, ours)):
-            tried, problems = within_budget(cluster.pause, ours)
-            during = until(lambda: _states(cluster, nodes), lambda now: all(now[node] == FROZEN for node in tried), SEEN_WITHIN_S)
+        with undo_on_error(lambda: attempt_each(cluster.resume, ours)):
+            tried, problems = attempt_within_budget(cluster.pause, ours)
+            during = poll_until(
+                lambda: _states(cluster, nodes), lambda now: all(now[node] == FROZEN for node in tried), SEEN_WITHIN_S
+            )
         awake = [node for node in ours if during[node] != FROZEN]
         problems += [f"{node} was {'frozen' if before[node] else 'dead'} already" for node in nodes if node not in ours]
         problems += [f'{node} did not freeze (state "{during[node]}")' for node in awake if node in tried]
@@ -58,8 +61,8 @@ class Pause:
         """Thaw what is still frozen, and look whether it woke up."""
         before: dict[str, str] = dict(receipt.evidence.get("before", {}))
         ours = [node for node in receipt.targets if before.get(node, "") not in ("", FROZEN)]
-        problems = attempt(cluster.resume, [node for node in ours if cluster.process_state(node) == FROZEN])
-        after = until(lambda: _states(cluster, ours), lambda now: FROZEN not in now.values(), SEEN_WITHIN_S)
+        problems = attempt_each(cluster.resume, [node for node in ours if cluster.process_state(node) == FROZEN])
+        after = poll_until(lambda: _states(cluster, ours), lambda now: FROZEN not in now.values(), SEEN_WITHIN_S)
         problems += [f"{node} is still frozen after healing" for node in ours if after[node] == FROZEN]
         return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))
 

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from harness.api import ClusterView, HarnessError, Placement, Receipt
 from nemesis.support import placement
-from nemesis.support.steps import undone, until
+from nemesis.support.attempts import undo_on_error
+from nemesis.support.waiting import poll_until
 
 FEWEST = 2  # replicas that a partition keeps
 
@@ -41,26 +42,28 @@ class Reassign:
         try:
             partitions, moves = placement.find(self.target, cluster, rng, self.count), cluster.shared(placement.PlacementChanges)
             with moves.lock:
-                before, there = placement.placed(cluster, partitions), cluster.admin().in_service()
-                wanted = {name: order for name, place in before.items() if (order := _elsewhere(place, there, rng))}
-                receipt = Receipt(role=self.target, evidence={"before": placement.told(before)})
+                before, there = placement.placements_of(cluster, partitions), cluster.admin().in_service()
+                wanted = {name: order for name, place in before.items() if (order := _new_order(place, there, rng))}
+                receipt = Receipt(role=self.target, evidence={"before": placement.as_json(before)})
                 if not wanted:
                     text = f"nothing can move: each has a replica on all of {', '.join(there)}, and none is to spare"
                     return replace(receipt, effective=False, note=text)
-                changes = {name: partial(_exchanged, before[name].replicas, order) for name, order in wanted.items()}
+                changes = {name: partial(_apply_move, before[name].replicas, order) for name, order in wanted.items()}
                 number = moves.add(before, changes)
-                with undone(lambda: moves.forget(number)):
+                with undo_on_error(lambda: moves.forget(number)):
                     cluster.admin().reassign(wanted)
         except HarnessError as error:
             return Receipt(role=self.target, effective=False, note=str(error))
-        with undone(lambda: moves.forget(number)):
-            during = until(lambda: placement.look(cluster, wanted), lambda seen: _done(seen, wanted), self.moved_within_s)
-        late = [name for name in wanted if not _done(during, {name: wanted[name]})]
+        with undo_on_error(lambda: moves.forget(number)):
+            during = poll_until(
+                lambda: placement.known_placements(cluster, wanted), lambda seen: _in_place(seen, wanted), self.moved_within_s
+            )
+        late = [name for name in wanted if not _in_place(during, {name: wanted[name]})]
         begun = [name for name in wanted if name in during and set(during[name].replicas) != set(before[name].replicas)]
         return replace(
             receipt,
             targets=tuple(sorted({node for name in wanted for node in {*wanted[name]} ^ {*before[name].replicas}})),
-            evidence={"number": number, **receipt.evidence, "wanted": wanted, "during": placement.told(during)},
+            evidence={"number": number, **receipt.evidence, "wanted": wanted, "during": placement.as_json(during)},
             effective=len(begun) == len(wanted),
             note="; ".join(f"{name} had not moved after {self.moved_within_s:g} s" for name in late),
         )
@@ -72,21 +75,23 @@ class Reassign:
         before = {name: receipt.evidence["before"][name] for name in receipt.evidence["wanted"]}
 
         def orders() -> dict[str, tuple[str, ...]]:
-            return placement.replicas(placement.without(cluster, before))
+            return placement.replica_orders(placement.expected_placements(cluster, before))
 
         with cluster.shared(placement.PlacementChanges).undoing(receipt.evidence.get("number")):
-            problems = placement.ordered(cluster, orders)
-            after = until(lambda: placement.look(cluster, before), lambda seen: _done(seen, orders()), self.back_within_s)
-            late = [name for name, order in orders().items() if not _done(after, {name: order})]
+            problems = placement.request_orders(cluster, orders)
+            after = poll_until(
+                lambda: placement.known_placements(cluster, before), lambda seen: _in_place(seen, orders()), self.back_within_s
+            )
+            late = [name for name, order in orders().items() if not _in_place(after, {name: order})]
             problems += [f"{name} was not back after {self.back_within_s:g} s" for name in late]
             if not problems:
-                after, problems = placement.arranged(cluster, orders)
-        problems += placement.shared(cluster, before)
+                after, problems = placement.reorder_and_elect(cluster, orders)
+        problems += placement.overlap_notes(cluster, before)
         note = "; ".join(filter(None, [receipt.note, *problems]))
-        return replace(receipt, healing={"after": placement.told(after)}, note=note)
+        return replace(receipt, healing={"after": placement.as_json(after)}, note=note)
 
 
-def _elsewhere(place: Placement, brokers: tuple[str, ...], rng: Random) -> tuple[str, ...]:
+def _new_order(place: Placement, brokers: tuple[str, ...], rng: Random) -> tuple[str, ...]:
     """The replicas with one of them exchanged for a broker that has none; or without it; empty when neither can be."""
     leaving = rng.choice(list(place.replicas))
     spare = [node for node in brokers if node not in place.replicas]
@@ -96,7 +101,7 @@ def _elsewhere(place: Placement, brokers: tuple[str, ...], rng: Random) -> tuple
     return tuple(node for node in place.replicas if node != leaving) if len(place.replicas) > FEWEST else ()
 
 
-def _exchanged(found: tuple[str, ...], order: tuple[str, ...], place: Placement) -> Placement:
+def _apply_move(found: tuple[str, ...], order: tuple[str, ...], place: Placement) -> Placement:
     """A placement with the same replica exchanged, or taken away, as between these two orders; as it is where that cannot be."""
     (leaving,), coming = set(found) - set(order), "".join(set(order) - set(found))
     now = place.replicas
@@ -106,7 +111,7 @@ def _exchanged(found: tuple[str, ...], order: tuple[str, ...], place: Placement)
     return replace(place, replicas=moved, leader=moved[0] if place.leader == leaving else place.leader)
 
 
-def _done(seen: dict[str, Placement], wanted: dict[str, tuple[str, ...]]) -> bool:
+def _in_place(seen: dict[str, Placement], wanted: dict[str, tuple[str, ...]]) -> bool:
     """Whether the replicas are these and no others, all in sync."""
     return all(
         name in seen and seen[name].replicas == order and set(seen[name].in_sync) == set(order) for name, order in wanted.items()

@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 from harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable
 from nemesis.graceful_stop import revive
+from nemesis.support.attempts import attempt_each, undo_on_error
 from nemesis.support.capabilities import UpgradableCluster
-from nemesis.support.placement import behind
-from nemesis.support.steps import attempt, undone, until
+from nemesis.support.placement import out_of_sync
+from nemesis.support.waiting import poll_until
 
 DEAD = "was dead already"
 
@@ -53,7 +54,7 @@ class RollingRestart:
             if problem:
                 problem = f"{', '.join(n for n in nodes if n not in rolled)} not restarted: {problem}"
                 break
-            with undone(partial(revive, cluster, [node])):
+            with undo_on_error(partial(revive, cluster, [node])):
                 rolled[node] = self._restart(cluster, node, deadline)
         problem = problem or self._wait_until_in_sync(cluster, deadline)
         problems = [f"{node}: {one['problem']}" for node, one in rolled.items() if one.get("problem")]
@@ -70,7 +71,7 @@ class RollingRestart:
         rolled: dict[str, Any] = receipt.evidence.get("during", {})
         badly = [node for node, one in rolled.items() if one["pid"] is None or one.get("problem")]
         nodes = [node for node in badly if rolled[node].get("problem") != DEAD and cluster.pid(node) is None]
-        problems = attempt(cluster.start, nodes)
+        problems = attempt_each(cluster.start, nodes)
         after = {node: cluster.pid(node) for node in receipt.targets}
         healing = {"started": nodes, "after": after}
         return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
@@ -98,16 +99,16 @@ class RollingRestart:
         if cluster.pid(node) is None:
             return {"pid": None, "problem": DEAD}
         version = cluster.version(node) if self.version else ""
-        if problems := attempt(cluster.kill if self.kill else cluster.stop, [node]):
+        if problems := attempt_each(cluster.kill if self.kill else cluster.stop, [node]):
             return {"pid": cluster.pid(node), "problem": "; ".join(problems)}
-        if until(lambda: cluster.pid(node), lambda pid: pid is None, self.gone_within_s) is not None:
-            problems += [f"had not ended after {self.gone_within_s:g} s and was killed", *attempt(cluster.kill, [node])]
+        if poll_until(lambda: cluster.pid(node), lambda pid: pid is None, self.gone_within_s) is not None:
+            problems += [f"had not ended after {self.gone_within_s:g} s and was killed", *attempt_each(cluster.kill, [node])]
         status = cluster.status(node)
         if self.version:
             cluster.use_version(node, self.version)
-        problems += attempt(cluster.start, [node])
+        problems += attempt_each(cluster.start, [node])
         left_s = max(0.0, deadline - time.monotonic())
-        if not until(lambda: cluster.answers(node), bool, left_s):
+        if not poll_until(lambda: cluster.answers(node), bool, left_s):
             problems.append("does not answer")
         found: dict[str, Any] = {"pid": cluster.pid(node), "status": status, "away_s": round(time.monotonic() - began, 3)}
         versions = {"versions": [version, cluster.version(node)]} if self.version else {}
@@ -115,4 +116,4 @@ class RollingRestart:
 
     def _wait_until_in_sync(self, cluster: UpgradableCluster, deadline: float) -> str:
         """What still lags when the time is over; empty when nothing does."""
-        return until(lambda: behind(cluster), lambda lagging: not lagging, max(0.0, deadline - time.monotonic()))
+        return poll_until(lambda: out_of_sync(cluster), lambda lagging: not lagging, max(0.0, deadline - time.monotonic()))

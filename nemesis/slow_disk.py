@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 from harness.api import HarnessError, HeldBack, Receipt, Throttleable
 from nemesis.support import targets
+from nemesis.support.attempts import no_target, undo_on_error
 from nemesis.support.capabilities import ThrottleableCluster
-from nemesis.support.steps import missed, undone, until
+from nemesis.support.waiting import poll_until
 
 Waits = dict[str, float | None]
 Held = dict[str, HeldBack]
@@ -46,11 +47,13 @@ class SlowDisk:
         try:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:
-            return missed(self.target, error)
+            return no_target(self.target, error)
         before = cluster.disk_waits(nodes, LOOK_S)
         number = cluster.throttle(nodes, delay_ms=self.delay_ms, mb_s=self.mb_s)
-        with undone(lambda: cluster.unthrottle(number)):
-            during, held = until(lambda: self._look(cluster, number, nodes), lambda seen: not self._quick(*seen), self.notice_s)
+        with undo_on_error(lambda: cluster.unthrottle(number)):
+            during, held = poll_until(
+                lambda: self._look(cluster, number, nodes), lambda seen: not self._quick(*seen), self.notice_s
+            )
         quick = self._quick(during, held)
         evidence = {"number": number, "before": before, "during": during, "held": _plain(held)}
         effective = len(quick) < len(nodes)

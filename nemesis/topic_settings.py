@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 from harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receipt
 from nemesis.support import placement
+from nemesis.support.attempts import undo_on_error
 from nemesis.support.changes import OverlappingChanges
-from nemesis.support.steps import undone, until
+from nemesis.support.waiting import poll_until
 
 SEEN_WITHIN_S = 5.0
 LEAST_IN_SYNC = "min.insync.replicas"
@@ -61,16 +62,16 @@ class TopicSettings:
         try:
             with changes.lock:
                 topics = self._topics(cluster, rng)
-                before = {topic: self._looked(cluster, topic) for topic in topics}
+                before = {topic: self._own_settings(cluster, topic) for topic in topics}
                 self._require_no_weaker(before, wanted)
-                number = _lay(cluster, before, wanted)
-                with undone(lambda: changes.forget(number)):
+                number = _add_changes(cluster, before, wanted)
+                with undo_on_error(lambda: changes.forget(number)):
                     problems = _set(cluster, {topic: dict(wanted) for topic in topics})
         except HarnessError as error:
             return Receipt(role=self.target, effective=False, note=str(error))
         within_s = 0.0 if problems else SEEN_WITHIN_S
-        with undone(lambda: changes.forget(number)):
-            during = until(lambda: _look(cluster, before), lambda seen: all(seen[t] == wanted for t in topics), within_s)
+        with undo_on_error(lambda: changes.forget(number)):
+            during = poll_until(lambda: _current(cluster, before), lambda seen: all(seen[t] == wanted for t in topics), within_s)
         done = [topic for topic in topics if during[topic] == wanted != before[topic]]
         problems += [f"{topic} has these settings already" for topic in topics if before[topic] == wanted]
         return Receipt(
@@ -87,10 +88,10 @@ class TopicSettings:
         changes = cluster.shared(SettingChanges)
         with changes.undoing(receipt.evidence.get("number")):
             with changes.lock:
-                problems = _set(cluster, _without(cluster, before))
+                problems = _set(cluster, _expected(cluster, before))
             within_s = 0.0 if problems else SEEN_WITHIN_S
-            after = until(lambda: _look(cluster, before), lambda seen: seen == _without(cluster, before), within_s)
-            wanted = _without(cluster, before)
+            after = poll_until(lambda: _current(cluster, before), lambda seen: seen == _expected(cluster, before), within_s)
+            wanted = _expected(cluster, before)
         problems += [f"{topic} has {after[topic]} after healing" for topic in before if after[topic] != wanted[topic]]
         both = [f"{topic}'s {name}" for topic, own in before.items() for name in own if changes.is_changed((topic, name))]
         problems += [f"{one} stays as another fault set it" for one in both]
@@ -103,7 +104,7 @@ class TopicSettings:
             raise ClusterError(f"there is no topic {named or 'of the workload'}; there are: {', '.join(known) or 'none'}")
         return known if self.target == "all" else [named or rng.choice(known)]
 
-    def _looked(self, cluster: Cluster, topic: str) -> dict[str, str | None]:
+    def _own_settings(self, cluster: Cluster, topic: str) -> dict[str, str | None]:
         """The topic's own value of each setting that is to change; None where it has none."""
         own = cluster.admin().topic_settings(topic)
         return {name: own.get(name) for name in self.settings}
@@ -118,19 +119,19 @@ class TopicSettings:
                 )
 
 
-def _lay(cluster: ClusterView, before: Mapping[str, Mapping[str, str | None]], wanted: Mapping[str, str]) -> int:
+def _add_changes(cluster: ClusterView, before: Mapping[str, Mapping[str, str | None]], wanted: Mapping[str, str]) -> int:
     """Note what a fault changes; not what has the value already, which is another's."""
     found = {(topic, name): value for topic, own in before.items() for name, value in own.items() if value != wanted[name]}
     changes: dict[tuple[str, str], Callable[[str | None], str | None]]
-    changes = {(topic, name): partial(_instead, wanted[name]) for topic, name in found}
+    changes = {(topic, name): partial(_constant, wanted[name]) for topic, name in found}
     return cluster.shared(SettingChanges).add(found, changes)
 
 
-def _instead(value: str, _: str | None) -> str:
+def _constant(value: str, _: str | None) -> str:
     return value
 
 
-def _without(cluster: ClusterView, before: Mapping[str, Mapping[str, str | None]]) -> dict[str, dict[str, str | None]]:
+def _expected(cluster: ClusterView, before: Mapping[str, Mapping[str, str | None]]) -> dict[str, dict[str, str | None]]:
     """How settings have to be now that a fault is lifted that found them like that."""
     changes = cluster.shared(SettingChanges)
     return {topic: {name: changes.expected((topic, name), value) for name, value in own.items()} for topic, own in before.items()}
@@ -139,7 +140,9 @@ def _without(cluster: ClusterView, before: Mapping[str, Mapping[str, str | None]
 def _holders(cluster: Cluster, topics: Sequence[str]) -> tuple[str, ...]:
     """The brokers that hold a replica of these topics."""
     partitions = [name for name in cluster.topics if name.rpartition("-")[0] in topics]
-    return tuple(sorted({node for place in placement.look(cluster, partitions).values() for node in place.replicas if node}))
+    return tuple(
+        sorted({node for place in placement.known_placements(cluster, partitions).values() for node in place.replicas if node})
+    )
 
 
 def _set(cluster: Cluster, settings: Mapping[str, Mapping[str, str | None]]) -> list[str]:
@@ -153,7 +156,7 @@ def _set(cluster: Cluster, settings: Mapping[str, Mapping[str, str | None]]) -> 
     return problems
 
 
-def _look(cluster: Cluster, names: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str | None]]:
+def _current(cluster: Cluster, names: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str | None]]:
     """What the topics have of these settings; of one that nobody tells of, nothing."""
     found: dict[str, dict[str, str | None]] = {}
     for topic, wanted in names.items():

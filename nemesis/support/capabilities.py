@@ -45,7 +45,7 @@ class PartitionableCluster(Cluster, Partitionable, Protocol):
     """A cluster whose network can be cut, pair by pair."""
 
 
-class StrandableCluster(Cluster, Killable, Partitionable, Protocol):
+class KillablePartitionableCluster(Cluster, Killable, Partitionable, Protocol):
     """A cluster whose nodes can be cut off and killed."""
 
 

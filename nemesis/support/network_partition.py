@@ -12,11 +12,11 @@ from typing import Any, Literal, get_args
 
 from harness.api import Cluster, HarnessError, Pair, Receipt
 from nemesis.support import targets
+from nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from nemesis.support.capabilities import PartitionableCluster
-from nemesis.support.steps import attempt, missed, undone
 
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
-Reach = Literal["servers", "clients", "all"]  # whom a node's links lead to
+LinkScope = Literal["servers", "clients", "all"]  # whom a node's links lead to
 
 
 def servers(cluster: Cluster) -> tuple[str, ...]:
@@ -41,27 +41,27 @@ def split(nodes: Sequence[str], rng: Random) -> Sides:
     return tuple(sorted(shuffled[:middle])), tuple(sorted(shuffled[middle:]))
 
 
-def links(cluster: Cluster, nodes: Sequence[str], reach: Reach) -> tuple[Pair, ...]:
+def links(cluster: Cluster, nodes: Sequence[str], scope: LinkScope) -> tuple[Pair, ...]:
     """The links of `nodes`, both ways, to the servers, to the clients that there are now, or to all."""
-    others = (servers(cluster) if reach != "clients" else ()) + (tuple(cluster.clients) if reach != "servers" else ())
+    others = (servers(cluster) if scope != "clients" else ()) + (tuple(cluster.clients) if scope != "servers" else ())
     clients = set(cluster.clients)
     return tuple(pair for pair in both_ways(nodes, others) if not clients.issuperset(pair))  # clients do not talk to one another
 
 
-def aim(cluster: Cluster, target: str, reach: Reach, rng: Random) -> tuple[Receipt, tuple[Pair, ...]]:
+def target_links(cluster: Cluster, target: str, scope: LinkScope, rng: Random) -> tuple[Receipt, tuple[Pair, ...]]:
     """The links of the node that plays the role now, and the receipt so far; without links it says why nothing is done."""
     try:
         nodes = targets.find(target, cluster, rng)
     except HarnessError as error:
-        return missed(target, error), ()
-    receipt, pairs = Receipt(role=target, targets=nodes), links(cluster, nodes, reach)
+        return no_target(target, error), ()
+    receipt, pairs = Receipt(role=target, targets=nodes), links(cluster, nodes, scope)
     return receipt if pairs else replace(receipt, effective=False, note=f"{', '.join(nodes)} has no such links"), pairs
 
 
-def check_reach(reach: str) -> None:
-    """Raise ValueError when `reach` is none."""
-    if reach not in get_args(Reach):
-        raise ValueError(f'links = "{reach}": must be one of {", ".join(get_args(Reach))}')
+def check_links(scope: str) -> None:
+    """Raise ValueError when `scope` is none."""
+    if scope not in get_args(LinkScope):
+        raise ValueError(f'links = "{scope}": must be one of {", ".join(get_args(LinkScope))}')
 
 
 def cut(
@@ -81,14 +81,14 @@ def cut(
     if not pairs:
         return replace(receipt, effective=False, note="nothing to cut: there are no two nodes to keep apart")
     before = cluster.probe(pairs)
-    with undone(lambda: cluster.undrop(pairs)):
+    with undo_on_error(lambda: cluster.undrop(pairs)):
         cluster.drop(pairs)
         during = cluster.probe(pairs)
     were_open = [pair for pair in pairs if before.get(pair)]
     leaks = [pair for pair in were_open if during.get(pair, True)]
     problems = [] if were_open else ["no pair was open before"]
     if leaks:
-        problems.append(f"still open: {', '.join(map(text, leaks))}")
+        problems.append(f"still open: {', '.join(map(pair_name, leaks))}")
     return replace(
         receipt,
         evidence={**(detail or {}), "before": matrix(before), "during": matrix(during)},
@@ -102,21 +102,21 @@ def mend(cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
     if not receipt.pairs:
         return receipt
     dropped = cluster.dropped_packets(receipt.pairs)
-    problems = attempt(cluster.undrop, [receipt.pairs])
+    problems = attempt_each(cluster.undrop, [receipt.pairs])
     after = cluster.probe(receipt.pairs)
     before = receipt.evidence.get("before", {})
-    closed = [text(pair) for pair in receipt.pairs if before.get(text(pair)) and not after.get(pair)]
+    closed = [pair_name(pair) for pair in receipt.pairs if before.get(pair_name(pair)) and not after.get(pair)]
     if closed:
         problems.append(f"still closed after healing: {', '.join(closed)}")
-    healing = {"after": matrix(after), "dropped": {text(pair): count for pair, count in dropped.items()}}
+    healing = {"after": matrix(after), "dropped": {pair_name(pair): count for pair, count in dropped.items()}}
     return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
 
 
 def matrix(probed: Mapping[Pair, bool]) -> dict[str, bool]:
     """A probe's answer as plain JSON: `n1>n2` -> whether the datagram arrived."""
-    return {text(pair): arrived for pair, arrived in probed.items()}
+    return {pair_name(pair): arrived for pair, arrived in probed.items()}
 
 
-def text(pair: Pair) -> str:
+def pair_name(pair: Pair) -> str:
     """A pair as it is written everywhere: `source>destination`."""
     return f"{pair[0]}>{pair[1]}"

@@ -10,8 +10,9 @@ from random import Random
 from typing import Any
 
 from harness.api import Cluster, ClusterError, ClusterView, HarnessError, Placement, Receipt
+from nemesis.support.attempts import undo_on_error
 from nemesis.support.changes import OverlappingChanges
-from nemesis.support.steps import undone, until
+from nemesis.support.waiting import poll_until
 
 INTERNAL = ("__transaction_state", "__consumer_offsets")
 LED_WITHIN_S = 10.0
@@ -46,7 +47,7 @@ def find(target: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[st
     return tuple(rng.sample(list(cluster.topics), count))
 
 
-def placed(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
+def placements_of(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
     """Where each partition is. Raises ClusterError when one does not exist."""
     wanted = tuple(partitions)
     found = cluster.admin().placements(wanted)
@@ -55,12 +56,12 @@ def placed(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
     return found
 
 
-def told(placements: Mapping[str, Placement]) -> dict[str, Any]:
+def as_json(placements: Mapping[str, Placement]) -> dict[str, Any]:
     """Placements as plain JSON."""
     return {name: asdict(placement) for name, placement in placements.items()}
 
 
-def behind(cluster: Cluster) -> str:
+def out_of_sync(cluster: Cluster) -> str:
     """What is not in sync, of the workload's topics and Kafka's own, in words; empty when all is."""
     topics = {name.rpartition("-")[0] for name in cluster.topics}
     try:
@@ -70,7 +71,7 @@ def behind(cluster: Cluster) -> str:
     return "; ".join(f"{name} {text}" for name, text in lagging.items())
 
 
-def lead_elsewhere(cluster: ClusterView, role: str, partitions: Sequence[str], rng: Random) -> Receipt:
+def change_leaders(cluster: ClusterView, role: str, partitions: Sequence[str], rng: Random) -> Receipt:
     """Give each partition another leader, one that is in sync. Evidence: where each is, before and during.
 
     The new leader is put first among the replicas and elected, so that Kafka's own balancing
@@ -78,28 +79,28 @@ def lead_elsewhere(cluster: ClusterView, role: str, partitions: Sequence[str], r
     """
     changes = cluster.shared(PlacementChanges)
     with changes.lock:
-        before = placed(cluster, partitions)
-        wanted = {name: chosen for name, place in before.items() if (chosen := _another(place, rng))}
-        receipt = Receipt(role=role, evidence={"before": told(before)})
+        before = placements_of(cluster, partitions)
+        wanted = {name: chosen for name, place in before.items() if (chosen := _other_in_sync(place, rng))}
+        receipt = Receipt(role=role, evidence={"before": as_json(before)})
         problems = [f"{name} has no other replica in sync" for name in partitions if name not in wanted]
         if not wanted:
             return replace(receipt, effective=False, note="; ".join(problems))
-        number = changes.add(before, {name: partial(_led_by, node) for name, node in wanted.items()})
-    with undone(lambda: changes.forget(number)):
-        orders = {name: first(node, before[name].replicas) for name, node in wanted.items()}
-        during, failed = arranged(cluster, lambda: orders)
-    stayed = [name for name, node in wanted.items() if leader(during, name) != node]
-    problems += [*failed, *(f"{name} is led by {leader(during, name) or 'nobody'}" for name in stayed)]
+        number = changes.add(before, {name: partial(_with_leader, node) for name, node in wanted.items()})
+    with undo_on_error(lambda: changes.forget(number)):
+        orders = {name: put_first(node, before[name].replicas) for name, node in wanted.items()}
+        during, failed = reorder_and_elect(cluster, lambda: orders)
+    stayed = [name for name, node in wanted.items() if leader_of(during, name) != node]
+    problems += [*failed, *(f"{name} is led by {leader_of(during, name) or 'nobody'}" for name in stayed)]
     return replace(
         receipt,
         targets=tuple(dict.fromkeys(before[name].leader for name in wanted if before[name].leader)),
-        evidence={"number": number, "before": told(before), "during": told(during)},
+        evidence={"number": number, "before": as_json(before), "during": as_json(during)},
         effective=not stayed,
         note="; ".join(problems),
     )
 
 
-def lead_as_before(cluster: ClusterView, receipt: Receipt) -> Receipt:
+def restore_leaders(cluster: ClusterView, receipt: Receipt) -> Receipt:
     """Let each partition be led by whom it was, and have its old order again, as far as other faults did not move it too.
 
     Where the first replica did not lead before, Kafka's own balancing may let it lead any moment; that is no remark.
@@ -108,55 +109,61 @@ def lead_as_before(cluster: ClusterView, receipt: Receipt) -> Receipt:
         return receipt
     before, changes = receipt.evidence["before"], cluster.shared(PlacementChanges)
     with changes.undoing(receipt.evidence.get("number")):
-        after, problems = arranged(cluster, lambda: {n: first(p.leader, p.replicas) for n, p in without(cluster, before).items()})
+        after, problems = reorder_and_elect(
+            cluster, lambda: {n: put_first(p.leader, p.replicas) for n, p in expected_placements(cluster, before).items()}
+        )
         if not problems:
-            problems += ordered(cluster, lambda: replicas(without(cluster, before)))
-            after = until(
-                lambda: look(cluster, before), lambda now: _in_order(now, replicas(without(cluster, before))), LED_WITHIN_S
+            problems += request_orders(cluster, lambda: replica_orders(expected_placements(cluster, before)))
+            after = poll_until(
+                lambda: known_placements(cluster, before),
+                lambda now: _orders_match(now, replica_orders(expected_placements(cluster, before))),
+                LED_WITHIN_S,
             )
-        wanted = without(cluster, before)
-    astray = [name for name, place in wanted.items() if leader(after, name) not in (place.leader, place.replicas[0])]
-    problems += [f"{name} is led by {leader(after, name) or 'nobody'} after healing" for name in astray]
-    problems += shared(cluster, before)
-    return replace(receipt, healing={"after": told(after)}, note="; ".join(filter(None, [receipt.note, *problems])))
+        wanted = expected_placements(cluster, before)
+    astray = [name for name, place in wanted.items() if leader_of(after, name) not in (place.leader, place.replicas[0])]
+    problems += [f"{name} is led by {leader_of(after, name) or 'nobody'} after healing" for name in astray]
+    problems += overlap_notes(cluster, before)
+    return replace(receipt, healing={"after": as_json(after)}, note="; ".join(filter(None, [receipt.note, *problems])))
 
 
-def without(cluster: ClusterView, before: Mapping[str, Mapping[str, Any]]) -> dict[str, Placement]:
+def expected_placements(cluster: ClusterView, before: Mapping[str, Mapping[str, Any]]) -> dict[str, Placement]:
     """Where partitions have to be once a fault is lifted that found them like that: as before, and as others moved them."""
     found = {name: Placement(**{"leader": "", "in_sync": (), **place}) for name, place in before.items()}
     return {name: cluster.shared(PlacementChanges).expected(name, place) for name, place in found.items()}
 
 
-def replicas(places: Mapping[str, Placement]) -> dict[str, tuple[str, ...]]:
+def replica_orders(places: Mapping[str, Placement]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(place.replicas) for name, place in places.items()}
 
 
-def shared(cluster: ClusterView, partitions: Iterable[str]) -> list[str]:
+def overlap_notes(cluster: ClusterView, partitions: Iterable[str]) -> list[str]:
     """A remark for each partition that another fault has moved, too."""
     return [f"{name} stays as another fault moved it" for name in partitions if cluster.shared(PlacementChanges).is_changed(name)]
 
 
-def arranged(cluster: ClusterView, orders: Callable[[], Orders]) -> tuple[dict[str, Placement], list[str]]:
+def reorder_and_elect(cluster: ClusterView, orders: Callable[[], Orders]) -> tuple[dict[str, Placement], list[str]]:
     """Put the replicas of each partition into the order wanted and let the first lead; where they are, and what went wrong.
 
     Asked again and again for LED_WITHIN_S seconds: a replica that is not in sync yet cannot be elected.
     """
     deadline = time.monotonic() + LED_WITHIN_S
     while True:
-        problems = ordered(cluster, orders, elect=True)
-        seen = until(lambda: look(cluster, orders()), lambda seen: _as_wanted(seen, orders()), min(1.0, LED_WITHIN_S))
-        if _as_wanted(seen, orders()):
+        problems = request_orders(cluster, orders, elect=True)
+        seen = poll_until(
+            lambda: known_placements(cluster, orders()), lambda seen: _leaders_match(seen, orders()), min(1.0, LED_WITHIN_S)
+        )
+        if _leaders_match(seen, orders()):
             return seen, []
         if time.monotonic() >= deadline:
             return seen, problems
 
 
-def ordered(cluster: ClusterView, orders: Callable[[], Orders], elect: bool = False) -> list[str]:
+def request_orders(cluster: ClusterView, orders: Callable[[], Orders], elect: bool = False) -> list[str]:
     """Order that partitions are where they are wanted right now, and maybe led by their first replicas; what went wrong."""
     try:
         with cluster.shared(PlacementChanges).lock:
             wanted = orders()
-            now = placed(cluster, wanted)
+            now = placements_of(cluster, wanted)
             if change := {name: order for name, order in wanted.items() if now[name].replicas != order}:
                 cluster.admin().reassign(change)
             if elect and (others := [name for name, order in wanted.items() if now[name].leader != order[0]]):
@@ -166,7 +173,7 @@ def ordered(cluster: ClusterView, orders: Callable[[], Orders], elect: bool = Fa
     return []
 
 
-def look(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
+def known_placements(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
     """Where these partitions are; nothing when nobody answers."""
     try:
         return cluster.admin().placements(partitions)
@@ -174,29 +181,29 @@ def look(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
         return {}
 
 
-def leader(seen: Mapping[str, Placement], name: str) -> str:
+def leader_of(seen: Mapping[str, Placement], name: str) -> str:
     return seen[name].leader if name in seen else ""
 
 
-def first(node: str, nodes: Sequence[str]) -> tuple[str, ...]:
+def put_first(node: str, nodes: Sequence[str]) -> tuple[str, ...]:
     """The nodes with this one at their head, if it is among them."""
     return (*(one for one in nodes if one == node), *(one for one in nodes if one != node))
 
 
-def _in_order(seen: Mapping[str, Placement], orders: Orders) -> bool:
+def _orders_match(seen: Mapping[str, Placement], orders: Orders) -> bool:
     return all(name in seen and seen[name].replicas == order for name, order in orders.items())
 
 
-def _as_wanted(seen: Mapping[str, Placement], orders: Orders) -> bool:
+def _leaders_match(seen: Mapping[str, Placement], orders: Orders) -> bool:
     return all(name in seen and seen[name].replicas == order and seen[name].leader == order[0] for name, order in orders.items())
 
 
-def _led_by(node: str, place: Placement) -> Placement:
+def _with_leader(node: str, place: Placement) -> Placement:
     """The placement with this replica as its preferred leader; as it is when the node holds none."""
-    return replace(place, leader=node, replicas=first(node, place.replicas)) if node in place.replicas else place
+    return replace(place, leader=node, replicas=put_first(node, place.replicas)) if node in place.replicas else place
 
 
-def _another(place: Placement, rng: Random) -> str:
+def _other_in_sync(place: Placement, rng: Random) -> str:
     """A replica in sync that does not lead; empty when there is none."""
     others = sorted(node for node in place.in_sync if node and node != place.leader)
     return rng.choice(others) if others else ""

@@ -54,43 +54,43 @@ def find(role: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str,
     if head == "all":
         return tuple(cluster.brokers)
     if role == "random":
-        return _some(cluster.brokers, count, "broker", rng)
+        return _sample(cluster.brokers, count, "broker", rng)
     if role == "client":
-        return _some(cluster.clients, count, "client", rng)
+        return _sample(cluster.clients, count, "client", rng)
     return (_FINDERS[head](name, cluster, rng),)
 
 
-def named(role: str, names: Sequence[str], what: str, rng: Random) -> str:
+def choose_name(role: str, names: Sequence[str], what: str, rng: Random) -> str:
     """The id or group that `coordinator:ID` names, else one of `names`. Raises ClusterError when there is none."""
-    return role.partition(":")[2] or _any(names, what, rng)
+    return role.partition(":")[2] or _choose(names, what, rng)
 
 
-def _some(nodes: Sequence[str], count: int, what: str, rng: Random) -> tuple[str, ...]:
+def _sample(nodes: Sequence[str], count: int, what: str, rng: Random) -> tuple[str, ...]:
     if len(nodes) < count:
         raise ClusterError(f"{count} {what}(s) wanted, but there are {len(nodes)}")
     return tuple(rng.sample(list(nodes), count))
 
 
-def _known(name: str, nodes: Sequence[str], what: str) -> str:
+def _require_known(name: str, nodes: Sequence[str], what: str) -> str:
     if name not in nodes:
         raise ClusterError(f'there is no {what} "{name}"; there are: {", ".join(nodes) or "none"}')
     return name
 
 
 def _leader(name: str, cluster: Cluster, rng: Random) -> str:
-    topic, _, partition = (name or _any(cluster.topics, "partition of the workload", rng)).rpartition("-")
+    topic, _, partition = (name or _choose(cluster.topics, "partition of the workload", rng)).rpartition("-")
     return cluster.roles().leader(topic, int(partition))
 
 
 def _coordinator(name: str, cluster: Cluster, rng: Random) -> str:
-    return cluster.roles().transaction_coordinator(name or _any(cluster.transactional_ids, "transactional id", rng))
+    return cluster.roles().transaction_coordinator(name or _choose(cluster.transactional_ids, "transactional id", rng))
 
 
 def _group_coordinator(name: str, cluster: Cluster, rng: Random) -> str:
-    return cluster.roles().group_coordinator(name or _any(cluster.groups, "consumer group", rng))
+    return cluster.roles().group_coordinator(name or _choose(cluster.groups, "consumer group", rng))
 
 
-def _any(names: Sequence[str], what: str, rng: Random) -> str:
+def _choose(names: Sequence[str], what: str, rng: Random) -> str:
     if not names:
         raise ClusterError(f"no {what} is known")
     return rng.choice(list(names))
@@ -101,6 +101,6 @@ _FINDERS: dict[str, Callable[[str, Cluster, Random], str]] = {
     "controller": lambda _name, cluster, _rng: cluster.roles().controller(),
     "coordinator": _coordinator,
     "group-coordinator": _group_coordinator,
-    "broker": lambda name, cluster, _rng: _known(name, cluster.brokers, "broker"),
-    "client": lambda name, cluster, _rng: _known(name, cluster.clients, "client"),
+    "broker": lambda name, cluster, _rng: _require_known(name, cluster.brokers, "broker"),
+    "client": lambda name, cluster, _rng: _require_known(name, cluster.clients, "client"),
 }

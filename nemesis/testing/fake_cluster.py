@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.api import ClusterError, Isolation, SharedState, TopicSpec, Wipeable
-from nemesis.testing.fake_environment import FakeSurroundings
+from nemesis.testing.fake_environment import FakeEnvironment
 from nemesis.testing.fake_partitions import FakePartitions
 
 FIRST_PID = 4000
@@ -42,7 +42,7 @@ class FakeClock:
         self.now_ns = max(self.now_ns, until_ns or 0)
 
 
-class FakeCluster(FakeSurroundings):
+class FakeCluster(FakeEnvironment):
     """A cluster in memory: Cluster, with every capability, Roles and Admin; strict where a real one may be lenient.
 
     brokers, controllers, clients: how many; `n1`..., `k1`... (none: the brokers control), `c0`...
@@ -84,7 +84,7 @@ class FakeCluster(FakeSurroundings):
         self.reassign, self.elect = self._partitions.reassign, self._partitions.elect
         self.topic_settings, self.set_topic_settings = self._partitions.topic_settings, self._partitions.set_topic_settings
         for node in dict.fromkeys((*self.brokers, *self.controllers, *self.clients)):
-            self._spring_up(node)
+            self._start_process(node)
 
     def kill(self, node: str) -> None:
         """Raises ClusterError when it is dead already."""
@@ -130,11 +130,11 @@ class FakeCluster(FakeSurroundings):
         """Under a new process id. Nothing when it runs; nothing for a client (see `replace`)."""
         self._done("start", node)
         if self.pid(node) is None and node not in self.stubborn and node not in self.clients:
-            self._spring_up(node)
+            self._start_process(node)
 
     def replace(self, client: str) -> None:
         """What the harness does about a client that was killed."""
-        self._spring_up(client)
+        self._start_process(client)
 
     def pid(self, node: str) -> int | None:
         self._require_known(node)
@@ -172,7 +172,7 @@ class FakeCluster(FakeSurroundings):
 
     def whole(self) -> bool:
         """Whether nothing is dead, frozen, or hurt around it: what every `heal` must lead to."""
-        return self.surroundings_whole() and all(self.awake(node) for node in (*self.brokers, *self.controllers, *self.clients))
+        return self.environment_whole() and all(self.awake(node) for node in (*self.brokers, *self.controllers, *self.clients))
 
     def leader(self, topic: str, partition: int) -> str:
         if f"{topic}-{partition}" not in self.topics:
@@ -236,7 +236,7 @@ class FakeCluster(FakeSurroundings):
 
     def heal(self) -> None:
         """Undo everything."""
-        self.mend_surroundings()
+        self.mend_environment()
         self._frozen.clear()
         self.stubborn.clear()
         for node in (*self.brokers, *self.controllers):
@@ -247,9 +247,9 @@ class FakeCluster(FakeSurroundings):
         self._frozen.discard(node)
         self._statuses[node] = status
 
-    def _spring_up(self, node: str) -> None:
+    def _start_process(self, node: str) -> None:
         self._next_pid += 1
-        self._partitions.struck.discard(node)
+        self._partitions.unregistered.discard(node)
         self._pids[node] = self._next_pid
 
     def _led(self, partition: str) -> str:

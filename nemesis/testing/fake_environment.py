@@ -9,7 +9,7 @@ from harness.api import ClusterError, HeldBack
 from nemesis.testing.fake_links import FakeLinks
 
 
-class FakeSurroundings(FakeLinks):
+class FakeEnvironment(FakeLinks):
     """`FakeLinks`, `Powered`, `Fillable`, `Throttleable` and `Skewable`."""
 
     def __init__(self) -> None:
@@ -98,11 +98,11 @@ class FakeSurroundings(FakeLinks):
             raise ClusterError(f"{node} is alive")
         return self.unsynced.pop(node, {})
 
-    def surroundings_whole(self) -> bool:
+    def environment_whole(self) -> bool:
         """Whether no link is hurt, no disk full or slow, and no clock wrong."""
         return self.links_whole() and not self._full and not self._throttled and not any(self._ahead.values())
 
-    def mend_surroundings(self) -> None:
+    def mend_environment(self) -> None:
         self.mend_links()
         self._full.clear()
         self._throttled.clear()

@@ -79,9 +79,9 @@ class FakeLinks(ABC):
 
     def measure(self, pairs: Iterable[Pair], packets: int, size: int = 64, within_s: float = 1.0) -> dict[Pair, PacketTimes]:
         """A tenth of a millisecond each, and what `slow` adds; nothing arrives later than `within_s`."""
-        return {pair: [self._took(pair, number, size, within_s) for number in range(packets)] for pair in pairs}
+        return {pair: [self._packet_ms(pair, number, size, within_s) for number in range(packets)] for pair in pairs}
 
-    def _took(self, pair: Pair, number: int, size: int, within_s: float) -> float | None:
+    def _packet_ms(self, pair: Pair, number: int, size: int, within_s: float) -> float | None:
         took_ms = 0.1
         for delay_ms, kbit_s, seen in self._slow.values():
             if pair in seen and pair not in self.leaky:

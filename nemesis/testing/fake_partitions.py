@@ -15,7 +15,7 @@ class FakePartitions:
     """`Admin`'s arrangement of a fake cluster. A moved replica is there, and in sync, at once.
 
     The leader is the one elected last, while it is awake and a replica; else the first replica that is awake.
-    struck: brokers that were unregistered and have not started since.
+    unregistered: brokers that were unregistered and have not started since.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class FakePartitions:
         self._replicas: dict[str, tuple[str, ...]] = {}
         self._leaders: dict[str, str] = {}
         self._settings: dict[str, dict[str, str]] = {}
-        self.struck: set[str] = set()
+        self.unregistered: set[str] = set()
 
     def replicas(self, partition: str) -> tuple[str, ...]:
         """As reassigned last; at first the brokers from the partition's number on, at most three."""
@@ -53,7 +53,7 @@ class FakePartitions:
         return {name: self._placement(name) for name in (known if partitions is None else partitions) if name in known}
 
     def in_service(self) -> tuple[str, ...]:
-        return tuple(node for node in self._brokers if self._awake(node) and node not in self.struck)
+        return tuple(node for node in self._brokers if self._awake(node) and node not in self.unregistered)
 
     def reassign(self, replicas: Mapping[str, Sequence[str]]) -> None:
         self._done("reassign", {name: tuple(nodes) for name, nodes in replicas.items()})
@@ -73,7 +73,7 @@ class FakePartitions:
 
     def unregister(self, node: str) -> None:
         self._done("unregister", node)
-        self.struck.add(node)
+        self.unregistered.add(node)
 
     def topic_settings(self, topic: str) -> dict[str, str]:
         return dict(self._settings.get(topic, {}))

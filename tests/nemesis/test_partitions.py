@@ -29,7 +29,7 @@ def test_every_partition_shows_open_closed_open_and_counts_what_it_dropped(fault
     receipt = fault.inject(cluster, Random(3))
     assert (receipt.effective, receipt.note) == (True, "")
     assert cluster.closed() == set(receipt.pairs)
-    names = [network_partition.text(pair) for pair in receipt.pairs]
+    names = [network_partition.pair_name(pair) for pair in receipt.pairs]
     assert receipt.evidence["before"] == dict.fromkeys(names, True)
     assert receipt.evidence["during"] == dict.fromkeys(names, False)
     cluster.send(*receipt.pairs[0])

@@ -7,8 +7,9 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.api import Pausable, Receipt
-from nemesis.support.steps import attempt, undone, until
+from nemesis.support.attempts import attempt_each, undo_on_error
 from nemesis.support.targets import ONE_BROKER, check, find
+from nemesis.support.waiting import poll_until
 
 FROZEN = "T"
 
@@ -33,9 +34,9 @@ class Hiccup:
         before = cluster.process_state(node)
         if before in ("", FROZEN):
             return Receipt(role=self.target, targets=(node,), effective=False, note=f"{node} was dead or frozen already")
-        with undone(lambda: attempt(cluster.resume, [node])):  # what is hurt when this breaks off is healed here
+        with undo_on_error(lambda: attempt_each(cluster.resume, [node])):  # what is hurt when this breaks off is healed here
             cluster.pause(node)
-            during = until(lambda: cluster.process_state(node), lambda state: state == FROZEN, self.seen_within_s)
+            during = poll_until(lambda: cluster.process_state(node), lambda state: state == FROZEN, self.seen_within_s)
         return Receipt(
             role=self.target,
             targets=(node,),
@@ -47,6 +48,6 @@ class Hiccup:
     def heal(self, cluster: Any, receipt: Receipt) -> Receipt:
         """Undo what the receipt says, and no more: what was frozen before we came is another fault's."""
         ours = [node for node in receipt.targets if receipt.evidence]
-        problems = attempt(cluster.resume, [node for node in ours if cluster.process_state(node) == FROZEN])
+        problems = attempt_each(cluster.resume, [node for node in ours if cluster.process_state(node) == FROZEN])
         after = {node: cluster.process_state(node) for node in ours}
         return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))

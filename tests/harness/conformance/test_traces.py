@@ -85,7 +85,7 @@ def test_a_heal_that_does_nothing_fails_and_the_kit_heals_instead(kind, left):
 def test_a_fault_that_undoes_nothing_when_a_call_fails_is_rejected(kind, broke, left, monkeypatch):
     module = registry.load("nemesis", kind).__module__
     assert played(fault_of(kind))["broke off"].ok is True
-    monkeypatch.setattr(f"{module}.undone", lambda undo: nullcontext())
+    monkeypatch.setattr(f"{module}.undo_on_error", lambda undo: nullcontext())
     stories = played(fault_of(kind))
     assert [story for story, one in stories.items() if one.ok is False] == ["broke off"]
     assert f"{broke} was refused; after healing {left} goes on" in stories["broke off"].seen
