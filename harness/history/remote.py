@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from harness.api import Plan, Run, RunFile
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
-from harness.interop.plan import contract, foreign_plan
+from harness.interop.adopted_plan import contract, foreign_plan
 from harness.plugins import registry
 from harness.report.documents import LIGHT, Ints, shown_findings
 from harness.report.findings import of_cards

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from harness.api import HistoryError, RunFile
 from harness.history.merge import FAULTS_SCHEMA, Damage
+from harness.interop.adopted_plan import contract, foreign_plan
 from harness.interop.blocks import BLOCK, blocks
 from harness.interop.detect import UNDERSTOOD, Format, detect, located
 from harness.interop.jepsen.joining import Joining
@@ -29,7 +30,6 @@ from harness.interop.jepsen.receipts import receipts
 from harness.interop.jepsen.tables import Assembly
 from harness.interop.native import copy_parquet, merge_lines
 from harness.interop.parallel import cores, in_turn
-from harness.interop.plan import contract, foreign_plan
 from harness.runs.directory import write_damage, write_plan
 
 __all__ = ["UNDERSTOOD", "Format", "adopt", "detect"]

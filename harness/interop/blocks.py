@@ -37,7 +37,7 @@ class Block:
 
 
 def opened(path: Path) -> BinaryIO:
-    """The file's content, decompressed when it is gzip (told by its content). Raises OSError, EOFError."""
+    """The file's content, decompressed when it is gzip (its content decides). Raises OSError, EOFError."""
     with open(path, "rb") as file:
         packed = file.read(2) == GZIP
     return gzip.open(path, "rb") if packed else open(path, "rb")  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Which format a history is in, told by its content; names and extensions are never believed."""
+"""Which format a history is in, by its content; names and extensions are never believed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNDERSTOOD = (
 NEEDED = ("process", "op", "f", "type", "time", "end", "mops")
 _LOOKED_AT = 64 << 10
 _TRIED = 50
-_UNSAID = re.compile(rb"\A(?:[ \t\r\n,]|;[^\n]*\n)+")  # white space and EDN's comments before anything is said
+_LEADING = re.compile(rb"\A(?:[ \t\r\n,]|;[^\n]*\n)+")  # white space and EDN's comments before the first value
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def detect(path: Path) -> Format:
         raise HistoryError(f"{path}: cannot be read: {error}") from error
     if start[:4] == b"PAR1":
         return _parquet(path)
-    start = _UNSAID.sub(b"", start)
+    start = _LEADING.sub(b"", start)
     if not start:
         raise HistoryError(f"{path}: is empty; understood are {UNDERSTOOD}")
     array = start[:1] in (b"[", b"(")

@@ -19,7 +19,7 @@ import pyarrow.dataset as ds
 
 from harness.api import CampaignError, HistoryError, Isolation, Run, RunFile
 from harness.history.merge import MOP
-from harness.interop.jepsen.printing import Edn, Json, Line, Records
+from harness.interop.jepsen.printing import Edn, HistoryLine, Json, Records
 
 FORMATS = ("jepsen-edn", "jepsen-json")
 _EXPORTED = ("txn", "send", "poll", "assign", "subscribe", "crash")
@@ -71,8 +71,8 @@ class _Exporter:
     def __init__(self, file: TextIO, words: Edn | Json, keys: dict[str, int], contract: Mapping[str, Any]) -> None:
         self._file, self._words, self._keys = file, words, keys
         self._judged = None if contract.get("isolation") == Isolation.UNCOMMITTED.value else contract.get("readers", "own")
-        self._kept = contract.get("aborted_polls", "kept") == "kept"
-        self._later: list[Line] = []
+        self._aborted_polls_count = contract.get("aborted_polls", "kept") == "kept"
+        self._later: list[HistoryLine] = []
         self._numbers, self._index = itertools.count(), 0
         self._strange = itertools.count(-1, -1)
         self._started: set[int] = set()
@@ -106,7 +106,7 @@ class _Exporter:
                 everything = self._words.sequence(sorted(self._keys.values()))
                 for type_ in ("invoke", "ok"):
                     self._write(self._line(time, process, type_, "assign", everything))
-        for part in _without_polls(row) if self._kept else [row]:
+        for part in _without_polls(row) if self._aborted_polls_count else [row]:
             planned, done = self._values(part)
             more = _more(part, self._words)
             heapq.heappush(self._later, self._line(part["time"], process, "invoke", part["f"], planned, more=more))
@@ -117,7 +117,7 @@ class _Exporter:
         self._until(time)
 
     def _values(self, row: Mapping[str, Any]) -> tuple[str, str]:
-        """The operation's value as it was asked for, and as it was answered."""
+        """The operation's value of its invocation and of its completion."""
         words = self._words
         if row["f"] in ("assign", "subscribe"):
             value = words.sequence([self._key(name) for name in _detail(row).get("partitions", [])])
@@ -148,10 +148,10 @@ class _Exporter:
         return words.sequence(planned), words.sequence(done)
 
     def _rebalances(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        """What its group told the consumer meanwhile."""
+        """What its group entries the consumer meanwhile."""
         log = _detail(row).get("rebalances") if row["f"] in ("poll", "txn") else None
-        told = [(word, self._words.sequence([self._key(name) for name in names])) for word, names in log or ()]
-        return (self._words.rebalances(told),) if told else ()
+        entries = [(word, self._words.sequence([self._key(name) for name in names])) for word, names in log or ()]
+        return (self._words.rebalances(entries),) if entries else ()
 
     def _polled(self, mops: Iterator[tuple[Any, ...]]) -> Records:
         records: Records = {}
@@ -163,25 +163,25 @@ class _Exporter:
         return self._keys.setdefault(partition, len(self._keys))
 
     def _fault(self, receipt: Mapping[str, Any]) -> None:
-        """A fault as Jepsen's nemesis tells it: `start-kind` and `stop-kind`, each a line when asked and a line when done."""
+        """A fault as Jepsen writes it: `start-kind` and `stop-kind`, each a line when asked and a line when done."""
         value = self._words.text(", ".join(receipt["targets"] or []) or receipt["role"] or "")
         injected, healed = receipt["injected_ns"], receipt["healed_ns"]
-        for f, asked, done in (("start", receipt["planned_ns"] or injected, injected), ("stop", healed, healed)):
+        for f, requested, done in (("start", receipt["planned_ns"] or injected, injected), ("stop", healed, healed)):
             if done:
-                for time, said in ((min(asked, done), self._words.nothing), (done, value)):
-                    heapq.heappush(self._later, self._line(time, None, "info", f"{f}-{receipt['kind']}", said))
+                for time, content in ((min(requested, done), self._words.nothing), (done, value)):
+                    heapq.heappush(self._later, self._line(time, None, "info", f"{f}-{receipt['kind']}", content))
 
     def _line(
         self, time: int, process: int | None, type_: str, f: str, value: str, error: str = "", more: Sequence[str] = ()
-    ) -> Line:
-        return Line(time, next(self._numbers), process, type_, f, value, error, tuple(more))
+    ) -> HistoryLine:
+        return HistoryLine(time, next(self._numbers), process, type_, f, value, error, tuple(more))
 
     def _until(self, time: int | None) -> None:
         while self._later and (time is None or self._later[0].time <= time):
             self._write(heapq.heappop(self._later))
 
     def _settled(self, process: int) -> None:
-        """Write what is still kept back of a process: in Jepsen's history it has at most one open operation."""
+        """Write what is still held back of a process: in Jepsen's history it has at most one open operation."""
         mine = sorted(line for line in self._later if line.process == process)
         if mine:
             self._later = [line for line in self._later if line.process != process]
@@ -189,7 +189,7 @@ class _Exporter:
             for line in mine:
                 self._write(line)
 
-    def _write(self, line: Line) -> None:
+    def _write(self, line: HistoryLine) -> None:
         assert self._begun is not None
         self._file.write(self._words.line(self._index, line.time - self._begun, line))
         self._index += 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.history.merge import Damage
+from harness.interop.jepsen.operation_rows import OperationRows
 from harness.interop.jepsen.parsed_blocks import NOT_UNDERSTOOD, ParsedBlock, PlacedEvent
-from harness.interop.jepsen.rows import Rows
 
 
 class Joining:
@@ -15,7 +15,7 @@ class Joining:
     def __init__(self, file: str) -> None:
         self._file = file
         self._open: dict[int, tuple[int, PlacedEvent]] = {}
-        self.rows: dict[int, Rows] = {}
+        self.rows: dict[int, OperationRows] = {}
         self.orphans = 0  # completions without invocation
         self.damage: list[Damage] = []
 
@@ -42,7 +42,7 @@ class Joining:
     def _close(self, number: int, invoked: PlacedEvent, completed: PlacedEvent | None) -> None:
         value = invoked.value if completed is None or completed.value is None else completed.value
         try:
-            rows, ended = self.rows.setdefault(number, Rows()), completed or invoked
+            rows, ended = self.rows.setdefault(number, OperationRows()), completed or invoked
             rows.add(invoked.at, invoked.event, completed and completed.event, value, ended.at)
         except NOT_UNDERSTOOD as error:
             self.damage.append(Damage(self._file, (completed or invoked).line, f"not understood ({error})"))

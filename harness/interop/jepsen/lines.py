@@ -1,6 +1,6 @@
 """One line of a Jepsen history -> one event: the reader that decides what a line means.
 
-`columnar` reads plain lines of EDN many at a time, and means the same; whatever it does not know comes here.
+`plain_lines` reads plain lines of EDN many at a time, and means the same; whatever it does not know comes here.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _decode = msgspec.json.Decoder().decode
 class Event(msgspec.Struct, gc=False):
     """A line: an invocation or a completion. `value` is as written; `Reader.value` makes sense of it. -1: not given.
 
-    rebalances: what its consumer was told meanwhile: `["assigned", [key, ...]]`, or another word. transactional: False when the
-    records of a `send` are surely separate (our own export says so).
+    rebalances: what its consumer was assigned meanwhile: `["assigned", [key, ...]]`, or another word.
+    transactional: False when the records of a `send` are surely separate (our own export says so).
     """
 
     type: str
@@ -49,7 +49,7 @@ class Event(msgspec.Struct, gc=False):
 
 
 class Errors:
-    """What operations said of their failures, as JSON. The same is said again and again, so it is read once."""
+    """Errors of operations as JSON. The same error comes again and again, so it is read once."""
 
     def __init__(self, read: Callable[[bytes], Any]) -> None:
         self._read = read
@@ -99,10 +99,10 @@ class JsonLines:
     def event(self, line: bytes) -> Event:
         got = self._line(line)
         error = bytes(got.error)
-        said = self._errors.as_json(error) if error else ""
+        failure = self._errors.as_json(error) if error else ""
         f, process = _function(got.f), _process(got.process)
         more = bool(got.seek), _rebalances(got.rebalances), got.transactional
-        return Event(got.type.lstrip(":"), f, process, got.time, got.index, got.value, said, *more)
+        return Event(got.type.lstrip(":"), f, process, got.time, got.index, got.value, failure, *more)
 
     def value(self, event: Event) -> Any:
         return _decode(event.value)

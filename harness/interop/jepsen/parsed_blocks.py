@@ -20,10 +20,10 @@ import pyarrow as pa
 
 from harness.history.merge import Damage
 from harness.interop.blocks import Block
-from harness.interop.jepsen.columnar import INVOKE, Operations, PlainLines, plain_lines
 from harness.interop.jepsen.identities import Ints
 from harness.interop.jepsen.lines import EdnLines, Event, JsonLines, Reader
-from harness.interop.jepsen.rows import Rows, in_order, write
+from harness.interop.jepsen.operation_rows import OperationRows, in_order, write
+from harness.interop.jepsen.plain_lines import INVOKE, Operations, PlainLines, plain_lines
 
 KNOWN = frozenset(("txn", "send", "poll", "assign", "subscribe", "crash"))
 IGNORED = frozenset(("debug-topic-partitions",))
@@ -49,7 +49,7 @@ class ParsedBlock:
     early: completions whose invocation came before the block. opened: invocations without completion in it, by process.
     touched: processes that did anything. unknown_functions: operations of no known f, and the first line of each.
     indexes: the first and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise.
-    together: as in `Rows`. may_hold: what lines that could not be read may hold, `sends` or `polls`.
+    together: as in `OperationRows`. may_hold: what lines that could not be read may hold, `sends` or `polls`.
     """
 
     spill: Path
@@ -125,7 +125,7 @@ class _BlockParser:
 
     def __init__(self, reader: Reader, block: Block, file: str, parsed: ParsedBlock, known: PlainLines | None) -> None:
         self._reader, self._block, self._file, self._parsed, self._known = reader, block, file, parsed, known
-        self._rows = Rows()
+        self._rows = OperationRows()
         self._pairs: list[tuple[int, int]] = []
         self._open: dict[int, tuple[int, Event | None, bytes]] = {}
         self._indexes: list[tuple[int, int]] = []  # position of an invocation, and its index
@@ -138,8 +138,8 @@ class _BlockParser:
     def hidden(self, line: bytes) -> None:
         """A line that cannot be read may have sent or polled anything, unless what is left of it names what it was."""
         if not _NEITHER.search(line):
-            said = _ONLY.search(line)
-            self._parsed.may_hold |= {b"send": {"sends"}, b"poll": {"polls"}}.get(said[1] if said else b"", {"sends", "polls"})
+            named = _ONLY.search(line)
+            self._parsed.may_hold |= {b"send": {"sends"}, b"poll": {"polls"}}.get(named[1] if named else b"", {"sends", "polls"})
 
     def take_pairs(self, known: PlainLines, read: Mapping[int, Event | Exception | None]) -> list[int]:
         """Take in at once what is an invocation and next its completion, both plain. Returns the lines that are left.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 Records = dict[int, list[tuple[int | None, int]]]  # key -> (offset, value) of the records that one poll returned
 
 
-class Line(NamedTuple):
+class HistoryLine(NamedTuple):
     time: int
     number: int  # of equal times the earlier made comes first
     process: int | None
@@ -47,14 +47,14 @@ class Edn:
         got = ", ".join(f"{key} [{' '.join(f'[{offset} {v}]' for offset, v in pairs)}]" for key, pairs in records.items())
         return f"[:poll {{{got}}}]"
 
-    def rebalances(self, told: Sequence[tuple[str, str]]) -> str:
-        return f", :rebalance-log [{' '.join(f'{{:type :{word}, :keys {keys}}}' for word, keys in told)}]"
+    def rebalances(self, log: Sequence[tuple[str, str]]) -> str:
+        return f", :rebalance-log [{' '.join(f'{{:type :{word}, :keys {keys}}}' for word, keys in log)}]"
 
-    def line(self, index: int, time: int, line: Line) -> str:
+    def line(self, index: int, time: int, line: HistoryLine) -> str:
         process = ":nemesis" if line.process is None else line.process
         error = f", :error {json.dumps(line.error)}" if line.error else ""
-        said = f":type :{line.type}, :f :{line.f}, :value {line.value}"
-        return f"{{{said}, :time {time}, :process {process}, :index {index}{error}{''.join(line.more)}}}\n"
+        fields = f":type :{line.type}, :f :{line.f}, :value {line.value}"
+        return f"{{{fields}, :time {time}, :process {process}, :index {index}{error}{''.join(line.more)}}}\n"
 
 
 class Json:
@@ -84,11 +84,11 @@ class Json:
         got = ",".join(f'"{key}":[{",".join(f"[{offset},{v}]" for offset, v in pairs)}]' for key, pairs in records.items())
         return f'["poll",{{{got}}}]'
 
-    def rebalances(self, told: Sequence[tuple[str, str]]) -> str:
-        entries = ",".join(f'{{"type":"{word}","keys":{keys}}}' for word, keys in told)
+    def rebalances(self, log: Sequence[tuple[str, str]]) -> str:
+        entries = ",".join(f'{{"type":"{word}","keys":{keys}}}' for word, keys in log)
         return f',"rebalance-log":[{entries}]'
 
-    def line(self, index: int, time: int, line: Line) -> str:
+    def line(self, index: int, time: int, line: HistoryLine) -> str:
         process = '"nemesis"' if line.process is None else line.process
         error = f',"error":{json.dumps(line.error)}' if line.error else ""
         return (

@@ -1,4 +1,4 @@
-"""What a Jepsen nemesis said it did, as receipts. Nothing measured whether it took hold, so `effective` is null."""
+"""The receipts of a Jepsen nemesis. Nothing measured whether it took hold, so `effective` is null."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNDOES = {"resume": ("pause",), "start": ("kill",), "stop": ("start",), "reset"
 
 
 def receipts(seen: Iterable[PlacedEvent]) -> list[dict[str, Any]]:
-    """Rows of `faults.parquet` from the nemesis' lines, in the order of their beginnings.
+    """OperationRows of `faults.parquet` from the nemesis' lines, in the order of their beginnings.
 
     `start-x` is healed by `stop-x`, `kill` by `start`, `pause` by `resume`, `start` by `stop`, `bump-` and `strobe-` by `reset-`;
     any other operation is over when its second line comes.
@@ -25,12 +25,12 @@ def receipts(seen: Iterable[PlacedEvent]) -> list[dict[str, Any]]:
         if f not in begun:
             begun[f] = one
             continue
-        asked = begun.pop(f)
+        request = begun.pop(f)
         healed = [row for row in rows if not row["healed_ns"] and row["note"] in _healed_by(f)]
         for row in healed:
-            row.update(healed_ns=_time(one), healing=_said(asked, one))
+            row.update(healed_ns=_time(one), healing=_answer(request, one))
         if not healed:
-            rows.append(_receipt(len(rows), asked, one))
+            rows.append(_receipt(len(rows), request, one))
     rows += [_receipt(len(rows) + number, one, one) for number, one in enumerate(begun.values())]
     for row in rows:
         if not row["healed_ns"] and not _heals_later(row["note"]):
@@ -52,21 +52,21 @@ def _heals_later(f: str) -> bool:
     return any(verb in undone for undone in _UNDOES.values())
 
 
-def _receipt(number: int, asked: PlacedEvent, done: PlacedEvent) -> dict[str, Any]:
-    role, _, word = asked.event.f.rpartition("/")
+def _receipt(number: int, request: PlacedEvent, done: PlacedEvent) -> dict[str, Any]:
+    role, _, word = request.event.f.rpartition("/")
     return {
         "id": number,
         "kind": word.removeprefix("start-") or word,
         "role": role,
         "targets": [],
         "pairs": [],
-        "planned_ns": _time(asked),
+        "planned_ns": _time(request),
         "injected_ns": _time(done),
         "healed_ns": 0,
-        "evidence": _said(asked, done),
+        "evidence": _answer(request, done),
         "healing": "{}",
         "effective": None,
-        "note": asked.event.f,
+        "note": request.event.f,
     }
 
 
@@ -74,5 +74,5 @@ def _time(seen: PlacedEvent) -> int:
     return seen.event.time if seen.event.time >= 0 else seen.at
 
 
-def _said(asked: PlacedEvent, done: PlacedEvent) -> str:
-    return msgspec.json.encode({"asked": asked.value, "answered": done.value}).decode()
+def _answer(request: PlacedEvent, done: PlacedEvent) -> str:
+    return msgspec.json.encode({"asked": request.value, "answered": done.value}).decode()

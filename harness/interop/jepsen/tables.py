@@ -19,8 +19,8 @@ from harness.api import MAX_OP, MAX_PROCESS, HistoryError, RunFile, record_ids
 from harness.history.merge import ERROR, MOP, OPS_SCHEMA, STRANGE, Damage
 from harness.interop.jepsen.identities import NONE, Identities, Ints, RecordNames
 from harness.interop.jepsen.joining import Joining
+from harness.interop.jepsen.operation_rows import in_order, mapped
 from harness.interop.jepsen.parsed_blocks import ParsedBlock
-from harness.interop.jepsen.rows import in_order, mapped
 from harness.interop.parallel import cores, in_turn
 
 VALUES_SCHEMA = pa.schema([("v", pa.int64()), ("partition", pa.string()), ("value", pa.string())])
@@ -154,15 +154,15 @@ class Assembly:
         placeless = (part.kind == 1) & part.offset.is_null().to_numpy(zero_copy_only=False)
         if placeless.any():
             part, placeless = _unheard(part, placeless)
-        kept = self._kept(part, sent & np.isin(v, repeated), placeless)
+        judged = self._judged(part, sent & np.isin(v, repeated), placeless)
         partition = pa.array(self.partitions, pa.string()).take(pa.array(part.names.key))
-        mops = self._mops(part, v, partition, kept)
-        strange = _strange(part, partition, unsent & kept)
-        shown = (sent | unsent) & kept
+        mops = self._mops(part, v, partition, judged)
+        strange = _strange(part, partition, unsent & judged)
+        shown = (sent | unsent) & judged
         values = [pa.array(v[shown]), partition.filter(pa.array(shown)), part.names.at(shown).values()]
         return self._ops(part, first, mops, strange), pa.table(values, schema=VALUES_SCHEMA)
 
-    def _kept(self, part: Part, repeated: Any, placeless: Any) -> Any:
+    def _judged(self, part: Part, repeated: Any, placeless: Any) -> Any:
         """Without repeated sends (their readers cannot tell them apart) and without polled records of unknown place."""
         for which, why in (
             (repeated, "sends a value a second time to the same key"),
@@ -175,7 +175,7 @@ class Assembly:
                 )
         return ~(repeated | placeless)
 
-    def _mops(self, part: Part, v: Ints, partition: pa.Array, kept: Any) -> pa.ListArray:
+    def _mops(self, part: Part, v: Ints, partition: pa.Array, judged: Any) -> pa.ListArray:
         owner, sent = part.owner, part.kind == 0
         time, end = (pc.take(_whole(part.ops[name]), pa.array(owner)) for name in ("time", "end"))
         none = pa.scalar(None, pa.int64())
@@ -185,7 +185,7 @@ class Assembly:
         offset = pc.if_else(refused, none, part.offset)
         flat = [pa.array(part.kind), partition, pa.array(v), offset, began, ended]
         structs = pa.StructArray.from_arrays(flat, fields=list(MOP.fields))
-        return _listed(structs.filter(pa.array(kept)), owner[kept], len(part.ops))
+        return _listed(structs.filter(pa.array(judged)), owner[judged], len(part.ops))
 
     def _refused(self, ops: pa.Table) -> Any:
         """Operations outside transactions of which nothing happened, whatever they say of their records: those that failed."""
@@ -253,12 +253,12 @@ def _unheard(part: Part, placeless: Any) -> tuple[Part, Any]:
 
 
 def _errors(ops: pa.Table) -> pa.ListArray:
-    said = _whole(ops["error"])
-    there = np.flatnonzero(said.is_valid().to_numpy(zero_copy_only=False))
+    errors = _whole(ops["error"])
+    there = np.flatnonzero(errors.is_valid().to_numpy(zero_copy_only=False))
     given = {
         "call": pc.take(_whole(ops["f"]), pa.array(there)),
-        "name": said.take(pa.array(there)),
-        "text": said.take(pa.array(there)),
+        "name": errors.take(pa.array(there)),
+        "text": errors.take(pa.array(there)),
     }
     arrays = [given.get(field.name, pa.nulls(len(there), field.type)) for field in ERROR]
     return _listed(pa.StructArray.from_arrays(arrays, fields=list(ERROR)), there, len(ops))
@@ -267,9 +267,9 @@ def _errors(ops: pa.Table) -> pa.ListArray:
 def _without_groups(ops: pa.Table) -> pa.ChunkedArray:
     """Details, without those that matter to members of a group only: nobody needs to read them again."""
     detail = ops["detail"]
-    told = pc.is_in(ops["f"], pa.array(["assign", "subscribe"]))
+    assignments = pc.is_in(ops["f"], pa.array(["assign", "subscribe"]))
     unheard = pc.fill_null(pc.match_substring(detail, '"unheard"'), False)
-    return pc.if_else(pc.or_(told, unheard), detail, pa.scalar(None, pa.string()))
+    return pc.if_else(pc.or_(assignments, unheard), detail, pa.scalar(None, pa.string()))
 
 
 def _strange(part: Part, partition: pa.Array, which: Any) -> pa.ListArray:

@@ -42,7 +42,7 @@ _WHOLE = range(-(1 << 63), 1 << 63)
 Mop = tuple[int, Any, Any, Any, bool]  # kind, key, value, offset, acknowledged
 
 
-class Rows:
+class OperationRows:
     """Grows by whole operations: one that cannot be understood leaves nothing behind.
 
     senders: processes that sent anything. functions: how many operations of each f. together: some `send` has several records
@@ -183,7 +183,7 @@ def written(value: Any) -> str:
 
 
 def _consumed(polls: list[Any], completed: Event) -> str | None:
-    """What is worth knowing of an operation's polls: rebalances among them, keys in several, results that are not told."""
+    """What is worth knowing of an operation's polls: rebalances among them, keys in several, polls without result."""
     detail: dict[str, Any] = {}
     if completed.rebalances:
         detail["rebalances"] = [[word, [written(key) for key in keys]] for word, keys in completed.rebalances]

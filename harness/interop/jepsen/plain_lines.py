@@ -26,7 +26,7 @@ from numpy.lib.stride_tricks import as_strided
 from harness.api import MAX_SEQ
 from harness.interop.jepsen import edn
 from harness.interop.jepsen.identities import Ints
-from harness.interop.jepsen.rows import MOPS, OPS, in_order
+from harness.interop.jepsen.operation_rows import MOPS, OPS, in_order
 
 TYPES, FUNCTIONS = ("invoke", "ok", "fail", "info"), ("txn", "send", "poll")
 INVOKE, OK, FAIL = (TYPES.index(name) for name in ("invoke", "ok", "fail"))
@@ -50,9 +50,9 @@ _LOOKED_AT = 100  # lines, for one that shows the order of the keys
 class PlainLines:
     """The plain lines of a block.
 
-    rows: for each line of the block the number of the plain line that it is, -1 for others. type, f: of each plain line, as
-    places in TYPES and FUNCTIONS. roles, numbers: of their items, one line after the other. polls, untold: how many polls begin
-    in the gap before each item, and how many of them have no result.
+    rows: for each line of the block the number of the plain line that it is, -1 for others.
+    type, f: of each plain line, as places in TYPES and FUNCTIONS. roles, numbers: of their items, one line after the other.
+    polls, without_result: how many polls begin in the gap before each item, and how many of them have no result.
     """
 
     rows: Ints
@@ -61,7 +61,7 @@ class PlainLines:
     roles: Any
     numbers: Ints
     polls: Any
-    untold: Any
+    without_result: Any
 
     @cached_property
     def stops(self) -> Ints:
@@ -113,8 +113,8 @@ def _columns(text: bytes, rules: Sequence[_Rule]) -> tuple[Any, ...]:
     fit[np.flatnonzero(np.bincount(line[_are(roles, _SENDS)]) > MAX_SEQ)] = False
     if not fit.all():
         which, roles, numbers = (column[fit[line]] for column in (which, roles, numbers))
-    types, functions = (told[told >= 0].astype(np.int64) for told in (gaps.type[which], gaps.f[which]))
-    return fit, types, functions, roles, numbers, gaps.polls[which], gaps.untold[which]
+    types, functions = (column[column >= 0].astype(np.int64) for column in (gaps.type[which], gaps.f[which]))
+    return fit, types, functions, roles, numbers, gaps.polls[which], gaps.without_result[which]
 
 
 def _order(lines: Sequence[bytes]) -> list[str] | None:
@@ -241,13 +241,15 @@ class _Gaps:
     """Different gaps; 0 stands for all that are not known.
 
     after: for each of them and for each role of the item before it the role of the item behind it. single: that role if there is
-    one only. polls, untold: as in `PlainLines`. type, f: what it says of the line, -1 for nothing.
+    one only. polls, without_result: as in `PlainLines`. type, f: what it says of the line, -1 for nothing.
     """
 
     def __init__(self, texts: Sequence[bytes], rules: Sequence[_Rule]) -> None:
         self.after = np.full((len(texts) + 1, ROLES), WRONG, dtype=np.uint8)
         self.type, self.f = np.full((2, len(texts) + 1), -1, dtype=np.int8)
-        self.polls, self.untold = np.array([(t.count(b"[:poll"), t.count(b"[:poll]")) for t in (b"", *texts)], dtype=np.int16).T
+        self.polls, self.without_result = np.array(
+            [(t.count(b"[:poll"), t.count(b"[:poll]")) for t in (b"", *texts)], dtype=np.int16
+        ).T
         for number, text in enumerate(texts, 1):
             for rule in rules:
                 self._learn(number, rule, rule.pattern.fullmatch(text))
@@ -255,10 +257,10 @@ class _Gaps:
 
     def _learn(self, number: int, rule: _Rule, found: re.Match[bytes] | None) -> None:
         if found is not None:
-            said = {name: text.decode() for name, text in found.groupdict().items()}
-            self.after[number, rule.before] = _BEGINS[said["next"]] if rule.after is None else rule.after
+            groups = {name: text.decode() for name, text in found.groupdict().items()}
+            self.after[number, rule.before] = _BEGINS[groups["next"]] if rule.after is None else rule.after
             for column, name, known in ((self.type, "type", TYPES), (self.f, "f", FUNCTIONS)):
-                column[number] = known.index(said[name]) if name in said else column[number]
+                column[number] = known.index(groups[name]) if name in groups else column[number]
 
 
 def _only(roles: set[int]) -> int:
@@ -325,7 +327,7 @@ def _roles(which: Any, gaps: _Gaps, newline: Any) -> tuple[Any, Any]:
 # Items to operations
 # --------------------------------------------------------------------------------------------------
 class Operations:
-    """Operations whose invocation and completion are plain lines, as `rows.Rows` would have them.
+    """Operations whose invocation and completion are plain lines, as `rows.OperationRows` would have them.
 
     invoked, completed: the numbers of their lines. at: the places of the invocations in the history.
     """
@@ -336,7 +338,7 @@ class Operations:
         lengths = np.diff(lines.stops, prepend=0)[completed]
         items = np.repeat(lines.stops[completed] - np.cumsum(lengths), lengths) + np.arange(lengths.sum())
         self._roles, self._numbers, self._polls, self._untold = (
-            column[items] for column in (lines.roles, lines.numbers, lines.polls, lines.untold)
+            column[items] for column in (lines.roles, lines.numbers, lines.polls, lines.without_result)
         )
         self._owner = np.repeat(np.arange(len(invoked)), lengths)
 
@@ -369,7 +371,7 @@ class Operations:
         return bool(((self._f == FUNCTIONS.index("send")) & (self._count > 1)).any())
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
-        """As `rows.Rows.tables`."""
+        """As `rows.OperationRows.tables`."""
         columns = {
             "at": self._at,
             "number": self._lines.number("index")[self._invoked],
@@ -401,7 +403,7 @@ class Operations:
         return pa.table(columns, schema=MOPS)
 
     def _details(self) -> list[str | None]:
-        """What is worth knowing of polls, as `rows` tells it: keys in several polls, results that are not told."""
+        """What is worth knowing of polls, as in `operation_rows`: keys in several polls, polls without result."""
         details: list[str | None] = [None] * len(self._invoked)
         unheard = (self._type != FAIL) & (np.bincount(self._owner, self._untold, len(self._invoked)) > 0)
         parted = self._parted()
@@ -418,5 +420,5 @@ class Operations:
         keys: dict[int, Counter[str]] = {}
         for operation, key in zip(self._owner[full].tolist(), self._numbers[full].tolist(), strict=True):
             keys.setdefault(operation, Counter())[str(key)] += 1
-        told = {operation: [key for key, count in counts.items() if count > 1] for operation, counts in keys.items()}
-        return {operation: names for operation, names in told.items() if names}
+        repeated = {operation: [key for key, count in counts.items() if count > 1] for operation, counts in keys.items()}
+        return {operation: names for operation, names in repeated.items() if names}

@@ -6,10 +6,11 @@ import random
 
 import pytest
 
+import harness.interop.jepsen.plain_lines as module
 from harness.interop.blocks import Block
-from harness.interop.jepsen import columnar, parsed_blocks
-from harness.interop.jepsen.columnar import plain_lines
-from harness.interop.jepsen.rows import mapped
+from harness.interop.jepsen import parsed_blocks
+from harness.interop.jepsen.operation_rows import mapped
+from harness.interop.jepsen.plain_lines import plain_lines
 
 OLD = "{{:type :{type}, :f :{f}, :value {value}, :time {time}, :process {process}, :index {index}}}"
 NEW = "#jepsen.history.Op{{:index {index}, :time {time}, :type :{type}, :process {process}, :f :{f}, :value {value}}}"
@@ -88,7 +89,7 @@ def test_all_at_once_or_line_by_line(shape, odd, tmp_path, monkeypatch):
 
 
 def test_a_long_block_is_taken_in_pieces(tmp_path, monkeypatch):
-    monkeypatch.setattr(columnar, "_PIECE", 700)
+    monkeypatch.setattr(module, "_PIECE", 700)
     for seed in range(5):
         text = lines(NEW, seed, 0.05) + "\n" * (seed % 2)
         assert parsed_text(text, tmp_path, monkeypatch, True) == parsed_text(text, tmp_path, monkeypatch, False), seed
