@@ -82,7 +82,7 @@ def settled(now):
 
 
 @pytest.mark.parametrize(("seed", "near"), [(0, True), (1, False), (2, True), (3, False), (4, True)])
-def test_spark_agrees_with_the_slow_reference(spark, tmp_path, monkeypatch, seed, near):
+def test_the_checker_agrees_with_the_slow_reference_on_random_histories(spark, tmp_path, monkeypatch, seed, near):
     """Scanned here as short histories are, or by Spark as long ones are."""
     import pyarrow.parquet as pq
 

@@ -75,7 +75,7 @@ def test_a_dropped_transaction_is_a_lost_write(damaged):
     assert violated(damaged(drop)) == ["lost-write"]
 
 
-def test_a_dropped_half_is_a_torn_transaction(damaged):
+def test_a_transaction_of_which_half_was_dropped_is_torn(damaged):
     def tear(ops):
         unread(ops, {transactions(ops)[20]["mops"][0]["v"]})
 
@@ -147,7 +147,7 @@ def test_a_foreign_record_is_a_phantom(damaged):
     assert violated(damaged(invade)) == ["phantom"]
 
 
-def test_a_record_in_another_partition_is_misplaced(damaged):
+def test_a_record_moved_to_another_partition_is_in_the_wrong_partition(damaged):
     def misplace(ops):
         record = next(mop for mop in transactions(ops)[20]["mops"] if mop["partition"] == "t-1")
         beyond = end_of(ops, "t-2")

@@ -35,7 +35,7 @@ def test_the_unpolled_tail_is_not_lost(judged):
     assert answer(document, "lost-write")["compared"] == 1
 
 
-def test_without_a_final_read_a_record_jumped_over_by_everybody_is_lost(judged):
+def test_without_a_final_read_a_record_that_every_reader_passed_over_is_lost(judged):
     """Readers got offsets 5 and 9, and nobody ever got 7."""
     h = History()
     for offset in (5, 7, 9):
@@ -116,7 +116,7 @@ def test_only_acknowledged_sends_of_an_undecided_send_operation_are_promised(jud
     assert violated(judged(h, PLAIN)) == ["lost-write"]
 
 
-def test_compaction_makes_absence_prove_nothing(judged):
+def test_a_loss_is_not_judged_under_compaction(judged):
     h = History()
     h.txn(0, {"t-0": [5, 6]})
     h.final({"t-0": [6]})
@@ -134,7 +134,7 @@ def test_loss_under_acks_1_is_reported_but_allowed(judged):
     assert [one["name"] for one in document["allowed"] if one["verdict"] == "violated"] == ["lost-write"]
 
 
-def test_what_a_stuck_partition_hides_is_not_lost(judged):
+def test_a_record_above_a_stuck_last_stable_offset_is_not_lost(judged):
     """The last stable offset hangs at 6; the record at 7 is in the log, and only hidden."""
     h = History()
     h.txn(0, {"t-0": [5]})

@@ -30,7 +30,7 @@ def test_a_record_of_a_transaction_without_completion_is_no_phantom(judged):
     assert violated(judged(h)) == []
 
 
-def test_a_record_in_a_partition_it_was_not_sent_to_is_misplaced_and_not_lost(judged):
+def test_a_record_read_in_a_partition_it_was_not_sent_to_is_in_the_wrong_partition_and_not_lost(judged):
     """It was sent to t-0 and lies in t-1: one cause, so neither phantom nor lost nor torn."""
     h = History()
     h.txn(0, {"t-0": [5], "t-1": [2]})
@@ -40,7 +40,7 @@ def test_a_record_in_a_partition_it_was_not_sent_to_is_misplaced_and_not_lost(ju
     assert "was sent to t-0" in finding(document, "wrong-partition")["sentence"]
 
 
-def test_equal_offsets_in_two_partitions_are_no_confusion(judged):
+def test_equal_offsets_in_two_partitions_are_not_inconsistent(judged):
     h = History()
     h.txn(0, {"t-0": [5], "t-1": [5]})
     h.final({"t-0": [5], "t-1": [5]})

@@ -21,7 +21,7 @@ FOREIGN = {"first_poll": "anywhere", "aborted_polls": "rewound"}
 
 
 @pytest.fixture
-def read(judged):
+def judge_reads(judged):
     """Judge a history by these checks only."""
 
     def run(history, contract=None):
@@ -44,11 +44,11 @@ def assign(h, process, f="assign", type="ok", **detail):
 
 
 # ---- poll-skip ----
-def test_a_reader_that_jumps_over_what_another_got_skips(read):
+def test_a_reader_that_passes_over_a_record_that_another_reader_got_skips_it(judge_reads):
     h = written(5, 7, 9)
     first = h.poll(2, {"t-0": [5]})
     second = h.poll(2, {"t-0": [9]})
-    document = read(h)
+    document = judge_reads(h)
     assert violated(document) == ["poll-skip"]
     found = finding(document, "poll-skip")
     assert [(one["role"], one["offset"]) for one in found["records"]] == [("read", 5), ("missing", 7), ("read", 9)]
@@ -58,7 +58,7 @@ def test_a_reader_that_jumps_over_what_another_got_skips(read):
     assert {first, second} < set(found["operations"])
 
 
-def test_offsets_that_markers_and_aborted_records_occupy_are_no_jump(read):
+def test_offsets_of_markers_and_aborted_records_are_no_skip(judge_reads):
     h = History()
     h.txn(0, {"t-0": [5]})
     h.txn(0, {"t-0": [7]}, type="fail")
@@ -66,20 +66,20 @@ def test_offsets_that_markers_and_aborted_records_occupy_are_no_jump(read):
     h.poll(1, {"t-0": [5, 7, 40]}, UNCOMMITTED)
     h.poll(2, {"t-0": [5]})
     h.poll(2, {"t-0": [40]})
-    assert violated(read(h)) == []
+    assert violated(judge_reads(h)) == []
 
 
-def test_a_read_uncommitted_reader_must_not_jump_over_an_aborted_record(read):
+def test_a_read_uncommitted_reader_must_not_skip_an_aborted_record(judge_reads):
     h = History()
     h.txn(0, {"t-0": [5]})
     h.txn(0, {"t-0": [7]}, type="fail")
     h.txn(0, {"t-0": [9]})
     h.poll(1, {"t-0": [5, 7, 9]}, UNCOMMITTED)
     h.poll(2, {"t-0": [5, 9]}, UNCOMMITTED)
-    assert violated(read(h)) == ["int-poll-skip"]
+    assert violated(judge_reads(h)) == ["int-poll-skip"]
 
 
-def test_a_record_of_unknown_outcome_that_no_committed_reader_got_may_be_absent(read):
+def test_a_record_of_unknown_outcome_that_no_committed_reader_got_may_be_absent(judge_reads):
     """Its commit timed out; the read_uncommitted reader saw it in the log, and it may have been aborted."""
     h = History()
     h.txn(0, {"t-0": [5]})
@@ -87,149 +87,149 @@ def test_a_record_of_unknown_outcome_that_no_committed_reader_got_may_be_absent(
     h.txn(0, {"t-0": [9]})
     h.poll(1, {"t-0": [5, 7, 9]}, UNCOMMITTED)
     h.poll(2, {"t-0": [5, 9]})
-    assert violated(read(h)) == []
+    assert violated(judge_reads(h)) == []
     h.poll(3, {"t-0": [5, 7, 9]})
-    assert violated(read(h)) == ["int-poll-skip"]
+    assert violated(judge_reads(h)) == ["int-poll-skip"]
 
 
-def test_a_committed_record_that_only_an_uncommitted_reader_got_must_not_be_passed_over(read):
+def test_a_committed_record_that_only_an_uncommitted_reader_got_must_not_be_skipped(judge_reads):
     """No final read tells of a loss; the record was in the log, and its transaction is committed."""
     h = History()
     for offset in (5, 7, 9):
         h.txn(0, {"t-0": [offset]})
     h.poll(1, {"t-0": [5, 7, 9]}, UNCOMMITTED)
     h.poll(2, {"t-0": [5, 9]})
-    assert violated(read(h)) == ["int-poll-skip"]
+    assert violated(judge_reads(h)) == ["int-poll-skip"]
 
 
-def test_a_record_that_nobody_got_is_lost_and_not_skipped(read):
+def test_a_record_that_nobody_got_is_lost_and_not_skipped(judge_reads):
     h = History()
     for offset in (5, 7, 9):
         h.txn(0, {"t-0": [offset]})
     h.poll(1, {"t-0": [5, 9]})
-    assert violated(read(h)) == ["lost-write"]
+    assert violated(judge_reads(h)) == ["lost-write"]
 
 
-def test_a_reader_must_begin_at_the_log_start_unless_nobody_knows_where_it_began(read):
+def test_a_reader_must_begin_at_the_log_start_unless_nobody_knows_where_it_began(judge_reads):
     h = written(5, 7)
     h.poll(2, {"t-0": [7]})
-    document = read(h)
+    document = judge_reads(h)
     assert violated(document) == ["poll-skip"]
     assert "Process 2 began at the log's start and got t-0@7 first, past t-0@5" in finding(document, "poll-skip")["sentence"]
-    assert violated(read(h, FOREIGN)) == []
+    assert violated(judge_reads(h, FOREIGN)) == []
 
 
-def test_a_new_process_begins_again_and_goes_not_back(read):
+def test_a_new_process_that_begins_again_does_not_go_back(judge_reads):
     h = written(5, 7)
     h.poll(2, {"t-0": [5, 7]})
     h.poll(3, {"t-0": [5, 7]})
-    assert violated(read(h)) == []
+    assert violated(judge_reads(h)) == []
 
 
-def test_the_unpolled_tail_is_no_skip(read):
+def test_the_unpolled_tail_is_no_skip(judge_reads):
     h = written(5, 7, 9)
     h.poll(2, {"t-0": [5, 7]})
-    assert violated(read(h)) == []
+    assert violated(judge_reads(h)) == []
 
 
-def test_each_partition_has_an_order_of_its_own(read):
+def test_each_partition_has_an_order_of_its_own(judge_reads):
     h = History()
     h.txn(0, {"t-0": [5, 6], "t-1": [1, 2]})
     h.poll(1, {"t-0": [5, 6], "t-1": [1, 2]})
     h.poll(2, {"t-1": [1], "t-0": [5]})
     h.poll(2, {"t-0": [6], "t-1": [2]})
-    assert violated(read(h)) == []
+    assert violated(judge_reads(h)) == []
 
 
-def test_a_jump_after_a_failed_transaction_is_a_jump_where_nothing_seeks_back(read):
+def test_a_skip_after_a_failed_transaction_is_a_skip_if_the_client_does_not_seek_back(judge_reads):
     """Our consumers go on where they were, whatever became of the transaction around the poll."""
     h = written(5, 7, 9)
     h.txn(2, {"t-1": [1]}, type="fail", reads=[("t-0", 5, h.v("t-0", 5))])
     h.poll(2, {"t-0": [9]})
-    assert violated(read(h)) == ["poll-skip"]
+    assert violated(judge_reads(h)) == ["poll-skip"]
 
 
-def test_a_skip_says_nothing_of_group_members_and_nothing_under_compaction(read):
+def test_poll_skip_is_not_exercised_for_group_members_and_under_compaction(judge_reads):
     h = written(5, 7, 9)
     h.poll(2, {"t-0": [5]})
     h.poll(2, {"t-0": [9]})
-    assert answer(read(h, {"consumption": "subscribed"}), "poll-skip")["verdict"] == "not exercised"
-    assert answer(read(h, {"compaction": "true"}), "poll-skip")["verdict"] == "not exercised"
+    assert answer(judge_reads(h, {"consumption": "subscribed"}), "poll-skip")["verdict"] == "not exercised"
+    assert answer(judge_reads(h, {"compaction": "true"}), "poll-skip")["verdict"] == "not exercised"
 
 
-def test_the_records_of_a_long_jump_are_listed_up_to_a_bound(read):
+def test_the_records_of_a_long_skip_are_listed_up_to_a_bound(judge_reads):
     h = written(*range(300))
     h.poll(2, {"t-0": [0, 299]})
-    found = finding(read(h), "int-poll-skip")
+    found = finding(judge_reads(h), "int-poll-skip")
     assert found["size"] == 102
     assert "100 records or more" in found["sentence"]
 
 
 # ---- nonmonotonic-poll ----
-def test_a_reader_that_gets_the_same_record_again_is_not_monotonic(read):
+def test_a_reader_that_gets_the_same_record_again_is_not_monotonic(judge_reads):
     h = written(5, 7)
     h.poll(2, {"t-0": [5, 7]})
     h.poll(2, {"t-0": [7]})
-    document = read(h)
+    document = judge_reads(h)
     assert violated(document) == ["nonmonotonic-poll"]
     assert finding(document, "nonmonotonic-poll")["sentence"] == (
         "Process 2 read t-0@7 and then got it once more (from poll 0 of process 2 and poll 1 of process 2)."
     )
 
 
-def test_a_reader_that_goes_back_is_not_monotonic(read):
+def test_a_reader_that_goes_back_is_not_monotonic(judge_reads):
     h = written(5, 7)
     h.poll(2, {"t-0": [5, 7]})
     h.poll(2, {"t-0": [5, 7]})
-    assert violated(read(h)) == ["nonmonotonic-poll"]
+    assert violated(judge_reads(h)) == ["nonmonotonic-poll"]
     inside = written(5, 7)
     inside.poll(2, {"t-0": [5, 7, 5, 7]})
-    assert violated(read(inside)) == ["int-nonmonotonic-poll"]
+    assert violated(judge_reads(inside)) == ["int-nonmonotonic-poll"]
 
 
-def test_the_polls_of_one_transaction_follow_each_other(read):
+def test_the_polls_of_one_transaction_follow_each_other(judge_reads):
     """They are one list in the history, in the order of the polls."""
     h = written(5, 7, 9)
     records = [("t-0", offset, h.v("t-0", offset)) for offset in (5, 7, 9)]
     h.txn(2, {"t-1": [1]}, reads=records)
     h.txn(3, {"t-1": [2]}, reads=[records[1], records[0], records[2]])
-    document = read(h)
+    document = judge_reads(h)
     assert violated(document) == ["int-nonmonotonic-poll", "int-poll-skip", "poll-skip"]
     assert all("rocess 3" in one["sentence"] for one in document["findings"])
 
 
-def test_a_client_that_seeks_back_after_a_failed_operation_repeats_by_design(read):
+def test_a_client_that_seeks_back_after_a_failed_operation_repeats_by_design(judge_reads):
     """Jepsen's client rewinds to the first record of the failed operation; going on instead would be a jump."""
     h = written(5, 7, 9)
     h.poll(2, {"t-0": [5]})
     h.poll(2, {"t-0": [7, 9]}, type="fail")
     h.poll(2, {"t-0": [7, 9]})
-    assert violated(read(h, FOREIGN)) == []
-    assert violated(read(h)) == ["nonmonotonic-poll"]
+    assert violated(judge_reads(h, FOREIGN)) == []
+    assert violated(judge_reads(h)) == ["nonmonotonic-poll"]
     on = written(5, 7, 9)
     on.poll(2, {"t-0": [5]})
     on.poll(2, {"t-0": [7]}, type="fail")
     on.poll(2, {"t-0": [9]})
-    assert violated(read(on, FOREIGN)) == ["poll-skip"]
-    assert violated(read(on)) == []
+    assert violated(judge_reads(on, FOREIGN)) == ["poll-skip"]
+    assert violated(judge_reads(on)) == []
 
 
-def test_an_assignment_that_drops_a_partition_or_seeks_lets_a_reader_begin_anew(read):
+def test_an_assignment_that_drops_a_partition_or_seeks_lets_a_reader_begin_anew(judge_reads):
     for reset in ({"partitions": ["t-1"]}, {"partitions": ["t-0"], "seek_to_beginning": True}):
         h = written(5, 7)
         h.poll(2, {"t-0": [5, 7]})
         assign(h, 2, **reset)
         h.poll(2, {"t-0": [5, 7]})
-        assert violated(read(h, FOREIGN)) == []
+        assert violated(judge_reads(h, FOREIGN)) == []
 
 
-def test_an_assignment_that_keeps_a_partition_or_failed_or_is_anothers_excuses_nothing(read):
+def test_an_assignment_that_keeps_the_partition_or_failed_or_is_of_another_process_excuses_nothing(judge_reads):
     for process, type, partitions in ((2, "ok", ["t-0"]), (2, "fail", ["t-1"]), (3, "ok", ["t-1"])):
         h = written(5, 7)
         h.poll(2, {"t-0": [5, 7]})
         assign(h, process, type=type, partitions=partitions)
         h.poll(2, {"t-0": [5, 7]})
-        assert violated(read(h, FOREIGN)) == ["nonmonotonic-poll"]
+        assert violated(judge_reads(h, FOREIGN)) == ["nonmonotonic-poll"]
 
 
 def test_resets_lie_strictly_between_two_operations():
@@ -239,24 +239,24 @@ def test_resets_lie_strictly_between_two_operations():
     assert resets.between("kept", *ask).tolist() == [False, False, True, True, False]
 
 
-def test_records_without_a_sure_place_disturb_nobody(read):
+def test_records_without_a_sure_place_make_no_skip_and_no_step_back(judge_reads):
     """One is read at two offsets, one was sent by nobody, one is aborted: each is another check's finding."""
     h = written(5, 7, 9)
     h.txn(0, {"t-0": [8]}, type="fail")
     h.poll(2, {"t-0": [5, (30, h.v("t-0", 7)), (40, 12345), 8, 9]})
-    assert violated(read(h)) == []
+    assert violated(judge_reads(h)) == []
 
 
-def test_where_the_log_was_cut_off_readers_go_back_by_right(read):
+def test_a_reader_may_go_back_where_the_log_was_truncated(judge_reads):
     """The record at 9 was read and then truncated; the reader goes on below it. That is a loss."""
     h = written(5, 9)
     h.txn(0, {"t-0": [7]})
     h.poll(1, {"t-0": [7]})
     h.final({"t-0": [5, 7]})
-    assert violated(read(h)) == ["lost-write", "stale-read"]
+    assert violated(judge_reads(h)) == ["lost-write", "stale-read"]
 
 
-def test_where_the_log_was_cut_off_readers_jump_by_right(read):
+def test_a_reader_may_pass_over_records_where_the_log_was_truncated(judge_reads):
     """The reader stood at 9, behind the truncated record; 5 and 7 of the new log are below, and 11 is next."""
     h = History()
     h.txn(0, {"t-0": [9]})
@@ -265,7 +265,7 @@ def test_where_the_log_was_cut_off_readers_jump_by_right(read):
         h.txn(0, {"t-0": [offset]})
     h.poll(2, {"t-0": [(9, gone), 11]})
     h.final({"t-0": [5, 7, 11]})
-    assert violated(read(h)) == ["lost-write", "stale-read"]
+    assert violated(judge_reads(h)) == ["lost-write", "stale-read"]
 
 
 # ---- random histories ----
@@ -297,13 +297,13 @@ def muddled(rng, number):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_readers_agree_with_the_slow_look_at_random_histories(read, tmp_path, seed):
+def test_poll_checks_agree_with_their_slow_twins_on_random_histories(judge_reads, tmp_path, seed):
     import pyarrow.parquet as pq
 
     rng = Random(seed)
     h = History()
     h.ops = [op for number in range(120) for op in muddled(rng, number)]
-    read(h)
+    judge_reads(h)
     ops = sorted(h.ops, key=lambda op: op["time"])
     got = by_records(pq.read_table(tmp_path / "anomalies.parquet").to_pylist(), ops)
     expected = anomalies(ops)

@@ -11,7 +11,7 @@ CHECKS = (nonmonotonic_send, int_nonmonotonic_send, int_send_skip)
 
 
 @pytest.fixture
-def sent(judged):
+def judge_sends(judged):
     """Judge a history by these checks only."""
 
     def run(history, contract=None):
@@ -64,12 +64,12 @@ def test_pipelined_sends_may_swap_without_idempotence_but_not_after_an_acknowled
 
 
 # ---- neighbours of one producer ----
-def test_neighbours_of_one_process_the_other_way_round_are_reported(sent):
+def test_neighbouring_sends_stored_the_other_way_round_are_reported_as_nonmonotonic(judge_sends):
     h = History()
     h.txn(0, {"t-0": [7]})
     h.txn(0, {"t-0": [5]})
     h.txn(1, {"t-1": [3, 2]})
-    document = sent(h)
+    document = judge_sends(h)
     assert violated(document) == []
     assert answer(document, "nonmonotonic-send")["count"] == 1
     assert answer(document, "int-nonmonotonic-send")["count"] == 1
@@ -78,28 +78,28 @@ def test_neighbours_of_one_process_the_other_way_round_are_reported(sent):
     )
 
 
-def test_neighbours_in_order_and_of_two_processes_are_not(sent):
+def test_neighbouring_sends_in_order_or_of_two_processes_are_not_reported(judge_sends):
     h = History()
     h.txn(0, {"t-0": [5, 6]})
     h.txn(0, {"t-0": [7]})
     h.txn(1, {"t-0": [2]})
-    document = sent(h)
+    document = judge_sends(h)
     assert answer(document, "nonmonotonic-send")["verdict"] == answer(document, "int-nonmonotonic-send")["verdict"] == "held"
 
 
-def test_a_record_between_two_of_one_transaction_is_reported_with_examples_only(sent):
+def test_a_record_between_two_of_one_transaction_is_a_send_skip_of_which_some_examples_are_listed(judge_sends):
     h = History()
     for number in range(30):
         h.txn(0, {"t-0": [number * 4, number * 4 + 2]})
         h.txn(1, {"t-0": [number * 4 + 1]})
-    document = sent(h)
+    document = judge_sends(h)
     said = answer(document, "int-send-skip")
     assert said["count"] == 20
     assert said["reason"] == "10 more were found; only examples are kept"
 
 
-def test_a_gap_of_offsets_between_two_of_one_transaction_is_no_skip(sent):
+def test_a_gap_of_offsets_between_two_of_one_transaction_is_no_skip(judge_sends):
     h = History()
     h.txn(0, {"t-0": [5, 9]})
     h.txn(1, {"t-0": [7]}, type="fail")
-    assert answer(sent(h), "int-send-skip")["verdict"] == "held"
+    assert answer(judge_sends(h), "int-send-skip")["verdict"] == "held"

@@ -10,7 +10,7 @@ STRICT = {"strict_realtime": "true"}
 
 
 @pytest.fixture
-def sent(judged):
+def judge_sends(judged):
     """Judge a history by this check only."""
 
     def run(history, contract=None):
@@ -19,12 +19,12 @@ def sent(judged):
     return run
 
 
-def test_a_record_below_one_that_was_acknowledged_before_it_was_sent_is_inverted(sent):
+def test_a_record_below_one_that_was_acknowledged_before_it_was_sent_is_inverted(judge_sends):
     h = History()
     first = h.txn(0, {"t-0": [7]})
     second = h.txn(1, {"t-0": [5]})
     h.poll(2, {"t-0": [5, 7]})
-    document = sent(h, STRICT)
+    document = judge_sends(h, STRICT)
     assert violated(document) == ["real-time-inversion"]
     assert finding(document, "real-time-inversion")["operations"] == [first, second]
     assert finding(document, "real-time-inversion")["sentence"] == (
@@ -33,56 +33,56 @@ def test_a_record_below_one_that_was_acknowledged_before_it_was_sent_is_inverted
     )
 
 
-def test_an_inversion_is_only_reported_unless_the_contract_is_strict(sent):
+def test_an_inversion_is_only_reported_unless_the_contract_is_strict(judge_sends):
     h = History()
     h.txn(0, {"t-0": [7]})
     h.txn(1, {"t-0": [5]})
     for contract in ({}, {**STRICT, "acks": "1"}, {**STRICT, "unclean_leader_election": "true"}):
-        document = sent(h, contract)
+        document = judge_sends(h, contract)
         assert violated(document) == []
         assert answer(document, "real-time-inversion")["count"] == 1
 
 
-def test_sends_that_overlap_may_lie_either_way(sent):
+def test_sends_that_overlap_may_lie_either_way(judge_sends):
     h = History()
     h.txn(0, {"t-0": [7]})
     h.txn(1, {"t-0": [5]})
     began = h.ops[1]["mops"][0][4]
     h.ops[0]["mops"] = [(*h.ops[0]["mops"][0][:5], began)]
-    assert violated(sent(h, STRICT)) == []
+    assert violated(judge_sends(h, STRICT)) == []
 
 
-def test_without_an_acknowledgement_a_send_orders_nothing(sent):
+def test_without_an_acknowledgement_a_send_orders_nothing(judge_sends):
     h = History()
     h.txn(0, {"t-0": [None]}, type="info")
     high = h.ops[0]["mops"][0][2]
     h.txn(1, {"t-0": [5]})
     h.poll(2, {"t-0": [5, (7, high)]})
-    assert violated(sent(h, STRICT)) == []
+    assert violated(judge_sends(h, STRICT)) == []
 
 
-def test_aborted_unseen_and_lost_records_have_no_place(sent):
+def test_aborted_unseen_and_lost_records_have_no_place(judge_sends):
     for type, visible in (("fail", [5]), ("info", [5]), ("ok", [5])):
         h = History()
         h.txn(0, {"t-0": [7]}, type=type)
         h.txn(1, {"t-0": [5]})
         h.final({"t-0": visible})
-        assert violated(sent(h, STRICT)) == []
+        assert violated(judge_sends(h, STRICT)) == []
 
 
-def test_an_inversion_behind_one_of_the_same_process_is_found(sent):
+def test_an_inversion_behind_one_of_the_same_process_is_found(judge_sends):
     """Process 0's own record at 9 was acknowledged first of all, which is another check's business; process 1's at 7 is not."""
     h = History()
     h.txn(0, {"t-0": [9]})
     h.txn(1, {"t-0": [7]})
     h.ops[1]["mops"] = [(*h.ops[1]["mops"][0][:4], h.ops[0]["time"], h.ops[1]["mops"][0][5])]
     h.txn(0, {"t-0": [5]})
-    document = sent(h, STRICT)
+    document = judge_sends(h, STRICT)
     assert [one["offset"] for one in finding(document, "real-time-inversion")["records"]] == [5, 7]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_inversions_agree_with_every_pair_looked_at(seed):
+def test_inversions_agree_with_a_comparison_of_every_pair(seed):
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, 30))
     began = rng.integers(0, 40, count)
@@ -97,5 +97,5 @@ def test_inversions_agree_with_every_pair_looked_at(seed):
     assert {int(one): int(ended[two]) for one, two in zip(low, high, strict=True)} == expected
 
 
-def test_the_first_acknowledged_above_each_place():
+def test_the_first_acknowledged_above_a_place_has_the_earliest_acknowledgement_of_all_higher_places():
     assert _first_acknowledged_above(np.array([5, 3, 9, 4])).tolist() == [1, 3, 3, 4]

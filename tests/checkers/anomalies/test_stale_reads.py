@@ -11,7 +11,7 @@ CHECKS = (poll_skip, int_poll_skip, nonmonotonic_poll, int_nonmonotonic_poll, st
 
 
 @pytest.fixture
-def read(judged):
+def judge_reads(judged):
     """Judge a history by these checks only."""
 
     def run(history, contract=None):
@@ -20,7 +20,7 @@ def read(judged):
     return run
 
 
-def test_a_final_read_without_what_another_reader_got_is_stale(read):
+def test_a_final_read_without_what_another_reader_got_is_stale(judge_reads):
     """It was told an end below the record. The commit's outcome is unknown, so nothing was promised."""
     h = History()
     h.txn(0, {"t-0": [5]})
@@ -28,7 +28,7 @@ def test_a_final_read_without_what_another_reader_got_is_stale(read):
     late = h.ops[1]["mops"][0][2]
     h.poll(1, {"t-0": [5, (7, late)]})
     h.final({"t-0": [5]})
-    document = read(h)
+    document = judge_reads(h)
     assert violated(document) == ["stale-read"]
     assert finding(document, "stale-read")["sentence"] == (
         "The complete read_committed final read of process 90 did not return t-0@7, "
@@ -36,17 +36,17 @@ def test_a_final_read_without_what_another_reader_got_is_stale(read):
     )
 
 
-def test_a_record_that_others_get_after_the_final_read_began_makes_it_not_stale(read):
+def test_a_final_read_is_not_stale_if_others_got_the_record_after_it_began(judge_reads):
     h = History()
     h.txn(0, {"t-0": [5]})
     h.txn(0, {"t-0": [None]}, type="info")
     late = h.ops[1]["mops"][0][2]
     h.final({"t-0": [5]})
     h.poll(1, {"t-0": [5, (7, late)]})
-    assert violated(read(h)) == []
+    assert violated(judge_reads(h)) == []
 
 
-def test_an_incomplete_final_read_and_an_uncommitted_reader_prove_nothing_stale(read):
+def test_neither_an_incomplete_final_read_nor_an_uncommitted_reader_makes_a_stale_read(judge_reads):
     for isolation, position in ((COMMITTED, 6), (UNCOMMITTED, 1000)):
         h = History()
         h.txn(0, {"t-0": [5]})
@@ -54,4 +54,4 @@ def test_an_incomplete_final_read_and_an_uncommitted_reader_prove_nothing_stale(
         late = h.ops[1]["mops"][0][2]
         h.poll(1, {"t-0": [5, (7, late)]}, isolation)
         h.final({"t-0": [5]}, position=position)
-        assert violated(read(h)) == []
+        assert violated(judge_reads(h)) == []

@@ -24,7 +24,7 @@ def test_read_uncommitted_may_return_aborted_records(judged):
     assert violated(judged(h)) == []
 
 
-def test_a_contract_that_covers_all_readers_judges_uncommitted_ones_but_never_the_witness(judged):
+def test_a_contract_that_covers_all_readers_judges_uncommitted_ones_but_not_the_uncommitted_final_reader(judged):
     """The campaign claims read_committed for readers that are not: their aborted read counts. The final witness's never does."""
     h = History()
     h.txn(0, {"t-0": [5]}, type="fail")

@@ -12,7 +12,7 @@ MS = 1_000_000
 
 
 @pytest.fixture
-def asked(spark, tmp_path):
+def judge_cycles(spark, tmp_path):
     """Judge a story with the graph checks alone. Its edges come to the driver, because it is short."""
     import json
 
@@ -47,39 +47,39 @@ def crossed(**fields):
     return together(h)
 
 
-def test_interleaved_transactions_are_g0_and_permitted(asked):
+def test_interleaved_transactions_are_g0_and_permitted(judge_cycles):
     """Kafka orders each partition by itself."""
-    document = asked(crossed())
+    document = judge_cycles(crossed())
     assert found(document) == {"G0"}
     assert document["verdict"] != "invalid"
     assert finding(document, "G0")["cycle"]["vertices"] == [0, 1]
 
 
-def test_the_sentence_says_who_comes_before_whom_and_why(asked):
+def test_the_sentence_says_who_comes_before_whom_and_why(judge_cycles):
     """Both directions, with the records."""
-    sentence = finding(asked(crossed()), "G0")["sentence"]
+    sentence = finding(judge_cycles(crossed()), "G0")["sentence"]
     assert "T1 before T2, because T1 wrote t-0@5 right before T2's t-0@6" in sentence
     assert "T2 before T1, because T2 wrote t-1@5 right before T1's t-1@6" in sentence
 
 
-def test_g0_is_forbidden_when_the_contract_says_so(asked):
+def test_g0_is_forbidden_when_the_contract_says_so(judge_cycles):
     """`cycles` lists what a workload forbids."""
-    document = asked(crossed(), cycles="G1c, G0")
+    document = judge_cycles(crossed(), cycles="G1c, G0")
     assert document["verdict"] == "invalid"
     assert finding(document, "G0")["forbidden"]
 
 
-def test_an_aborted_transaction_is_in_no_version_order(asked):
+def test_an_aborted_transaction_is_in_no_version_order(judge_cycles):
     """Its records are below nobody's and above nobody's."""
-    assert found(asked(crossed(type="fail"))) == set()
+    assert found(judge_cycles(crossed(type="fail"))) == set()
 
 
-def test_transactions_in_one_order_everywhere_are_no_cycle(asked):
+def test_transactions_in_one_order_everywhere_are_no_cycle(judge_cycles):
     """The look-alike of G0."""
     h = History()
     h.txn(0, {"t-0": 5, "t-1": 5})
     h.txn(1, {"t-0": 6, "t-1": 6})
-    assert found(asked(together(h))) == set()
+    assert found(judge_cycles(together(h))) == set()
 
 
 def read_each_other(isolation="read_committed"):
@@ -92,21 +92,21 @@ def read_each_other(isolation="read_committed"):
     return together(h)
 
 
-def test_transactions_that_read_each_other_are_forbidden(asked):
+def test_transactions_that_read_each_other_are_forbidden(judge_cycles):
     """Each would have to be decided before the other."""
-    document = asked(read_each_other())
+    document = judge_cycles(read_each_other())
     assert found(document) == {"G1c-wr", "G1c"}
     assert document["verdict"] == "invalid"
 
 
-def test_read_uncommitted_readers_may_read_each_other(asked):
+def test_read_uncommitted_readers_may_read_each_other(judge_cycles):
     """What they got was not decided yet; only the permitted class says so."""
-    document = asked(read_each_other("read_uncommitted"), isolation="read_uncommitted")
+    document = judge_cycles(read_each_other("read_uncommitted"), isolation="read_uncommitted")
     assert found(document) == {"G1c"}
     assert document["verdict"] != "invalid"
 
 
-def test_a_witness_at_read_uncommitted_makes_no_forbidden_cycle(asked):
+def test_a_read_uncommitted_final_reader_makes_no_forbidden_cycle(judge_cycles):
     """It may pass on what is open still: T writes, a witness reads it, B begins after that and commits, T polls B's record."""
     h = History()
     long = h.txn(0, {"t-0": 5})
@@ -115,81 +115,81 @@ def test_a_witness_at_read_uncommitted_makes_no_forbidden_cycle(asked):
     h.ops[long]["mops"].append((1, "t-1", h.v("t-1", 5), 5, None, h.now + MS))
     h.ops[long]["end"] = h.now + 3 * MS
     h.ops[long]["decided"] = h.now + 2 * MS
-    assert not any(name.startswith("G1c-wr") for name in found(asked(h)))
+    assert not any(name.startswith("G1c-wr") for name in found(judge_cycles(h)))
 
 
-def test_a_read_from_the_future_is_a_cycle_with_real_time(asked):
+def test_a_read_of_a_later_operations_record_is_a_realtime_cycle(judge_cycles):
     """Process 1 polled a record of a transaction that began after process 1's had ended."""
     h = History()
     reader = h.txn(1, {"t-1": 5})
     h.txn(0, {"t-0": 5})
     h.ops[reader]["mops"].append((1, "t-0", h.v("t-0", 5), 5, None, h.ops[reader]["time"] + 10))
-    document = asked(h)
+    document = judge_cycles(h)
     assert "G1c-wr-realtime" in found(document)
     assert document["verdict"] == "invalid"
 
 
-def test_a_process_that_polls_its_own_future_is_a_cycle_with_its_order(asked):
+def test_a_process_that_polls_its_own_later_record_is_a_process_cycle(judge_cycles):
     """One process, one step back."""
     h = History()
     reader = h.txn(0, {"t-1": 5})
     h.txn(0, {"t-0": 5})
     h.ops[reader]["mops"].append((1, "t-0", h.v("t-0", 5), 5, None, h.ops[reader]["time"] + 10))
-    assert "G1c-wr-process" in found(asked(h))
+    assert "G1c-wr-process" in found(judge_cycles(h))
 
 
-def test_an_unknown_outcome_may_act_later(asked):
+def test_an_operation_of_unknown_outcome_may_act_later_and_closes_no_realtime_cycle(judge_cycles):
     """What ended as info is not over, so nothing comes after it in real time."""
     h = History()
     reader = h.txn(1, {"t-1": 5}, "info")
     h.txn(0, {"t-0": 5})
     h.ops[reader]["mops"].append((1, "t-0", h.v("t-0", 5), 5, None, h.now))
-    assert found(asked(h)) == set()
+    assert found(judge_cycles(h)) == set()
 
 
-def test_written_above_and_read_is_g1c_with_ww(asked):
+def test_written_above_and_read_is_g1c_with_ww(judge_cycles):
     """T0 polled T1's record, and T1's other record lies above T0's."""
     h = History()
     h.txn(0, {"t-0": 5})
     h.txn(1, {"t-0": 6, "t-1": 5})
     h.ops[0]["mops"].append((1, "t-1", h.v("t-1", 5), 5, None, h.now))
-    document = asked(together(h))
+    document = judge_cycles(together(h))
     assert found(document) == {"G1c"}
     assert {edge["kind"] for edge in finding(document, "G1c")["cycle"]["edges"]} == {"ww", "wr"}
 
 
-def test_a_poll_that_saw_half_of_a_transaction_is_g_single(asked):
+def test_a_poll_that_saw_half_of_a_transaction_is_g_single(judge_cycles):
     """It got the record in t-1 and stopped right below the one in t-0."""
     h = History()
     h.txn(0, {"t-0": 4})
     h.txn(1, {"t-0": 5, "t-1": 5})
     h.poll(2, {"t-0": [4], "t-1": [5]})
-    document = asked(together(h))
+    document = judge_cycles(together(h))
     assert found(document) == {"G-single"}
     assert document["verdict"] != "invalid"
 
 
-def test_a_poll_that_saw_all_of_it_is_no_cycle(asked):
+def test_a_poll_that_saw_all_of_a_transaction_is_no_cycle(judge_cycles):
     """The look-alike: one record more."""
     h = History()
     h.txn(0, {"t-0": 4})
     h.txn(1, {"t-0": 5, "t-1": 5})
     h.poll(2, {"t-0": [4, 5], "t-1": [5]})
-    assert found(asked(together(h))) == set()
+    assert found(judge_cycles(together(h))) == set()
 
 
-def test_a_poll_that_lags_behind_is_g_single_in_real_time(asked):
+def test_a_poll_that_lags_behind_is_g_single_in_real_time(judge_cycles):
     """The next record was there before the poll began."""
     h = History()
     h.txn(0, {"t-0": 4})
     h.txn(1, {"t-0": 5})
     h.poll(2, {"t-0": [4]})
-    document = asked(h)
+    document = judge_cycles(h)
     assert found(document) == {"G-single-realtime"}
     assert answer(document, "G-single-realtime")["compared"] == 1
 
 
-def test_two_pollers_that_disagree_on_the_order_are_g2(asked):
+def test_two_pollers_that_disagree_on_the_order_are_g2(judge_cycles):
     """Each got one record and stands right below the other."""
     h = History()
     h.txn(8, {"t-0": 4})
@@ -198,25 +198,25 @@ def test_two_pollers_that_disagree_on_the_order_are_g2(asked):
     h.txn(1, {"t-1": 5})
     h.poll(2, {"t-0": [4, 5], "t-1": [4]})
     h.poll(3, {"t-0": [4], "t-1": [4, 5]})
-    document = asked(together(h))
+    document = judge_cycles(together(h))
     assert found(document) == {"G2"}
     assert len(finding(document, "G2")["cycle"]["vertices"]) == 4
 
 
-def test_a_run_without_records_exercises_no_cycles(asked):
+def test_a_run_without_records_exercises_no_cycles(judge_cycles):
     """Nothing is compared, nothing is said."""
     h = History()
     h.poll(0, {})
-    document = asked(h)
+    document = judge_cycles(h)
     assert {one["verdict"] for one in (*document["properties"], *document["allowed"])} == {"not exercised"}
 
 
 @pytest.mark.parametrize("story", [crossed, read_each_other])
-def test_edges_that_stay_on_the_executors_tell_the_same(asked, monkeypatch, story):
+def test_edges_on_the_executors_give_the_same_verdict_as_edges_in_the_driver(judge_cycles, monkeypatch, story):
     """As those of a long history do."""
-    near = asked(story())
+    near = judge_cycles(story())
     monkeypatch.setattr("checkers.verdict.run_checks.SHORT_HISTORY", 0)
-    far = asked(story())
+    far = judge_cycles(story())
     assert found(near)
     assert found(far) == found(near)
     assert all(finding(far, name)["cycle"] == finding(near, name)["cycle"] for name in found(near))

@@ -31,7 +31,7 @@ def everything_is_long(monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_is_left_out_closes_no_cycle_that_matters(tmp_path, seed):
+def test_edges_that_are_left_out_close_no_forbidden_cycle(tmp_path, seed):
     """A `G1c-realtime` may lose its read; it is a `G0-realtime` then."""
     rng = Random(seed)
     met = set()

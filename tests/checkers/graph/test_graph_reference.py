@@ -11,7 +11,7 @@ COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_spans_find_what_the_whole_graph_holds(tmp_path, seed):
+def test_the_search_by_spans_finds_the_same_cycles_as_an_enumeration_of_the_whole_graph(tmp_path, seed):
     rng = Random(seed)
     met = set()
     for _ in range(20):

@@ -64,7 +64,7 @@ def wide():
     return h.ops
 
 
-def test_a_span_too_large_is_searched_in_pieces_and_never_called_held(tmp_path, monkeypatch):
+def test_a_span_too_large_is_searched_in_pieces_and_unknown_if_they_show_no_cycle(tmp_path, monkeypatch):
     """What is found is found; what is not found is unknown, with the size."""
     monkeypatch.setattr(search_tasks, "LARGEST", dict.fromkeys(search_tasks.LARGEST, 5))
     monkeypatch.setattr(search_tasks, "PIECE", 4)
@@ -75,7 +75,7 @@ def test_a_span_too_large_is_searched_in_pieces_and_never_called_held(tmp_path, 
     assert not cycles.layers["G1c-wr"].unknown, "its own spans are small: another layer's size is not its affair"
 
 
-def test_the_same_span_searched_whole_has_its_answer(tmp_path):
+def test_the_same_span_searched_whole_shows_its_cycle(tmp_path):
     """It lies below the first of the others and above the last; only neighbours have edges, so the way back takes them all."""
     cycles, _ = local_cycles(tmp_path, wide())
     assert len(cycles.layers["G0"].cycle) == 41

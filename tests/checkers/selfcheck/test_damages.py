@@ -59,13 +59,13 @@ def test_a_schedule_holds_the_cycle_of_its_class_and_no_other(name):
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_nothing_else_is_wrong_with_a_schedule(name):
+def test_a_schedule_has_no_other_anomaly(name):
     """No record is lost, doubled, out of order, early or torn. Records of two operations may alternate in a partition."""
     assert {other for other, found in anomalies(alone(name)).items() if found} <= {"int-send-skip"}
 
 
 @pytest.mark.parametrize(("name", "second"), [("swap operations", 0), ("invert", 1)])
-def test_records_whose_exchange_would_make_a_read_too_early_stay(name, second):
+def test_records_do_not_change_places_if_a_read_would_become_too_early(name, second):
     """A reader at read_uncommitted had the first before the other was sent."""
 
     def planted(peeks):
@@ -85,7 +85,7 @@ def test_records_whose_exchange_would_make_a_read_too_early_stay(name, second):
 @settings(max_examples=40)
 @given(seed=st.integers(0, 1 << 32), name=st.sampled_from(CLASSES))
 @example(seed=68576554, name="G1c-wr")  # a process goes on the very moment it ended: a step of its order, and not of time
-def test_a_schedule_before_a_tangle_adds_its_cycle_and_nothing_else(seed, name):
+def test_a_schedule_before_a_random_history_adds_its_cycle_and_nothing_else(seed, name):
     """The whole graph has the cycles of the one and of the other, none across; and the search shows the planted one."""
     tangle = tangled(Random(seed))
     planted = BY_NAME[name].plant(taken_apart(tangle), Random(0))
@@ -118,7 +118,7 @@ def test_a_schedule_before_a_tangle_adds_its_cycle_and_nothing_else(seed, name):
 @example(  # between the two lies another record of the first one's producer
     damage=BY_NAME["invert"], draw=1, seed=0, shape={"transactions": 65, "partitions": 2, "processes": 2, "sends": 4}
 )
-def test_a_damage_is_what_the_reference_sees_and_what_spark_finds(spark, damage, draw, seed, shape):
+def test_the_reference_and_the_checker_find_the_same_in_a_damaged_history(spark, damage, draw, seed, shape):
     """In any lawful history: its own anomalies, record by record; nothing forbidden beside what comes along by nature."""
     with TemporaryDirectory() as text:
         folder = Path(text)

@@ -49,7 +49,7 @@ def test_a_check_without_damage_has_a_row_of_its_own(spark, lawful):
     assert row.note.startswith("not planted: no damage is known for it")
 
 
-def test_a_blind_check_is_found_out(spark, lawful):
+def test_a_check_that_finds_nothing_is_reported_as_having_missed_the_damage(spark, lawful):
     """It carries the name of a real one, and never finds anything."""
 
     def blind(log):
@@ -62,7 +62,7 @@ def test_a_blind_check_is_found_out(spark, lawful):
     assert "missed duplicate" in row.note
 
 
-def test_a_check_that_cries_wolf_is_found_out(spark, lawful):
+def test_a_check_that_always_finds_something_is_reported_as_a_false_alarm(spark, lawful):
     """It calls every history with an offset beyond the known ones wrong, whatever was planted."""
 
     def nervous(log):
@@ -80,7 +80,7 @@ def test_a_check_that_cries_wolf_is_found_out(spark, lawful):
     assert "false alarm: nervous" in row.note
 
 
-def test_what_a_history_does_not_allow_is_planted_in_one_before_it(spark, tmp_path):
+def test_a_damage_without_a_place_in_the_history_is_planted_in_a_small_history_before_it(spark, tmp_path):
     """One single send: nothing to swap. What the contract does not judge is not planted at all."""
     h = History()
     h.send(0, {"t-0": [5]})
@@ -93,7 +93,7 @@ def test_what_a_history_does_not_allow_is_planted_in_one_before_it(spark, tmp_pa
     assert rows["G1c-wr"].note.startswith("not judged under this contract (G1c-wr: the workload uses no transactions")
 
 
-def test_outside_transactions_read_early_is_before_it_was_sent(spark, tmp_path):
+def test_read_early_outside_transactions_is_a_read_before_the_send(spark, tmp_path):
     h = History()
     h.send(0, {"t-0": [5, 7]})
     h.final({"t-0": [5, 7]})
@@ -125,14 +125,14 @@ def own_first(name, alone):
     return run_check(name, across=True, gather=gather)(some_cycle)
 
 
-def test_a_cycle_behind_another_is_asked_for_again_without_that(spark, lawful):
+def test_a_cycle_hidden_by_another_is_searched_again_without_the_records_of_the_history(spark, lawful):
     """Of two equally small ones a check may show either; that it sees the planted one is proven apart."""
     _, row = selfcheck(open_run(lawful), spark, checks=[own_first("G0", CHECKS["G0"])], damages=some("G0"))
     assert (row.ok, row.found) == (True, ("G0",))
     assert "what is shown is the history's own (1 operations), so asked again without its records" in row.note
 
 
-def test_a_check_that_only_ever_shows_the_old_cycle_is_found_out(spark, lawful):
+def test_a_check_that_reports_only_the_cycle_of_the_history_itself_is_reported_as_having_missed_the_damage(spark, lawful):
     """It speaks of G0 whatever was planted."""
     _, row = selfcheck(open_run(lawful), spark, checks=[own_first("G0", lambda run: CheckResult(1))], damages=some("G0"))
     assert row.ok is False
@@ -148,13 +148,13 @@ def test_the_same_seed_plants_the_same_damage(lawful):
             assert (one.what, one.records) == (two.what, two.records)
 
 
-def test_taking_apart_and_putting_together_changes_nothing(lawful, tmp_path):
+def test_a_history_read_as_rows_and_written_again_is_unchanged(lawful, tmp_path):
     write_rows(read_rows(lawful / "history.parquet"), tmp_path / "again.parquet")
     before, after = (pq.read_table(path) for path in (lawful / "history.parquet", tmp_path / "again.parquet"))
     assert before.to_pylist() == after.select(before.column_names).to_pylist()
 
 
-def test_a_run_is_left_as_it_was(spark, lawful):
+def test_selfcheck_changes_nothing_in_the_run_directory(spark, lawful):
     before = {path.name: path.read_bytes() for path in lawful.iterdir()}
     selfcheck(open_run(lawful), spark, damages=some("lose"))
     assert {path.name: path.read_bytes() for path in lawful.iterdir()} == before
