@@ -19,17 +19,18 @@ from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 
 _DEFINITIONS = {
-    "G1c-wr": "Operations that read each other's records in a circle, through read_committed readers.",
-    "G0": "Operations whose records follow each other in a circle, over several partitions.",
-    "G1c": "Operations in a circle of records that follow each other and records that were read, at least one read.",
-    "G-single": "A circle with exactly one operation that read up to right below another one's record.",
-    "G2": "A circle with two or more operations that each read up to right below another one's record.",
+    "G1c-wr": "A cycle of operations that read each other's records, through read_committed readers.",
+    "G0": "A cycle of operations whose records follow each other, over several partitions.",
+    "G1c": "A cycle of operations whose records follow each other or were read, with at least one read.",
+    "G-single": "A cycle with exactly one operation that read up to right below another one's record.",
+    "G2": "A cycle with two or more operations that each read up to right below another one's record.",
 }
 _TIME_EDGE = (
     "",
-    " One step at least is the order of two operations of a process.",
-    " One step at least is that an operation had ended before another began.",
+    " At least one step is the order of two operations of a process.",
+    " At least one step is that an operation had ended before another began.",
 )
+_TWIN = "Slow twin: `shortest_cycles` in tests/support/graph_reference.py."
 _NEEDS = (
     "no two operations wrote to one partition",
     "nobody read below a record",
@@ -74,7 +75,7 @@ def graph_check(layer: Layer) -> Check[RunView]:
         return {"cycle": explain.drawing(cycles.layers[layer.name].cycle, cycles.partitions, finding, text)}
 
     base = layer.name.removesuffix("-process").removesuffix("-realtime")
-    smallest_cycle.__doc__ = _DEFINITIONS[base] + _TIME_EDGE[layer.order]
+    smallest_cycle.__doc__ = f"{_DEFINITIONS[base]}{_TIME_EDGE[layer.order]}\n\n{_TWIN}"
     needs = _NEEDS_READ[layer.order] if base.startswith("G1c") else _NEEDS[bool(layer.anti)]
     return Check(layer.name, "run", smallest_cycle, True, None, sentence, gather, _brief, detail, needs)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from checkers.arrays import Bools
 from checkers.graph.layers import ANTI, ANTI_TIME, LAYERS
-from checkers.graph.spans import Spans
+from checkers.graph.spans import SpanSet
 from checkers.spark.overview import Overview
 
 LONG = 50_000  # operations
@@ -32,7 +32,7 @@ class EdgeFilter:
 
     read_only: Any
     last_write_began: int
-    stretches: Spans
+    stretches: SpanSet
 
     def in_one_stretch(self, source: Any, target: Any) -> Bools:
         """Whether two operations lie in one stretch; both by history index."""
@@ -52,4 +52,4 @@ def edge_filter_for(view: Overview, forbidden: Collection[str]) -> EdgeFilter | 
     starts = np.linspace(0, max(0, len(main) - STRETCH), STRETCHES).astype(np.int64)
     low, high = view.index[main[starts]], view.index[main[np.minimum(starts + STRETCH, len(main)) - 1]]
     read_only = np.setdiff1d(np.unique(view.process), writers)
-    return EdgeFilter(read_only, last_write_began, Spans(low.astype(np.int64), high.astype(np.int64)))
+    return EdgeFilter(read_only, last_write_began, SpanSet(low.astype(np.int64), high.astype(np.int64)))

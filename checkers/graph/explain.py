@@ -23,8 +23,10 @@ Places = Mapping[tuple[str, int], str]  # (partition, offset) -> the place as a 
 
 def sentence(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, text: FindingText) -> str:
     """`T1 before T2, because T1 wrote t-0@5 right before T2's t-0@6; T2 before T1, because ...`, and who T1 and T2 are."""
-    names, said = labels(cycle), _places(finding)
-    steps = [f"{names[e.source]} before {names[e.target]}, because {because(e, names, partitions, said, text)}" for e in cycle]
+    names, place_names = labels(cycle), _places(finding)
+    steps = [
+        f"{names[e.source]} before {names[e.target]}, because {because(e, names, partitions, place_names, text)}" for e in cycle
+    ]
     who = [f"{name} is {text.name(op, capital=False)}" for op, name in names.items()]
     return f"{'; '.join(steps)}. ({', '.join(who)}.)"
 
@@ -38,7 +40,7 @@ def _places(finding: Finding) -> Places:
     return {(row.partition, row.offset): row.place for row in sorted(finding.rows, key=lambda row: bool(row.value))}
 
 
-def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], said: Places, text: FindingText) -> str:
+def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], place_names: Places, text: FindingText) -> str:
     """Why an edge's source comes before its target."""
     one, two = names[edge.source], names[edge.target]
     view = text.run.overview
@@ -47,7 +49,7 @@ def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], said: 
     if edge.kind == REALTIME:
         apart = (int(view.time[view.at(edge.target)]) - int(view.end[view.at(edge.source)])) / 1e6
         return f"{one} had ended {apart:.1f} ms before {two} began"
-    low, high = (said[partitions[edge.place], offset] for offset in (edge.low, edge.high))
+    low, high = (place_names[partitions[edge.place], offset] for offset in (edge.low, edge.high))
     if edge.kind == WW:
         return f"{one} wrote {low} right before {two}'s {high}"
     if edge.kind == RW:
@@ -57,13 +59,13 @@ def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], said: 
 
 def drawing(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, text: FindingText) -> dict[str, Any]:
     """The cycle of a finding in `verdict.json`: vertices are operations by history index."""
-    names, said = labels(cycle), _places(finding)
+    names, place_names = labels(cycle), _places(finding)
     edges = [
         {
             "from": edge.source,
             "to": edge.target,
             "kind": KINDS[edge.kind],
-            "why": because(edge, names, partitions, said, text),
+            "why": because(edge, names, partitions, place_names, text),
         }
         for edge in cycle
     ]

@@ -40,7 +40,7 @@ from checkers.graph.layers import (
 from checkers.graph.operation_order import OperationOrder, SharedOrder, order_arrays
 from checkers.graph.search_tasks import Cycles, LayerAnswer, SearchTask, mark_unknown, rounds
 from checkers.graph.span_search import BestCycle, Edge, OperationInterval, search_span
-from checkers.graph.spans import Spans, merge, merge_all
+from checkers.graph.spans import SpanSet, merge, merge_all
 from checkers.partition.log import NONE
 from checkers.run_view import RunView
 from checkers.spark.overview import Overview
@@ -102,13 +102,13 @@ def _count(kind: int, order: int) -> int:
 
 
 # --------------------------------------------------------------------------------------------------
-# Spans
+# SpanSet
 # --------------------------------------------------------------------------------------------------
-def _spans(edges: GatheredEdges, shared: SharedOrder) -> tuple[dict[str, Spans], dict[int, int]]:
+def _spans(edges: GatheredEdges, shared: SharedOrder) -> tuple[dict[str, SpanSet], dict[int, int]]:
     """The spans of each family, and how many edges there are of each kind."""
     table = edges.each(_backward(shared), BACKWARD_RANGES)
     family, low, high = (table[name].to_numpy() for name in BACKWARD_RANGES.names)
-    parts = {name: Spans(low[family == number], high[family == number]) for number, name in enumerate(FAMILIES)}
+    parts = {name: SpanSet(low[family == number], high[family == number]) for number, name in enumerate(FAMILIES)}
     counted = family < 0
     kinds, counts = -1 - family[counted], low[counted]
     return {name: merge_all([part]) for name, part in parts.items()}, {

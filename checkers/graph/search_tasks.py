@@ -11,7 +11,7 @@ from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.explain import Records
 from checkers.graph.layers import ANTI, ANTI_TIME, LAYERS, READS, WRITES, Layer
 from checkers.graph.span_search import Edge
-from checkers.graph.spans import Spans, merge_all
+from checkers.graph.spans import SpanSet, merge_all
 
 LARGEST = {READS: 20_000, WRITES: 20_000, ANTI: 3_000, ANTI_TIME: 3_000}  # operations of a span that is searched whole
 SAMPLE = 30  # spans of a permitted family looked at first
@@ -41,15 +41,15 @@ class Cycles:
 
 @dataclass(frozen=True)
 class SearchTask:
-    """Spans to search for the layers of a family. rank_family: the family whose ranks `spans` are ranges of."""
+    """SpanSet to search for the layers of a family. rank_family: the family whose ranks `spans` are ranges of."""
 
     family: str
     rank_family: str
-    spans: Spans
+    spans: SpanSet
     layers: tuple[Layer, ...]
 
 
-def rounds(spans: Mapping[str, Spans], cycles: Cycles, forbidden: Collection[str]) -> Iterator[list[SearchTask]]:
+def rounds(spans: Mapping[str, SpanSet], cycles: Cycles, forbidden: Collection[str]) -> Iterator[list[SearchTask]]:
     """Two rounds of tasks; between them the caller searches, so that `cycles` holds what was found.
 
     First all spans of the family that Kafka forbids (`READS`), a sample of `SAMPLE` spans of each other one, evenly from the
@@ -73,7 +73,7 @@ def rounds(spans: Mapping[str, Spans], cycles: Cycles, forbidden: Collection[str
 
 
 def _second_round(
-    rest: Sequence[tuple[str, Spans, tuple[Layer, ...]]], cycles: Cycles, forbidden: Collection[str]
+    rest: Sequence[tuple[str, SpanSet, tuple[Layer, ...]]], cycles: Cycles, forbidden: Collection[str]
 ) -> Iterator[SearchTask]:
     """What the first round left out, for the layers that must have it; in the others' answers, how much was not searched."""
     for family, spans, layers in rest:
@@ -89,16 +89,16 @@ def _second_round(
                 cycles.layers[layer.name].unknown = f"{why}; {NAMED}"
 
 
-def _pieces(large: Spans) -> Spans:
+def _pieces(large: SpanSet) -> SpanSet:
     """A few pieces, evenly over the large spans."""
     parts = []
     for low, high in zip(large.low[:PIECES], large.high[:PIECES], strict=True):
         starts = np.unique(np.linspace(low, max(low, high - PIECE), max(1, PIECES // len(large))).astype(np.int64))
-        parts.append(Spans(starts, np.minimum(starts + PIECE - 1, high)))
+        parts.append(SpanSet(starts, np.minimum(starts + PIECE - 1, high)))
     return merge_all(parts)
 
 
-def mark_unknown(spans: Mapping[str, Spans], cycles: Cycles, edge_filter: EdgeFilter | None) -> None:
+def mark_unknown(spans: Mapping[str, SpanSet], cycles: Cycles, edge_filter: EdgeFilter | None) -> None:
     """Layers without a cycle are unknown when not everything was searched."""
     for layer in LAYERS:
         answer, sizes = cycles.layers[layer.name], spans[layer.family].sizes

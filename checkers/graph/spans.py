@@ -19,8 +19,8 @@ FOREVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Spans:
-    """Merged ranges of ranks (both ends included), rising and apart: no cycle leaves one."""
+class SpanSet:
+    """The spans of a run: ranges of ranks (both ends included), rising and apart. No cycle leaves its span."""
 
     low: Ints
     high: Ints
@@ -47,25 +47,25 @@ class Spans:
         same = span == self.of(target[some])
         return some[same], span[same]
 
-    def pick(self, which: Any) -> Spans:
-        return Spans(self.low[which], self.high[which])
+    def pick(self, which: Any) -> SpanSet:
+        return SpanSet(self.low[which], self.high[which])
 
 
-def merge(low: Ints, high: Ints) -> Spans:
+def merge(low: Ints, high: Ints) -> SpanSet:
     """Ranges that share a rank become one: a cycle may pass from one to the other there.
 
     Sorted by `low`, and with `high` as a running maximum: a range begins a new span where its `low` lies above all highs before
     it, and the span ends at the running maximum right before the next one begins.
     """
     if not len(low):
-        return Spans(low, high)
+        return SpanSet(low, high)
     order = np.argsort(low, kind="stable")
     low, high = low[order], np.maximum.accumulate(high[order])
     starts = np.flatnonzero(np.r_[True, low[1:] > high[:-1]])
-    return Spans(low[starts], high[np.r_[starts[1:], len(low)] - 1])
+    return SpanSet(low[starts], high[np.r_[starts[1:], len(low)] - 1])
 
 
-def merge_all(parts: Sequence[Spans]) -> Spans:
+def merge_all(parts: Sequence[SpanSet]) -> SpanSet:
     """The ranges of several spans, merged."""
     nothing = np.empty(0, dtype=np.int64)
     return merge(np.concatenate([nothing, *(p.low for p in parts)]), np.concatenate([nothing, *(p.high for p in parts)]))

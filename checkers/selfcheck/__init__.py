@@ -1,5 +1,1 @@
 """Proof that the checks can fail: plant one damage in a clean history, and demand exactly its anomaly."""
-
-from checkers.selfcheck.run import SelfcheckRow, selfcheck
-
-__all__ = ["SelfcheckRow", "selfcheck"]

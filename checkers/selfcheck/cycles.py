@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 
 from checkers.selfcheck.records import DamagedHistory, pick
-from checkers.selfcheck.rows import Rows
+from checkers.selfcheck.rows import HistoryRows
 
 
-def _writers(rows: Rows) -> pd.DataFrame:
+def _writers(rows: HistoryRows) -> pd.DataFrame:
     """One witnessed record of each transaction whose process reads at read_committed, in the order of the history."""
     levels = rows.ops["isolation"].to_numpy()
     txns = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["end"] > 0)]
     return txns[levels[txns["op"]] == "read_committed"].drop_duplicates("op").sort_values("op").reset_index(drop=True)
 
 
-def _with_reads(rows: Rows, *pairs: tuple[Any, Any]) -> Rows:
+def _with_reads(rows: HistoryRows, *pairs: tuple[Any, Any]) -> HistoryRows:
     """Each first transaction polls, as the last thing before it is decided, a record of the second."""
     made = []
     for reader, record in pairs:
@@ -29,7 +29,7 @@ def _with_reads(rows: Rows, *pairs: tuple[Any, Any]) -> Rows:
     return rows.with_reads(pd.DataFrame(made))
 
 
-def read_each_other(rows: Rows, rng: Random) -> DamagedHistory | None:
+def read_each_other(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """Two transactions of two processes, under way at the same time, poll each other's records."""
     txns = _writers(rows)
     after = txns.shift(-1)
@@ -42,7 +42,7 @@ def read_each_other(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(_with_reads(rows, (one, two), (two, one)), what, frozenset([one["v"], two["v"]]))
 
 
-def read_own_future(rows: Rows, rng: Random) -> DamagedHistory | None:
+def read_own_future(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A transaction polls a record of a later transaction of its own process."""
     txns = _writers(rows).sort_values(["process", "op"]).reset_index(drop=True)
     pairs = np.flatnonzero(txns["process"] == txns["process"].shift(-1))
@@ -54,7 +54,7 @@ def read_own_future(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(_with_reads(rows, (one, two)), what, frozenset([two["v"]]))
 
 
-def read_future(rows: Rows, rng: Random) -> DamagedHistory | None:
+def read_future(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A transaction polls a record of a transaction of another process that began after it had ended."""
     txns = _writers(rows)
     if not len(txns):

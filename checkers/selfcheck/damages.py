@@ -11,11 +11,11 @@ from random import Random
 
 from checkers.selfcheck import cycles, reads, records, transactions
 from checkers.selfcheck.records import DamagedHistory
-from checkers.selfcheck.rows import Rows
+from checkers.selfcheck.rows import HistoryRows
 from checkers.selfcheck.schedules import Schedule, schedules
 from checkers.verdict.rules import ALLOWED, RULES
 
-Plant = Callable[[Rows, Random], "DamagedHistory | None"]
+Plant = Callable[[HistoryRows, Random], "DamagedHistory | None"]
 COMMITTED_TXN = "needs a committed transaction, all of it read back at read_committed"
 SKIPS = ("poll-skip", "int-poll-skip")
 FUTURE = ("dirty-read", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime")
@@ -23,7 +23,7 @@ STEPS = (*SKIPS, "nonmonotonic-poll", "int-nonmonotonic-poll")
 
 
 @dataclass(frozen=True)
-class Damage:
+class PlantedDamage:
     """One way to spoil a history.
 
     expects: anomalies that must be found (those whose checks are installed). accompanying: others that the damage brings with
@@ -39,117 +39,119 @@ class Damage:
     cycle: str = ""
 
 
-def _schedule(name: str, plant: Schedule) -> Damage:
-    """A schedule is named after what it shows. A circle of reads is one of reads and writes as well."""
+def _schedule(name: str, plant: Schedule) -> PlantedDamage:
+    """A schedule is named after what it shows. A cycle of reads is one of reads and writes as well."""
     accompanying = (name.replace("G1c-wr", "G1c"),) if name.startswith("G1c-wr") else ("G0",) if name == "int-send-skip" else ()
     cycle = name if name.startswith("G") and RULES[name][-1].judged == ALLOWED else ""
-    return Damage(name, plant, (name,), accompanying, "needs nothing", cycle)
+    return PlantedDamage(name, plant, (name,), accompanying, "needs nothing", cycle)
 
 
 DAMAGES = (
-    Damage("lose", records.lose, ("lost-write",), SKIPS, "needs a committed operation, all of it read back"),
-    Damage(
+    PlantedDamage("lose", records.lose, ("lost-write",), SKIPS, "needs a committed operation, all of it read back"),
+    PlantedDamage(
         "hide",
         records.hide,
         ("lost-write",),
         (*SKIPS, "stale-read"),
         "needs a committed operation and a read_committed final read",
     ),
-    Damage("tear", transactions.tear, ("torn-transaction", "lost-write"), SKIPS, f"{COMMITTED_TXN}, from two partitions"),
-    Damage(
+    PlantedDamage("tear", transactions.tear, ("torn-transaction", "lost-write"), SKIPS, f"{COMMITTED_TXN}, from two partitions"),
+    PlantedDamage(
         "truncate",
         records.truncate,
         ("lost-write",),
         (*SKIPS, "torn-transaction"),
         "needs a committed record and a read_committed final read",
     ),
-    Damage("repeat", records.repeat, ("duplicate",), STEPS, "needs a committed record that was read"),
-    Damage(
+    PlantedDamage("repeat", records.repeat, ("duplicate",), STEPS, "needs a committed record that was read"),
+    PlantedDamage(
         "swap",
         records.swap_inside,
         ("order-inversion", "int-nonmonotonic-send"),
         (),
         "needs an operation with two records in one partition that were read only after it had been decided",
     ),
-    Damage(
+    PlantedDamage(
         "swap operations",
         records.swap_across,
         ("order-inversion", "nonmonotonic-send"),
         ("real-time-inversion",),
         "needs two operations of one process in one partition that were read only after both had been decided",
     ),
-    Damage(
+    PlantedDamage(
         "show aborted",
         transactions.show_aborted,
         ("aborted-read",),
         (),
         "needs a failed transaction whose records were all acknowledged, between records that were read",
     ),
-    Damage(
+    PlantedDamage(
         "show half",
         transactions.show_half,
         ("torn-transaction", "aborted-read"),
         (),
         "needs a failed transaction of several records, all acknowledged, between records that a final reader read",
     ),
-    Damage("read early", transactions.read_early, ("dirty-read",), (), "needs a committed record, read at read_committed"),
-    Damage("read own", transactions.read_own, ("dirty-read",), STEPS, f"{COMMITTED_TXN}, by a process that reads read_committed"),
-    Damage(
+    PlantedDamage("read early", transactions.read_early, ("dirty-read",), (), "needs a committed record, read at read_committed"),
+    PlantedDamage(
+        "read own", transactions.read_own, ("dirty-read",), STEPS, f"{COMMITTED_TXN}, by a process that reads read_committed"
+    ),
+    PlantedDamage(
         "move",
         records.move,
         ("inconsistent-offset",),
         (*STEPS, "duplicate"),
         "needs two committed records in one partition that were read",
     ),
-    Damage("invade", records.invade, ("phantom",), (), "needs a read"),
-    Damage(
+    PlantedDamage("invade", records.invade, ("phantom",), (), "needs a read"),
+    PlantedDamage(
         "garble",
         records.garble,
         ("phantom", "lost-write"),
         (*STEPS, "torn-transaction", "inconsistent-offset"),
         "needs a committed record that was read",
     ),
-    Damage(
+    PlantedDamage(
         "misplace", records.misplace, ("wrong-partition",), SKIPS, "needs a committed record and two partitions that were read"
     ),
-    Damage("stall", records.stall, ("lso-stall",), (), "needs a look at last stable offsets (a `settle` operation)"),
-    Damage("skip", reads.skip_between, ("poll-skip",), ("stale-read",), "needs two polls of one partition by one reader"),
-    Damage(
+    PlantedDamage("stall", records.stall, ("lso-stall",), (), "needs a look at last stable offsets (a `settle` operation)"),
+    PlantedDamage("skip", reads.skip_between, ("poll-skip",), ("stale-read",), "needs two polls of one partition by one reader"),
+    PlantedDamage(
         "skip inside", reads.skip_inside, ("int-poll-skip",), ("stale-read",), "needs a poll of three records of one partition"
     ),
-    Damage("step back", reads.step_back, ("nonmonotonic-poll",), (), "needs two polls of one partition by one reader"),
-    Damage(
+    PlantedDamage("step back", reads.step_back, ("nonmonotonic-poll",), (), "needs two polls of one partition by one reader"),
+    PlantedDamage(
         "repeat inside", reads.repeat_inside, ("int-nonmonotonic-poll",), (), "needs a poll of three records of one partition"
     ),
-    Damage(
+    PlantedDamage(
         "forget",
         reads.forget,
         ("stale-read",),
         (*SKIPS, "lost-write", "torn-transaction"),
         "needs a read_committed final read, and a reader before it",
     ),
-    Damage(
+    PlantedDamage(
         "invert",
         reads.invert,
         ("real-time-inversion",),
         (),
         "needs neighbours of two producers, one acknowledged before the other was sent, read after both were decided",
     ),
-    Damage(
+    PlantedDamage(
         "read each other",
         cycles.read_each_other,
         ("G1c-wr",),
         (*FUTURE, *STEPS),
         "needs two committed transactions at one time whose processes read at read_committed",
     ),
-    Damage(
+    PlantedDamage(
         "read own future",
         cycles.read_own_future,
         ("G1c-wr-process",),
         (*FUTURE, *STEPS),
         "needs two committed transactions of one process that reads at read_committed",
     ),
-    Damage(
+    PlantedDamage(
         "read future",
         cycles.read_future,
         ("G1c-wr-realtime",),

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from checkers.lawful_history import write_lawful
 from checkers.partition.log import NONE
-from checkers.selfcheck.rows import Rows, read_rows, rows_of
+from checkers.selfcheck.rows import HistoryRows, read_rows, rows_of
 
 GAP = 10_000_000  # ns between the two
 SMALL = 160  # transactions of the lawful one
@@ -25,7 +25,7 @@ PROCESSES = 32  # that a small history may have
 _PROCESS = 39  # bits of an identity below the process
 
 
-def prepend(first: Rows, then: Rows) -> Rows:
+def prepend(first: HistoryRows, then: HistoryRows) -> HistoryRows:
     """Both histories as one; the clock of the second is put forward."""
     forward = int(first.ops[["time", "end"]].to_numpy().max()) + GAP - int(then.ops["time"].min() if len(then.ops) else 0)
     late = _forward(then.whole, forward)
@@ -50,20 +50,20 @@ def _like(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def free_process(rows: Rows) -> int:
+def free_process(rows: HistoryRows) -> int:
     """The first of so many process numbers that a history uses nowhere (`PROCESSES`)."""
     used = np.unique(np.r_[NONE, rows.ops["process"].to_numpy(), rows.mops["v"].to_numpy() >> _PROCESS])
     gaps = np.flatnonzero(np.diff(np.r_[used, used[-1] + 2 * PROCESSES]) > PROCESSES)
     return int(used[gaps[0]]) + 1
 
 
-def free_topic(rows: Rows) -> str:
+def free_topic(rows: HistoryRows) -> str:
     """The name of a topic that a history does not use."""
     used = {partition.rpartition("-")[0] for partition in rows.mops["partition"].unique()}
     return next(name for name in (f"planted{'_' * number}" for number in range(len(used) + 1)) if name not in used)
 
 
-def small_lawful(beside: Rows) -> Rows:
+def small_lawful(beside: HistoryRows) -> HistoryRows:
     """A lawful history in which every damage can be planted, with processes and partitions that another one does not use."""
     with tempfile.TemporaryDirectory(prefix="fencepost-selfcheck-") as folder:
         made = read_rows(Path(write_lawful(Path(folder), transactions=SMALL).history))

@@ -9,10 +9,10 @@ import pandas as pd
 
 from checkers.partition.log import NONE
 from checkers.selfcheck.records import DamagedHistory, exchange, none_early, pick
-from checkers.selfcheck.rows import Rows
+from checkers.selfcheck.rows import HistoryRows
 
 
-def _sequence(rows: Rows) -> pd.DataFrame:
+def _sequence(rows: HistoryRows) -> pd.DataFrame:
     """Committed records as the non-final read_committed readers got them, in the order of (process, partition, time).
 
     before, after: whether the same reader read this partition before and after. opens, closes: first, last in its poll.
@@ -31,7 +31,7 @@ def _seen(row: pd.Series, what: str) -> tuple[str, frozenset[int]]:
     return f"process {row['process']} {what} {row['partition']}@{row['offset']}", frozenset([int(row["v"])])
 
 
-def skip_between(rows: Rows, rng: Random) -> DamagedHistory | None:
+def skip_between(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A reader's poll begins one committed record too late."""
     reads = _sequence(rows)
     fit = reads[reads["good"] & reads["before"] & reads["opens"] & ~reads["closes"]]
@@ -41,7 +41,7 @@ def skip_between(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(rows.without([gone.name]), *_seen(gone, "skips, between two polls,"))
 
 
-def skip_inside(rows: Rows, rng: Random) -> DamagedHistory | None:
+def skip_inside(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A committed record is missing in the middle of a poll."""
     reads = _sequence(rows)
     fit = reads[reads["good"] & ~reads["opens"] & ~reads["closes"]]
@@ -51,7 +51,7 @@ def skip_inside(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(rows.without([gone.name]), *_seen(gone, "skips, inside a poll,"))
 
 
-def step_back(rows: Rows, rng: Random) -> DamagedHistory | None:
+def step_back(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A reader's poll begins with the record that ended its poll before."""
     reads = _sequence(rows)
     back = reads.shift(1)
@@ -64,7 +64,7 @@ def step_back(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(rows.with_reads(again), *_seen(one, "gets a second time, in its next poll,"))
 
 
-def repeat_inside(rows: Rows, rng: Random) -> DamagedHistory | None:
+def repeat_inside(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A poll returns one record twice in a row."""
     reads = _sequence(rows)
     fit = reads[reads["good"] & ~reads["opens"] & ~reads["closes"]]
@@ -75,7 +75,7 @@ def repeat_inside(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(rows.with_reads(again), *_seen(one, "gets twice in one poll"))
 
 
-def forget(rows: Rows, rng: Random) -> DamagedHistory | None:
+def forget(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A final reader does not return a record that another reader had long before, though it returns later ones."""
     reads = rows.reads
     earlier = reads.loc[reads["committed"] & ~reads["final"], "v"]
@@ -88,7 +88,7 @@ def forget(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(rows.without([gone.name]), what, frozenset(records))
 
 
-def invert(rows: Rows, rng: Random) -> DamagedHistory | None:
+def invert(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """Two records of two producers change places; the first was acknowledged before the second was sent."""
     sent = rows.witnessed.sort_values(["partition", "place"], kind="stable").reset_index(drop=True)
     after = sent.shift(-1)
@@ -99,7 +99,7 @@ def invert(rows: Rows, rng: Random) -> DamagedHistory | None:
     return next((exchange(rows, *two) for two in neighbours if not _passes_its_own(rows, *two)), None)
 
 
-def _passes_its_own(rows: Rows, one: pd.Series, two: pd.Series) -> bool:
+def _passes_its_own(rows: HistoryRows, one: pd.Series, two: pd.Series) -> bool:
     """Whether one of the producers has another record between the two, which its own would overtake."""
     sends = rows.sends
     between = (sends["partition"] == one["partition"]) & sends["offset"].between(one["place"], two["place"], inclusive="neither")

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from checkers.partition.log import COMMITTED, NONE
-from checkers.selfcheck.rows import Rows
+from checkers.selfcheck.rows import HistoryRows
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class DamagedHistory:
     own_partitions: `partitions` and their processes are new, so that whatever is found in them comes from the damage.
     """
 
-    rows: Rows
+    rows: HistoryRows
     what: str
     records: frozenset[int] = frozenset()
     partitions: frozenset[str] = frozenset()
@@ -36,7 +36,7 @@ def pick(frame: pd.DataFrame, rng: Random) -> Any:
     return frame.iloc[rng.randrange(len(frame))]
 
 
-def lose(rows: Rows, rng: Random) -> DamagedHistory | None:
+def lose(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """Every record of one committed operation vanishes from every read."""
     if not len(rows.complete):
         return None
@@ -45,7 +45,7 @@ def lose(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(rows.unread(lost), f"all records of operation {op} ({len(lost)}) are read by nobody", frozenset(lost))
 
 
-def hide(rows: Rows, rng: Random) -> DamagedHistory | None:
+def hide(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """One committed operation vanishes from the final read_committed reads only; others did get it."""
     if not len(rows.complete) or not (rows.reads["final"] & rows.reads["committed"]).any():
         return None
@@ -56,7 +56,7 @@ def hide(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(rows.without(gone), f"operation {op} is missing in the final read_committed reads", frozenset(lost))
 
 
-def truncate(rows: Rows, rng: Random) -> DamagedHistory | None:
+def truncate(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """The last committed records of a partition are cut off: read by nobody."""
     if not (rows.reads["final"] & rows.reads["committed"]).any():
         return None
@@ -72,7 +72,7 @@ def truncate(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(rows.unread(gone), what, frozenset(tail["v"]))
 
 
-def repeat(rows: Rows, rng: Random) -> DamagedHistory | None:
+def repeat(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A record appears once more at the end of its partition, in the reads that come last."""
     if not len(rows.witnessed):
         return None
@@ -82,24 +82,24 @@ def repeat(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(append(rows, where, record["v"], rows.end_of(where)), again, frozenset([record["v"]]))
 
 
-def append(rows: Rows, partition: str, v: int, offset: int) -> Rows:
+def append(rows: HistoryRows, partition: str, v: int, offset: int) -> HistoryRows:
     """With one more record at the end of a partition, returned to every reader that reads last."""
     polls = rows.last_polls()
     polls = polls[polls["partition"] == partition]
     return rows.with_reads(polls.assign(at=polls["at"] + 0.5, v=v, offset=offset))
 
 
-def swap_inside(rows: Rows, rng: Random) -> DamagedHistory | None:
+def swap_inside(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """Two neighbouring records of one operation change places."""
     return _swap(rows, rng, same_operation=True)
 
 
-def swap_across(rows: Rows, rng: Random) -> DamagedHistory | None:
+def swap_across(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """Two records of one process change places; they belong to two operations."""
     return _swap(rows, rng, same_operation=False)
 
 
-def _swap(rows: Rows, rng: Random, same_operation: bool) -> DamagedHistory | None:
+def _swap(rows: HistoryRows, rng: Random, same_operation: bool) -> DamagedHistory | None:
     sent = rows.witnessed.sort_values(["partition", "process", "v"], kind="stable").reset_index(drop=True)
     after = sent.shift(-1)
     pair = (sent["partition"] == after["partition"]) & (sent["process"] == after["process"])
@@ -114,7 +114,7 @@ def _swap(rows: Rows, rng: Random, same_operation: bool) -> DamagedHistory | Non
     return exchange(rows, sent.iloc[chosen], sent.iloc[chosen + 1])
 
 
-def none_early(rows: Rows, sent: pd.DataFrame) -> Any:
+def none_early(rows: HistoryRows, sent: pd.DataFrame) -> Any:
     """Whether no read of a record or of the next one becomes too early when they change places: each came when both were sent,
     and at read_committed when both were decided."""
     fits = np.ones(len(sent), dtype=np.bool_)
@@ -124,7 +124,7 @@ def none_early(rows: Rows, sent: pd.DataFrame) -> Any:
     return fits
 
 
-def exchange(rows: Rows, one: Any, two: Any) -> DamagedHistory:
+def exchange(rows: HistoryRows, one: Any, two: Any) -> DamagedHistory:
     """Two records of one partition change places, in the acknowledgements and in every read."""
     mops = rows.mops
     here = mops["partition"] == one["partition"]
@@ -137,7 +137,7 @@ def exchange(rows: Rows, one: Any, two: Any) -> DamagedHistory:
     return DamagedHistory(swapped, what, frozenset([int(one["v"]), int(two["v"])]))
 
 
-def move(rows: Rows, rng: Random) -> DamagedHistory | None:
+def move(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """An acknowledgement names the offset of another, later record of the partition."""
     sent = rows.witnessed[rows.witnessed["offset"] != NONE]
     lowest = sent.groupby("partition")["place"].transform("max")
@@ -151,7 +151,7 @@ def move(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(moved, what, frozenset([record["v"], other["v"]]))
 
 
-def invade(rows: Rows, rng: Random) -> DamagedHistory | None:
+def invade(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A record that nobody sent lies at the end of a partition."""
     polls = rows.last_polls()
     if not len(polls):
@@ -163,7 +163,7 @@ def invade(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(append(rows, partition, v, rows.end_of(partition)), what, frozenset([v]))
 
 
-def garble(rows: Rows, rng: Random) -> DamagedHistory | None:
+def garble(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A record is unreadable wherever it was read."""
     if not len(rows.witnessed):
         return None
@@ -173,7 +173,7 @@ def garble(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(rows.with_values(reads, "v", -1), what, frozenset([-1]), frozenset([record["partition"]]))
 
 
-def misplace(rows: Rows, rng: Random) -> DamagedHistory | None:
+def misplace(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A record is read at the end of another partition instead of its own."""
     partitions = sorted(rows.last_polls()["partition"].unique())
     if not len(rows.witnessed) or len(partitions) < 2:
@@ -185,7 +185,7 @@ def misplace(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(moved, what, frozenset([record["v"]]))
 
 
-def stall(rows: Rows, rng: Random) -> DamagedHistory | None:
+def stall(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """After settling, the last stable offset of a partition is one below its high watermark."""
     settled = rows.ops[(rows.ops["f"] == "settle") & rows.ops["detail"].notna()]
     if not len(settled):

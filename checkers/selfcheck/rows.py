@@ -1,6 +1,6 @@
 """A history as two flat tables that damages can work on: operations, and their micro-operations.
 
-Missing numbers are `NONE` here and null in Parquet. Nothing here changes a table in place: every change makes new `Rows`.
+Missing numbers are `NONE` here and null in Parquet. Nothing here changes a table in place: every change makes new `HistoryRows`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CHANGED = {"type": pa.string(), "detail": pa.string()}  # columns of operations 
 
 
 @dataclass(frozen=True)
-class Rows:
+class HistoryRows:
     """A history taken apart.
 
     table: its columns as they were read, without `mops`. ops: a row per operation (`OPS`), in the order of the history.
@@ -109,31 +109,31 @@ class Rows:
         return int(self.mops.loc[self.mops["partition"] == partition, "offset"].max()) + 2
 
     # ---- changing ----
-    def without(self, labels: Any) -> Rows:
+    def without(self, labels: Any) -> HistoryRows:
         """Without these micro-operations (labels of `mops`)."""
         return replace(self, mops=self.mops.drop(index=labels))
 
-    def only(self, partitions: Collection[str]) -> Rows:
+    def only(self, partitions: Collection[str]) -> HistoryRows:
         """Without the records of all other partitions; the operations stay."""
         return replace(self, mops=self.mops[self.mops["partition"].isin(partitions)])
 
-    def unread(self, records: Any) -> Rows:
+    def unread(self, records: Any) -> HistoryRows:
         """These records are returned to nobody."""
         gone = (self.mops["kind"] == 1) & self.mops["v"].isin(records)
         return replace(self, mops=self.mops[~gone])
 
-    def with_values(self, labels: Any, column: str, values: Any) -> Rows:
+    def with_values(self, labels: Any, column: str, values: Any) -> HistoryRows:
         """With other values in one column of some micro-operations."""
         mops = self.mops.copy()
         mops.loc[labels, column] = values
         return replace(self, mops=mops)
 
-    def with_reads(self, added: pd.DataFrame) -> Rows:
+    def with_reads(self, added: pd.DataFrame) -> HistoryRows:
         """With more reads: op, at, partition, v, offset, ended."""
         new = added.assign(kind=1, began=NONE)[self.mops.columns]
         return replace(self, mops=pd.concat([self.mops, new], ignore_index=True))
 
-    def with_operation(self, position: int, changes: Mapping[str, Any]) -> Rows:
+    def with_operation(self, position: int, changes: Mapping[str, Any]) -> HistoryRows:
         """With an operation changed (columns of `CHANGED`)."""
         ops = self.ops.copy()
         for name, value in changes.items():
@@ -141,7 +141,7 @@ class Rows:
         return replace(self, ops=ops)
 
 
-def read_rows(path: Path) -> Rows:
+def read_rows(path: Path) -> HistoryRows:
     """Take a `history.parquet` apart."""
     table = pq.read_table(path).combine_chunks()
     table = table.sort_by("index")
@@ -155,15 +155,15 @@ def read_rows(path: Path) -> Rows:
     return rows_of(table.drop_columns(["mops"]), mops)
 
 
-def rows_of(table: pa.Table, mops: pd.DataFrame) -> Rows:
+def rows_of(table: pa.Table, mops: pd.DataFrame) -> HistoryRows:
     """A history from its columns without `mops`, and its micro-operations."""
     ops = table.select(list(OPS)).to_pandas(integer_object_nulls=True)
     for name in ("time", "end", "decided"):
         ops[name] = pc.fill_null(table[name], NONE).to_numpy()
-    return Rows(table, ops, mops)
+    return HistoryRows(table, ops, mops)
 
 
-def write_rows(rows: Rows, path: Path) -> None:
+def write_rows(rows: HistoryRows, path: Path) -> None:
     """Put a history together again."""
     mops = rows.mops.sort_values(["op", "at"], kind="stable")
     nullable = {

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from checkers.api import Check
 from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks
-from checkers.selfcheck.damages import DAMAGES, WITHOUT, Damage
+from checkers.selfcheck.damages import DAMAGES, WITHOUT, PlantedDamage
 from checkers.selfcheck.prefix_history import prepend, small_lawful
 from checkers.selfcheck.records import DamagedHistory
-from checkers.selfcheck.rows import Rows, read_rows, write_rows
+from checkers.selfcheck.rows import HistoryRows, read_rows, write_rows
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 from harness.api import Run, RunFile
@@ -91,7 +91,7 @@ class Checker:
         """Anomalies that are looked for."""
         return [check.name for check in (installed_checks()[0] if self.checks is None else self.checks)]
 
-    def judge_rows(self, rows: Rows | None = None, cycle: str = "") -> Judgement:
+    def judge_rows(self, rows: HistoryRows | None = None, cycle: str = "") -> Judgement:
         """Judge the history that is there, or another one; `cycle` is a class to be forbidden besides."""
         if rows is not None:
             write_rows(rows, Path(self.run.history))
@@ -111,7 +111,7 @@ def selfcheck(
     seed: int = 0,
     checks: Sequence[Check[Any]] | None = None,
     contract: Mapping[str, str] | None = None,
-    damages: Sequence[Damage] = DAMAGES,
+    damages: Sequence[PlantedDamage] = DAMAGES,
 ) -> list[SelfcheckRow]:
     """Judge a clean history, then the same history with each damage in turn; nothing is written into its directory.
 
@@ -138,11 +138,11 @@ def _copy(run: Run | None, folder: Path, seed: int) -> Run:
 class CleanHistory:
     """Where damages are planted: a clean history, another one that comes after it if any, and the judgement of both."""
 
-    rows: Rows
-    then: Rows | None
+    rows: HistoryRows
+    then: HistoryRows | None
     clean: Judgement
 
-    def plant(self, damage: Damage, draw: str) -> DamagedHistory | None:
+    def plant(self, damage: PlantedDamage, draw: str) -> DamagedHistory | None:
         """The damaged history; None where this one does not allow the damage."""
         damaged = damage.plant(self.rows, Random(draw))
         if damaged is None or self.then is None:
@@ -152,7 +152,7 @@ class CleanHistory:
         )
 
 
-def _rows(checker: Checker, seed: int, damages: Sequence[Damage]) -> Iterator[SelfcheckRow]:
+def _rows(checker: Checker, seed: int, damages: Sequence[PlantedDamage]) -> Iterator[SelfcheckRow]:
     clean = checker.judge_rows()
     yield _undamaged(clean.document)
     rows = read_rows(Path(checker.run.history))
@@ -176,7 +176,9 @@ def _undamaged(document: Mapping[str, Any]) -> SelfcheckRow:
     return SelfcheckRow("none", (), wrong, not wrong, note)
 
 
-def _row(checker: Checker, damage: Damage, own: CleanHistory, small: Callable[[], CleanHistory], draw: str) -> SelfcheckRow:
+def _row(
+    checker: Checker, damage: PlantedDamage, own: CleanHistory, small: Callable[[], CleanHistory], draw: str
+) -> SelfcheckRow:
     """Plant a damage in the history, or, where that has no place for it or shows nothing there, in a small one before it."""
     asked = tuple(name for name in damage.expects if name in checker.names)
     expected = tuple(name for name in asked if not checker.unjudged(name))
@@ -196,7 +198,7 @@ def _row(checker: Checker, damage: Damage, own: CleanHistory, small: Callable[[]
 
 
 def _compared(
-    checker: Checker, damage: Damage, expected: tuple[str, ...], damaged: DamagedHistory, clean: Judgement
+    checker: Checker, damage: PlantedDamage, expected: tuple[str, ...], damaged: DamagedHistory, clean: Judgement
 ) -> SelfcheckRow:
     """What was demanded beside what came. ok is None when what was missed was not compared at all."""
     after = checker.judge_rows(damaged.rows, damage.cycle)

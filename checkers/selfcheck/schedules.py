@@ -27,7 +27,7 @@ import pyarrow as pa
 from checkers.partition.log import NONE
 from checkers.selfcheck.prefix_history import free_process, free_topic, prepend
 from checkers.selfcheck.records import DamagedHistory
-from checkers.selfcheck.rows import Rows, rows_of
+from checkers.selfcheck.rows import HistoryRows, rows_of
 from harness.api import record_id
 
 TICK = 1_000_000  # ns from step to step
@@ -171,7 +171,7 @@ class ScheduledHistory:
             self.operations[f"{reader}1"].more = final
             self.operations[f"{reader}2"].more = {**final, "f": "final-read", "detail": ends}
 
-    def rows(self, like: pa.Schema) -> Rows:
+    def rows(self, like: pa.Schema) -> HistoryRows:
         """As a history with these columns."""
         operations = sorted(self.operations.values(), key=lambda one: (one.begin, one.process, one.number))
         made = [{name: None if value == NONE else value for name, value in one.row().items()} for one in operations]
@@ -180,7 +180,7 @@ class ScheduledHistory:
         return rows_of(table, mops.assign(at=[float(at) for at in range(len(mops))]))
 
 
-def scheduled_history(schedule: str, beside: Rows) -> ScheduledHistory:
+def scheduled_history(schedule: str, beside: HistoryRows) -> ScheduledHistory:
     """A schedule step by step, with processes and partitions that another history does not use."""
     carried = ScheduledHistory(free_process(beside), free_topic(beside))
     steps = schedule.split()
@@ -196,7 +196,7 @@ class Schedule:
 
     name: str
 
-    def __call__(self, rows: Rows, rng: Random) -> DamagedHistory:
+    def __call__(self, rows: HistoryRows, rng: Random) -> DamagedHistory:
         steps, words = SCHEDULES[self.name]
         carried = scheduled_history(steps, rows)
         made = carried.rows(rows.table.schema)

@@ -8,10 +8,10 @@ import pandas as pd
 
 from checkers.partition.log import ABORTED, NONE
 from checkers.selfcheck.records import DamagedHistory, pick
-from checkers.selfcheck.rows import Rows
+from checkers.selfcheck.rows import HistoryRows
 
 
-def tear(rows: Rows, rng: Random) -> DamagedHistory | None:
+def tear(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """One record of a committed transaction with records in several partitions vanishes from every read."""
     txn = _transaction(rows, rng, partitions=2)
     if txn is None:
@@ -21,7 +21,7 @@ def tear(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(rows.unread([lost["v"]]), what, frozenset(txn["v"]))
 
 
-def _transaction(rows: Rows, rng: Random, partitions: int = 1) -> pd.DataFrame | None:
+def _transaction(rows: HistoryRows, rng: Random, partitions: int = 1) -> pd.DataFrame | None:
     """All records of one transaction that is complete in the reads, in so many partitions at least."""
     whole = rows.complete[rows.complete["txn"]]
     wide = whole.groupby("op")["partition"].nunique()
@@ -29,7 +29,7 @@ def _transaction(rows: Rows, rng: Random, partitions: int = 1) -> pd.DataFrame |
     return whole[whole["op"] == wide[rng.randrange(len(wide))]] if len(wide) else None
 
 
-def show_aborted(rows: Rows, rng: Random) -> DamagedHistory | None:
+def show_aborted(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A final reader at read_committed gets every record of a transaction that surely failed."""
     spots = _aborted(rows)
     if not spots:
@@ -39,7 +39,7 @@ def show_aborted(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(rows.with_reads(spots[op]), what, frozenset(spots[op]["v"]))
 
 
-def show_half(rows: Rows, rng: Random) -> DamagedHistory | None:
+def show_half(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A final reader at read_committed gets one of several records of a transaction that surely failed (KAFKA-17754)."""
     spots = {op: spot for op, spot in _aborted(rows).items() if len(spot) > 1}
     if not spots or not (rows.reads["final"] & rows.reads["committed"]).any():
@@ -50,7 +50,7 @@ def show_half(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(rows.with_reads(spots[op].iloc[shown : shown + 1]), what, frozenset(spots[op]["v"]))
 
 
-def _aborted(rows: Rows) -> dict[int, pd.DataFrame]:
+def _aborted(rows: HistoryRows) -> dict[int, pd.DataFrame]:
     """Transactions that surely failed, acknowledged and read by nobody: how they would look in the order of a last reader."""
     sends = rows.sends[rows.sends["txn"]]
     unseen = ~sends["v"].isin(rows.reads.loc[rows.reads["committed"], "v"])
@@ -59,7 +59,7 @@ def _aborted(rows: Rows) -> dict[int, pd.DataFrame]:
     return {op: spot for op in whole.index[whole] if (spot := _spots(rows, sends[sends["op"] == op])) is not None}
 
 
-def _spots(rows: Rows, records: pd.DataFrame) -> pd.DataFrame | None:
+def _spots(rows: HistoryRows, records: pd.DataFrame) -> pd.DataFrame | None:
     """Reads of records in their places in the order of one reader that reads last; None when one has no place there."""
     lasts = rows.last_polls((True,))
     made = []
@@ -74,7 +74,7 @@ def _spots(rows: Rows, records: pd.DataFrame) -> pd.DataFrame | None:
     return pd.DataFrame(made)
 
 
-def read_early(rows: Rows, rng: Random) -> DamagedHistory | None:
+def read_early(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A read_committed reader got a record just before the commit of its transaction was called; one sent outside
     transactions, just before it was sent."""
     sent = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["decided"] > rows.witnessed["ended"] + 1)]
@@ -90,7 +90,7 @@ def read_early(rows: Rows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(early, f"{record['partition']}@{record['place']} is read 1 ns before {what}", frozenset([record["v"]]))
 
 
-def read_own(rows: Rows, rng: Random) -> DamagedHistory | None:
+def read_own(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A transaction polls its own record."""
     levels = rows.ops["isolation"].to_numpy()
     txns = rows.witnessed[rows.witnessed["txn"] & (rows.witnessed["ended"] != NONE)]

@@ -55,7 +55,7 @@ def versions(ops, partition, reads):
     return [(offset, min(who)[1]) for offset, who in sorted(placed.items())]
 
 
-def shortest(ops):
+def shortest_cycles(ops):
     """Class -> length of its shortest cycle, for the classes that have one."""
     kinds = edges(ops)
     graph = nx.DiGraph(list(kinds))

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 from support.graph_local import local_cycles
-from support.graph_reference import shortest
-from support.tangled import tangled
+from support.graph_reference import shortest_cycles
+from support.overlapping_history import overlapping_history
 
 from checkers.graph import edge_filter
 
@@ -14,8 +14,8 @@ SURE = [*FORBIDDEN, "G0", "G0-process", "G0-realtime", "G1c", "G1c-process"]
 
 
 def with_idle_readers(rng):
-    """As `tangled`, but half of the processes only read, and records are returned before their operations end."""
-    ops = tangled(rng)
+    """As `overlapping_history`, but half of the processes only read, and records are returned before their operations end."""
+    ops = overlapping_history(rng)
     for op in ops:
         last = op["time"] if op["end"] is None else op["end"]
         op["mops"] = [mop if mop[0] == 0 else (*mop[:5], min(mop[5], last)) for mop in op["mops"]]
@@ -39,7 +39,7 @@ def test_edges_that_are_left_out_close_no_forbidden_cycle(tmp_path, seed):
         ops = with_idle_readers(rng)
         cycles, _ = local_cycles(tmp_path, ops, FORBIDDEN)
         got = {name: len(answer.cycle) for name, answer in cycles.layers.items() if answer.cycle}
-        expected = shortest(ops)
+        expected = shortest_cycles(ops)
         assert {name: got.get(name) for name in SURE} == {name: expected.get(name) for name in SURE}, ops
         if "G1c-realtime" in expected:
             assert {"G1c-realtime", "G0-realtime"} & set(got), ops
@@ -50,7 +50,7 @@ def test_edges_that_are_left_out_close_no_forbidden_cycle(tmp_path, seed):
 def test_rw_cycles_outside_the_stretches_are_unknown_and_named_ones_are_searched(tmp_path):
     """The reason names the key of the contract that has everything searched."""
     rng = Random(1)
-    ops = next(ops for ops in iter(lambda: with_idle_readers(rng), None) if "G-single" in shortest(ops))
+    ops = next(ops for ops in iter(lambda: with_idle_readers(rng), None) if "G-single" in shortest_cycles(ops))
     left, _ = local_cycles(tmp_path, ops, FORBIDDEN)
     whole, _ = local_cycles(tmp_path, ops, [*FORBIDDEN, "G-single"])
     assert not left.layers["G-single"].cycle

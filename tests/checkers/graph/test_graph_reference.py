@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 from support.graph_local import local_cycles
-from support.graph_reference import CLASSES, shortest
-from support.tangled import tangled
+from support.graph_reference import CLASSES, shortest_cycles
+from support.overlapping_history import overlapping_history
 
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
@@ -15,10 +15,10 @@ def test_the_search_by_spans_finds_the_same_cycles_as_an_enumeration_of_the_whol
     rng = Random(seed)
     met = set()
     for _ in range(20):
-        ops = tangled(rng)
+        ops = overlapping_history(rng)
         cycles, _ = local_cycles(tmp_path, ops)
         got = {name: len(answer.cycle) for name, answer in cycles.layers.items() if answer.cycle}
-        expected = shortest(ops)
+        expected = shortest_cycles(ops)
         assert got == expected, ops
         assert not any(answer.unknown for answer in cycles.layers.values())
         met |= set(expected)

@@ -7,11 +7,11 @@ from support.graph_local import local_cycles
 from support.histories import History
 
 from checkers.graph import search_tasks
-from checkers.graph.spans import FOREVER, Spans, ends, merge, points, rank
+from checkers.graph.spans import FOREVER, SpanSet, ends, merge, points, rank
 
 
 def spans(*ranges):
-    return Spans(np.array([low for low, _ in ranges], dtype=np.int64), np.array([high for _, high in ranges], dtype=np.int64))
+    return SpanSet(np.array([low for low, _ in ranges], dtype=np.int64), np.array([high for _, high in ranges], dtype=np.int64))
 
 
 def pairs(some):

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from support.graph_local import local_cycles
-from support.graph_reference import CLASSES, shortest
+from support.graph_reference import CLASSES, shortest_cycles
 from support.histories import UNCOMMITTED, History, violated, write_history
+from support.overlapping_history import overlapping_history
 from support.reference import anomalies, by_records
-from support.tangled import tangled
 
 from checkers.lawful_history import CONTRACT, write_lawful
 from checkers.selfcheck.damages import DAMAGES
@@ -54,8 +54,8 @@ def alone(name):
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_schedule_holds_the_cycle_of_its_class_and_no_other(name):
-    """By enumeration of all cycles; a circle of reads is one of reads and writes as well."""
-    assert set(shortest(alone(name))) == {name, name.replace("G1c-wr", "G1c")}
+    """By enumeration of all cycles; a cycle of reads is one of reads and writes as well."""
+    assert set(shortest_cycles(alone(name))) == {name, name.replace("G1c-wr", "G1c")}
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -87,12 +87,12 @@ def test_records_do_not_change_places_if_a_read_would_become_too_early(name, sec
 @example(seed=68576554, name="G1c-wr")  # a process goes on the very moment it ended: a step of its order, and not of time
 def test_a_schedule_before_a_random_history_adds_its_cycle_and_nothing_else(seed, name):
     """The whole graph has the cycles of the one and of the other, none across; and the search shows the planted one."""
-    tangle = tangled(Random(seed))
-    planted = BY_NAME[name].plant(taken_apart(tangle), Random(0))
+    history = overlapping_history(Random(seed))
+    planted = BY_NAME[name].plant(taken_apart(history), Random(0))
     ops = operations(planted.rows)
-    expected, mine = shortest(tangle), shortest(alone(name))
+    expected, mine = shortest_cycles(history), shortest_cycles(alone(name))
     both = {key: min(found.get(key, 1000) for found in (expected, mine)) for key in {*expected, *mine}}
-    assert shortest(ops) == both
+    assert shortest_cycles(ops) == both
     with TemporaryDirectory() as folder:
         cycles, _ = local_cycles(Path(folder), ops)
     assert {key: len(answer.cycle) for key, answer in cycles.layers.items() if answer.cycle} == both
@@ -141,7 +141,7 @@ def test_the_reference_and_the_checker_find_the_same_in_a_damaged_history(spark,
 @given(seed=st.integers(0, 1 << 32))
 def test_a_history_put_before_another_changes_neither(seed):
     """They share no process, no partition and no moment; each has its own records still."""
-    then = taken_apart(tangled(Random(seed)))
+    then = taken_apart(overlapping_history(Random(seed)))
     first = small_lawful(then)
     both = prepend(first, then)
     ops, ours, theirs = operations(both), operations(first), operations(then)

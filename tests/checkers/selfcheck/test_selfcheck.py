@@ -11,9 +11,9 @@ from checkers.graph.checks import CHECKS
 from checkers.graph.edges import gather
 from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks
-from checkers.selfcheck import selfcheck
 from checkers.selfcheck.damages import DAMAGES, WITHOUT
 from checkers.selfcheck.rows import read_rows, write_rows
+from checkers.selfcheck.run import selfcheck
 from harness.runs.directory import open_run
 
 

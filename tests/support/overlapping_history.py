@@ -5,7 +5,7 @@ from harness.api import record_id
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
-def tangled(rng):
+def overlapping_history(rng):
     """A small random history of overlapping operations that write and read; nothing in it need make sense."""
     count, partitions = rng.randint(2, 7), [f"t-{number}" for number in range(rng.randint(1, 3))]
     offsets = {partition: rng.sample(range(20), 20) for partition in partitions}
