@@ -57,12 +57,12 @@ def aborted_read(log: PartitionLog) -> CheckResult:
     Slow twin: `aborted_reads` in tests/support/reference.py.
     """
     failed, txn = log.sends.status == ABORTED, log.sends.txn
-    aborted, refused = failed & txn, failed & ~txn & ~log.acked
+    aborted, refused = failed & txn, failed & ~txn & ~log.acked  # masks over the sends
     compared = int(aborted.sum()) * bool(log.reads.judged.any()) + int(refused.sum()) * bool(len(log.reads))
-    which = ~log.unsent_reads
-    writer = log.reads.send[which]
-    which[which] = (aborted[writer] & log.reads.judged[which]) | refused[writer]
-    return reads_with_writers(log, which, compared)
+    shown = ~log.unsent_reads  # a mask over the reads: those with a send; at the end, of these, those of failed operations
+    writer = log.reads.send[shown]
+    shown[shown] = (aborted[writer] & log.reads.judged[shown]) | refused[writer]
+    return reads_with_writers(log, shown, compared)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -106,18 +106,18 @@ def dirty_read(log: PartitionLog) -> CheckResult:
 
     Slow twin: `dirty_reads` in tests/support/reference.py.
     """
-    which = ~log.unsent_reads
-    which[which] &= (log.sends.status != ABORTED)[log.reads.send[which]]
-    writer = log.reads.send[which]
-    sends, ended = log.sends, log.reads.ended[which]
-    judged = log.reads.judged[which] & sends.txn[writer]
+    dirty = ~log.unsent_reads  # a mask over the reads: those whose send did not fail; at the end, of these, the dirty ones
+    dirty[dirty] &= (log.sends.status != ABORTED)[log.reads.send[dirty]]
+    writer = log.reads.send[dirty]  # from here on arrays have an entry for each read in the mask
+    sends, ended = log.sends, log.reads.ended[dirty]
+    judged = log.reads.judged[dirty] & sends.txn[writer]
     uncalled = (sends.decided == NONE) & sends.finished & (sends.status == INFO)
-    never, own = judged & uncalled[writer], judged & (sends.op[writer] == log.reads.op[which])
+    undecided, own = judged & uncalled[writer], judged & (sends.op[writer] == log.reads.op[dirty])
     earliest = np.where(judged, np.maximum(sends.decided, sends.began)[writer], sends.began[writer])
     early = (earliest != NONE) & (ended != NONE) & (ended < earliest)
-    compared = int(((earliest != NONE) | never | own).sum())
-    which[which] = early | never | own
-    return reads_with_writers(log, which, compared, time=log.sends.began)
+    compared = int(((earliest != NONE) | undecided | own).sum())
+    dirty[dirty] = early | undecided | own
+    return reads_with_writers(log, dirty, compared, time=log.sends.began)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -192,6 +192,7 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     """
     sends = log.sends
     part = sends.txn & log.covered
+    # Only the surprising half is reported: `_resolve_torn` fills in the records of the same transactions that are as expected.
     missing = part & ~log.seen_final & (sends.status != ABORTED)
     shown = part & log.seen_final & (sends.status != COMMITTED)
     rows = join_rows(send_rows(log, missing, sends.op, "missing"), send_rows(log, shown, sends.op, "read"))

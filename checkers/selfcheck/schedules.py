@@ -90,7 +90,7 @@ class _Operation:
     mops: list[dict[str, Any]] = field(default_factory=list)
     decided: int = NONE
     end: int = NONE
-    more: dict[str, Any] = field(default_factory=dict)
+    overrides: dict[str, Any] = field(default_factory=dict)
 
     @property
     def sends(self) -> bool:
@@ -104,7 +104,7 @@ class _Operation:
             else {"f": "poll", "role": "reader"}
         )
         who = {"process": self.process, "slot": self.process, "op": self.number, "node": "c0", "isolation": COMMITTED}
-        return {**who, "final": False, "type": "ok", "time": self.begin, "end": self.end, **f, **self.more}
+        return {**who, "final": False, "type": "ok", "time": self.begin, "end": self.end, **f, **self.overrides}
 
 
 @dataclass
@@ -168,8 +168,8 @@ class ScheduledHistory:
             for text in [*steps, f"{reader}1.", f"{reader}2."]:
                 self.step(text, now := now + TICK)
             final = {"final": True, "role": "final", "isolation": level}
-            self.operations[f"{reader}1"].more = final
-            self.operations[f"{reader}2"].more = {**final, "f": "final-read", "detail": ends}
+            self.operations[f"{reader}1"].overrides = final
+            self.operations[f"{reader}2"].overrides = {**final, "f": "final-read", "detail": ends}
 
     def rows(self, like: pa.Schema) -> HistoryRows:
         """As a history with these columns."""

@@ -38,7 +38,7 @@ def test_every_installed_check_has_a_damage_or_a_reason():
 
 
 def test_a_check_without_damage_has_a_row_of_its_own(spark, lawful):
-    """A stranger's check cannot be made to speak, and the table says so."""
+    """Nothing can be planted for a check from elsewhere, and the table says so."""
 
     def quiet(log):
         """Nothing anybody planted."""
@@ -133,7 +133,7 @@ def test_a_cycle_hidden_by_another_is_searched_again_without_the_records_of_the_
 
 
 def test_a_check_that_reports_only_the_cycle_of_the_history_itself_is_reported_as_having_missed_the_damage(spark, lawful):
-    """It speaks of G0 whatever was planted."""
+    """It reports a G0 of the history itself, whatever was planted."""
     _, row = selfcheck(open_run(lawful), spark, checks=[own_first("G0", lambda run: CheckResult(1))], damages=some("G0"))
     assert row.ok is False
     assert "missed G0" in row.note
