@@ -57,12 +57,12 @@ def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessa
 
 def partition_edges(log: PartitionLog, edge_filter: EdgeFilter | None = None) -> Iterator[Edges]:
     """All edges of one partition, some at a time; operations are not linked to themselves."""
-    at, writer = versions(log)
-    for part in slices(len(at) - 1):
-        yield _ww(at[part.start : part.stop + 1], writer[part.start : part.stop + 1])
+    offset, writer = versions(log)
+    for part in slices(len(offset) - 1):
+        yield _ww(offset[part.start : part.stop + 1], writer[part.start : part.stop + 1])
     for part in slices(len(log.reads)):
         yield _wr(log, part, edge_filter)
-    yield _rw(log, at, writer, edge_filter)
+    yield _rw(log, offset, writer, edge_filter)
 
 
 def versions(log: PartitionLog) -> tuple[Ints, Ints]:
@@ -82,24 +82,29 @@ def versions(log: PartitionLog) -> tuple[Ints, Ints]:
     return place[new], sends.op[which[new]]
 
 
-def _ww(at: Ints, writer: Any) -> Edges:
-    other = np.flatnonzero(writer[:-1] != writer[1:])
-    return _edges(writer[other], writer[other + 1], WW, at[other], at[other + 1])
+def _ww(offset: Ints, writer: Any) -> Edges:
+    """Edges between some neighbouring versions: from each to the next one, where another operation wrote it."""
+    lower = np.flatnonzero(writer[:-1] != writer[1:])
+    return _edges(writer[lower], writer[lower + 1], WW, offset[lower], offset[lower + 1])
 
 
 def _wr(log: PartitionLog, part: slice, edge_filter: EdgeFilter | None) -> Edges:
-    """Edges of some reads."""
+    """Edges of some reads.
+
+    With a filter the edge to a process that never writes stays only if it may close a cycle (the writer was not over by then, and
+    somebody began to write later), or lies in a stretch in which cycles with rw edges are looked for.
+    """
     reads, sends = log.reads, log.sends
-    known = part.start + np.flatnonzero(reads.send[part] >= 0)
-    writer, reader = sends.op[reads.send[known]], reads.op[known]
+    sent = part.start + np.flatnonzero(reads.send[part] >= 0)  # positions of reads whose send is known
+    writer, reader = sends.op[reads.send[sent]], reads.op[sent]
     keep = writer != reader
     if edge_filter is not None:
-        ended = reads.ended[known]
-        matters = (_over(log, reads.send[known]) > ended) & (ended < edge_filter.last_write_began)
-        keep &= ~np.isin(reads.process[known], edge_filter.read_only) | matters | edge_filter.in_one_stretch(writer, reader)
-    known, writer, reader = known[keep], writer[keep], reader[keep]
-    kind = np.where(reads.judged[known], WR, DIRTY_WR)
-    return _edges(writer, reader, kind, reads.offset[known], reads.offset[known])
+        returned = reads.ended[sent]
+        may_close = (_over(log, reads.send[sent]) > returned) & (returned < edge_filter.last_write_began)
+        keep &= ~np.isin(reads.process[sent], edge_filter.read_only) | may_close | edge_filter.in_one_stretch(writer, reader)
+    sent, writer, reader = sent[keep], writer[keep], reader[keep]
+    kind = np.where(reads.judged[sent], WR, DIRTY_WR)
+    return _edges(writer, reader, kind, reads.offset[sent], reads.offset[sent])
 
 
 def _over(log: PartitionLog, which: Any) -> Ints:
@@ -108,25 +113,26 @@ def _over(log: PartitionLog, which: Any) -> Ints:
     return np.where(over != NONE, np.maximum(over, log.sends.began[which]), FOREVER)
 
 
-def _rw(log: PartitionLog, at: Ints, writer: Any, edge_filter: EdgeFilter | None) -> Edges:
-    """The last record that an operation read here is its position; all its reads must have an offset.
+def _rw(log: PartitionLog, offset: Ints, writer: Any, edge_filter: EdgeFilter | None) -> Edges:
+    """Edges from each operation that read here to the writer of the version right above its position.
 
-    The next version above a position is found by binary search in the sorted offsets of the versions (`at`). Reads without offset
-    (negative) are the first ones, as reads are sorted by offset; their operations have no position.
+    The position of an operation is the last record that it read here; all its reads must have an offset. The next version above a
+    position is found by binary search in the sorted offsets of the versions. Reads without offset (negative) are the first ones,
+    as reads are sorted by offset; their operations have no position.
     """
-    first, last = _last_reads(log)
-    readers = np.flatnonzero(last != NONE)
-    readers = readers if edge_filter is None else readers[edge_filter.stretches.of(readers + first) != NONE]
+    lowest, last = _last_reads(log)
+    readers = np.flatnonzero(last != NONE)  # as distances from the lowest reader, and then as history indices
+    readers = readers if edge_filter is None else readers[edge_filter.stretches.of(readers + lowest) != NONE]
     position = log.reads.offset[last[readers]]
-    readers = readers + first
-    after = np.searchsorted(at, position, side="right")
+    readers = readers + lowest
+    above = np.searchsorted(offset, position, side="right")
     placeless = np.unique(log.reads.op[: np.searchsorted(log.reads.offset, 0)])
-    sure = (after < len(at)) & ~np.isin(readers, placeless)
-    readers, position, after = readers[sure], position[sure], after[sure]
-    other = writer[after] != readers
+    sure = (above < len(offset)) & ~np.isin(readers, placeless)
+    readers, position, above = readers[sure], position[sure], above[sure]
+    keep = writer[above] != readers
     if edge_filter is not None:
-        other &= edge_filter.in_one_stretch(readers, writer[after])
-    return _edges(readers[other], writer[after][other], RW, position[other], at[after][other])
+        keep &= edge_filter.in_one_stretch(readers, writer[above])
+    return _edges(readers[keep], writer[above][keep], RW, position[keep], offset[above][keep])
 
 
 def _last_reads(log: PartitionLog) -> tuple[int, Any]:

@@ -18,7 +18,7 @@ from checkers.verdict.wording import FindingText
 
 KINDS = {WW: "ww", WR: "wr", DIRTY_WR: "wr", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
 Records = Mapping[tuple[int, str, int, str], int]  # (operation, partition, offset, role) -> v
-Places = Mapping[tuple[str, int], str]  # (partition, offset) -> the place as a sentence says it
+Places = Mapping[tuple[str, int], str]  # (partition, offset) -> the place as it stands in a sentence
 
 
 def sentence(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, text: FindingText) -> str:

@@ -1,4 +1,4 @@
-"""The few things the search asks of whatever holds the edges: Spark's executors, or plain lists where there are few."""
+"""The edges of a run, wherever they are: on Spark's executors, or in plain lists in the driver where there are few."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ Arrays = Mapping[str, Any]
 
 
 class SharedArrays(Protocol):
-    """Arrays that every process has that looks through edges."""
+    """Arrays that every process can read that looks through edges."""
 
     @property
     def value(self) -> Arrays: ...
 
 
 class GatheredEdges(Protocol):
-    """What the partitions gave; edges come as (partition, message). A context: at its end what was shared is freed."""
+    """What the partitions gathered. A context: at its end what was shared is freed.
+
+    partitions: their names. to_driver: named messages that went to the driver. Edges are (partition, message).
+    """
 
     partitions: list[str]
     to_driver: list[tuple[str, bytes]]
@@ -48,7 +51,7 @@ class GatheredEdges(Protocol):
 
 
 def gathered_edges(gathered: GatheredMessages) -> GatheredEdges:
-    """Wherever they are. Raises RuntimeError when a partition's edges could not be made."""
+    """The edges of a run. Raises RuntimeError when a partition's edges could not be made."""
     if gathered.error:
         raise RuntimeError(gathered.error)
     if gathered.short:
@@ -93,9 +96,9 @@ class DriverEdges:
 class SparkEdges:
     """Edges that stayed on Spark's executors."""
 
-    def __init__(self, partitions: list[str], kept: RDD[ExecutorMessage], to_driver: list[tuple[str, bytes]]) -> None:
+    def __init__(self, partitions: list[str], messages: RDD[ExecutorMessage], to_driver: list[tuple[str, bytes]]) -> None:
         self.partitions, self.to_driver = partitions, to_driver
-        self._edges = kept.filter(lambda one: one.name == EDGES).map(lambda one: (one.partition, one.message))
+        self._edges = messages.filter(lambda one: one.name == EDGES).map(lambda one: (one.partition, one.message))
         self._shared: list[_MappedArrays] = []
 
     def __enter__(self) -> SparkEdges:
@@ -106,7 +109,7 @@ class SparkEdges:
             shutil.rmtree(one.folder, ignore_errors=True)
 
     def share(self, arrays: Arrays) -> SharedArrays:
-        """In one machine's memory once, whoever looks at it; on a cluster a copy for each Python worker (Spark's broadcast)."""
+        """On one machine in memory once, for all processes; on a cluster a copy for each Python worker (Spark's broadcast)."""
         context = self._edges.context
         if not context.master.startswith("local"):
             return context.broadcast(dict(arrays))  # type: ignore[no-any-return]

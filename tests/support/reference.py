@@ -1,7 +1,7 @@
 """The anomalies once more, slowly and obviously: one plain function each, written from the definitions, not from the checks.
 
 The docstring of a check names its slow twin here. The two are compared on random histories and on the worked example in the
-docstring. `anomalies` returns for each name a set that says what was found; `by_records` puts the checker's findings alike.
+docstring. `anomalies` returns for each name a set that says what was found; `by_records` gives findings that form.
 
 The twins know transactional histories, in which a complete read_committed final read covers every partition or none.
 """
@@ -382,13 +382,13 @@ NAMES = tuple(TWINS)
 
 
 def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
-    """Name -> what is found, as each function here says it; mops are tuples."""
+    """Name -> what the function of that name returns; the micro-operations of `ops` are tuples."""
     history = FlatHistory(ops)
     return {name: twin(history) for name, twin in TWINS.items()}
 
 
 def by_records(findings: Sequence[Mapping[str, Any]], ops: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
-    """The checker's findings, as the functions here say what they found."""
+    """The checker's findings in the form that the functions here return."""
     found: dict[str, Found] = {name: set() for name in NAMES}
     for one in findings:
         name, records = one["anomaly"], one["records"]

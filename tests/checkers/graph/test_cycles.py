@@ -107,7 +107,7 @@ def test_read_uncommitted_readers_may_read_each_other(judge_cycles):
 
 
 def test_a_read_uncommitted_final_reader_makes_no_forbidden_cycle(judge_cycles):
-    """It may pass on what is open still: T writes, a witness reads it, B begins after that and commits, T polls B's record."""
+    """It may get what is undecided: T writes, a final reader gets it, B begins after that and commits, T polls B's record."""
     h = History()
     long = h.txn(0, {"t-0": 5})
     h.poll(7, {"t-0": [5]}, "read_uncommitted")
@@ -147,7 +147,7 @@ def test_an_operation_of_unknown_outcome_may_act_later_and_closes_no_realtime_cy
     assert found(judge_cycles(h)) == set()
 
 
-def test_written_above_and_read_is_g1c_with_ww(judge_cycles):
+def test_a_transaction_that_reads_another_which_wrote_right_above_it_is_g1c(judge_cycles):
     """T0 polled T1's record, and T1's other record lies above T0's."""
     h = History()
     h.txn(0, {"t-0": 5})
@@ -204,7 +204,7 @@ def test_two_pollers_that_disagree_on_the_order_are_g2(judge_cycles):
 
 
 def test_a_run_without_records_exercises_no_cycles(judge_cycles):
-    """Nothing is compared, nothing is said."""
+    """Nothing is compared."""
     h = History()
     h.poll(0, {})
     document = judge_cycles(h)
