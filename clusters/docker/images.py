@@ -124,7 +124,7 @@ def _ensure_base(client: Any, on_progress: Progress) -> str:
 
 
 def _is_up_to_date(client: Any) -> bool:
-    """Whether the base is here, with every package that it should hold."""
+    """Whether the base is here, with every package that it needs."""
     try:
         return bool(client.images.get(BASE).labels.get(_HELD) == _PACKAGES)
     except ImageNotFound:

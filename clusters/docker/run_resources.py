@@ -31,5 +31,5 @@ class RunResources:
 
 
 def mount(path: Path, inside: str = "", *, read_only: bool = False) -> Mount:
-    """A path of this machine at the same place in a container, or `inside`."""
+    """A path of this machine at the same path in a container, or `inside`."""
     return Mount(inside or str(path), str(path), type="bind", read_only=read_only)

@@ -108,9 +108,9 @@ class ExternalAdmin(ExternalPlacementAdmin):
     def _offsets(self, partitions: Iterable[str], spec: Any, isolation: Isolation) -> dict[str, int]:
         """Ask each partition's leader once; without those that do not answer."""
         wanted = {ck.TopicPartition(*topic_and_number(partition)): spec for partition in partitions}
-        asked = self.connection.client.list_offsets(wanted, isolation_level=_LEVELS[isolation], request_timeout=REQUEST_S)
+        replies = self.connection.client.list_offsets(wanted, isolation_level=_LEVELS[isolation], request_timeout=REQUEST_S)
         found = {}
-        for partition, future in asked.items():
+        for partition, future in replies.items():
             with suppress(ck.KafkaException, FutureTimeout):
                 found[f"{partition.topic}-{partition.partition}"] = int(future.result(timeout=2 * REQUEST_S).offset)
         return found

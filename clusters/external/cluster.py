@@ -50,7 +50,7 @@ class ExternalCluster:
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
         """Make the run's topics. One that exists already is an error, and is left alone."""
         for name, spec in topics.items():
-            self._made.append(name)  # before it is asked for: an answer may be lost
+            self._made.append(name)  # before the request: its answer may be lost
             try:
                 self._admin.create_topics({name: spec})
             except RequestRefused as error:
@@ -98,7 +98,7 @@ class ExternalCluster:
 
     def unavailable(self, capability: type) -> str | None:
         if capability in CLIENT_CAPABILITIES:
-            return None  # `only_clients` speaks for the brokers
+            return None  # `only_clients` has the reason for brokers
         return SHARED_NETWORK if capability in NETWORK_CAPABILITIES else NOT_OURS
 
     # ---- clients
@@ -159,4 +159,4 @@ class ExternalCluster:
 
 def broker_names(nodes: Mapping[int, str]) -> dict[int, str]:
     """Our names of brokers, by Kafka's node ids: n1 has the lowest."""
-    return {number: f"n{place}" for place, number in enumerate(sorted(nodes), start=1)}
+    return {number: f"n{position}" for position, number in enumerate(sorted(nodes), start=1)}

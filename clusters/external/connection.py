@@ -44,13 +44,13 @@ class Connection:
     def nodes(self) -> dict[int, str]:
         """The brokers in service: Kafka's node id -> host:port. Raises ClusterError after 10 s, or when it is turned away."""
         self._errors.clear()
-        asked = self.client.describe_cluster(request_timeout=ANSWER_S)
-        while not asked.done():
+        reply = self.client.describe_cluster(request_timeout=ANSWER_S)
+        while not reply.done():
             self.client.poll(_LOOK_S)  # delivers librdkafka's errors
             if refused := next((error for error in self._errors if error.code() in _HOPELESS), None):
                 raise ClusterError(f"{self.bootstrap} turned us away: {_text(refused)}; look at the cluster's `settings`")
         try:
-            return {node.id: f"{node.host}:{node.port}" for node in asked.result().nodes}
+            return {node.id: f"{node.host}:{node.port}" for node in reply.result().nodes}
         except ck.KafkaException as error:
             errors = [error for error in self._errors if error.code() != ck.KafkaError._ALL_BROKERS_DOWN]
             last = _text(errors[-1]) if errors else _exception_text(error)

@@ -25,18 +25,18 @@ class ExternalPlacementAdmin(ClusterMetadata):
         names = None if partitions is None else set(partitions)
         topics = self.topics if names is None else dict.fromkeys(topic_and_number(name)[0] for name in names)
         found = {f"{topic}-{p.id}": self._placement(p) for topic in topics for p in self._partitions_if_any(topic)}
-        return {name: place for name, place in found.items() if names is None or name in names}
+        return {name: placement for name, placement in found.items() if names is None or name in names}
 
     def in_service(self) -> tuple[str, ...]:
         return tuple(self.name(number) for number in sorted(self.connection.nodes()))
 
     def elect(self, partitions: Iterable[str]) -> None:
-        places = [ck.TopicPartition(*topic_and_number(name)) for name in partitions]
-        self._require_ours({place.topic for place in places})
+        wanted = [ck.TopicPartition(*topic_and_number(name)) for name in partitions]
+        self._require_ours({partition.topic for partition in wanted})
         errors = self.connection.ask(
             "let the preferred replicas lead",
             # without its documented timeouts: confluent-kafka 2.16 accepts none
-            lambda client: client.elect_leaders(ck.ElectionType.PREFERRED, places),
+            lambda client: client.elect_leaders(ck.ElectionType.PREFERRED, wanted),
         )
         wrong = [error.str() for error in errors.values() if error and error.code() != ck.KafkaError.ELECTION_NOT_NEEDED]
         if wrong:

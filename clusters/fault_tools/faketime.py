@@ -26,7 +26,7 @@ _DIRECTORIES = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
 
 def library() -> Path | None:
     """libfaketime for programs with threads, wherever it is installed."""
-    found = [path for place in _DIRECTORIES for pattern in (NAME, f"*/{NAME}") for path in Path(place).glob(pattern)]
+    found = [path for directory in _DIRECTORIES for pattern in (NAME, f"*/{NAME}") for path in Path(directory).glob(pattern)]
     return found[0] if found else None
 
 

@@ -27,7 +27,7 @@ _DEADLINE_S = 60.0
 
 
 class KafkaAdmin(PlacementAdmin):
-    """`Admin` of a cluster. Offsets are asked once; what changes the cluster is retried until a deadline of 60 s."""
+    """`Admin` of a cluster. Offsets are read once; changes are retried until a deadline of 60 s."""
 
     def __init__(self, bootstrap: str, roles: WireRoles) -> None:
         self._client = AdminClient(

@@ -154,8 +154,10 @@ class KafkaCluster(ABC):
         silent = sorted(set(self.brokers) - set(views))
         if silent:
             return f"no answer from {', '.join(silent)}"
-        seen = set.intersection(*(set(view.brokers) for view in views.values()))
-        return ", ".join(name + " is not in service" for i, name in self._roles.names.items() if name in views and i not in seen)
+        in_service = set.intersection(*(set(view.brokers) for view in views.values()))
+        return ", ".join(
+            name + " is not in service" for i, name in self._roles.names.items() if name in views and i not in in_service
+        )
 
     def _setup_problem(self) -> str:
         """Set the cluster-wide settings, and have Kafka make its internal topics; what was refused, else empty.
@@ -163,11 +165,11 @@ class KafkaCluster(ABC):
         Clusters formatted by 4.1+ (eligible leader replicas, KIP-966) ignore a broker-level min.insync.replicas. Asking for a
         coordinator makes the broker create the internal topic, with the broker's own settings.
         """
-        name, asked = "min.insync.replicas", self.request_address(self.brokers[0])
+        name, address = "min.insync.replicas", self.request_address(self.brokers[0])
         try:
-            protocol_admin.set_cluster_setting(asked, name, self._settings[name])
+            protocol_admin.set_cluster_setting(address, name, self._settings[name])
             for kind in (protocol.TRANSACTION, protocol.GROUP):
-                protocol.find_coordinator(asked, kind, "fencepost")
+                protocol.find_coordinator(address, kind, "fencepost")
         except OSError as e:
             return str(e)
         return ""
@@ -241,7 +243,7 @@ class KafkaCluster(ABC):
     def await_answers(self) -> None:
         """Start what is dead and wait (60 s) until all nodes answer. Raises ClusterError.
 
-        A broker that was starting while links were cut may end by itself, even after they were mended; it is started once more.
+        A broker that was starting while links were cut may end by itself, even after healing; it is started once more.
         """
         for name in self._planned:
             self.start(name)

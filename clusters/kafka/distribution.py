@@ -55,7 +55,7 @@ class Distribution:
 
 
 def cache_dir() -> Path:
-    """Where everything fetched is kept: FENCEPOST_CACHE, else `fencepost` under XDG_CACHE_HOME or ~/.cache."""
+    """The directory of everything fetched: FENCEPOST_CACHE, else `fencepost` under XDG_CACHE_HOME or ~/.cache."""
     if named := os.environ.get("FENCEPOST_CACHE"):
         return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost"
@@ -156,9 +156,9 @@ def _refused(version: str, output: str) -> str:
     """The error text: the relevant lines of the resolver's output, and the remedy."""
     lines = [line.strip(" \t:") for line in output.splitlines()]
     relevant = ("not found", "UnknownHost", "ConnectException", "timed out", "Connection refused", "ERROR", "SERVER ERROR")
-    kept = list(dict.fromkeys(line for line in lines if any(word in line for word in relevant)))[:4]
+    causes = list(dict.fromkeys(line for line in lines if any(word in line for word in relevant)))[:4]
     return (
-        f"Kafka {version} could not be fetched: {'; '.join(kept) or ' '.join(lines[-3:])}. Versions known to be complete: "
+        f"Kafka {version} could not be fetched: {'; '.join(causes) or ' '.join(lines[-3:])}. Versions known to be complete: "
         f"{', '.join(KNOWN)}. If the version exists, is Maven's central repository reachable from here?"
     )
 

@@ -32,12 +32,12 @@ def with_ids(meta: str, node_id: int, directory_id: str) -> str:
 
 
 def wipe(directory: Path) -> None:
-    """Make a node's directory what it was after formatting: its identity stays (with a new directory id), its logs go."""
-    kept = {META, _BOOTSTRAP}
+    """Reset a node's directory to its state after formatting: it keeps its ids, with a new directory id, and loses its logs."""
+    retained = {META, _BOOTSTRAP}
     for path in directory.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
-        elif path.name not in kept:
+        elif path.name not in retained:
             path.unlink()
     meta = directory / META
     found = re.search(r"^node\.id=(\d+)$", meta.read_text(), re.MULTILINE)

@@ -26,8 +26,8 @@ def private(kind: int, number: int) -> tuple[str, Mapping[str, int]]:
 
 def loopback(_kind: int, _number: int) -> tuple[str, Mapping[str, int]]:
     """The loopback address, and free ports."""
-    with ExitStack() as held:
-        sockets = {listener: held.enter_context(socket.socket()) for listener in _PORTS}
+    with ExitStack() as stack:
+        sockets = {listener: stack.enter_context(socket.socket()) for listener in _PORTS}
         for s in sockets.values():
             s.bind(("127.0.0.1", 0))
         return "127.0.0.1", {listener: int(s.getsockname()[1]) for listener, s in sockets.items()}
@@ -48,7 +48,7 @@ def client_address(number: int) -> str:
 
 
 def fitted(spec: TopicSpec, brokers: int) -> TopicSpec:
-    """The topic as so few brokers can hold it: no more replicas, nor in-sync replicas asked for, than there are brokers."""
+    """The topic for a small cluster: no more replicas, and no more required in-sync replicas, than there are brokers."""
     settings = dict(spec.settings)
     if int(settings.get("min.insync.replicas", 0)) > brokers:
         settings["min.insync.replicas"] = str(brokers)

@@ -38,8 +38,8 @@ class PlacementAdmin:
         self._ask_to_change("replicas were not reassigned", lambda address: protocol_admin.reassign(address, wanted, _ASK_S))
 
     def elect(self, partitions: Iterable[str]) -> None:
-        places = [_topic_and_number(name) for name in partitions]
-        self._ask_to_change("leaders were not elected", lambda address: protocol_admin.elect_preferred(address, places, _ASK_S))
+        wanted = [_topic_and_number(name) for name in partitions]
+        self._ask_to_change("leaders were not elected", lambda address: protocol_admin.elect_preferred(address, wanted, _ASK_S))
 
     def unregister(self, node: str) -> None:
         (number,) = [i for i, name in self._roles.names.items() if name == node]

@@ -29,7 +29,7 @@ def set_cluster_setting(address: Address, name: str, value: str, timeout_s: floa
 
 
 def set_topic_settings(address: Address, topic: str, settings: Mapping[str, str | None], timeout_s: float = 5.0) -> None:
-    """Change a topic's own settings; None takes one away, so that the brokers' holds. Raises WireError when it is refused."""
+    """Change a topic's own settings; None deletes one, so that the brokers' applies. Raises WireError when it is refused."""
     _alter(address, _TOPIC, topic, settings, timeout_s)
 
 
@@ -49,8 +49,8 @@ def reassign(address: Address, replicas: Mapping[TopicPartition, Sequence[int]],
     """Begin to move partitions to these brokers, the preferred leader first. Raises WireError when any is refused."""
     body = struct.pack(">i", _TIMEOUT_MS) + varint(len(by_topic := _by_topic(replicas)) + 1)
     for topic, numbers in by_topic.items():
-        places = [struct.pack(">i", number) + _numbers(replicas[topic, number]) + _NO_TAGS for number in numbers]
-        body += compact(topic) + varint(len(places) + 1) + b"".join(places) + _NO_TAGS
+        entries = [struct.pack(">i", number) + _numbers(replicas[topic, number]) + _NO_TAGS for number in numbers]
+        body += compact(topic) + varint(len(entries) + 1) + b"".join(entries) + _NO_TAGS
     body += _NO_TAGS
     reply = ask(address, _REASSIGN, 0, body, timeout_s, flexible=True)
     _, error = reply.numbers(">ih")
@@ -121,9 +121,9 @@ def _raise(what: str, problems: Iterable[str]) -> None:
         raise WireError(f"{what}: {text}")
 
 
-def _by_topic(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     numbers: dict[str, list[int]] = {}
-    for topic, number in places:
+    for topic, number in partitions:
         numbers.setdefault(topic, []).append(number)
     return numbers
 

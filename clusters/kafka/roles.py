@@ -74,8 +74,8 @@ class WireRoles:
 
     def in_service(self) -> tuple[int, ...]:
         """Ids of the brokers that every broker that answers has for a part of the cluster. Raises ClusterError."""
-        seen = [set(view.brokers) for view in self._views()]
-        return tuple(sorted(set.intersection(*seen)))
+        known = [set(view.brokers) for view in self._views()]
+        return tuple(sorted(set.intersection(*known)))
 
     def _views(self) -> list[Metadata]:
         views = ask_all(lambda address: protocol.metadata(address, _ASK_S), self.brokers)

@@ -1,6 +1,6 @@
 """The first process of a sandbox: `python -m clusters.local.init [--namespaces] [--grace=SECONDS] -- argv...`.
 
-It runs one child, reaps orphans, and forwards SIGINT and SIGTERM. Its stdin is the *lifeline*, a pipe held by the harness
+It runs one child, reaps orphans, and forwards SIGINT and SIGTERM. Its stdin is the *lifeline*, a pipe from the harness
 outside: lines that arrive are passed on to the child's stdin; its end means that the harness died, and then everything in
 the sandbox is killed at once; with `--grace`, the child's stdin ends first, and it has so many seconds to clean up elsewhere.
 A stdin that is no pipe is no lifeline, and the child reads /dev/null. When everything has ended, the directory that
@@ -97,7 +97,7 @@ def _pass_on(child: subprocess.Popen[bytes], line: bytes) -> None:
         child.stdin.write(line)
         child.stdin.flush()
     except BrokenPipeError:
-        return  # the child no longer listens; its end will be seen by the reaper
+        return  # the child no longer listens; `_reap` sees its end
 
 
 def _hang_up(child: subprocess.Popen[bytes]) -> None:

@@ -2,7 +2,7 @@
 
 Best is one user, network, mount and PID namespace around everything (unshare(1), namespaces(7)): no root, nothing can
 leak, the end of the first process is the end of all. Where that is refused, the supervisor alone remains: brokers share the
-loopback interface and cannot be cut from one another.
+loopback interface and links between them cannot be dropped.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def namespace_support() -> NamespaceSupport:
 
 
 def _try(prefix: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Build a network of two nodes and cut it, inside: empty when it worked, else the error; and the missing capabilities."""
+    """Build a network of two nodes and drop a link in it: empty when it worked, else the error; and the missing capabilities."""
     argv = [*prefix, sys.executable, "-m", "clusters.local.network"]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TRIAL_S)

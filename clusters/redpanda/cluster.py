@@ -1,4 +1,4 @@
-"""The running cluster: `DockerCluster` with other brokers in its containers, and roles that are asked for in another way."""
+"""The running `redpanda` cluster: `DockerCluster` with Redpanda in its containers, and roles found by other requests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class RedpandaCluster(DockerCluster):
         self._admin = KafkaAdmin(self.bootstrap(), self._roles)
 
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
-        """Bring Redpanda up, in a network that is seen to work. Raises ClusterError."""
+        """Bring Redpanda up, in a network that has been probed. Raises ClusterError."""
         self._require_open_network()
         for node in self._planned:
             (self._data / node).mkdir(parents=True)
@@ -76,10 +76,10 @@ class RedpandaCluster(DockerCluster):
 
     def _setup_problem(self) -> str:
         """Asking for a coordinator makes the broker create what it keeps its state in; what was refused, else empty."""
-        asked = self._planned[self.brokers[0]].address
+        first = self._planned[self.brokers[0]].address
         try:
             for kind in (protocol.TRANSACTION, protocol.GROUP):
-                protocol.find_coordinator(asked, kind, "fencepost")
+                protocol.find_coordinator(first, kind, "fencepost")
         except OSError as error:
             return str(error)
         return ""

@@ -77,8 +77,8 @@ class HostAddress:
     @classmethod
     def read(cls, text: str) -> HostAddress:
         """Raises ValueError."""
-        user, _, place = text.rpartition("@")
-        host, colon, port = place.partition(":")
+        user, _, host_and_port = text.rpartition("@")
+        host, colon, port = host_and_port.partition(":")
         if not host or (colon and not port.isdigit()):
             raise ValueError(f'"{text}": must be host, user@host or user@host:port')
         return cls(host, user, int(port or SSH_PORT))

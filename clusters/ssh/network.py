@@ -178,13 +178,13 @@ class Network(LinkTable):
     def _require_all_of(self, group: Pair, members: set[Pair]) -> None:
         if group == (CLIENTS, CLIENTS):
             raise ClusterError("nothing can be done between clients: they run on one machine")
-        place = group.index(CLIENTS)
-        named, all_clients = {pair[place] for pair in members}, set(self._clients())
+        side = group.index(CLIENTS)
+        named, all_clients = {pair[side] for pair in members}, set(self._clients())
         if unknown := sorted(named - all_clients):
             raise ClusterError(f"no node {', '.join(unknown)}; there are {', '.join([*self._watchers, *sorted(all_clients)])}")
         if all_clients - named:
             raise ClusterError(
-                f"the link between {', '.join(sorted(named))} and {group[1 - place]} cannot be hurt alone: all clients run on "
+                f"the link between {', '.join(sorted(named))} and {group[1 - side]} cannot be hurt alone: all clients run on "
                 "this machine, and a host that is reached by ssh cannot tell one from another; faults that hurt all of them can "
                 "be had (cut-clients; packet-loss and latency with a broker as target), and of one alone in local and docker"
             )

@@ -19,15 +19,15 @@ class ThrottledDisks(KafkaCluster):
         return self._usable_throttles().slow([self._checked_server(node) for node in nodes], delay_ms, mb_s)
 
     def held_back(self, number: int) -> dict[str, HeldBack]:
-        return self._usable_throttles().held(number)
+        return self._usable_throttles().held_back(number)
 
     def unthrottle(self, number: int) -> dict[str, HeldBack]:
         return self._usable_throttles().end(number)
 
     def disk_waits(self, nodes: Iterable[str], for_s: float) -> dict[str, float | None]:
         pids = {node: self.pid(self._checked_server(node)) for node in nodes}
-        seen = self._usable_throttles().waits({node: pid for node, pid in pids.items() if pid is not None}, for_s)
-        return {node: seen.get(node) for node in pids}
+        waits_ms = self._usable_throttles().waits({node: pid for node, pid in pids.items() if pid is not None}, for_s)
+        return {node: waits_ms.get(node) for node in pids}
 
     def _usable_throttles(self) -> Throttles:
         if self._throttles is None:

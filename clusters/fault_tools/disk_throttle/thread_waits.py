@@ -28,8 +28,8 @@ def longest_ms(processes: Mapping[str, NodeData], for_s: float) -> dict[str, flo
     deadline = time.monotonic() + for_s
     while True:
         now_s = time.monotonic()
-        seen = {(name, wait): now_s for name, process in processes.items() for wait in _waiting(*process)}
-        begun = {one: begun.get(one, now_s) for one in seen}
+        present = {(name, wait): now_s for name, process in processes.items() for wait in _waiting(*process)}
+        begun = {one: begun.get(one, now_s) for one in present}
         for (name, _), since_s in begun.items():
             longest_s[name] = max(longest_s[name], now_s - since_s)
         if now_s >= deadline:

@@ -88,7 +88,7 @@ class Throttles:
                 slot.number = self._numbers
             return self._numbers
 
-    def held(self, number: int) -> dict[str, HeldBack]:
+    def held_back(self, number: int) -> dict[str, HeldBack]:
         """What a fault has delayed so far; empty when it has ended."""
         with self._lock:
             return {node: _result(slot) for node, slot in self._slow.get(number, {}).items()}

@@ -151,12 +151,12 @@ def bridge(run: Path) -> None:
         waited: list[Any] = [0, connection]
         ready, _, _ = select.select(waited, [], [])
         if 0 in ready:
-            asked = os.read(0, 1 << 16)
-            if not asked:
+            requests = os.read(0, 1 << 16)
+            if not requests:
                 return
-            connection.sendall(asked)
+            connection.sendall(requests)
         if connection in ready:
-            answered = connection.recv(1 << 16)
-            if not answered:
+            answers = connection.recv(1 << 16)
+            if not answers:
                 return
-            os.write(1, answered)
+            os.write(1, answers)

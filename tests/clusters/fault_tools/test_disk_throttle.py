@@ -191,7 +191,7 @@ def test_a_waiting_thread_is_seen_in_proc_and_continues_when_the_fault_ends(slow
     assert seen_waiting(made, process, SLOW_MS) >= SLOW_MS
     assert process.poll() is None
     made.end_all()
-    assert made.held(number) == {}
+    assert made.held_back(number) == {}
     assert process.wait(PATIENCE_S) == 0
 
 

@@ -68,7 +68,7 @@ def test_two_nodes_at_one_address_are_refused():
 
 
 class Watched:
-    """A watcher that keeps rules by name, and hears a datagram of ours over the first link of every train."""
+    """A watcher that keeps rules by name, and hears a datagram of ours over the first link of every series."""
 
     def __init__(self, rules_trouble=""):
         self.rules_trouble, self.rules, self.slow, self.answers_lost = rules_trouble, {}, {}, False
