@@ -6,7 +6,7 @@ Everyone who judges, reports, lists, exports or removes a run takes it. What is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict
@@ -159,6 +159,11 @@ class Run:
         """Raises HistoryError for a document that is there and cannot be read."""
         if file in self.problems and not self.lacks(file):
             raise HistoryError(f"{self}: {self.problems[file]}; is the run's directory whole?")
+
+    def judged(self, verdict: Mapping[str, Any]) -> Run:
+        """The run with the verdict that was just written."""
+        problems = {file: problem for file, problem in self.problems.items() if file != RunFile.VERDICT}
+        return replace(self, verdict=verdict, problems=problems)
 
     @property
     def id(self) -> str:

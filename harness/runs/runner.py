@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +202,7 @@ class Runner:
         verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run)]
         write_verdict(run.directory, verdict)
         self._phase("report", "writing the report")
-        run = replace(run, verdict=verdict)
+        run = run.judged(verdict)
         self._bring(run)
         render(run)
         return verdict
