@@ -17,13 +17,13 @@ FLUSH_MARGIN_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Idempotent:
-    """Producers without transactions; every record stands for itself.
+    """Producers without transactions; every record has an outcome of its own.
 
     writers: processes that write
     readers: read_committed processes that only poll
     uncommitted_readers: the same at read_uncommitted
     partitions: of the one topic
-    burst: records sent back to back before their answers are awaited, (fewest, most)
+    burst: records sent back to back before their acknowledgements are awaited, (fewest, most)
     message_timeout_s: how long the client tries to deliver a record (message.timeout.ms)
     record_bytes: about the size of a record's value
     """
@@ -64,26 +64,26 @@ class Idempotent:
             yield PlannedOperation(f="send", mops=(("send", partition),) * rng.randint(*self.burst))
 
     def perform(self, op: Operation, client: Client, run: str) -> Outcome:
-        """Send the burst and wait for every answer."""
+        """Send the burst and wait for every acknowledgement."""
         if op.planned.f == "poll":
             return read(op, client, run)
-        fates: list[Outcome] = []
+        results: list[Outcome] = []
         for seq in range(len(op.value)):
             try:
                 send(op, seq, client, run, self.record_bytes)
             except CallError as error:
                 note(op, error)
-                fates.append(outcomes.judge("deliver", error, "no transaction").outcome)
+                results.append(outcomes.judge("deliver", error, "no transaction").outcome)
         try:
             client.flush(self.message_timeout_s + FLUSH_MARGIN_S)
         except CallError as error:
             note(op, error)
-            fates.append(Outcome.INFO)
-        op.renew = any(error["fatal"] for error in op.errors) or Outcome.INFO in fates
-        return outcomes.worst([*fates, *self._delivered(op)])
+            results.append(Outcome.INFO)
+        op.renew = any(error["fatal"] for error in op.errors) or Outcome.INFO in results
+        return outcomes.worst([*results, *self._delivered(op)])
 
     def _delivered(self, op: Operation) -> list[Outcome]:
-        """The fate of each record whose answer came: acknowledged, or refused with an error."""
+        """The outcome of each record that was acknowledged or refused."""
         acknowledged = [Outcome.OK for mop in op.value if len(mop) > 5 and mop[5] is not None]
         refused = [
             outcomes.judge("deliver", CallError("deliver", e["name"], e["code"], e["text"]), "no transaction").outcome

@@ -16,7 +16,7 @@ from workloads.support import outcomes
 from workloads.support.polling import note, polled, read, reader_operations
 from workloads.support.sending import send
 
-POLL_S = 0.02  # inside a transaction: a glance, so that transactions stay short
+POLL_S = 0.02  # inside a transaction: short, so that transactions stay short
 CALL_S = 10.0  # one call of commit, abort or flush
 MARGIN_S = 5.0
 
@@ -33,7 +33,7 @@ class Transactions:
     poll_share: chance of a poll beside each send
     abort_share: share of transactions that abort on purpose
     think_ms: pause before each micro-operation and before the decision
-    flush_before_abort: wait for the records' answers before an abort (without it librdkafka's abort overtakes
+    flush_before_abort: wait for the records' acknowledgements before an abort (without it librdkafka's abort overtakes
         AddPartitionsToTxn and ends fatally: librdkafka 4849)
     transaction_timeout_s: the producers' transaction.timeout.ms
     record_bytes: about the size of a record's value

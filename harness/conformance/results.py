@@ -9,17 +9,17 @@ from harness.api import Exit, Receipt
 
 STORIES = {
     "interface": "the class is what a fault must be",
-    "options": "options that cannot be meant are refused before a cluster starts",
-    "inject": "it strikes a whole cluster, and comes back",
-    "receipt": "its receipt is plain, complete, and names who was hurt",
-    "effect": "what it claims to have done was seen by somebody else",
-    "heal": "healed: everybody lives, answers, talks and is in sync, and the workload goes on",
-    "heal twice": "healing again does no harm and changes nothing",
-    "heals its own": "what somebody else hurt at the same time stays hurt",
-    "same seed": "the same seed chooses the same again",
-    "dead node": "its target is dead already: no hang, no false claim, and healed after",
-    "frozen node": "its target is frozen already: likewise",
-    "broke off": "inject breaks off halfway, heal gets a receipt without targets, and all is whole",
+    "options": "options that make no sense are refused before a cluster starts",
+    "inject": "inject strikes a whole cluster, and returns",
+    "receipt": "the receipt is plain JSON, complete, and names every node that was hurt",
+    "effect": "the effect that the receipt claims shows in a snapshot of the cluster, or in its evidence",
+    "heal": "after heal every node lives, answers and is reachable, replicas are in sync, and the workload goes on",
+    "heal twice": "a second heal changes nothing",
+    "heals its own": "a broker and a link that another fault hurts at the same time stay hurt",
+    "same seed": "the same seed chooses the same targets again",
+    "dead node": "the target is dead already: inject returns in time and claims nothing false, and heal leaves the cluster whole",
+    "frozen node": "the target is frozen already: the same",
+    "broke off": "a call of inject fails after one that hurts, heal gets a receipt without targets, and the cluster is whole",
     "harness died": "the harness is killed while the fault is on, and nothing is left on the machine",
 }
 

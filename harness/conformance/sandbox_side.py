@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
         with suppress(BrokenPipeError):  # nobody reads any more
             os.write(out, secrets.mask(json.dumps({"event": event, **fields})).encode() + b"\n")
 
-    parent_watch.obey()
+    parent_watch.start()
     secrets.guard()
     try:
         _on_a_cluster(plan, run_dir, emit)

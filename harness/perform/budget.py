@@ -35,7 +35,7 @@ class _Entry:
 
 
 class Ledger:
-    """Who is hurt by which fault. Safe to use from several threads.
+    """Which fault hurts which nodes and links. Safe to use from several threads.
 
     A node that was killed or frozen stays entered after its fault was healed, until it answers.
     """
@@ -44,7 +44,7 @@ class Ledger:
         self._cluster, self._budget = cluster, budget
         self._servers = tuple(dict.fromkeys((*cluster.brokers, *cluster.controllers)))
         self._entries: dict[int, _Entry] = {}
-        self._coming_back: set[str] = set()
+        self._recovering: set[str] = set()
         self._refused: set[int] = set()
         self._changed: set[int] = set()
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class Ledger:
 
     def take(self, id_: int, what: str, nodes: Iterable[str] = (), pairs: Iterable[Pair] = ()) -> None:
         """Enter what a fault is about to hurt. Raises OverBudget, and enters nothing, when it is too much."""
-        self._look_who_is_back()
+        self._forget_recovered()
         with self._lock:
             old = self._entries.get(id_, _Entry(what))
             wanted = set(pairs)
@@ -77,7 +77,7 @@ class Ledger:
             entry = self._entries.get(id_)
             if entry and node in entry.nodes:
                 entry.nodes.discard(node)
-                self._coming_back.add(node)
+                self._recovering.add(node)
 
     def mend(self, id_: int, pairs: Iterable[Pair]) -> None:
         """The fault lets these pairs talk again."""
@@ -101,7 +101,7 @@ class Ledger:
         """The fault is healed."""
         with self._lock:
             if entry := self._entries.pop(id_, None):
-                self._coming_back |= entry.nodes
+                self._recovering |= entry.nodes
 
     def only_refused(self, id_: int) -> bool:
         """Whether the fault was refused something, and has hurt nothing else."""
@@ -114,17 +114,17 @@ class Ledger:
             return self._hurt(self._entries)
 
     def _hurt(self, entries: Mapping[int, _Entry]) -> set[str]:
-        found = self._coming_back.union(*(entry.nodes for entry in entries.values()))
+        found = self._recovering.union(*(entry.nodes for entry in entries.values()))
         for entry in entries.values():
             found |= sides(set(), entry.pairs, found)
         return found
 
-    def _look_who_is_back(self) -> None:
+    def _forget_recovered(self) -> None:
         """Outside the lock: a node that is silent takes its time to be asked."""
         answers = getattr(self._cluster, "answers", lambda node: True)
-        back = {node for node in set(self._coming_back) if answers(node)}
+        back = {node for node in set(self._recovering) if answers(node)}
         with self._lock:
-            self._coming_back -= back
+            self._recovering -= back
 
     def _too_many(self, hurt: set[str], *, alone: bool) -> str:
         """Why so many may not be hurt; empty when they may. One fault alone may hurt a majority unless the test says no."""
@@ -145,7 +145,7 @@ class Ledger:
             for other, entry in self._entries.items()
             if other != id_ and (entry.nodes or entry.pairs)
         ]
-        waiting = [f"{node} does not answer yet" for node in sorted(self._coming_back)]
+        waiting = [f"{node} does not answer yet" for node in sorted(self._recovering)]
         return f"Active: {', '.join([*held, *waiting])}" if held or waiting else ""
 
     def _of_servers(self, nodes: Iterable[str]) -> set[str]:

@@ -1,7 +1,7 @@
-"""The host of the faults: strikes as the schedule says, writes a receipt for everything, and leaves nothing hurt behind.
+"""The fault runner: strikes as the schedule says, writes a receipt for every fault, and leaves nothing hurt behind.
 
-A lane is a generator that says until when it wants to wait, so time lives at the rim only: threads that really wait here,
-and `nemesis.testing.FakeClock.play` in tests.
+A lane is a generator that yields the times it waits for. The caller does the waiting: threads here, and
+`nemesis.testing.FakeClock.play` in tests.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ import structlog
 
 from harness.api import Budget, CampaignError, Cluster, Fault, HarnessError, Injection, Receipt
 from harness.perform.budget import Ledger
-from harness.perform.reachability import PATIENT_LOOKS, Reachability, look, still_closed, told
+from harness.perform.reachability import PATIENT_PROBES, Reachability, closed_pairs_note, probe_pairs, reach_field
 from harness.plugins.fault_validation import breaches, lacks
 
 log = structlog.get_logger()
 
 Wait = Callable[[threading.Event, int], bool]
 Condition = Callable[[], Sequence[str]]
-NO_WORD = Budget()
+NO_BUDGET = Budget()
 WHEN_WITHIN_S = 10.0  # how long a strike waits for its condition
 LOOK_EVERY_S = 0.02
 
@@ -72,17 +72,17 @@ class FaultRunner:
         write: Callable[[dict[str, Any]], None],
         clock: Callable[[], int] = time.monotonic_ns,
         wait: Wait = wait_until,
-        budget: Budget = NO_WORD,
+        budget: Budget = NO_BUDGET,
         conditions: Mapping[str, Condition] | None = None,
     ) -> None:
         self._cluster, self._write, self._clock, self._wait = cluster, write, clock, wait
         self._ledger, self._conditions = Ledger(cluster, budget), dict(conditions or {})
         self._schedule = list(schedule)
         self._faults = {injection.id: make_fault(injection) for injection in self._schedule}
-        self._require_sound()
+        self._require_interfaces()
         self._held: dict[int, _Held] = {}
         self._begun: set[int] = set()
-        self._told: set[int] = set()  # those with a receipt
+        self._recorded: set[int] = set()  # injections with a receipt
         self._problems: list[str] = []
         self._threads: dict[str, threading.Thread] = {}
         self._stopped = threading.Event()
@@ -114,7 +114,7 @@ class FaultRunner:
         return {lane: self._timeline(injections, reasons) for lane, injections in lanes.items()}
 
     def stop(self, within_s: float = 60.0) -> list[str]:
-        """Inject nothing more, heal what is hurt, and return what went wrong in the host itself (nothing, usually).
+        """Inject nothing more, heal what is hurt, and return what went wrong in the runner itself (nothing, usually).
 
         A lane that is still busy after `within_s` seconds is given up, and named: what it injects can hurt nothing from then on,
         and has a receipt without effect that says so.
@@ -134,9 +134,9 @@ class FaultRunner:
         return list(self._problems)
 
     def _give_up(self, lane: str, within_s: float) -> None:
-        """Receipts for what the lane has begun and not told of; what comes later replaces them."""
+        """Receipts for what the lane has begun and not recorded; what comes later replaces them."""
         for injection in self._schedule:
-            if injection.lane == lane and injection.id in self._begun - self._told:
+            if injection.lane == lane and injection.id in self._begun - self._recorded:
                 note = f"given up: still injecting {within_s:g} s after the faults' end; it may have hurt something until then"
                 self._record(replace(self._blank(injection, note), injected_ns=self._clock()))
 
@@ -192,7 +192,7 @@ class FaultRunner:
 
     def _strike(self, injection: Injection) -> Iterator[int]:
         """Inject, if need be when a condition comes true; if it does not, there is a receipt without effect."""
-        before = look(self._cluster, self._ledger.cut())  # takes its time, so not between a condition and the blow
+        before = probe_pairs(self._cluster, self._ledger.cut())  # takes its time, so not between a condition and the strike
         if not injection.when:
             self._inject(injection, before)
             return
@@ -209,7 +209,7 @@ class FaultRunner:
         """Strike. When the fault raises, it may have hurt something all the same, so it is asked to heal at once."""
         view: Any = self._ledger.view(injection.id, injection.kind, strikes=True)
         fault, blank = self._faults[injection.id], self._blank(injection, "")
-        done, problem = _asked("inject", lambda: fault.inject(view, Random(injection.seed)))
+        done, problem = _receipt_of("inject", lambda: fault.inject(view, Random(injection.seed)))
         receipt = replace(done or blank, id=injection.id, kind=injection.kind, planned_ns=blank.planned_ns)
         receipt = replace(receipt, evidence={**receipt.evidence, **more}) if more else receipt
         if problem:
@@ -224,7 +224,7 @@ class FaultRunner:
         if problem:
             self._heal(injection.id)
         else:
-            self._note_reach(injection.id, told(before, look(self._cluster, self._ledger.cut())))
+            self._note_reach(injection.id, reach_field(before, probe_pairs(self._cluster, self._ledger.cut())))
 
     def _note_reach(self, id_: int, reach: Mapping[str, Any]) -> None:
         """For the receipt that is written when the fault is healed."""
@@ -242,18 +242,18 @@ class FaultRunner:
         was, cut = held.receipt, self._ledger.cut(besides=id_)
         view: Any = self._ledger.view(id_, was.kind)
         asked = replace(was, pairs=tuple(pair for pair in was.pairs if pair not in cut))
-        done, problem = _asked("heal", lambda: held.fault.heal(view, asked))
+        done, problem = _receipt_of("heal", lambda: held.fault.heal(view, asked))
         self._ledger.release(id_)
         healed = _merged(was, done or was)
         healed = replace(healed, healed_ns=healed.healed_ns or self._clock())
-        after = look(self._cluster, self._ledger.cut(), PATIENT_LOOKS)
+        after = probe_pairs(self._cluster, self._ledger.cut(), PATIENT_PROBES)
         if after is not None:
             healed = replace(healed, reach={**was.reach, "after": after.plain()})
         notes = [healed.note, problem, "pairs cut by another fault as well stay cut" if len(asked.pairs) < len(was.pairs) else ""]
-        note = "; ".join(filter(None, [*notes, still_closed(after, self._ledger.cut())]))
+        note = "; ".join(filter(None, [*notes, closed_pairs_note(after, self._ledger.cut())]))
         self._record(replace(healed, note=note))
 
-    def _require_sound(self) -> None:
+    def _require_interfaces(self) -> None:
         classes = {type(self._faults[injection.id]): injection.kind for injection in self._schedule}
         wrong = [f"{kind}: {breach}" for cls, kind in classes.items() for breach in breaches(cls)]
         waited_for = {injection.when for injection in self._schedule if injection.when}
@@ -274,7 +274,7 @@ class FaultRunner:
             "fault healed" if receipt.healed_ns else "fault",
             **{key: line[key] for key in ("id", "kind", "role", "targets", "effective", "healed_ns", "note")},
         )
-        self._told.add(receipt.id)
+        self._recorded.add(receipt.id)
         try:
             with self._writing:
                 self._write(line)
@@ -300,8 +300,8 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
 
 
-def _asked(what: str, call: Callable[[], Any]) -> tuple[Receipt | None, str]:
-    """What a plug-in answered, or what went wrong; a plug-in may raise anything, and the run goes on."""
+def _receipt_of(what: str, call: Callable[[], Any]) -> tuple[Receipt | None, str]:
+    """The receipt that a plug-in returned, or what went wrong; a plug-in may raise anything, and the run goes on."""
     try:
         answer = call()
     except HarnessError as error:

@@ -1,4 +1,4 @@
-"""The end of standard input is the end of the harness: whoever performs something for it lets everything fall and tidies up.
+"""The end of standard input is the end of the harness: a process that performs something for it then stops and cleans up.
 
 Where brokers are ours, the supervisor of the sandbox ends everything anyhow; on somebody else's cluster topics must be removed.
 """
@@ -18,14 +18,13 @@ from typing import Any
 from harness.api import Interrupted
 
 
-def obey(hear: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
-    """From now on: `hear` gets each command on standard input, from a thread; at its end the main thread raises Interrupted,
-    wherever it is, once.
+def start(on_command: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
+    """Pass each command on standard input to `on_command`, from a thread. At its end the main thread raises Interrupted, once.
 
-    A standard input that is no pipe says nothing about the harness.
+    A standard input that is no pipe is not the harness.
     """
     signal.signal(signal.SIGHUP, _hung_up)
-    threading.Thread(target=_listen, args=(hear,), daemon=True).start()
+    threading.Thread(target=_listen, args=(on_command,), daemon=True).start()
 
 
 @contextmanager
@@ -37,9 +36,9 @@ def undisturbed_end() -> Iterator[None]:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
-def _listen(hear: Callable[[dict[str, Any]], None]) -> None:
+def _listen(on_command: Callable[[dict[str, Any]], None]) -> None:
     for line in sys.stdin:
-        hear(json.loads(line))
+        on_command(json.loads(line))
     kind = os.fstat(0).st_mode
     if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
         os.kill(os.getpid(), signal.SIGHUP)

@@ -1,8 +1,8 @@
 """Performs one test inside its cluster's sandbox: `python -m harness.perform.performer RUN_DIR`.
 
 Everything it needs is in the run directory's plan.json, everything it leaves is in the run directory. Events go out as JSON
-lines on standard output; `{"stop": true}` on standard input ends the workload early, and the end of standard input everything:
-then the harness is gone, and what is left to do is to take the cluster down. Judging happens elsewhere, later.
+lines on standard output (`harness.api.events`). `{"stop": true}` on standard input ends the workload early. The end of standard
+input means that the harness is gone: the cluster is taken down. Judging happens elsewhere, later.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
 
 
 class Performance:
-    """One test on a running cluster: the act with faults, then the act of healing and reading back."""
+    """One test on a running cluster: the workload with faults, then healing and the final read."""
 
     def __init__(
         self, plan: Mapping[str, Any], run_dir: Path, cluster: Cluster, workload: Workload, emit: Emit, stop: threading.Event
@@ -74,18 +74,18 @@ class Performance:
         self._partitions = partitions_of(plan)
 
     def run(self) -> None:
-        """Both acts. A stop asked for meanwhile shortens the first; the second always happens."""
+        """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
         pool = WorkerPool(self._cluster, self._run_dir, self._slots, lambda text: self._emit(note_event(text)))
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))
         pool.start(range(len(self._roles)))
         with open(self._run_dir / "history" / RunFile.FAULT_LINES, "ab", buffering=0) as receipts:  # a fault may end late
-            self._first_act(pool, receipts)
+            self._run_workload(pool, receipts)
             self._emit(phase_event("heal", "healing everything"))
             self._cluster.heal()
-            self._second_act(pool)
+            self._read_back(pool)
 
     # -- faults on -------------------------------------------------------------------------------
-    def _first_act(self, pool: WorkerPool, receipts: Any) -> None:
+    def _run_workload(self, pool: WorkerPool, receipts: Any) -> None:
         started = time.monotonic()
         writers = max(1, sum(role.name == "writer" for role in self._roles))
         pool.go({"rate": self._plan["rate"] / writers})
@@ -101,7 +101,7 @@ class Performance:
         self._emit(phase_event("workload", f"workload and faults for {self._plan['time_s']:g} s"))
         try:
             while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():
-                self._watch(pool, runner, started)
+                self._supervise(pool, runner, started)
             self._emit(phase_event("heal", "no more faults"))
         finally:  # when this breaks off too, a fault must not outlive us
             for problem in runner.stop():
@@ -109,12 +109,12 @@ class Performance:
         healed = time.monotonic()
         before = pool.counts()["ok"]
         while pool.counts()["ok"] < before + writers and time.monotonic() - healed < RECOVERY_S:
-            self._watch(pool, runner, started)
+            self._supervise(pool, runner, started)
         timeout_s = self._transaction_timeout_s()
         pool.stop(2 * timeout_s + STOP_MARGIN_S)
-        self._watch(pool, runner, started)
+        self._supervise(pool, runner, started)
 
-    def _watch(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
+    def _supervise(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
         pool.tend()
         elapsed = time.monotonic() - started
         counts = pool.counts()
@@ -141,7 +141,7 @@ class Performance:
         self._emit({"event": "fault", "text": text})
 
     # -- healed ----------------------------------------------------------------------------------
-    def _second_act(self, pool: WorkerPool) -> None:
+    def _read_back(self, pool: WorkerPool) -> None:
         writer = HistoryWriter(
             self._run_dir / "history" / "harness.jsonl",
             run=self._plan["run"],
@@ -152,7 +152,7 @@ class Performance:
         )
         self._emit(phase_event("settle", "waiting for replicas, then for the last stable offsets"))
         self._replicas_in_sync()
-        stable, high = self._settled(writer)
+        stable, high = self._settle(writer)
         self._emit(phase_event("final-read", f"reading {len(self._partitions)} partitions back"))
         starts = {**dict.fromkeys(self._partitions, -1), **self._cluster.admin().log_start_offsets(self._partitions)}
         common = {"partitions": self._partitions, "starts": starts, "bound_s": FINAL_READ_S}
@@ -171,7 +171,7 @@ class Performance:
                 return
             time.sleep(0.2)
 
-    def _settled(self, writer: HistoryWriter) -> tuple[dict[str, int], dict[str, int]]:
+    def _settle(self, writer: HistoryWriter) -> tuple[dict[str, int], dict[str, int]]:
         """Wait until every last stable offset has reached its high watermark; past the bound, record what has not (lso-stall)."""
         bound = self._transaction_timeout_s() + ABORT_MARGIN_S
         began = time.monotonic()
@@ -211,13 +211,13 @@ def main(argv: list[str]) -> int:
     lock = threading.Lock()
 
     def emit(event: PerformerEvent) -> None:
-        with lock, suppress(BrokenPipeError):  # nobody is there to hear it
+        with lock, suppress(BrokenPipeError):  # nobody reads any more
             os.write(out, secrets.mask(json.dumps(event)).encode() + b"\n")
 
     stop = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: stop.set())
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    parent_watch.obey(lambda command: stop.set() if "stop" in command else None)
+    parent_watch.start(lambda command: stop.set() if "stop" in command else None)
     secrets.guard()
     _log_to(run_dir / "logs" / "harness.log")
     (run_dir / "history").mkdir(exist_ok=True)
@@ -248,7 +248,7 @@ def main(argv: list[str]) -> int:
 
 
 def _completed(plan: Plan, run_dir: Path, cluster: Cluster, emit: Emit) -> Plan:
-    """The plan with what only a cluster that is not ours can say: which settings its topics have, and what they promise."""
+    """The plan with the settings of the topics as a cluster that is not ours has made them, and the contract that follows."""
     asked = getattr(cluster, "effective_settings", None)
     if asked is None:
         return plan

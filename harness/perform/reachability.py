@@ -1,4 +1,4 @@
-"""Who reaches whom: a datagram over every pair of nodes, around each fault, whatever the fault itself looks at."""
+"""Which nodes reach each other: a datagram over every pair of nodes before, during and after each fault."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import structlog
 
 from harness.api import Cluster, Pair, Partitionable
 
-LOOKS, PATIENT_LOOKS = 2, 8  # a datagram may be late on a busy machine; each look that misses one waits a quarter of a second
+PROBES, PATIENT_PROBES = 2, 8  # a datagram may be late on a busy machine; a probe that misses one waits a quarter of a second
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
 class Reachability:
-    """One look at all pairs. closed: those that nothing crossed."""
+    """All pairs at one moment. closed: those that no datagram crossed."""
 
     nodes: tuple[str, ...]
     closed: tuple[Pair, ...]
@@ -28,27 +28,27 @@ class Reachability:
         return [f"{source}>{destination}" for source, destination in self.closed]
 
 
-def look(cluster: Cluster, meant: Iterable[Pair] = (), looks: int = LOOKS) -> Reachability | None:
+def probe_pairs(cluster: Cluster, meant: Iterable[Pair] = (), probes: int = PROBES) -> Reachability | None:
     """All pairs of brokers, controllers and clients; None where nodes have no network of their own, or none that could be asked.
 
-    Looks again, at most so often, while a pair is closed that is not meant to be.
+    Probes again, at most `probes` times, while a pair is closed that is not meant to be.
     """
     if not isinstance(cluster, Partitionable) or cluster.unavailable(Partitionable):
         return None
     nodes = tuple(dict.fromkeys((*cluster.brokers, *cluster.controllers, *cluster.clients)))
     left, meant = list(permutations(nodes, 2)), set(meant)
     try:
-        for _ in range(looks):
+        for _ in range(probes):
             left = [pair for pair, arrived in cluster.probe(left).items() if not arrived]
             if meant.issuperset(left):
                 break
-    except Exception as error:  # noqa: BLE001 - a cluster may be anybody's; a fault must not fail for a look at it
+    except Exception as error:  # noqa: BLE001 - a cluster may be anybody's; a fault must not fail for a probe
         log.warning("probe failed", error=f"{type(error).__name__}: {error}")
         return None
     return Reachability(nodes, tuple(sorted(left)))
 
 
-def told(before: Reachability | None, during: Reachability | None) -> dict[str, Any]:
+def reach_field(before: Reachability | None, during: Reachability | None) -> dict[str, Any]:
     """A receipt's `reach` before healing: all nodes, and the closed pairs before and during the fault."""
     if before is None or during is None:
         return {}
@@ -56,8 +56,8 @@ def told(before: Reachability | None, during: Reachability | None) -> dict[str, 
     return {"nodes": list(nodes), "before": before.plain(), "during": during.plain()}
 
 
-def still_closed(after: Reachability | None, meant: Iterable[Pair]) -> str:
-    """What `note` gets when healing did not open every pair that no other fault holds; "" when it did."""
+def closed_pairs_note(after: Reachability | None, meant: Iterable[Pair]) -> str:
+    """For a receipt's `note`: pairs that healing did not open and no other fault cuts; empty when there are none."""
     left = (
         [] if after is None else [text for pair, text in zip(after.closed, after.plain(), strict=True) if pair not in set(meant)]
     )

@@ -34,22 +34,22 @@ WATCHDOG_S = 120.0
 EXIT_HUNG = 3
 
 
-class Tell(Protocol):
-    """How a worker reports to the harness: one JSON-able object at a time."""
+class Report(Protocol):
+    """Sends one JSON object to the harness."""
 
     def __call__(self, message: dict[str, Any]) -> None: ...
 
 
 @dataclass
 class Control:
-    """What the harness has asked of this worker so far."""
+    """The commands of the harness so far."""
 
     go: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
     orders: dict[str, Any] = field(default_factory=dict)
 
     def listen(self) -> None:
-        """Read commands until standard input ends; then nobody is left to work for."""
+        """Read commands until standard input ends, and then exit: the harness is gone."""
         for line in sys.stdin:
             command = json.loads(line)
             if "go" in command:
@@ -62,7 +62,7 @@ class Control:
 
 @dataclass
 class Slot:
-    """Where this worker stands: its place, its process number, and how to get the next one."""
+    """A worker's place among `slots` workers, and its present process number."""
 
     index: int
     slots: int
@@ -78,10 +78,17 @@ class WorkerLoop:
     """Performs a workload's operations one by one, as one process after the other."""
 
     def __init__(
-        self, plan: Mapping[str, Any], workload: Any, role: Role, slot: Slot, writer: HistoryWriter, control: Control, tell: Tell
+        self,
+        plan: Mapping[str, Any],
+        workload: Any,
+        role: Role,
+        slot: Slot,
+        writer: HistoryWriter,
+        control: Control,
+        report: Report,
     ) -> None:
         self._plan, self._workload, self._role, self._slot = plan, workload, role, slot
-        self._writer, self._control, self._tell = writer, control, tell
+        self._writer, self._control, self._report = writer, control, report
         self._client_class = registry.load("fencepost.client", plan["client"]["kind"])
         self._counts = dict.fromkeys(Outcome, 0)
         self._last_report = 0.0
@@ -98,7 +105,7 @@ class WorkerLoop:
                 client.open(OPEN_S)
             except CallError as error:
                 client.close()
-                self._tell({"note": secrets.mask(f"process {self._slot.process} cannot open its client yet: {error}")})
+                self._report({"note": secrets.mask(f"process {self._slot.process} cannot open its client yet: {error}")})
                 if self._control.stop.wait(0.2):
                     raise
             else:
@@ -133,13 +140,13 @@ class WorkerLoop:
             transactional_id=self._transactional_id(),
             client=f"{kind} {self._client_class.version}",
         )
-        self._tell({"process": self._slot.process})
+        self._report({"process": self._slot.process})
 
     # -- the loop --------------------------------------------------------------------------------
     def run(self) -> None:
-        """Open, wait for the start, then one operation after the other until told to stop."""
+        """Open, wait for the start, then one operation after the other until the stop."""
         client = self.open()
-        self._tell({"ready": True})
+        self._report({"ready": True})
         self._control.go.wait()
         threading.Thread(target=self._watch, daemon=True).start()
         rng = Random(f"{self._plan['seed']}/worker/{self._slot.index}/{self._slot.process}")
@@ -157,9 +164,9 @@ class WorkerLoop:
                 try:
                     client = self.open()
                 except CallError:
-                    break  # told to stop meanwhile
+                    break  # stopped meanwhile
         client.close()
-        self._report(force=True)
+        self._report_counts(force=True)
 
     def _perform(self, op: Operation, client: Client) -> bool:
         """One operation, written ahead; whether the process ends with it."""
@@ -177,7 +184,7 @@ class WorkerLoop:
         with self._completing:
             self._complete(op, outcome)
             self._op = None
-        self._report()
+        self._report_counts()
         return op.renew
 
     def _complete(self, op: Operation, outcome: Outcome) -> None:
@@ -196,24 +203,24 @@ class WorkerLoop:
                     continue
                 op.errors.append({"call": "watchdog", "name": "HUNG", "code": 0, "text": f"no answer for {WATCHDOG_S:.0f} s"})
                 self._complete(op, Outcome.INFO)
-                self._tell({"note": f"process {op.process}: operation {op.number} hung; the worker is replaced"})
+                self._report({"note": f"process {op.process}: operation {op.number} hung; the worker is replaced"})
                 os._exit(EXIT_HUNG)
 
-    def _report(self, *, force: bool = False) -> None:
+    def _report_counts(self, *, force: bool = False) -> None:
         now = time.monotonic()
         if force or now - self._last_report > REPORT_EVERY_S:
             self._last_report = now
-            self._tell({"counts": {outcome.value: count for outcome, count in self._counts.items()}})
+            self._report({"counts": {outcome.value: count for outcome, count in self._counts.items()}})
 
 
 class FinalRead:
-    """Reads every partition once, from the log's start to the end it is told, at one isolation level."""
+    """Reads every partition once, from the log's start to the end that its orders name, at one isolation level."""
 
     def __init__(self, loop: WorkerLoop, workload: Any, writer: HistoryWriter, control: Control, process: int) -> None:
         self._loop, self._workload, self._writer = loop, workload, writer
         self._control, self._process = control, process
 
-    def run(self, tell: Tell, run: str) -> None:
+    def run(self, report: Report, run: str) -> None:
         """Orders: `ends` and `starts` per partition, `bound_s`."""
         self._control.go.wait()
         client = self._loop.open()
@@ -233,7 +240,7 @@ class FinalRead:
         done = Outcome.OK if _covers(reached, ends) else Outcome.INFO
         self._writer.complete(done, self._process, number, "final-read", value, errors=[])
         client.close()
-        tell({"final": done.value})
+        report({"final": done.value})
 
 
 @dataclass
@@ -244,7 +251,7 @@ class Pace:
     rng: Random
 
     def wait(self, stop: threading.Event) -> bool:
-        """Pause before the next operation; True when told to stop meanwhile."""
+        """Pause before the next operation; True when stopped meanwhile."""
         return stop.wait(self.rng.expovariate(self.rate)) if self.rate > 0 else False
 
 
@@ -278,7 +285,7 @@ def main(argv: list[str]) -> None:
     os.dup2(2, 1)  # whatever a library prints goes to the log, not into our reports
     lock = threading.Lock()
 
-    def tell(message: dict[str, Any]) -> None:
+    def report(message: dict[str, Any]) -> None:
         with lock:
             os.write(out, msgspec.json.encode(message) + b"\n")
 
@@ -295,12 +302,12 @@ def main(argv: list[str]) -> None:
     )
     control = Control()
     threading.Thread(target=control.listen, daemon=True).start()
-    loop = WorkerLoop(plan, workload, roles[index], Slot(index, len(roles), process), writer, control, tell)
+    loop = WorkerLoop(plan, workload, roles[index], Slot(index, len(roles), process), writer, control, report)
     if roles[index].name == "final":
-        FinalRead(loop, workload, writer, control, process).run(tell, plan["run"])
+        FinalRead(loop, workload, writer, control, process).run(report, plan["run"])
     else:
         loop.run()
-    tell({"done": True})
+    report({"done": True})
     os._exit(0)  # librdkafka's threads may be waiting for a broker that is gone; nothing of ours is left to do
 
 

@@ -1,4 +1,4 @@
-"""The workers of a run: started, listened to, replaced when they die, and stopped."""
+"""The workers of a run: started, replaced when they die, stopped; their reports are read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Worker:
         self.final: str | None = None
 
     def send(self, command: Mapping[str, Any]) -> None:
-        """Give a command; a worker that is gone already is noticed by the pool, not ours."""
+        """Give a command. One that is gone already is left to `WorkerPool.tend`."""
         stdin = self.popen.stdin
         assert stdin is not None
         try:
@@ -37,7 +37,7 @@ class Worker:
         except BrokenPipeError:
             return
 
-    def hear(self, message: Mapping[str, Any], note: Callable[[str], None]) -> None:
+    def take(self, message: Mapping[str, Any], note: Callable[[str], None]) -> None:
         """Take in one report."""
         self.counts.update(message.get("counts", {}))
         self.process = message.get("process", self.process)
@@ -136,7 +136,7 @@ class WorkerPool:
 
     def _listen(self, worker: Worker, stdout: IO[bytes]) -> None:
         for line in stdout:
-            worker.hear(json.loads(line), self._note)
+            worker.take(json.loads(line), self._note)
 
     def _failed(self, worker: Worker, what: str) -> NoReturn:
         log = self._run_dir / "logs" / f"c{worker.slot}" / "stderr.log"

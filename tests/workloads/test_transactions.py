@@ -66,13 +66,13 @@ def test_a_commit_that_demands_an_abort_is_unknown_when_the_abort_fails_too():
     assert op.renew
 
 
-def test_a_fenced_commit_is_unknown_because_an_earlier_attempt_may_have_been_heard():
+def test_a_fenced_commit_is_unknown_because_an_earlier_attempt_may_have_been_received():
     outcome, op = perform(FakeClient({"commit": [error("commit", "_FENCED", fatal=True)]}))
     assert outcome is Outcome.INFO
     assert op.renew
 
 
-def test_a_fatal_abort_is_still_a_failure_since_nobody_ever_committed():
+def test_a_fatal_abort_is_a_definite_failure_because_commit_was_never_called():
     """librdkafka 4849: the abort overtakes AddPartitionsToTxn and the producer is gone; the transaction cannot commit."""
     outcome, op = perform(FakeClient({"abort": [error("abort", "INVALID_TXN_STATE", fatal=True)]}), ABORT)
     assert outcome is Outcome.FAIL
@@ -103,7 +103,7 @@ def test_an_undelivered_record_keeps_no_offset_and_its_error():
     assert op.errors[0]["call"] == "deliver"
 
 
-def test_a_poll_names_our_records_by_identity_and_keeps_strangers_as_evidence():
+def test_a_poll_returns_identities_of_our_records_and_keeps_strangers_as_evidence():
     ours = Polled("t-0", 3, encode("run1", 2, 9, 1, "t-0", "commit", 100))
     foreign = Polled("t-0", 4, encode("other", 2, 9, 1, "t-0", "commit", 100))
     broken = Polled("t-1", 5, b"<script>alert(1)</script>\xff")
@@ -115,7 +115,7 @@ def test_a_poll_names_our_records_by_identity_and_keeps_strangers_as_evidence():
     assert mop[3][1]["raw"].endswith("\\xff")
 
 
-def test_the_generator_is_decided_by_its_seed_alone():
+def test_the_same_seed_gives_the_same_operations():
     def first(seed: int) -> list[PlannedOperation]:
         workload = Transactions()
         operations = workload.operations(workload.roles()[0], ["t-0", "t-1", "t-2"], Random(seed))

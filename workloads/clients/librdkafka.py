@@ -26,12 +26,12 @@ CONSUMER_DEFAULTS: Mapping[str, Any] = {
     "fetch.wait.max.ms": 100,
     "reconnect.backoff.ms": 10,
     "reconnect.backoff.max.ms": 200,
-    "enable.partition.eof": True,  # says where the end is, which trailing transaction markers otherwise hide
+    "enable.partition.eof": True,  # reports the end, which trailing transaction markers otherwise hide
 }
 
 
 def call_error(call: str, error: ck.KafkaError) -> CallError:
-    """librdkafka's error as ours, with its three answers: fatal, retriable, abortable."""
+    """librdkafka's error as a CallError, with its three flags."""
     return CallError(
         call,
         error.name(),
@@ -45,7 +45,7 @@ def call_error(call: str, error: ck.KafkaError) -> CallError:
 
 @contextmanager
 def _translated(call: str) -> Iterator[None]:
-    """Every way in which confluent-kafka complains becomes a CallError of `call`."""
+    """Turn every error of confluent-kafka into a CallError of `call`."""
     try:
         yield
     except ck.KafkaException as error:
@@ -155,7 +155,7 @@ class Librdkafka:
 
     @contextmanager
     def _writing(self, call: str) -> Iterator[ck.Producer]:
-        """The producer for one call, whose complaints become a CallError of `call`."""
+        """The producer for one call, whose errors become a CallError of `call`."""
         if self._producer is None:
             raise CallError(call, "_STATE", ck.KafkaError._STATE, "this process has no producer")
         with _translated(call):

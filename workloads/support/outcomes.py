@@ -1,4 +1,4 @@
-"""What an operation's outcome is when a call of it failed: one table, each row with its reason.
+"""The outcome of an operation of which a call failed: one table, each row with its reason.
 
 ok: it happened. fail: it surely did not. info: nobody knows. The default is info. Sources: KIP-98 (error handling), KIP-360,
 librdkafka's INTRODUCTION (transactional producer), and what Jepsen's Kafka client treats as definite.

@@ -1,4 +1,4 @@
-"""What every workload's processes share: reading records and turning them into a `poll` micro-operation."""
+"""Polling, for every workload: records become a `poll` micro-operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ READER_POLL_S = 0.5
 
 
 def reader_operations() -> Iterator[PlannedOperation]:
-    """What a process does that only reads: poll, for ever."""
+    """The operations of a process that only reads: polls, without end."""
     while True:
         yield PlannedOperation(f="poll", mops=(("poll",),))
 
@@ -31,19 +31,19 @@ def read(op: Operation, client: Client, run: str) -> Outcome:
 
 def polled(client: Client, run: str, timeout_s: float) -> list[Any]:
     """One call of poll as a finished micro-operation. Raises CallError."""
-    got: dict[str, list[list[int]]] = {}
-    odd = []
+    records: dict[str, list[list[int]]] = {}
+    strangers = []
     for record in client.poll(timeout_s):
         v, why = record_format.decode(record, run)
-        got.setdefault(record.partition, []).append([record.offset, v])
+        records.setdefault(record.partition, []).append([record.offset, v])
         if why is not None:
-            odd.append(record_format.strange(record, why))
-    mop: list[Any] = ["poll", got, time.monotonic_ns()]
-    return [*mop, odd] if odd else mop
+            strangers.append(record_format.strange(record, why))
+    mop: list[Any] = ["poll", records, time.monotonic_ns()]
+    return [*mop, strangers] if strangers else mop
 
 
 def note(op: Operation, error: CallError) -> None:
-    """Keep a client's error with its operation, whatever the outcome will be."""
+    """Record a client's error with its operation, whatever the outcome will be."""
     op.errors.append(
         {
             "call": error.call,

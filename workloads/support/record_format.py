@@ -1,4 +1,4 @@
-"""A record's bytes: each record says who wrote it, where to, and with what intention (docs/history.md)."""
+"""A record's bytes: process, operation, place, partition and intent of the record, with a checksum (docs/history.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def encode(run: str, process: int, op: int, seq: int, partition: str, intent: st
 def decode(polled: Polled, run: str) -> tuple[int, str | None]:
     """(identity, None), or (-1, why) for a record that this run did not write in this form.
 
-    A record of this run found in another partition than it was sent to keeps its identity: that is the checker's to say.
+    A record of this run found in another partition than it was sent to keeps its identity: the checker reports it.
     """
     body, checksum = polled.value[:-8], polled.value[-8:]
     if f"{zlib.crc32(body):08x}".encode() != checksum:

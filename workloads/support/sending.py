@@ -1,4 +1,4 @@
-"""What every writing process shares: the `send` micro-operation and its delivery report."""
+"""Sending, for every workload: the `send` micro-operation and its delivery report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workloads.support.polling import note
 def send(op: Operation, seq: int, client: Client, run: str, size: int) -> None:
     """Hand over the record of micro-operation `seq`; its delivery fills in offset and time. Raises CallError.
 
-    A record that was refused or not delivered keeps null for both, and its error is noted with the operation.
+    A record that was refused or not delivered keeps null for both; its error is recorded with the operation.
     """
     partition = op.value[seq][1]
     done: list[Any] = [*op.value[seq][:3], None, time.monotonic_ns(), None]

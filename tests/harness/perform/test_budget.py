@@ -63,13 +63,13 @@ def test_two_faults_may_hurt_the_same_node():
     assert [line["effective"] for line in stage.last().values()] == [True, True]
 
 
-def test_a_single_fault_may_hurt_what_it_asks_for():
+def test_without_a_budget_a_single_fault_may_hurt_a_majority():
     """Nothing else is on, and nothing was said of a budget."""
     (line,) = Stage(planned(0, 1.0, "kill", target="all")).last_after_play()
     assert line["effective"] is True
 
 
-def test_when_one_is_healed_the_next_may_strike():
+def test_a_healed_fault_frees_the_budget():
     stage = Stage(planned(0, 1.0, lasts_s=2.0, target="broker:n1"), planned(1, 4.0, "kill", lane="b", target="broker:n2"))
     stage.play()
     assert [line["effective"] for line in stage.last().values()] == [True, True]
@@ -90,7 +90,7 @@ def test_a_node_that_does_not_answer_yet_is_still_hurt():
     assert stage.last()[2]["effective"] is True
 
 
-def test_what_the_test_says_holds_for_single_faults_too():
+def test_a_budget_of_the_test_holds_for_a_single_fault_too():
     one = Budget(nodes=1)
     stage = Stage(planned(0, 1.0, "kill", count=2), budget=one)
     stage.play(until_s=2)
@@ -151,7 +151,7 @@ def test_a_full_disk_takes_a_node():
     assert ledger.hurt() == {"n2"}
 
 
-def test_one_after_another_is_one_at_a_time():
+def test_nodes_that_are_stopped_and_started_in_turn_count_as_one_at_a_time():
     """As a rolling restart does it: each is back before the next one ends."""
     cluster = FakeCluster()
     view = Ledger(cluster, Budget(nodes=1)).view(1, "rolling-restart")
@@ -163,7 +163,7 @@ def test_one_after_another_is_one_at_a_time():
         view.stop("n2")
 
 
-def test_a_cut_that_is_mended_is_given_back():
+def test_a_mended_cut_frees_the_budget():
     cluster = FakeCluster()
     ledger = Ledger(cluster, Budget(nodes=1))
     view = ledger.view(1, "isolate")
@@ -197,12 +197,12 @@ def test_what_is_cut_from_a_dead_node_costs_nothing_more():
         ((), 0),
     ],
 )
-def test_of_a_cut_the_smaller_side_is_hurt(cut, hurt):
+def test_of_a_cut_the_smaller_side_counts_as_hurt(cut, hurt):
     """One from all, halves, a bridge, one way, everybody from everybody."""
     assert len(sides(set(), cut)) == hurt
 
 
-def test_times_are_the_schedules():
+def test_a_refused_fault_does_not_delay_the_next_of_its_lane():
     """A refusal takes no time: the next fault of the lane comes as planned."""
     stage = Stage(
         planned(0, 1.0, lasts_s=20.0, target="broker:n1"),

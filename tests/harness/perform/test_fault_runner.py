@@ -94,7 +94,7 @@ def test_stop_heals_what_is_hurt_and_injects_nothing_more():
     assert stage.last()[0]["healed_ns"] == T0 + 5 * S
 
 
-def test_stop_twice_is_stop_once():
+def test_a_second_stop_changes_nothing():
     stage = Stage(planned(0, 1.0, lasts_s=50.0))
     stage.play(until_s=5)
     stage.runner.stop()
@@ -102,7 +102,7 @@ def test_stop_twice_is_stop_once():
     assert len(stage.lines) == 2
 
 
-def test_a_fault_whose_lane_was_busy_until_the_end_is_known():
+def test_a_fault_that_its_busy_lane_never_reached_is_listed():
     """Nothing was tried, so there is no receipt; the third one's time had not come."""
     stage = Stage(planned(0, 1.0, lasts_s=50.0), planned(1, 3.0), planned(2, 90.0))
     stage.play(until_s=5)
@@ -111,7 +111,7 @@ def test_a_fault_whose_lane_was_busy_until_the_end_is_known():
     assert stage.runner.not_reached() == [1]
 
 
-def test_what_cannot_be_done_here_is_written_with_the_reason():
+def test_an_unavailable_fault_has_a_receipt_with_the_reason():
     cluster = FakeCluster()
     cluster.missing = {Partitionable: "user namespaces are forbidden"}
     stage = Stage(planned(0, 1.0, "isolate", target="leader"), planned(1, 2.0, "pause"), cluster=cluster)
@@ -154,7 +154,7 @@ def test_a_heal_that_raises_is_noted_beside_what_was_known():
     assert stage.last()[0]["healed_ns"]
 
 
-def test_something_else_than_a_receipt_is_said_so():
+def test_a_fault_that_returns_no_receipt_has_a_note_that_says_so():
     stage = Stage(planned(0, 1.0), make=fault(lambda *_: None, lambda *_: True))
     stage.play()
     assert stage.last()[0]["note"] == "inject returned NoneType, not a Receipt; heal returned bool, not a Receipt"
@@ -170,7 +170,7 @@ def test_healing_adds_to_the_receipt_and_loses_nothing():
     assert line["effective"] is True
 
 
-def test_times_that_a_fault_knows_better_are_kept():
+def test_times_in_a_faults_own_receipt_are_kept():
     stage = Stage(planned(0, 1.0), make=fault(lambda *_: Receipt(injected_ns=5), lambda _, r: replace(r, healed_ns=6)))
     stage.play()
     assert (stage.last()[0]["injected_ns"], stage.last()[0]["healed_ns"]) == (5, 6)
@@ -198,7 +198,7 @@ def test_a_pair_that_two_faults_cut_stays_cut_until_both_are_healed():
     assert stage.cluster.whole()
 
 
-def test_a_fault_that_mends_while_it_injects_mends_nothing_of_anothers():
+def test_a_fault_that_mends_links_during_injection_leaves_other_faults_cuts():
     """While n1 is isolated its links flap: none of those that are cut for longer comes up in between."""
     cluster, open_between = FakeCluster(), []
     undrop = cluster.undrop
@@ -256,7 +256,7 @@ def test_threads_strike_and_stop_ends_them_at_once():
     assert len(lines) == 2
 
 
-def test_a_fault_that_hangs_is_given_up_and_named():
+def test_a_lane_whose_fault_hangs_is_given_up_and_reported():
     release, hanging = threading.Event(), threading.Event()
 
     def hang(cluster, rng):
@@ -310,19 +310,19 @@ def test_waiting_ends_when_the_time_is_over_or_when_stopped():
     assert wait_until(stopped, 1 << 62) is True
 
 
-def test_evidence_is_made_plain_json_whatever_it_was():
+def test_any_evidence_is_turned_into_plain_json():
     evidence: dict[Any, Any] = {("n1", "n2"): True, 3: {1.5, None}, "path": ClusterError("x")}
     made = plain(evidence)
     assert (made["n1>n2"], set(made["3"]), made["path"]) == (True, {1.5, None}, "x")
     json.dumps(made)
 
 
-def test_a_fault_in_words():
+def test_a_receipt_in_words_names_kind_targets_and_role():
     assert in_words(Receipt(kind="pause", targets=("n2",), role="leader:t-1")) == "pause n2 (leader:t-1)"
     assert in_words(Receipt(kind="halves", targets=("n1",))) == "halves n1"
 
 
-def test_faults_of_one_moment_are_on_at_once_and_each_ends_in_its_own_time():
+def test_faults_that_strike_together_end_each_in_its_own_time():
     both = planned(0, 1.0, target="broker:n1", lasts_s=9.0), planned(1, 1.0, "kill", lasts_s=2.0, target="broker:n2")
     stage = Stage(*both, budget=FREE)
     stage.play(until_s=2)
@@ -349,7 +349,7 @@ def open_from(stage_time_s):
     return clocks, {"transaction-open": condition}
 
 
-def test_a_strike_waits_for_its_condition_and_says_how_long():
+def test_a_strike_waits_for_its_condition_and_records_how_long():
     clocks, conditions = open_from(3)
     stage = Stage(replace(planned(0, 1.0), when="transaction-open"), conditions=conditions)
     clocks.append(stage)
@@ -368,6 +368,6 @@ def test_a_condition_that_does_not_come_true_leaves_a_receipt_without_effect():
     assert (stage.last()[0]["effective"], stage.last()[1]["effective"]) == (False, True)
 
 
-def test_a_condition_that_nobody_can_tell_is_found_before_anything_starts():
+def test_an_unknown_condition_is_refused_before_anything_starts():
     with pytest.raises(CampaignError, match='when = "transaction-open": nobody can tell here'):
         Stage(replace(planned(0, 1.0), when="transaction-open"))

@@ -11,7 +11,7 @@ def begin(directory, node, incarnation=0, intent="commit"):
     return writer
 
 
-def test_from_its_first_line_to_its_last(tmp_path):
+def test_a_transaction_is_open_from_its_first_line_to_its_last(tmp_path):
     assert in_transaction(tmp_path) == []
     writer = begin(tmp_path, "c0")
     assert in_transaction(tmp_path) == ["c0"]
@@ -19,14 +19,14 @@ def test_from_its_first_line_to_its_last(tmp_path):
     assert in_transaction(tmp_path) == []
 
 
-def test_readers_and_others_are_outside(tmp_path):
+def test_readers_are_never_inside_a_transaction(tmp_path):
     begin(tmp_path, "c3", intent=None)
     HistoryWriter(tmp_path / "harness.jsonl", run="r").invoke(-1, 0, "settle", {}, "commit")
     (tmp_path / "faults.jsonl").write_text('{"type": "invoke", "intent": "x"}\n')
     assert in_transaction(tmp_path) == []
 
 
-def test_a_worker_that_died_inside_is_followed_by_its_replacement(tmp_path):
+def test_a_replaced_workers_open_transaction_does_not_count(tmp_path):
     """The old one's last line stays open for ever."""
     begin(tmp_path, "c10")
     begin(tmp_path, "c2")
@@ -35,7 +35,7 @@ def test_a_worker_that_died_inside_is_followed_by_its_replacement(tmp_path):
     assert in_transaction(tmp_path) == ["c10"]
 
 
-def test_a_line_that_is_being_written_is_nothing_yet(tmp_path):
+def test_a_half_written_line_is_ignored(tmp_path):
     begin(tmp_path, "c0")
     with (tmp_path / "c0-0.jsonl").open("ab") as file:
         file.write(b'{"type": "ok", "pro')

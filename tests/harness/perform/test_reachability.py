@@ -7,7 +7,7 @@ from typing import ClassVar
 from support.fault_schedule import FREE, Stage, planned
 
 from harness.api import Partitionable, Receipt
-from harness.perform.reachability import look
+from harness.perform.reachability import probe_pairs
 from nemesis.testing import FakeCluster
 
 NODES = ["n1", "n2", "n3", "c0", "c1"]
@@ -32,7 +32,7 @@ class Forgetful:
         return receipt
 
 
-def test_a_cut_is_seen_by_the_harness_too():
+def test_the_harness_sees_a_cut_by_its_own_probes():
     """Nothing before, the isolated node during, nothing after."""
     (line,) = Stage(planned(0, 1.0, "isolate", target="broker:n2")).last_after_play()
     assert line["reach"] == {"nodes": NODES, "before": [], "during": pairs("n2", "n1", "n3"), "after": []}
@@ -44,7 +44,7 @@ def test_a_frozen_node_can_still_be_reached():
     assert line["reach"] == {"nodes": NODES, "before": [], "during": [], "after": []}
 
 
-def test_what_another_fault_cuts_is_no_remark():
+def test_a_pair_that_another_fault_cuts_adds_no_note():
     """One that begins and ends while a node is isolated sees the cut in all three looks."""
     stage = Stage(
         planned(0, 1.0, "isolate", lasts_s=9, target="broker:n2"), planned(1, 3.0, "pause", lasts_s=2, lane="other"), budget=FREE
@@ -71,7 +71,7 @@ def test_a_late_datagram_closes_nothing():
         return {pair: arrived and len(asked) > 1 for pair, arrived in probe(wanted).items()}
 
     cluster.probe = late
-    assert look(cluster).closed == ()
+    assert probe_pairs(cluster).closed == ()
     assert asked == [20, 20]
 
 

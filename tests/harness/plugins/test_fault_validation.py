@@ -59,7 +59,7 @@ def test_a_mutable_dataclass_is_refused():
     assert breaches(Changing) == ["Changing must be a frozen dataclass: its fields are the options"]
 
 
-def test_needs_must_be_types_that_can_be_asked():
+def test_needs_must_be_runtime_checkable_types():
     class NotAskable(Protocol): ...
 
     @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def test_what_is_unavailable_is_listed_by_capability_with_its_reason():
     assert unavailable([Kill(), Pause()], {}.get) == {}
 
 
-def test_a_capability_that_the_cluster_never_heard_of_is_lacking():
+def test_a_capability_that_the_clusters_class_has_not_is_missing():
     """It says nothing about it, but it has not got the methods either."""
 
     @runtime_checkable

@@ -25,13 +25,13 @@ def letters(**options):
     return registry.build(registry.load("workload", "letters"), options, "workload")
 
 
-def test_a_stranger_comes_in_by_the_same_door_as_the_built_ins():
+def test_a_plug_in_of_another_package_is_loaded_as_a_built_in_is():
     assert registry.load("fencepost.nemesis", "hammer").__name__ == "Hammer"
     assert registry.load("nemesis", "hammer") is registry.load("fencepost.nemesis", "hammer")
     assert {"hammer", "kill"} <= set(registry.names("nemesis"))
 
 
-def test_an_unknown_name_is_told_with_the_nearest_and_all_the_others():
+def test_an_unknown_name_is_refused_with_the_nearest_and_all_known_names():
     [mistake] = mistakes_of(registry.load, "workload", "leters")
     assert 'unknown workload "leters"; did you mean "letters"?' in mistake
     assert "transactions" in mistake
@@ -80,7 +80,7 @@ def test_options_are_built_with_the_types_of_the_fields():
     assert (made.writers, made.sends, made.slow) == (2, (2, 3), False)
 
 
-def test_every_mistake_in_the_options_is_told_at_once():
+def test_all_mistakes_in_the_options_are_reported_at_once():
     mistakes = mistakes_of(lambda: letters(writer=2, sends=[1], slow="yes", writers="3"))
     assert len(mistakes) == 4
     assert mistakes[0].startswith('workload.writer: unknown option "writer"; did you mean "writers"?')
