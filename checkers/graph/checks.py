@@ -11,6 +11,7 @@ from checkers.api import Check, CheckResult
 from checkers.graph import explain
 from checkers.graph.edge_filter import EdgeFilter, edge_filter_for
 from checkers.graph.edges import gather
+from checkers.graph.examples import example
 from checkers.graph.layers import LAYERS, Layer
 from checkers.graph.run_search import find_cycles, forbidden_layers
 from checkers.graph.search_tasks import Cycles
@@ -75,7 +76,7 @@ def graph_check(layer: Layer) -> Check[RunView]:
         return {"cycle": explain.drawing(cycles.layers[layer.name].cycle, cycles.partitions, finding, text)}
 
     base = layer.name.removesuffix("-process").removesuffix("-realtime")
-    smallest_cycle.__doc__ = f"{_DEFINITIONS[base]}{_TIME_EDGE[layer.order]}\n\n{_TWIN}"
+    smallest_cycle.__doc__ = f"{_DEFINITIONS[base]}{_TIME_EDGE[layer.order]}\n\n{example(layer.name)}\n\n{_TWIN}"
     needs = _NEEDS_READ[layer.order] if base.startswith("G1c") else _NEEDS[bool(layer.anti)]
     return Check(layer.name, "run", smallest_cycle, True, None, sentence, gather, _brief, detail, needs)
 

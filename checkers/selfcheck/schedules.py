@@ -24,6 +24,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from checkers.graph.examples import EXAMPLES
 from checkers.partition.log import NONE
 from checkers.selfcheck.prefix_history import free_process, free_topic, prepend
 from checkers.selfcheck.records import DamagedHistory
@@ -34,50 +35,8 @@ TICK = 1_000_000  # ns from step to step
 STEP = re.compile(r"(?P<process>[A-Z])(?P<number>\d*)(?P<what>[+<!.])(?P<partition>\d*)(?:@(?P<record>\d+))?")
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
-# What is shown -> how it comes about, and in words. All but those of G1c-wr are what a healthy Kafka may do: nothing is wrong
-# with them beside their cycle. Each cycle is the shortest of its class that needs no other anomaly.
-SCHEDULES = {
-    "G1c-wr": ("A+0 B+1 A! B! A<1@0 B<0@0 A. B.", "A and B poll each other's records"),
-    "G1c-wr-process": (
-        "X+0 X! A1<0@0 A1. A2+1 A2. X<1@0 X.",
-        "A1 polls X's record, X polls A2's, and A2 comes after A1 in their process",
-    ),
-    "G1c-wr-realtime": ("X+0 X! A<0@0 A. B+1 B. X<1@0 X.", "A polls X's record, X polls B's, and B began after A had ended"),
-    "G0": ("A+0 B+1 A+1 B+0 A. B.", "A lies before B in one partition, and B before A in another"),
-    "G0-process": (
-        "X+1 A1+1 A1. A2+0 A2. X+0 X.",
-        "X lies before A1 in one partition and after A2 in another, and A2 comes after A1 in their process",
-    ),
-    "G0-realtime": (
-        "X+1 A+1 A. B+0 B. X+0 X.",
-        "X lies before A in one partition and after B in another, and B began after A had ended",
-    ),
-    "G1c": ("A+1 B+1 B+0 B. A<0@0 A.", "A lies before B in one partition, and polls B's record in another"),
-    "G1c-process": (
-        "X+0 A1+0 A1. A2+1 A2. X<1@0 X.",
-        "X lies before A1, polls A2's record, and A2 comes after A1 in their process",
-    ),
-    "G1c-realtime": (
-        "X+0 A+0 A. B+1 B. X<1@0 X.",
-        "X lies before A, polls B's record, and B began after A had ended",
-    ),
-    "G-single": ("Z+1 Z. R<1@0 A+1 A+0 A! R<0@0 A. R.", "R gets A's record in one partition, and not in another"),
-    "G-single-process": (
-        "Z+0 Z. A1+0 A1. A2<0@0 A2.",
-        "A2 comes after A1 in their process, and polls up to right below A1's record",
-    ),
-    "G-single-realtime": ("Z+0 Z. A+0 A. R<0@0 R.", "R began after A had ended, and polls up to right below A's record"),
-    "G2": ("Z+0 Z+1 Z. A<0@0 B<1@0 A+1 B+0 A. B.", "A and B each poll up to right below the other's record"),
-    "G2-process": (
-        "Z+0 Z+1 Z. B<1@0 A1+1 A1. A2<0@0 B+0 A2. B.",
-        "A2 polls up to right below B's record, B up to right below A1's, and A2 comes after A1 in their process",
-    ),
-    "G2-realtime": (
-        "Z+0 Z+1 Z. B<1@0 A+1 A. R<0@0 B+0 R. B.",
-        "R polls up to right below B's record, B up to right below A's, and R began after A had ended",
-    ),
-    "int-send-skip": ("A+0 B+0 A+0 A. B.", "B's record lies between two of A's"),
-}
+# What is shown -> how it comes about, and in words.
+SCHEDULES = {**EXAMPLES, "int-send-skip": ("A+0 B+0 A+0 A. B.", "B's record lies between two of A's")}
 
 
 @dataclass
