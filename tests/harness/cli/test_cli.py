@@ -312,19 +312,8 @@ def test_clean_removes_data_of_finished_runs_and_with_an_option_old_runs(fencepo
 
 def test_every_command_has_help(fencepost):
     assert fencepost("--version")[1].startswith("fencepost ")
-    for command in (
-        [],
-        ["run"],
-        ["campaign"],
-        ["check"],
-        ["report"],
-        ["list"],
-        ["plugins"],
-        ["doctor"],
-        ["clean"],
-        ["cluster"],
-        ["nemesis", "check"],
-    ):
+    nested = (["cluster", "fetch"], ["cluster", "image"], ["cluster", "list"], ["nemesis", "check"])
+    for command in ([], *([name] for name in main.COMMANDS), *nested):
         code, out, _ = fencepost(*command, "--help")
         assert code == 0
         assert "Usage: fencepost" in out
