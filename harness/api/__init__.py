@@ -1,6 +1,6 @@
-"""The vocabulary: what every room of fencepost knows, and nothing else.
+"""The vocabulary: the values and interfaces that every package of fencepost knows.
 
-It imports nothing else of ours. It holds the values that travel between rooms (tests, operations, receipts, answers) and the
+It imports nothing else of ours. It holds the values that packages exchange (tests, operations, receipts, verdicts) and the
 interfaces of clusters, workloads and faults (nemesis); use every name from here, whichever file it stands in. The interface of
 checks needs numpy and Spark, and stands in `checkers.api`. Words are those of Jepsen (op, process, history, nemesis), Adya
 (anomalies) and KIP-98 (transactional id, coordinator, last stable offset).

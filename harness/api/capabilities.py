@@ -58,11 +58,11 @@ class Powered(Killable, Protocol):
 
 @runtime_checkable
 class Stoppable(Protocol):
-    """Nodes that can be stopped politely (SIGTERM) and started again: a broker hands its partitions over before it ends."""
+    """Nodes that can be shut down (SIGTERM) and started again. A broker hands leadership over first (controlled shutdown)."""
 
     @hurts_node
     def stop(self, node: str) -> None:
-        """Ask a node to end, and return at once; nothing if it is dead. A frozen one begins when it thaws."""
+        """Send SIGTERM and return at once; nothing if the node is dead. A frozen one begins to end when it thaws."""
 
     @looks
     def status(self, node: str) -> int | None:
@@ -70,7 +70,7 @@ class Stoppable(Protocol):
 
     @looks
     def shutdown_line(self, node: str) -> str:
-        """The line of its log in which the controller let the broker go, when it was last stopped; empty if there is none."""
+        """The line of its log by which the controller released the broker at its last shutdown; empty if there is none."""
 
     @restores_node
     def start(self, node: str) -> None:
@@ -123,7 +123,7 @@ class Fillable(Killable, Protocol):
 
     @hurts_node
     def fill_disk(self, node: str) -> None:
-        """Take all room that is left on the disk of the node's data."""
+        """Fill the disk of the node's data."""
 
     @restores_node
     def clear_disk(self, node: str) -> None:
@@ -185,7 +185,7 @@ class Skewable(Protocol):
 
     @looks
     def clock_ahead(self, node: str) -> float | None:
-        """How many seconds a broker's wall clock is ahead of ours, by its own word; None when it does not answer."""
+        """How many seconds a broker's wall clock is ahead of ours, as it reports it; None when it does not answer."""
 
 
 @runtime_checkable

@@ -15,7 +15,7 @@ from enum import IntEnum
 
 
 class HarnessError(Exception):
-    """Something of ours broke. The text says what was tried, what came, and what to do."""
+    """Something of ours broke. The text says what was tried, what happened, and what to do."""
 
 
 class CampaignError(HarnessError):

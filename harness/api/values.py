@@ -1,4 +1,4 @@
-"""Small values that travel between all rooms: outcomes, answers, versions of what is written."""
+"""Small values that every package uses: outcomes, verdicts, isolation levels, versions of file formats."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Isolation(str, Enum):
 
 
 class Property(str, Enum):
-    """The answer for one anomaly."""
+    """The verdict on one anomaly."""
 
     VIOLATED = "violated"
     HELD = "held"
@@ -34,7 +34,7 @@ class Property(str, Enum):
 
 
 class Verdict(str, Enum):
-    """The answer for one run."""
+    """The verdict on one run."""
 
     VALID = "valid"
     INVALID = "invalid"

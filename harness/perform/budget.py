@@ -120,7 +120,7 @@ class Ledger:
         return found
 
     def _forget_recovered(self) -> None:
-        """Outside the lock: a node that is silent takes its time to be asked."""
+        """Strike out nodes that answer again. Outside the lock: a silent node takes until its timeout."""
         answers = getattr(self._cluster, "answers", lambda node: True)
         back = {node for node in set(self._recovering) if answers(node)}
         with self._lock:

@@ -55,7 +55,7 @@ STOP_MARGIN_S = 10.0
 REPLICAS_S = 60.0  # for every replica to be in sync again
 ABORT_MARGIN_S = 10.0  # beyond the transaction timeout: the coordinator looks for expired transactions once a second
 FINAL_READ_S = 120.0
-UNKNOWN_END = 2**62  # of a partition that would not say: no reader can reach it, so its final read is never called complete
+UNKNOWN_END = 2**62  # of a partition whose end is unknown: no reader can reach it, so its final read is never called complete
 TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
 
 

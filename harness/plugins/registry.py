@@ -1,6 +1,6 @@
 """A name -> a class, through entry points; a class and its options -> an instance, or every mistake in them.
 
-Built-ins and strangers come in by the same door: a name from an entry-point group (`fencepost.nemesis`, ...) or an
+Built-in and other plug-ins are found in the same way: by a name from an entry-point group (`fencepost.nemesis`, ...) or an
 import path `module:Name`, for which the current directory and the campaign's are searched too. The fields of a
 plug-in's dataclass are its options.
 """
@@ -176,7 +176,7 @@ def _import(path: str, search: Sequence[Path]) -> Any:
         return getattr(importlib.import_module(module), name)
     except AttributeError as error:
         raise CampaignError([f'"{path}" cannot be loaded: module {module} has no {name}']) from error
-    except Exception as error:  # a stranger's module may raise anything while it is imported
+    except Exception as error:  # a plug-in's module may raise anything while it is imported
         raise CampaignError([f'"{path}" cannot be loaded: {type(error).__name__}: {error}']) from error
 
 

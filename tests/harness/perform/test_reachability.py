@@ -75,7 +75,7 @@ def test_a_late_datagram_closes_nothing():
     assert asked == [20, 20]
 
 
-def test_without_networks_nothing_is_said():
+def test_without_networks_the_receipt_has_no_reach():
     """On loopback; and where the probe itself breaks, the fault still gets its receipt."""
     loopback, broken = FakeCluster(), FakeCluster()
     loopback.missing[Partitionable] = "no namespaces"
