@@ -24,26 +24,10 @@ from checkers.selfcheck.records import DamagedHistory
 from checkers.selfcheck.rows import HistoryRows, read_rows, write_rows
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
-from harness.api import Run, RunFile
+from harness.api import Run, RunFile, SelfcheckRow
 
 GENERATED = 400  # transactions of the history that is made when none is given
 UNJUDGED = ("not exercised", "unknown")
-
-
-@dataclass(frozen=True)
-class SelfcheckRow:
-    """One line of the answer.
-
-    found: anomalies that are new beside the undamaged history, and what was expected and shown. ok: caught, and nothing forbidden
-    beside it that does not come along by nature; False: missed, or a false alarm; None: the contract judges nothing of the kind,
-    or no damage is known (`note` says why).
-    """
-
-    damage: str
-    expected: tuple[str, ...]
-    found: tuple[str, ...]
-    ok: bool | None
-    note: str
 
 
 @dataclass(frozen=True)

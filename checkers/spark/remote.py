@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.arrays import Ints
 from checkers.spark.source import SparkSource, last_cause, whole_table
-from harness.api import CampaignError, HarnessError, HistoryError, RunFile
+from harness.api import CampaignError, HarnessError, HistoryError, Run, RunFile
 
 SMALL_FILES = (RunFile.PLAN, RunFile.RECEIPTS, RunFile.DAMAGE)  # what a check reads besides the history
 CONNECTORS = {"s3a": "org.apache.hadoop:hadoop-aws", "abfs": "org.apache.hadoop:hadoop-azure"}
@@ -148,8 +148,7 @@ def _connector(spark: SparkSession, url: str) -> str:
 # --------------------------------------------------------------------------------------------------
 def bring(
     spark: SparkSession,
-    history: str,
-    run_dir: Path,
+    run: Run,
     light: Sequence[str],
     shown: Callable[[Ints], Ints],
     records: Iterable[int],
@@ -161,14 +160,12 @@ def bring(
     Raises HistoryError when the history cannot be read.
     """
     try:
-        _bring(SparkSource(history, spark), run_dir, light, shown, records)
+        _bring(SparkSource(run.history, spark), run, light, shown, records)
     except (Py4JJavaError, PySparkException) as error:
-        raise HistoryError(f"{history}: cannot be read ({last_cause(error)}); {HELP}") from error
+        raise HistoryError(f"{run.history}: cannot be read ({last_cause(error)}); {HELP}") from error
 
 
-def _bring(
-    source: SparkSource, run_dir: Path, light: Sequence[str], shown: Callable[[Ints], Ints], records: Iterable[int]
-) -> None:
+def _bring(source: SparkSource, run: Run, light: Sequence[str], shown: Callable[[Ints], Ints], records: Iterable[int]) -> None:
     table = source.table(source.spark)
     operations = whole_table(source.batches(light)[1], table.select(*light)).sort_by("index")
     index = operations["index"].to_numpy()
@@ -179,12 +176,12 @@ def _bring(
     places = pa.array(place, mask=place < 0)
     for name in heavy[1:]:
         operations = operations.append_column(name, inside[name].combine_chunks().take(places))
-    pq.write_table(operations, run_dir / RunFile.OPERATIONS, compression="zstd", row_group_size=ROWS_PER_GROUP)
+    pq.write_table(operations, run.path(RunFile.OPERATIONS), compression="zstd", row_group_size=ROWS_PER_GROUP)
     named = [v for mops in inside["mops"].to_pylist() for mop in mops or () if (v := mop["v"]) is not None]
     values = _values(source, np.unique(np.array([*named, *records], dtype=np.int64)))
     if values:
         names = {"v": pa.array(values, pa.int64()), "value": pa.array(values.values(), pa.string())}
-        pq.write_table(pa.table(names), run_dir / RunFile.VALUES)
+        pq.write_table(pa.table(names), run.path(RunFile.VALUES))
 
 
 def _values(source: SparkSource, identities: Ints) -> dict[int, str]:

@@ -77,7 +77,7 @@ def fetch(version: str, on_progress: Callable[[str], None] = lambda _: None, ivy
 
 def installed() -> list[Distribution]:
     """Every complete distribution in the cache, oldest version first."""
-    found = [_read(path.parent.name) for path in _kafka_dir().glob(f"*/{_MANIFEST}")]
+    found = [_read(path.parent.name) for path in kafka_dir().glob(f"*/{_MANIFEST}")]
     return sorted((d for d in found if d), key=lambda d: [int(n) if n.isdigit() else -1 for n in d.version.split(".")])
 
 
@@ -85,7 +85,7 @@ def verify(version: str) -> list[str]:
     """Read every jar of a cached version again; what is wrong, one sentence each (empty: all as fetched)."""
     found = _read(version)
     if found is None:
-        return [f"Kafka {version} is not in {_kafka_dir()}"]
+        return [f"Kafka {version} is not in {kafka_dir()}"]
     wrong = []
     for name, checksum in found.jars.items():
         path = found.directory / name
@@ -110,12 +110,13 @@ def run_ivy(recipe: Path, destination: Path, cache: Path) -> subprocess.Complete
         raise ClusterError(f"fetching Kafka: no end after {_FETCH_S:.0f} s; is Maven's central repository slow today?") from e
 
 
-def _kafka_dir() -> Path:
+def kafka_dir() -> Path:
+    """Where the versions of Kafka lie."""
     return cache_dir() / "kafka"
 
 
 def _read(version: str) -> Distribution | None:
-    manifest = _kafka_dir() / version / _MANIFEST
+    manifest = kafka_dir() / version / _MANIFEST
     if not manifest.is_file():
         return None
     jars = json.loads(manifest.read_text())["jars"]
@@ -124,7 +125,7 @@ def _read(version: str) -> Distribution | None:
 
 def _fetch(version: str, on_progress: Callable[[str], None], ivy: Ivy) -> Distribution:
     on_progress(f"fetching Kafka {version} from Maven's central repository")
-    directory = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=_kafka_dir()))
+    directory = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=kafka_dir()))
     try:
         recipe = directory / "ivy.xml"
         recipe.write_text(_recipe(version))
@@ -134,10 +135,10 @@ def _fetch(version: str, on_progress: Callable[[str], None], ivy: Ivy) -> Distri
             raise ClusterError(_refused(version, done.stdout + done.stderr))
         (directory / _MANIFEST).write_text(json.dumps({"version": version, "jars": jars}, indent=1))
         directory.chmod(0o755)
-        directory.rename(_kafka_dir() / version)
+        directory.rename(kafka_dir() / version)
     finally:
         shutil.rmtree(directory, ignore_errors=True)  # gone already when it was renamed
-    return Distribution(version, _kafka_dir() / version, jars)
+    return Distribution(version, kafka_dir() / version, jars)
 
 
 def _recipe(version: str) -> str:
@@ -167,10 +168,10 @@ def _refused(version: str, output: str) -> str:
 def _locked(on_progress: Callable[[str], None]) -> Iterator[None]:
     """Only one fetch at a time; the lock ends with its process."""
     try:
-        _kafka_dir().mkdir(parents=True, exist_ok=True)
-        lock = (_kafka_dir() / ".lock").open("w")
+        kafka_dir().mkdir(parents=True, exist_ok=True)
+        lock = (kafka_dir() / ".lock").open("w")
     except OSError as e:
-        raise ClusterError(f"Kafka cannot be kept in {_kafka_dir()}: {e.strerror}; name another place in FENCEPOST_CACHE") from e
+        raise ClusterError(f"Kafka cannot be kept in {kafka_dir()}: {e.strerror}; name another place in FENCEPOST_CACHE") from e
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -182,7 +183,7 @@ def _locked(on_progress: Callable[[str], None]) -> Iterator[None]:
 
 def _remove_leftovers() -> None:
     """Directories of fetches that were interrupted; safe under the lock."""
-    for path in _kafka_dir().glob(".*-*"):
+    for path in kafka_dir().glob(".*-*"):
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -34,6 +34,7 @@ from harness.api.faults import ClusterView, Fault, Receipt, SharedState
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, split_record_id
 from harness.api.run import HistoryFile, Plan, Problem, Receipts, Run, RunFile, TopicPlan
+from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
 from harness.api.values import (
     HISTORY_VERSION,
     PLAN_SCHEMA,
@@ -66,6 +67,9 @@ __all__ = [
     "ClusterProvider",
     "ClusterView",
     "ContractKey",
+    "DockerImage",
+    "DockerLeftover",
+    "DockerService",
     "Exit",
     "FailedEvent",
     "Fault",
@@ -78,6 +82,9 @@ __all__ = [
     "Injection",
     "Interrupted",
     "Isolation",
+    "Judge",
+    "KafkaCache",
+    "KafkaVersion",
     "Killable",
     "Lane",
     "Losable",
@@ -105,6 +112,7 @@ __all__ = [
     "Run",
     "RunEvent",
     "RunFile",
+    "SelfcheckRow",
     "SharedState",
     "Skewable",
     "Slowable",

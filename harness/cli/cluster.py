@@ -25,9 +25,9 @@ def register(app: typer.Typer) -> None:
 @cluster_app.command("fetch", epilog="\b\nExample:\n  fencepost cluster fetch 4.3.0")
 def cluster_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) -> None:
     """Fetch a version of Kafka into the cache (about 45 MB)."""
-    from harness.plugins.registry import load
+    from harness.plugins import services
 
-    found = load("kafka", "fetch")(version, on_progress=lambda text: print_line(f"  {text}"))
+    found = services.kafka().fetch(version, lambda text: print_line(f"  {text}"))
     print_line(f"Kafka {found.version}: {len(found.jars)} jars in {found.directory}")
 
 
@@ -40,18 +40,18 @@ def cluster_image(
 
     It holds the same jars as `local` uses. Without --base, Debian's debootstrap makes a base with Java first (as root, once).
     """
-    from harness.plugins.registry import load
+    from harness.plugins import services
 
-    made = load("docker", "image")(kafka, base, on_progress=lambda text: print_line(f"  {text}"))
+    made = services.docker().build_image(kafka, base, lambda text: print_line(f"  {text}"))
     print_line(f"{made.name}: {made.id}")
 
 
 @cluster_app.command("list")
 def cluster_list(json_: Json = False) -> None:
     """The versions of Kafka that lie in the cache."""
-    from harness.plugins.registry import load
+    from harness.plugins import services
 
-    found = load("kafka", "installed")()
+    found = services.kafka().installed()
     if json_:
         print_json([{"version": one.version, "directory": str(one.directory), "jars": dict(one.jars)} for one in found])
     else:

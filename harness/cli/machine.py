@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.api import HarnessError
-from harness.plugins import registry
+from harness.plugins import registry, services
 
 GIB = 1 << 30
 NEWEST_KAFKA = "4.3.0"
@@ -57,7 +57,7 @@ def python(version: tuple[int, ...]) -> Finding:
 def java() -> Finding:
     """Java 17 or newer, from JAVA_HOME or PATH; brokers and Spark need it."""
     try:
-        path, version = registry.load("kafka", "clusters.kafka.java:java")()
+        path, version = services.kafka().java()
     except HarnessError as error:
         return Finding(
             "java",
@@ -116,7 +116,7 @@ def disk(free_gib: float) -> Finding:
 
 def kafka_jars() -> Finding:
     try:
-        versions = [found.version for found in registry.load("kafka", "installed")()]
+        versions = [found.version for found in services.kafka().installed()]
     except HarnessError as error:
         return Finding("kafka", False, str(error), "install fencepost completely")
     if versions:
@@ -133,7 +133,7 @@ def chromium(path: str | None) -> Finding:
 def docker() -> Finding:
     """Whether `--cluster docker` could be used; nothing else needs it."""
     try:
-        trouble = registry.load("docker", "trouble")()
+        trouble = services.docker().trouble()
     except HarnessError as error:
         trouble = str(error)
     return from_docker(trouble)

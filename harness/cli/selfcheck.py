@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,16 +31,17 @@ def selfcheck(
     """
     from harness.cli.arguments import spark_conf_of
     from harness.history import merge
-    from harness.plugins import registry
+    from harness.plugins import services
     from harness.runs.store import find, results_root
 
     conf = spark_conf_of(spark_conf or ())
     found = find(results_root(results), run) if run else None
     if found:
         merge.demand_local(found)
-    spark = registry.load("fencepost.judge", "session")(master, conf=conf)
+    judge = services.judge()
+    spark = judge.start_session(master, conf)
     try:
-        rows: Sequence[Any] = registry.load("fencepost.judge", "selfcheck")(found, spark, seed=seed)
+        rows = judge.selfcheck(found, spark, seed)
     finally:
         spark.stop()
     if json_:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from harness.api import Plan, Run, RunFile
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from harness.interop.adopted_plan import contract, foreign_plan
-from harness.plugins import registry
+from harness.plugins import services
 from harness.report.documents import LIGHT, Ints, shown_findings
 from harness.report.findings import of_cards
 from harness.report.timeline import shown
@@ -28,7 +28,7 @@ def adopt(spark: Any, url: str, run_dir: Path, given: Mapping[str, str]) -> None
     given: contract keys (docs/run-directory.md) laid over what is taken for granted of a history without plan.
     Raises CampaignError (nothing is there) and HistoryError (not reached, not understood).
     """
-    history = registry.load("fencepost.judge", "fetch")(spark, url, run_dir, OPS_SCHEMA)
+    history = services.judge().fetch(spark, url, run_dir, OPS_SCHEMA)
     run = open_run(run_dir)
     run.demand_readable(RunFile.PLAN)
     plan = _plan(spark, url, history, run_dir, given) if run.lacks(RunFile.PLAN) else run.plan
@@ -38,7 +38,7 @@ def adopt(spark: Any, url: str, run_dir: Path, given: Mapping[str, str]) -> None
 
 
 def _plan(spark: Any, url: str, history: str, run_dir: Path, given: Mapping[str, str]) -> Plan:
-    functions, partitions = registry.load("fencepost.judge", "contents")(spark, history)
+    functions, partitions = services.judge().contents(spark, history)
     source = {"path": url, "format": "fencepost-parquet", "operations": functions, "partitions": len(partitions)}
     return foreign_plan(run_dir, source, contract(functions, given), given, partitions)
 
@@ -52,4 +52,4 @@ def bring(spark: Any, run: Run) -> None:
         return np.union1d(shown(index, findings), np.flatnonzero(np.isin(index, carded)))
 
     records = {record["v"] for one in findings for record in one["records"]}
-    registry.load("fencepost.judge", "bring")(spark, run.history, run.directory, LIGHT, positions, records)
+    services.judge().bring(spark, run, LIGHT, positions, records)

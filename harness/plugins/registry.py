@@ -25,7 +25,7 @@ from typing import Any, get_origin, get_type_hints
 
 from harness.api import CampaignError
 
-GROUPS = ("cluster", "workload", "client", "nemesis", "checker", "judge")
+GROUPS = ("cluster", "workload", "client", "nemesis", "checker")
 RENAMED_FAULTS = {  # a fault's former name -> its name
     "flap": "link-flap",
     "lossy": "packet-loss",

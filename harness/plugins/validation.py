@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from harness.api import Client, ClusterProvider, PlannedOperation, Role, TopicSpec, Workload
-from harness.plugins import fault_validation, registry
+from harness.plugins import fault_validation, services
 
 PROTOCOLS: dict[str, type] = {"workload": Workload, "cluster": ClusterProvider, "client": Client}
 CONFIGURED = ("workload", "cluster")  # frozen dataclasses, whose fields are the options
@@ -27,8 +27,7 @@ def breaches(group: str, plug_in: Any) -> list[str]:
     if group == "nemesis":
         return fault_validation.breaches(plug_in)
     if group == "checker":
-        found: list[str] = registry.load("judge", "checkers.validation:breaches")(plug_in)
-        return found
+        return services.judge().breaches(plug_in)
     return _of_class(group, plug_in) if group in PROTOCOLS else []
 
 

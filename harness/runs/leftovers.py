@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Protocol
 
-from harness.api import Run
-from harness.plugins import registry
+from harness.api import DockerLeftover, Run
+from harness.plugins import services
 from harness.runs import store
 
 SANDBOXES = ("clusters.local.init", "clusters.docker.init")  # the first processes of sandboxes
@@ -53,18 +52,9 @@ def end(process: Process) -> None:
     os.kill(process.pid, signal.SIGKILL)
 
 
-class InDocker(Protocol):
-    """What one run has in Docker, in words; `live`: the run may still be going on, and `remove` refuses."""
-
-    @property
-    def live(self) -> bool: ...
-    def remove(self) -> None: ...
-
-
-def in_docker() -> list[InDocker]:
+def in_docker() -> Sequence[DockerLeftover]:
     """What any run has in Docker now, found by label; nothing when no daemon answers."""
-    found: list[InDocker] = registry.load("docker", "leftovers")()
-    return found
+    return services.docker().leftovers()
 
 
 def data_directories(root: Path, running: Sequence[Process]) -> list[Path]:
@@ -75,9 +65,8 @@ def data_directories(root: Path, running: Sequence[Process]) -> list[Path]:
 
 def stale_fetches(now: float | None = None) -> list[Path]:
     """Directories of downloads of Kafka that were broken off more than an hour ago."""
-    kafka = Path(registry.load("kafka", "clusters.kafka.distribution:cache_dir")()) / "kafka"
     oldest = (now or time.time()) - STALE_FETCH_S
-    return [path for path in kafka.glob(".*-*") if path.is_dir() and path.stat().st_mtime < oldest]
+    return [path for path in services.kafka().directory().glob(".*-*") if path.is_dir() and path.stat().st_mtime < oldest]
 
 
 def old_runs(root: Path, days: float, running: Sequence[Process], now: datetime | None = None) -> list[Path]:

@@ -36,7 +36,7 @@ from harness.api import (
 )
 from harness.history import merge
 from harness.planning.plan import hopeless, look_up_secrets, make_plan
-from harness.plugins import registry
+from harness.plugins import registry, services
 from harness.runs import store
 from harness.runs.directory import open_run, read_plan, write_damage, write_left_behind, write_plan, write_verdict
 from harness.secrets import sweep
@@ -69,9 +69,10 @@ class Runner:
 
     def _start_spark(self, warm: bool) -> None:
         try:
-            spark = registry.load("fencepost.judge", "session")(self._master, conf=self._spark_conf)
+            judge = services.judge()
+            spark = judge.start_session(self._master, self._spark_conf)
             if warm:
-                registry.load("fencepost.judge", "warm")(spark)
+                judge.warm(spark)
             self._spark = spark
         except Exception as error:  # noqa: BLE001 - raised again where the session is needed
             self._spark_error = error
@@ -195,9 +196,8 @@ class Runner:
         run = self._merged(run)
         merge_s = time.monotonic() - began
         self._phase("check", "checking")
-        judge = registry.load("fencepost.judge", "judge")
         more = {**_planned_checks(run), **strange}
-        verdict: dict[str, Any] = judge(run, spark=self._session, contract=contract, more=more)
+        verdict = services.judge().judge(run, self._session, contract, more)
         verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
         verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run)]
         write_verdict(run.directory, verdict)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import networkx as nx
+import pytest
+
+from harness.api import DockerService, Judge, KafkaCache
+from harness.plugins import registry
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("clusters", "nemesis", "workloads", "checkers")
@@ -38,6 +43,24 @@ def test_the_harness_reaches_the_rooms_by_name_only():
     for path in (ROOT / "harness").rglob("*.py"):
         reached = {name for name in imported(path) if name.split(".")[0] in ROOMS}
         assert not reached, f"{path.relative_to(ROOT)} imports {reached}"
+
+
+def named_by_string(path: Path) -> set[str]:
+    """Every text `module:name` in a file that names something of another package."""
+    texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+    return {text for text in texts if isinstance(text, str) and re.fullmatch(rf"({'|'.join(ROOMS)})(\.\w+)*:\w+", text)}
+
+
+def test_the_harness_names_the_rooms_in_entry_points_only():
+    """A name in a string would be an import that nothing checks."""
+    for path in (ROOT / "harness").rglob("*.py"):
+        assert not named_by_string(path), path.relative_to(ROOT)
+
+
+@pytest.mark.parametrize(("name", "interface"), [("judge", Judge), ("kafka", KafkaCache), ("docker", DockerService)])
+def test_each_service_has_one_entry_point_and_implements_its_interface(name, interface):
+    assert registry.names("service") == ["docker", "judge", "kafka"]
+    assert interface in registry.load("service", name).__mro__
 
 
 def test_the_vocabulary_imports_nothing_of_ours():

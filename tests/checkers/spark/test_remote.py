@@ -23,7 +23,7 @@ from checkers.spark.overview import COLUMNS, TEXTS, read_overview
 from checkers.spark.remote import bring, contents, fetch
 from checkers.spark.source import READ_ERRORS, LocalSource, SparkSource
 from checkers.verdict.judge import judge
-from harness.api import CampaignError, HistoryError
+from harness.api import CampaignError, HistoryError, Run
 from harness.history.merge import OPS_SCHEMA
 from harness.runs.directory import open_run
 
@@ -252,9 +252,13 @@ def test_numbers_that_do_not_follow_time_are_refused(spark, runs, tmp_path):
 # --------------------------------------------------------------------------------------------------
 # What a report gets
 # --------------------------------------------------------------------------------------------------
+def remote_run(history, directory):
+    return Run(directory=directory, plan={"history": history})
+
+
 def test_a_report_gets_every_operation_and_the_insides_of_those_it_shows(spark, runs, story, tmp_path):
     there = {row["index"]: row for row in pq.read_table(runs / "story" / "history.parquet").to_pylist()}
-    bring(spark, f"{FAR}/story/history.parquet", tmp_path, LIGHT, lambda index: np.flatnonzero(index == 1), [])
+    bring(spark, remote_run(f"{FAR}/story/history.parquet", tmp_path), LIGHT, lambda index: np.flatnonzero(index == 1), [])
     brought = pq.read_table(tmp_path / "operations.parquet").to_pylist()
     assert [row["index"] for row in brought] == sorted(there)
     assert brought[1] == there[1]
@@ -265,11 +269,17 @@ def test_a_report_gets_every_operation_and_the_insides_of_those_it_shows(spark, 
 
 
 def test_a_report_gets_the_names_of_what_it_shows_and_of_the_findings(spark, story, tmp_path):
-    bring(spark, f"{FAR}/story/history.parquet", tmp_path, LIGHT, lambda index: np.flatnonzero(index == 2), [story.v("t-1", 3)])
+    bring(
+        spark,
+        remote_run(f"{FAR}/story/history.parquet", tmp_path),
+        LIGHT,
+        lambda index: np.flatnonzero(index == 2),
+        [story.v("t-1", 3)],
+    )
     values = pq.read_table(tmp_path / "values.parquet")
     assert sorted(values["value"].to_pylist()) == ["apple", "plum"]
 
 
 def test_a_report_of_our_own_history_gets_no_names(spark, large, tmp_path):
-    bring(spark, f"{FAR}/{large}/history.parquet", tmp_path, LIGHT, lambda index: index[:0], [1])
+    bring(spark, remote_run(f"{FAR}/{large}/history.parquet", tmp_path), LIGHT, lambda index: index[:0], [1])
     assert [path.name for path in tmp_path.iterdir()] == ["operations.parquet"]

@@ -13,6 +13,7 @@ from harness.cli import main
 from harness.cli.arguments import from_options
 from harness.plugins import registry
 from harness.report import render
+from harness.runs.directory import open_run
 
 RENAMED = 'the fault "slow" is called "latency" now'
 
@@ -59,6 +60,6 @@ def test_a_recorded_run_is_reported_with_the_name_that_its_fault_had(tmp_path):
     plan["schedule"] = [{"id": 0, "kind": "strand", "at_ns": 1, "heal_ns": 2, "options": {"alone_s": 4.0}}]
     receipts = [example.fault(0, "strand", 4, 3)]
     run = example.write(run, plan, json.loads((run / "verdict.json").read_text("utf-8")), example.steady(5, 2, seed=1), receipts)
-    page = render(run).read_text("utf-8")
+    page = render(open_run(run)).read_text("utf-8")
     assert "strand n2" in page
     assert "alone_s" in page

@@ -1,0 +1,55 @@
+"""The judge as the harness knows it (`harness.api.Judge`). Spark is imported by the methods that need it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.api import Judge, Run, SelfcheckRow
+
+
+class SparkJudge(Judge):
+    """Judges on a Spark session."""
+
+    def start_session(self, master: str, conf: Mapping[str, str]) -> Any:
+        from checkers.spark.session import start_session
+
+        return start_session(master, conf=conf)
+
+    def warm(self, session: Any) -> None:
+        from checkers.verdict.warm_up import warm
+
+        warm(session)
+
+    def judge(
+        self, run: Run, session: Callable[[], Any], contract: Mapping[str, str] | None, more: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        from checkers.verdict.judge import judge
+
+        return judge(run, spark=session, contract=contract, more=more)
+
+    def selfcheck(self, run: Run | None, session: Any, seed: int) -> Sequence[SelfcheckRow]:
+        from checkers.selfcheck.run import selfcheck
+
+        return selfcheck(run, session, seed=seed)
+
+    def breaches(self, check: Any) -> list[str]:
+        from checkers.validation import breaches
+
+        return breaches(check)
+
+    def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
+        from checkers.spark.remote import fetch
+
+        return fetch(session, url, run_dir, schema)
+
+    def contents(self, session: Any, history: str) -> tuple[dict[str, int], list[str]]:
+        from checkers.spark.remote import contents
+
+        return contents(session, history)
+
+    def bring(self, session: Any, run: Run, columns: Sequence[str], shown: Callable[[Any], Any], records: Iterable[int]) -> None:
+        from checkers.spark.remote import bring
+
+        bring(session, run, columns, shown, records)

@@ -1,0 +1,26 @@
+"""Docker as the harness knows it (`harness.api.DockerService`). Its client library is imported by the methods that need it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.api import DockerImage, DockerLeftover, DockerService
+
+
+class LocalDocker(DockerService):
+    """The Docker daemon of this machine."""
+
+    def build_image(self, kafka: str, base: str, on_progress: Callable[[str], None]) -> DockerImage:
+        from clusters.docker import images
+
+        return images.build(kafka, base, on_progress)
+
+    def trouble(self) -> str:
+        from clusters.docker import engine
+
+        return engine.trouble()
+
+    def leftovers(self) -> Sequence[DockerLeftover]:
+        from clusters.docker import leftovers
+
+        return leftovers.find()

@@ -1,0 +1,25 @@
+"""The cache of Kafka's versions as the harness knows it (`harness.api.KafkaCache`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from clusters.kafka import distribution, java
+from harness.api import KafkaCache, KafkaVersion
+
+
+class FetchedKafka(KafkaCache):
+    """Versions of Kafka, fetched once and used by all runs."""
+
+    def fetch(self, version: str, on_progress: Callable[[str], None]) -> KafkaVersion:
+        return distribution.fetch(version, on_progress)
+
+    def installed(self) -> Sequence[KafkaVersion]:
+        return distribution.installed()
+
+    def directory(self) -> Path:
+        return distribution.kafka_dir()
+
+    def java(self) -> tuple[str, str]:
+        return java.java()

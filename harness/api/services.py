@@ -1,0 +1,129 @@
+"""What the harness needs of the other packages: an interface each, behind one entry point of the group `fencepost.service`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.api.run import Run
+
+Progress = Callable[[str], None]
+
+
+# --------------------------------------------------------------------------------------------------
+# Judging
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class SelfcheckRow:
+    """One line of the answer of a selfcheck.
+
+    found: anomalies that are new beside the undamaged history, and what was expected and shown. ok: caught, and nothing forbidden
+    beside it that does not come along by nature; False: missed, or a false alarm; None: the contract judges nothing of the kind,
+    or no damage is known (`note` says why).
+    """
+
+    damage: str
+    expected: tuple[str, ...]
+    found: tuple[str, ...]
+    ok: bool | None
+    note: str
+
+
+class Judge(Protocol):
+    """Judges histories on Spark. `session` is a SparkSession, `schema` an Arrow schema."""
+
+    def start_session(self, master: str, conf: Mapping[str, str]) -> Any:
+        """A session at a Spark master; conf: Spark's settings. Raises HarnessError when it does not start."""
+
+    def warm(self, session: Any) -> None:
+        """Make a session ready for its first history."""
+
+    def judge(
+        self, run: Run, session: Callable[[], Any], contract: Mapping[str, str] | None, more: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The verdict's document of a run whose history is merged; writes `anomalies.parquet`.
+
+        session: waits for the session, and is called late. contract: laid over the plan's. more: checks beside the installed
+        ones, by import path, or why there is none. Raises HistoryError when the history cannot be read.
+        """
+
+    def selfcheck(self, run: Run | None, session: Any, seed: int) -> Sequence[SelfcheckRow]:
+        """Plant one damage after the other in a run's history, or in a generated one, and demand its anomaly."""
+
+    def breaches(self, check: Any) -> list[str]:
+        """Every way in which a check of a plug-in breaks the interface of a check."""
+
+    def fetch(self, session: Any, url: str, run_dir: Path, schema: Any) -> str:
+        """Copy the small files of the run at `url` into `run_dir`; the address of its history, which has this schema.
+
+        Raises CampaignError (nothing is there) and HistoryError (not reached, not understood).
+        """
+
+    def contents(self, session: Any, history: str) -> tuple[dict[str, int], list[str]]:
+        """How many operations of each f a history on another file system has, and its partitions."""
+
+    def bring(self, session: Any, run: Run, columns: Sequence[str], shown: Callable[[Any], Any], records: Iterable[int]) -> None:
+        """Write `operations.parquet`, and `values.parquet` if there are values, of a run on another file system.
+
+        columns: what all operations get. shown: from all indices to the positions of the operations that get every column.
+        records: identities whose values are wanted besides. Raises HistoryError.
+        """
+
+
+# --------------------------------------------------------------------------------------------------
+# Kafka and Docker on this machine
+# --------------------------------------------------------------------------------------------------
+class KafkaVersion(Protocol):
+    """A version of Kafka in the cache; `jars`: each file name with its SHA-256."""
+
+    @property
+    def version(self) -> str: ...
+    @property
+    def directory(self) -> Path: ...
+    @property
+    def jars(self) -> Mapping[str, str]: ...
+
+
+class KafkaCache(Protocol):
+    """The versions of Kafka on this machine, and the Java that runs them."""
+
+    def fetch(self, version: str, on_progress: Progress) -> KafkaVersion:
+        """Fetch a version, unless it is there. Raises ClusterError."""
+
+    def installed(self) -> Sequence[KafkaVersion]: ...
+
+    def directory(self) -> Path:
+        """Where versions lie, and downloads that are under way."""
+
+    def java(self) -> tuple[str, str]:
+        """Java's path and version. Raises ClusterError when there is none that is new enough."""
+
+
+class DockerImage(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def id(self) -> str: ...
+
+
+class DockerLeftover(Protocol):
+    """What one run has in Docker, as text; `live`: the run may still be going on, and `remove` refuses."""
+
+    @property
+    def live(self) -> bool: ...
+    def remove(self) -> None: ...
+
+
+class DockerService(Protocol):
+    """Docker on this machine, as far as runs use it."""
+
+    def build_image(self, kafka: str, base: str, on_progress: Progress) -> DockerImage:
+        """Build an image with the jars of a version of Kafka. Raises ClusterError."""
+
+    def trouble(self) -> str:
+        """Why there can be no cluster in Docker; empty when there can."""
+
+    def leftovers(self) -> Sequence[DockerLeftover]:
+        """What any run has in Docker now; nothing when no daemon answers."""

@@ -1,0 +1,29 @@
+"""The services of the other packages, found by entry point (`fencepost.service` in pyproject.toml)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from harness.api import CampaignError, DockerService, HarnessError, Judge, KafkaCache
+from harness.plugins import registry
+
+
+def judge() -> Judge:
+    return cast(Judge, _service("judge"))
+
+
+def kafka() -> KafkaCache:
+    return cast(KafkaCache, _service("kafka"))
+
+
+def docker() -> DockerService:
+    return cast(DockerService, _service("docker"))
+
+
+def _service(name: str) -> Any:
+    try:
+        return registry.load("service", name)()
+    except CampaignError as error:
+        raise HarnessError(
+            f"{error}; install fencepost again (entry points of an older version, or a package that is missing)"
+        ) from error
