@@ -1,4 +1,4 @@
-"""Bandwidth: links carry only so much, as when a backup or a rebalance fills them."""
+"""Bandwidth: the links of a node carry a limited rate, as when a backup or a rebalance fills them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from nemesis.support.capabilities import SlowableCluster
 from nemesis.support.network_partition import LinkScope
 
 SIZE, HEADERS = 1400, 28  # bytes of a datagram that measures
-MEASURE_S = 0.3  # how long a train of them takes on a link as narrow as was asked
+MEASURE_S = 0.3  # how long the datagrams of one measurement take at the limit
 FEWEST, MOST = 4, 300
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bandwidth:
-    """Gives a node's links a bandwidth, in each direction: what comes faster waits, and what finds half a second waiting is lost.
+    """Limits the bandwidth of a node's links, in each direction. Faster packets wait; beyond half a second they are lost.
 
-    Evidence: a train of datagrams sent at once over every link, before and during; how much longer the last took than the first.
+    Evidence: datagrams sent at once over every link, before and during; how much later the last arrived than the first.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Slowable,)
 
-    target: str = "random"  # the role whose links are narrow
-    links: LinkScope = "all"  # its links to: servers, clients, or all
+    target: str = "random"  # the role whose links are limited
+    links: LinkScope = "all"  # its links to servers, clients, or all
     kbit_s: float = 512.0  # of each link, in each direction
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ class Bandwidth:
             raise ValueError(f"kbit_s = {self.kbit_s:g}: must be between 64 and 50000")
 
     def inject(self, cluster: SlowableCluster, rng: Random) -> Receipt:
-        """Make the links of the node that plays the role now narrow."""
+        """Limit the links of the node that has the role now."""
         receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
         if not pairs:
             return receipt
@@ -56,7 +56,7 @@ class Bandwidth:
         return replace(receipt, evidence=evidence, effective=not wide and len(silent) < len(pairs), note="; ".join(problems))
 
     def heal(self, cluster: SlowableCluster, receipt: Receipt) -> Receipt:
-        """Let the links carry what they can."""
+        """Lift the limit."""
         return latency.end(cluster, receipt)
 
     def _packet_ms(self) -> float:
@@ -66,7 +66,7 @@ class Bandwidth:
         return {network_partition.pair_name(pair): self._spread(took) for pair, took in measured.items()}
 
     def _spread(self, took: PacketTimes) -> dict[str, float]:
-        """How much longer the last car that arrived took than the first one, and what is to be expected on a link so narrow."""
+        """How much later the last datagram arrived than the first, and how much later it should at the limit."""
         arrived = [(number, ms) for number, ms in enumerate(took) if ms is not None]
         if not arrived:
             return {"sent": len(took), "arrived": 0, "spread_ms": 0.0, "expected_ms": 0.0}

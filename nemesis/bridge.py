@@ -1,4 +1,4 @@
-"""Bridge: two groups of servers that only one node still connects."""
+"""Bridge: two groups of servers are cut from each other, and one broker still reaches both."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ LEAST_S = 3.0  # so far off, a clock is wrong
 
 @dataclass(frozen=True, kw_only=True)
 class ClockSkew:
-    """Sets a broker's wall clock ahead or behind, at once; healing sets it right. Time that only goes forward (timeouts) goes on.
+    """Sets a broker's wall clock ahead or behind, at once. Healing corrects it. Monotonic time (timeouts) is not affected.
 
-    A clock that is wrong already, or that nobody can read, is another's and left alone. Evidence: how far the clock is ahead,
-    before, during and after, by the date that the broker itself gives a line of its log.
+    A clock that is wrong already belongs to another fault; it is left alone, and so is one that cannot be read.
+    Evidence: how far the clock is ahead before, during and after, by the date that the broker writes into its log.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Skewable,)

@@ -1,4 +1,4 @@
-"""Cut-client: one client loses one broker, and nobody else notices."""
+"""Cut client: one client is cut from one broker; no other node is affected."""
 
 from __future__ import annotations
 

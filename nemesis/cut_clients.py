@@ -1,4 +1,4 @@
-"""Cut-clients: no client reaches a certain broker, while the servers see each other as ever."""
+"""Cut clients: all clients are cut from one broker; the servers still reach each other."""
 
 from __future__ import annotations
 

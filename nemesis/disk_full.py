@@ -1,4 +1,4 @@
-"""Disk-full: a broker's disk has no room left, as when retention was planned too late."""
+"""Disk full: a broker's disk has no room left, as when retention was planned too late."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from nemesis.support.attempts import attempt_each, attempt_within_budget, no_tar
 from nemesis.support.capabilities import FillableCluster
 from nemesis.support.waiting import poll_until
 
-FULL = 64 << 10  # so few bytes are nothing
+FULL = 64 << 10  # a disk with no more bytes free counts as full
 ENDS_WITHIN_S = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiskFull:
-    """Fills what is left of a broker's disk; healing gives it back, and starts the broker again if it gave up.
+    """Fills a broker's disk. Healing frees the room, and starts the broker again if it ended.
 
     A broker whose only log directory cannot be written ends by itself. Evidence: free bytes before, during and after, the
-    broker's own words about it, and whether it ended.
+    line of the broker's log about it, and whether it ended.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Fillable,)
 
     target: str = "random"  # the role whose disk fills up
-    notice_s: float = 4.0  # how long it has to notice, and to end, before the fault counts as begun
+    notice_s: float = 4.0  # how long the broker has to notice, and to end, before the fault counts as begun
     answer_within_s: float = 60.0  # how long healing waits for a broker to answer again
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class DiskFull:
             raise ValueError(f"notice_s = {self.notice_s}, answer_within_s = {self.answer_within_s}: must not be negative")
 
     def inject(self, cluster: FillableCluster, rng: Random) -> Receipt:
-        """Fill the disk of the broker that plays the role now, and listen to what it says."""
+        """Fill the disk of the broker that plays the role now, and wait for its complaint."""
         try:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:

@@ -1,4 +1,4 @@
-"""Graceful stop: brokers end politely, as for maintenance: they hand their partitions over, tell the controller, and leave."""
+"""Graceful stop: brokers end by a controlled shutdown, as for maintenance."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from nemesis.support.attempts import attempt_each, attempt_within_budget, no_tar
 from nemesis.support.capabilities import StoppableCluster
 from nemesis.support.waiting import poll_until
 
-POLITE = 143  # exit status of a JVM that SIGTERM ended in order
+ORDERLY = 143  # exit status of a JVM that SIGTERM ended
 
 
 @dataclass(frozen=True, kw_only=True)
 class GracefulStop:
-    """SIGTERMs brokers and waits until they have ended; healing starts those again that this very fault stopped.
+    """Sends SIGTERM to brokers and waits until they have ended. Healing starts those that this fault stopped.
 
-    Evidence: process ids before, during (null: gone) and after; exit status (143: in order); the line of the log in which the
-    controller let the broker go; whether each answers again. One that has not ended by then is killed when it is healed.
+    Evidence: process ids before, during (null: ended) and after; exit status (143: orderly); the shutdown line, in which the
+    controller lets the broker go; whether each answers again. Healing kills a broker that has not ended by then.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Stoppable, Killable)
@@ -54,7 +54,7 @@ class GracefulStop:
             shutdown_lines = {node: cluster.shutdown_line(node) for node in statuses}
         problems += [f"{node} was dead already" for node in nodes if node not in alive]
         problems += [f"{node} had not ended after {self.gone_within_s:g} s" for node in left if node in tried]
-        problems += [f"{node} ended with status {status}" for node, status in statuses.items() if status != POLITE]
+        problems += [f"{node} ended with status {status}" for node, status in statuses.items() if status != ORDERLY]
         return Receipt(
             role=self.target,
             targets=tuple(node for node in nodes if node in tried or node not in alive),

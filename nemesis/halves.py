@@ -1,4 +1,4 @@
-"""Halves: the servers fall into two groups that cannot see each other."""
+"""Halves: the servers are split into two groups that cannot reach each other."""
 
 from __future__ import annotations
 

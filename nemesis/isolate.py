@@ -1,4 +1,4 @@
-"""Isolate: a broker loses all other servers, but not its clients."""
+"""Isolate: a broker is cut from all other servers, but not from its clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Isolate, then kill: a leader is left alone with its clients for a while, and then dies with what it alone holds."""
+"""Isolate, then kill: a broker is cut from the other brokers, and later dies with the records that it alone holds."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ GONE_WITHIN_S = 5.0
 class IsolateThenKill:
     """Cuts a broker from the other brokers (clients, and controllers of their own nodes, still reach it), waits, and SIGKILLs it.
 
-    While it is alone, a leader that need not wait for its followers (acks=1, or min.insync.replicas=1 once the others have left
+    While isolated, a leader that need not wait for its followers (acks=1, or min.insync.replicas=1 once the others have left
     the in-sync replicas) acknowledges records that nobody else has. The cut ends with the kill; healing starts the broker again.
     With combined controllers a broker that is cut off loses the controllers too, and is replaced as leader before it dies.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Partitionable, Killable)
 
-    target: str = "leader"  # the role that is left alone
-    alone_s: float = 8.0  # how long before it dies; the in-sync replicas shrink after replica.lag.time.max.ms
+    target: str = "leader"  # the role that is isolated and dies
+    alone_s: float = 8.0  # how long it is isolated before it dies; the in-sync replicas shrink after replica.lag.time.max.ms
     answer_within_s: float = 30.0  # how long healing waits for the started broker to answer
 
     def __post_init__(self) -> None:

@@ -18,7 +18,7 @@ GONE_WITHIN_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Kill:
-    """SIGKILLs nodes; healing starts those again that this very fault killed and that are still dead.
+    """Sends SIGKILL to nodes. Healing starts those that this fault killed and that are still dead.
 
     Evidence: process ids before, during (null: gone) and after, and whether each broker answers again.
     A killed client is replaced by the harness, not by this fault.

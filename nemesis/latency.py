@@ -1,4 +1,4 @@
-"""Latency: links take their time, as between continents or through a switch that is full."""
+"""Latency: packets of links are delayed, as between continents or through a switch that is full."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Latency:
 
     needs: ClassVar[tuple[type, ...]] = (Slowable,)
 
-    target: str = "random"  # the role whose links are slow
-    links: LinkScope = "all"  # its links to: servers, clients, or all
+    target: str = "random"  # the role whose links are delayed
+    links: LinkScope = "all"  # its links to servers, clients, or all
     delay_ms: float = 200.0  # of each packet, in each direction
     jitter_ms: float = 20.0  # so much more or less, at random
 
@@ -40,7 +40,7 @@ class Latency:
             raise ValueError(f"jitter_ms = {self.jitter_ms:g}: must be between 0 and half of delay_ms")
 
     def inject(self, cluster: SlowableCluster, rng: Random) -> Receipt:
-        """Make the links of the node that plays the role now slow."""
+        """Delay the packets of the node that has the role now."""
         receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
         if not pairs:
             return receipt
@@ -61,7 +61,7 @@ class Latency:
 
 
 def end(cluster: SlowableCluster, receipt: Receipt) -> Receipt:
-    """End the slowness that the receipt's evidence names, and measure once more. Nothing for what has ended already."""
+    """End the change that the evidence names by number, and measure again. Does nothing when it has ended already."""
     number = receipt.evidence.get("number")
     counted = {} if number is None else cluster.unslow(number)
     if not counted:

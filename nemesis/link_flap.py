@@ -1,4 +1,4 @@
-"""Link flap: a broker's links go down and come up again and again, as with a loose cable or a router that reboots in circles."""
+"""Link flap: a broker's links go down and up several times, as with a loose cable or a router that restarts."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class LinkFlap:
     needs: ClassVar[tuple[type, ...]] = (Partitionable,)
 
     target: str = "random"  # the role whose links flap
-    links: LinkScope = "all"  # its links to: servers, clients, or all
+    links: LinkScope = "all"  # its links to servers, clients, or all
     times: int = 3  # how often they go down
-    down_s: float = 1.0  # how long each time
-    up_s: float = 0.5  # how long in between
+    down_s: float = 1.0  # how long they are down each time
+    up_s: float = 0.5  # how long they are up in between
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)

@@ -1,4 +1,4 @@
-"""Membership: a broker leaves the cluster, and joins it again with an empty disk, as when a machine is replaced."""
+"""Membership: a broker leaves the cluster and joins it again with an empty disk, as when a machine is replaced."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from nemesis.support.waiting import poll_until
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:
-    """Stops a broker politely, strikes it off the cluster's list and removes its data; healing starts it, as a new one, again.
+    """Stops a broker gracefully, unregisters it and removes its data. Healing starts it again, as a new broker.
 
-    It must then fetch everything from the others; healing waits until it is in sync. Its data is left alone where a partition has
-    no other replica in sync, for that would be a loss by our own hand. With combined controllers it cannot be done: the disk
-    holds a vote of the quorum. Evidence: process ids; brokers in service before, during and after; exit status; data removed.
+    It then fetches everything from the others; healing waits until it is in sync. Its data is left alone where a partition has
+    no other replica in sync, because the fault itself would lose records. With combined controllers the fault is unavailable:
+    the disk holds a vote of the quorum.
+
+    Evidence: process ids; brokers in service before, during and after; exit status; data removed.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Stoppable, Killable, Wipeable)
 
     target: str = "random"  # the role that leaves
-    unregister: bool = True  # strike it off the list while it is away
+    unregister: bool = True  # unregister it while it is away
     gone_within_s: float = 15.0  # how long it may take to end
     back_within_s: float = 45.0  # how long healing waits until it is in sync
 

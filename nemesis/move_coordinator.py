@@ -1,4 +1,4 @@
-"""Move-coordinator: the transactions of an id are taken over by another broker, though nobody failed."""
+"""Move coordinator: another broker becomes the coordinator of a transactional id, although no broker failed."""
 
 from __future__ import annotations
 

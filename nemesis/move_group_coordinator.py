@@ -1,4 +1,4 @@
-"""Move-group-coordinator: the offsets and members of a group are taken over by another broker, though nobody failed."""
+"""Move group coordinator: another broker becomes the coordinator of a consumer group, although no broker failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Move-leaders: partitions are led by another broker all of a sudden, though nobody failed, as when a cluster is balanced."""
+"""Move leaders: another broker becomes the leader of partitions, although no broker failed, as when a cluster is balanced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One-way: a broker is heard but does not hear, or hears but is not heard."""
+"""One way: packets between a broker and the other servers are dropped in one direction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OneWay:
 
     needs: ClassVar[tuple[type, ...]] = (Partitionable,)
 
-    target: str = "random"  # the role that goes half deaf or half mute
+    target: str = "random"  # the role whose packets are dropped in one direction
     direction: Direction = "random"  # in, out, or one of them at random each time
 
     def __post_init__(self) -> None:

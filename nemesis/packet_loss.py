@@ -18,16 +18,16 @@ FEWEST, MOST = 10, 500  # datagrams for each pair
 
 @dataclass(frozen=True, kw_only=True)
 class PacketLoss:
-    """Drops a random share of the packets on a node's links, in both directions, each packet by its own luck.
+    """Drops a random share of the packets on a node's links, in both directions, each packet independently.
 
-    TCP repairs what is lost and becomes slow and jerky; at a third or more, connections die. Evidence: a train of datagrams over
+    TCP repairs what is lost and becomes slow and jerky; at a third or more, connections die. Evidence: datagrams over
     every link before and during, and after healing the packets that the kernel saw and dropped.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Losable,)
 
-    target: str = "random"  # the role whose links are bad
-    links: LinkScope = "all"  # its links to: servers, clients, or all
+    target: str = "random"  # the role whose links lose packets
+    links: LinkScope = "all"  # its links to servers, clients, or all
     share: float = 0.1  # of the packets, in each direction
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ class PacketLoss:
             )
 
     def inject(self, cluster: LosableCluster, rng: Random) -> Receipt:
-        """Make the links of the node that plays the role now lossy."""
+        """Drop packets of the node that has the role now."""
         receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
         if not pairs:
             return receipt
@@ -55,7 +55,7 @@ class PacketLoss:
         return replace(receipt, evidence=evidence, effective=lost > 0, note=note)
 
     def heal(self, cluster: LosableCluster, receipt: Receipt) -> Receipt:
-        """Lose nothing more; what the kernel counted is the last word on whether anything was lost."""
+        """Drop nothing more. The kernel's count decides whether anything was lost."""
         number = receipt.evidence.get("number")
         if number is None:
             return receipt

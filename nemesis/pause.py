@@ -1,4 +1,4 @@
-"""Pause: nodes freeze and later go on as if no time had passed, as in a long garbage collection or a suspended machine."""
+"""Pause: nodes freeze and later go on, as in a long garbage collection or on a suspended machine."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SEEN_WITHIN_S = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Pause:
-    """SIGSTOPs nodes; healing SIGCONTs those that this very fault froze.
+    """Sends SIGSTOP to nodes. Healing sends SIGCONT to those that this fault froze.
 
-    Evidence: the kernel's letter for each process before, during (T: frozen) and after. A frozen client that wakes up
-    is the zombie of KIP-98.
+    Evidence: the kernel's letter for each process before, during (T: frozen) and after. A client that
+    goes on after a freeze is the zombie of KIP-98.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Pausable,)

@@ -1,4 +1,4 @@
-"""Power-off: nodes lose their power, and with it all that they had written and not fsynced."""
+"""Power off: nodes lose their power, and all that they had written and not fsynced."""
 
 from __future__ import annotations
 

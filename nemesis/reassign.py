@@ -1,4 +1,4 @@
-"""Reassign: replicas of partitions move to other brokers under load, as when a cluster grows or a disk is relieved."""
+"""Reassign: replicas of partitions move to other brokers under load, as when a cluster grows."""
 
 from __future__ import annotations
 

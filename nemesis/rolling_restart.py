@@ -1,4 +1,4 @@
-"""Rolling restart: every broker is restarted, one after the other, as when a version or a setting is rolled out."""
+"""Rolling restart: all brokers are restarted, one after another, as for a new version or a new setting."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DEAD = "was dead already"
 
 @dataclass(frozen=True, kw_only=True)
 class RollingRestart:
-    """Stops a broker politely, starts it again, waits until every replica is in sync, and goes on with the next.
+    """Stops a broker gracefully, starts it again, waits until every replica is in sync, and goes on with the next.
 
-    All of it happens at the injection, which so takes as long as the brokers do; healing only starts what it left dead. With
-    `version` each broker comes back as that version of Kafka, and stays so. Evidence, for each node: process id and version
+    All of this happens during the injection. Healing only starts brokers that it left dead. With `version` each broker comes
+    back as that version of Kafka, and stays so. Evidence, for each node: process id and version
     before and after, exit status, and how long until it answered and all were in sync.
     """
 
@@ -33,14 +33,14 @@ class RollingRestart:
     kill: bool = False  # SIGKILL instead of SIGTERM
     controllers: bool = False  # separate controllers too, before the brokers
     gone_within_s: float = 15.0  # how long each may take to end
-    within_s: float = 50.0  # for all of them; whose turn has not come by then is left as it is
+    within_s: float = 50.0  # for all of them; nodes that are not reached by then are left as they are
 
     def __post_init__(self) -> None:
         if self.gone_within_s < 0 or self.within_s < 0:
             raise ValueError(f"gone_within_s = {self.gone_within_s}, within_s = {self.within_s}: must not be negative")
 
     def inject(self, cluster: UpgradableCluster, rng: Random) -> Receipt:
-        """Restart them all, in an order drawn by chance."""
+        """Restart them all, in a random order."""
         began_ns, deadline = time.monotonic_ns(), time.monotonic() + self.within_s
         nodes = self._order(cluster, rng)
         receipt = Receipt(role="all", targets=tuple(nodes), injected_ns=began_ns)
@@ -67,7 +67,7 @@ class RollingRestart:
         )
 
     def heal(self, cluster: UpgradableCluster, receipt: Receipt) -> Receipt:
-        """Start what it left dead, or silent, and is dead now; whoever else died is another's."""
+        """Start the nodes that it left dead or silent and that are dead now; other dead nodes belong to other faults."""
         rolled: dict[str, Any] = receipt.evidence.get("during", {})
         badly = [node for node, one in rolled.items() if one["pid"] is None or one.get("problem")]
         nodes = [node for node in badly if rolled[node].get("problem") != DEAD and cluster.pid(node) is None]
@@ -94,7 +94,7 @@ class RollingRestart:
         return ""
 
     def _restart(self, cluster: UpgradableCluster, node: str, deadline: float) -> dict[str, Any]:
-        """Down, and up again. A node that does not end politely in time is killed, so that the roll leaves none undone."""
+        """Stop the node and start it again. One that does not end in time is killed, so that every node is restarted."""
         began = time.monotonic()
         if cluster.pid(node) is None:
             return {"pid": None, "problem": DEAD}

@@ -1,4 +1,4 @@
-"""Slow-disk: a broker's disk takes its time, as one that fails, or whose neighbours are busy."""
+"""Slow disk: writes and syncs of a broker's data take longer, as on a disk that fails or is shared."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LEAST_MS, MOST_MS = 20, 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class SlowDisk:
-    """Holds back each write and each sync of a broker's data; so many megabytes a second, if told, and a delay after that.
+    """Holds back each write and each sync of a broker's data: to a rate, if one is given, and by a delay.
 
-    Threads of the broker that write wait as long, above all those that append records. What it reads is not slowed. Evidence:
+    Threads of the broker that write wait as long, above all those that append records. Reads are not slowed. Evidence:
     operations held back, their bytes and the longest delay; and how long its threads were seen waiting in one write or sync,
     before, during and after.
     """
@@ -32,8 +32,8 @@ class SlowDisk:
 
     target: str = "random"  # the role whose disk is slow
     delay_ms: float = 100.0  # of each write and each sync
-    mb_s: float = 0.0  # how much is written in a second; 0: any rate
-    notice_s: float = 4.0  # how long it has to write something, before the fault counts as without effect
+    mb_s: float = 0.0  # megabytes that are written in a second; 0: no limit
+    notice_s: float = 4.0  # how long the broker has to write something before the fault counts as without effect
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
@@ -72,7 +72,7 @@ class SlowDisk:
         return idle + [f"{node} waited no longer than {ms:g} ms" for node, ms in seen.items() if ms < self.delay_ms / 2]
 
     def heal(self, cluster: ThrottleableCluster, receipt: Receipt) -> Receipt:
-        """Hold nothing back any more, and look once more. Nothing for what has ended already."""
+        """Hold nothing back any more, and look again. Does nothing when it has ended already."""
         number = receipt.evidence.get("number")
         held = {} if number is None else cluster.unthrottle(number)
         if not held:

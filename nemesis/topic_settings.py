@@ -1,4 +1,4 @@
-"""Topic-settings: settings of topics are changed under load, as an administrator does it, and changed back."""
+"""Topic settings: settings of topics are changed under load, and changed back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nemesis.support.waiting import poll_until
 
 SEEN_WITHIN_S = 5.0
 LEAST_IN_SYNC = "min.insync.replicas"
-PROMISED = {  # what a run is judged by is derived from the settings that it starts with
+PROMISED = {  # the contract of a run is derived from the settings at its start
     "unclean.leader.election.enable": "acknowledged records may then be lost by design",
     "cleanup.policy": "records may then be deleted, and would look lost",
     "retention.ms": "records may then be deleted, and would look lost",
@@ -30,11 +30,11 @@ class SettingChanges(OverlappingChanges[tuple[str, str], str | None]):
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSettings:
-    """Changes settings of the workload's topics; healing gives each its old value back, or none if it had none of its own.
+    """Changes settings of the workload's topics. Healing gives each its former value, or none if it had none of its own.
 
-    What another fault has changed too keeps that one's value until it is healed.
+    A setting that another fault has changed too keeps that fault's value until that fault is healed.
 
-    What weakens the promises that the run is judged by is refused: set it in `[test.topic]`, where they are derived from it.
+    A change that weakens the run's contract is refused: set it in `[test.topic]`, from which the contract is derived.
     `min.insync.replicas` may be raised, not lowered. Evidence: the topics' own settings before, during and after.
     """
 
