@@ -5,19 +5,22 @@ BIN := $(VENV)/bin
 KAFKA ?= 4.3.0
 READY := $(VENV)/.ready
 
-.PHONY: help run check test setup lint controls bench clean
+.PHONY: help run check test nightly-test setup lint controls bench clean
 
 help:  ## what there is
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 run: setup  ## perform campaigns/first.toml on a real cluster and report
 	$(BIN)/fencepost campaign campaigns/first.toml
 
 check: lint  ## under a minute: lint, types, and all tests that need no broker, no Spark and no browser
-	$(BIN)/python -m pytest --numprocesses 2 -m "not cluster and not spark and not browser"
+	$(BIN)/python -m pytest --numprocesses 2 -m "not cluster and not spark and not browser and not nightly"
 
 test: setup  ## all tests, those on real clusters included
 	$(BIN)/python -m pytest --numprocesses 3
+
+nightly-test: setup  ## the tests that only the nightly runs (docs/development.md)
+	$(BIN)/python -m pytest -m nightly
 
 setup: $(READY)  ## virtual environment, locked dependencies, Kafka's jars
 	@$(BIN)/fencepost cluster fetch $(KAFKA)

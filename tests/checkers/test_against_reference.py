@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 from support.histories import History, write_history
+from support.long_histories import judge_as_long
 from support.reference import NAMES, anomalies, by_records
 
 from checkers.lawful_history import CONTRACT
@@ -87,7 +88,7 @@ def test_the_checker_agrees_with_the_slow_reference_on_random_histories(spark, t
     import pyarrow.parquet as pq
 
     if not near:
-        monkeypatch.setattr("checkers.verdict.run_checks.SHORT_HISTORY", 0)
+        judge_as_long(monkeypatch)
     rng = Random(seed)
     ops = [op for number in range(HISTORIES_PER_FILE) for op in troubled(rng, number)]
     ops.sort(key=lambda op: op["time"])

@@ -72,16 +72,21 @@ def start_daemon(place):
 
 @pytest.fixture(scope="session")
 def kafka_image(docker_daemon, tmp_path_factory):
-    """The name of images with Kafka 4.3.0 and 3.9.1, built on a base that holds this machine's Java and nothing else.
+    """The name of images, with the version left open. There is one of 4.3.0, on a base with this machine's Java and nothing else.
 
-    That of 4.3.0 has an archive of its classes too, so that brokers start sooner (`clusters.local.class_archive`).
+    It has an archive of its classes too, so that brokers start sooner (`clusters.local.class_archive`).
     """
     with engine.opened() as client:
         base = a_base_with_java(client)
         plain = images.build("4.3.0", base=base, name="fencepost-test/plain:4.3.0")
-        images.build("3.9.1", base=base, name=IMAGE.replace("{version}", "3.9.1"))
         add_classes(client, plain, IMAGE.replace("{version}", "4.3.0"), tmp_path_factory.mktemp("classes"))
     return IMAGE
+
+
+@pytest.fixture(scope="session")
+def older_kafka_image(kafka_image):
+    """The image of Kafka 3.9.1 beside it."""
+    images.build("3.9.1", base=BASE, name=kafka_image.replace("{version}", "3.9.1"))
 
 
 def add_classes(client, plain, name, run):

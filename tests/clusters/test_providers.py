@@ -196,11 +196,16 @@ def test_nothing_but_logs_stays(seen):
     assert seen["left"] == []
 
 
-def test_nodes_may_run_different_versions(provider, tmp_path):
+@pytest.mark.parametrize(
+    "provider", ["local", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("docker", "ssh"))], indirect=True
+)
+def test_nodes_may_run_different_versions(provider, tmp_path, request):
     """Two brokers of 3.9.1 and 4.3.0 with a controller of its own, all as the older one wants it, are upgraded in turn.
 
     Then, since controllers are apart, one may lose its disk.
     """
+    if provider["kind"] == "docker":
+        request.getfixturevalue("older_kafka_image")
     apart = {"kafka": "3.9.1", "brokers": 2, "controllers": 1, "versions": {"n2": "4.3.0"}, "upgrades": ["4.3.0"]}
     seen = play(tmp_path, "start", "versions", "upgrade", "replace", **provider, **apart)
     assert seen["version"] == "3.9.1"

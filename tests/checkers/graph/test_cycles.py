@@ -2,6 +2,7 @@
 
 import pytest
 from support.histories import History, answer, finding
+from support.long_histories import judge_as_long
 
 from checkers.graph.checks import CHECKS
 from checkers.lawful_history import CONTRACT
@@ -215,7 +216,7 @@ def test_a_run_without_records_exercises_no_cycles(judge_cycles):
 def test_edges_on_the_executors_give_the_same_verdict_as_edges_in_the_driver(judge_cycles, monkeypatch, story):
     """As those of a long history do."""
     near = judge_cycles(story())
-    monkeypatch.setattr("checkers.verdict.run_checks.SHORT_HISTORY", 0)
+    judge_as_long(monkeypatch)
     far = judge_cycles(story())
     assert found(near)
     assert found(far) == found(near)

@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from support.histories import COMMITTED, History, write_faults, write_history
+from support.long_histories import judge_as_long
 
 from checkers.lawful_history import CONTRACT, write_lawful
 from checkers.selfcheck.records import lose, repeat
@@ -73,7 +74,7 @@ def both(spark, runs, tmp_path):
 def test_the_verdict_is_the_same_to_the_letter(runs, large, both, monkeypatch, damage, verdict, near):
     """Scanned by the driver as short histories are, or by the executors as long ones are."""
     if not near:
-        monkeypatch.setattr("checkers.verdict.run_checks.SHORT_HISTORY", 0)
+        judge_as_long(monkeypatch)
     name = "clean" if damage is None else damage.__name__
     shutil.copytree(runs / large, runs / name)
     if damage is not None:
