@@ -6,13 +6,13 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
 from fatal_check import fatal
+from long_histories import judge_as_long
 
-import checkers.spark.gathering
-import checkers.verdict.judge
-import checkers.verdict.run_checks
 from checkers.registry import installed_checks
 from checkers.spark.session import start_session
+from checkers.verdict.judge import judge
 from harness.runs.directory import open_run, write_verdict
 
 if __name__ == "__main__":
@@ -21,8 +21,10 @@ if __name__ == "__main__":
     for line in sys.stdin:
         asked = json.loads(line)
         folder = Path(asked["folder"])
-        checkers.verdict.run_checks.SHORT_HISTORY = checkers.spark.gathering.SHORT_HISTORY if asked["near"] else 0
         more = [fatal(folder, asked["ends"], asked["times"])] if asked["ends"] else []
-        document = checkers.verdict.judge.judge(open_run(folder), session, checks=[*installed_checks()[0], *more])
+        with pytest.MonkeyPatch.context() as patch:
+            if not asked["near"]:
+                judge_as_long(patch)
+            document = judge(open_run(folder), session, checks=[*installed_checks()[0], *more])
         write_verdict(folder, document)
         print("judged", flush=True)

@@ -1,0 +1,18 @@
+"""A short history is judged as a long one is: scanned and shuffled by the executors."""
+
+from __future__ import annotations
+
+import pytest
+
+# Fewer tasks than for a long history: each costs a twentieth of a second, and finds little to do.
+SETTINGS = {
+    "checkers.verdict.run_checks.SHORT_HISTORY": 0,
+    "checkers.spark.job.BUCKETS": 4,
+    "checkers.spark.job.BUCKETS_PER_CORE": 1,
+}
+
+
+def judge_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the test ends, every history is a long one."""
+    for name, value in SETTINGS.items():
+        monkeypatch.setattr(name, value)
