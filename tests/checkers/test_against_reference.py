@@ -82,12 +82,12 @@ def settled(now):
     return h.ops
 
 
-@pytest.mark.parametrize(("seed", "near"), [(0, True), (1, False), (2, True), (3, False), (4, True)])
-def test_the_checker_agrees_with_the_slow_reference_on_random_histories(spark, tmp_path, monkeypatch, seed, near):
-    """Scanned here as short histories are, or by Spark as long ones are."""
+@pytest.mark.parametrize(("seed", "short"), [(0, True), (1, False), (2, True), (3, False), (4, True)])
+def test_the_checker_agrees_with_the_slow_reference_on_random_histories(spark, tmp_path, monkeypatch, seed, short):
+    """Scanned by the driver as short histories are, or by the executors as long ones are."""
     import pyarrow.parquet as pq
 
-    if not near:
+    if not short:
         judge_as_long(monkeypatch)
     rng = Random(seed)
     ops = [op for number in range(HISTORIES_PER_FILE) for op in troubled(rng, number)]

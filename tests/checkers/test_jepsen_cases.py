@@ -16,8 +16,8 @@ CASES = (Path(__file__).parent / "data" / "jepsen_cases.txt").read_text().split(
 
 def words(lines, key):
     """The names after `key:`, if the case has such a line."""
-    said = next((line.removeprefix(key) for line in lines if line.startswith(key)), "")
-    return sorted(filter(None, (word.strip() for word in said.split(","))))
+    listed = next((line.removeprefix(key) for line in lines if line.startswith(key)), "")
+    return sorted(filter(None, (word.strip() for word in listed.split(","))))
 
 
 def operation(number, line):
@@ -26,7 +26,7 @@ def operation(number, line):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.splitlines()[0])
-def test_a_case_of_jepsens_own(spark, tmp_path, case):
+def test_a_case_from_jepsens_own_tests_is_judged_alike(spark, tmp_path, case):
     lines = case.splitlines()[1:]
     history, run = tmp_path / "history.edn", tmp_path / "run"
     run.mkdir()

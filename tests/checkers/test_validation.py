@@ -27,7 +27,7 @@ def undocumented(log):
 
 
 @pytest.mark.parametrize(
-    ("check", "said"),
+    ("check", "expected"),
     [
         (len, '@partition_check("my-anomaly") over the function'),
         (replace(empty_offset, name=" "), "the check has no name"),
@@ -40,16 +40,16 @@ def undocumented(log):
         (replace(empty_offset, gather=len), "gather belongs to run checks"),
     ],
 )
-def test_a_breach_says_what_to_change(check, said):
-    assert any(said in text for text in breaches(check)), breaches(check)
+def test_each_breach_of_the_interface_says_what_to_change(check, expected):
+    assert any(expected in text for text in breaches(check)), breaches(check)
 
 
 def test_a_sound_check_has_no_breaches():
     assert breaches(empty_offset) == []
 
 
-def test_a_check_that_breaks_the_interface_is_unknown_with_the_reason(tmp_path, monkeypatch):
-    """It is not asked, and it takes no other check with it."""
+def test_an_installed_check_that_breaks_the_interface_is_unknown_with_the_reason(tmp_path, monkeypatch):
+    """It is not run, and it affects no other check."""
     information = tmp_path / "odd_checks-1.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-checks\nVersion: 1\n")
@@ -79,7 +79,7 @@ def first_place(log):
 """
 
 
-def test_a_check_by_its_import_path_is_asked_though_no_executor_can_import_it(spark, tmp_path, monkeypatch):
+def test_a_check_given_by_import_path_runs_though_no_executor_can_import_its_module(spark, tmp_path, monkeypatch):
     """Its module lies where only the driver finds it. One that is broken is unknown, with the reason."""
     place, run = tmp_path / "place", tmp_path / "run"
     place.mkdir()

@@ -69,13 +69,13 @@ class Driver:
             start_new_session=True,
         )
 
-    def judge(self, folder: Path, near: bool = True, ends: str = "", times: int = 0) -> Any:
+    def judge(self, folder: Path, short: bool = True, ends: str = "", times: int = 0) -> Any:
         """The verdict on a run.
 
-        near: a short history is scanned by the driver; else by the executors, as a long one is. ends, times: a check ends so
+        short: a short history is scanned by the driver; else by the executors, as a long one is. ends, times: a check ends so
         often a `worker` (Python's) or an `executor`.
         """
-        asked = {"folder": str(folder), "near": near, "ends": ends, "times": times}
+        asked = {"folder": str(folder), "short": short, "ends": ends, "times": times}
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps(asked).encode() + b"\n")

@@ -23,7 +23,7 @@ if __name__ == "__main__":
         folder = Path(asked["folder"])
         more = [fatal(folder, asked["ends"], asked["times"])] if asked["ends"] else []
         with pytest.MonkeyPatch.context() as patch:
-            if not asked["near"]:
+            if not asked["short"]:
                 judge_as_long(patch)
             document = judge(open_run(folder), session, checks=[*installed_checks()[0], *more])
         write_verdict(folder, document)

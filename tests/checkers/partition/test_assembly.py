@@ -29,34 +29,34 @@ def searched(sent, read) -> list[int]:
     return [identities.index(v) if v in identities else NONE for v, _ in by_offset]
 
 
-def test_a_record_read_where_it_was_acknowledged_is_that_send():
+def test_a_read_at_the_acknowledged_offset_matches_its_send():
     assert sends_of_reads([(7, 10), (5, 11)], [(7, 10), (5, 11), (7, 10)]) == [1, 1, 0]
 
 
-def test_a_record_read_elsewhere_is_still_that_send():
+def test_a_read_at_another_offset_matches_its_send():
     assert sends_of_reads([(7, 10), (5, 11)], [(5, 10), (7, 11), (7, 3), (5, 99), (5, NONE)]) == [0, 1, 0, 1, 0]
 
 
-def test_what_nobody_sent_is_nobodys_even_at_an_acknowledged_offset():
+def test_a_read_of_an_unsent_record_matches_no_send_even_at_an_acknowledged_offset():
     assert sends_of_reads([(7, 10)], [(8, 10), (8, 11)]) == [NONE, NONE]
 
 
-def test_without_sends_all_reads_are_nobodys():
+def test_without_sends_no_read_matches():
     assert sends_of_reads([], [(1, 0)]) == [NONE]
 
 
-def test_of_two_sends_of_one_identity_it_is_the_first_wherever_they_lie():
+def test_of_two_sends_of_one_identity_a_read_matches_the_first():
     assert sends_of_reads([(7, 10), (7, 11)], [(7, 10), (7, 11)]) == [0, 0]
 
 
-@pytest.mark.parametrize("farthest", [5, 60, 2**62])  # offsets: shared, mostly distinct, far apart
+@pytest.mark.parametrize("highest_offset", [5, 60, 2**62])  # offsets: shared, mostly distinct, far apart
 @pytest.mark.parametrize("slice_", [3, 1 << 21])
-def test_any_records_at_any_offsets_find_the_send_that_a_search_finds(farthest, slice_, monkeypatch):
+def test_reads_match_the_sends_that_a_plain_search_finds(highest_offset, slice_, monkeypatch):
     monkeypatch.setattr(logs, "SLICE", slice_)
     for seed in range(50):
         rng = np.random.default_rng(seed)
         sent, read = (
-            list(zip(rng.integers(0, 40, n).tolist(), rng.integers(NONE, farthest, n).tolist(), strict=True))
+            list(zip(rng.integers(0, 40, n).tolist(), rng.integers(NONE, highest_offset, n).tolist(), strict=True))
             for n in rng.integers(0, 40, 2)
         )
         read += [(v, offset) for v, offset in sent if rng.random() < 0.7]

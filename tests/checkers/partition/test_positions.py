@@ -1,4 +1,4 @@
-"""Where consumers stood: groups, rebalances, polls that nobody heard of. Each guilty story has an innocent one beside it."""
+"""Positions of consumers: groups, rebalances, polls without known result. Each anomaly has a lawful look-alike beside it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def subscribed(h, process):
     h.add(process, "subscribe", detail=json.dumps({"partitions": ["t-0"]}))
 
 
-def told(*rebalances, **more):
+def rebalanced(*rebalances, **more):
     return json.dumps({"rebalances": [[word, ["t-0"]] for word in rebalances], **more})
 
 
-def test_without_rebalances_only_single_polls_of_a_group_are_judged(judged):
+def test_without_recorded_rebalances_a_group_member_is_judged_within_single_polls_only(judged):
     h = written(5, 7, 9)
     subscribed(h, 2)
     h.poll(2, {"t-0": [5]})
@@ -41,30 +41,30 @@ def test_without_rebalances_only_single_polls_of_a_group_are_judged(judged):
 
 
 @pytest.mark.parametrize(("second", "found"), [([9], ["poll-skip"]), ([5], ["nonmonotonic-poll"]), ([7], [])])
-def test_a_member_that_keeps_a_partition_reads_it_like_one_that_was_assigned_it(judged, second, found):
+def test_a_group_member_is_judged_from_poll_to_poll_while_it_owns_the_partition(judged, second, found):
     h = written(5, 7, 9)
     subscribed(h, 2)
-    h.poll(2, {"t-0": [5]}, detail=told("assigned"))
+    h.poll(2, {"t-0": [5]}, detail=rebalanced("assigned"))
     h.poll(2, {"t-0": second})
     assert violated(judged(h, GROUP)) == found
 
 
 @pytest.mark.parametrize("rebalances", [("revoked", "assigned"), ("assigned",), ("lost",), ("odd",)])
-def test_across_a_rebalance_everything_is_possible(judged, rebalances):
+def test_a_group_member_may_skip_and_go_back_across_a_rebalance(judged, rebalances):
     h = written(5, 7, 9)
     subscribed(h, 2)
-    h.poll(2, {"t-0": [5]}, detail=told("assigned"))
-    h.poll(2, {"t-0": [9]}, detail=told(*rebalances))
+    h.poll(2, {"t-0": [5]}, detail=rebalanced("assigned"))
+    h.poll(2, {"t-0": [9]}, detail=rebalanced(*rebalances))
     h.poll(2, {"t-0": [5]})
     assert violated(judged(h, GROUP)) == []
 
 
-def test_after_a_rebalance_the_member_is_judged_again_from_its_next_operation_on(judged):
+def test_after_a_rebalance_a_group_member_is_judged_from_its_next_operation_on(judged):
     """What was polled in the operation of the rebalance may come from before or after it."""
     h = written(5, 7, 9, 11)
     subscribed(h, 2)
-    h.poll(2, {"t-0": [5]}, detail=told("assigned"))
-    h.poll(2, {"t-0": [9]}, detail=told("revoked", "assigned"))
+    h.poll(2, {"t-0": [5]}, detail=rebalanced("assigned"))
+    h.poll(2, {"t-0": [9]}, detail=rebalanced("revoked", "assigned"))
     h.poll(2, {"t-0": [5]})
     h.poll(2, {"t-0": [9]})
     document = judged(h, GROUP)
@@ -73,14 +73,16 @@ def test_after_a_rebalance_the_member_is_judged_again_from_its_next_operation_on
 
 
 @pytest.mark.parametrize(("rebalances", "found"), [((), []), (("assigned",), ["int-poll-skip"])])
-def test_between_two_polls_of_one_operation_a_group_may_rebalance_unless_it_is_known_not_to(judged, rebalances, found):
+def test_two_polls_of_one_operation_are_compared_only_when_the_history_excludes_a_rebalance_between_them(
+    judged, rebalances, found
+):
     h = written(5, 7, 9)
     subscribed(h, 2)
-    h.poll(2, {"t-0": [5, 9]}, detail=told(*rebalances, parted=["t-0"]))
+    h.poll(2, {"t-0": [5, 9]}, detail=rebalanced(*rebalances, parted=["t-0"]))
     assert violated(judged(h, GROUP)) == found
 
 
-def test_in_a_history_with_groups_the_assigned_are_judged_as_ever(judged):
+def test_an_assigned_consumer_is_judged_as_usual_in_a_history_with_groups(judged):
     h = written(5, 7, 9)
     subscribed(h, 2)
     h.add(3, "assign", detail=json.dumps({"partitions": ["t-0"]}))
@@ -89,17 +91,17 @@ def test_in_a_history_with_groups_the_assigned_are_judged_as_ever(judged):
     assert violated(judged(h, GROUP)) == ["poll-skip"]
 
 
-def test_an_assignment_after_a_subscription_begins_anew(judged):
+def test_the_position_after_an_assignment_that_follows_a_subscription_is_unknown(judged):
     h = written(5, 7, 9)
     subscribed(h, 2)
-    h.poll(2, {"t-0": [5]}, detail=told("assigned"))
+    h.poll(2, {"t-0": [5]}, detail=rebalanced("assigned"))
     h.add(2, "assign", detail=json.dumps({"partitions": ["t-0"]}))
     h.poll(2, {"t-0": [9]})
     assert violated(judged(h, GROUP)) == []
 
 
 @pytest.mark.parametrize("lost", [{"type": "info", "end": None}, {"type": "info", "detail": '{"unheard": true}'}])
-def test_after_a_poll_that_nobody_heard_of_nobody_knows_the_position(judged, lost):
+def test_the_position_after_a_poll_without_known_result_is_unknown(judged, lost):
     """It may have returned record 7."""
     h = written(5, 7, 9)
     h.poll(2, {"t-0": [5]})
@@ -111,7 +113,7 @@ def test_after_a_poll_that_nobody_heard_of_nobody_knows_the_position(judged, los
 @pytest.mark.parametrize(
     ("f", "rewinds", "found"), [("crash", "kept", []), ("txn", "rewound", []), ("txn", "kept", ["poll-skip"])]
 )
-def test_a_client_that_is_replaced_begins_anew(judged, f, rewinds, found):
+def test_the_position_of_a_replaced_consumer_is_unknown(judged, f, rewinds, found):
     """After a crash, and after whatever ended without known outcome where the client is Jepsen's."""
     h = written(5, 7, 9)
     h.poll(2, {"t-0": [5]})
@@ -121,8 +123,8 @@ def test_a_client_that_is_replaced_begins_anew(judged, f, rewinds, found):
 
 
 @pytest.mark.parametrize("unheard", [True, False])
-def test_what_a_lost_poll_may_have_returned_is_not_lost(judged, unheard):
-    """Nobody got 7; a consumer that died over its poll may have. Where nothing is missing, it is lost."""
+def test_a_record_that_a_poll_without_known_result_may_have_returned_is_not_lost(judged, unheard):
+    """No poll returned 7. A consumer that died in its poll may have got it; if every result is known, 7 is lost."""
     h = History()
     for offset in (5, 7, 9):
         h.txn(0, {"t-0": offset})
@@ -133,7 +135,7 @@ def test_what_a_lost_poll_may_have_returned_is_not_lost(judged, unheard):
 
 
 @pytest.mark.parametrize("way", ["read on", "sought back"])
-def test_a_record_that_somebody_surely_passed_over_is_lost_whatever_others_may_have_got(judged, way):
+def test_a_record_that_a_consumer_surely_passed_over_is_lost_whatever_other_polls_returned(judged, way):
     h = History()
     for offset in (5, 7, 9):
         h.txn(0, {"t-0": offset})
@@ -150,7 +152,7 @@ def assigned(h, process, partitions=("t-0",), **detail):
     h.add(process, "assign", detail=json.dumps({"partitions": list(partitions), **detail}))
 
 
-def test_who_went_back_to_the_start_gets_everything_from_there(judged):
+def test_a_consumer_that_seeks_to_the_start_must_get_every_record_from_there(judged):
     h = written(5, 7, 9)
     assigned(h, 2, seek_to_beginning=True)
     h.poll(2, {"t-0": [7, 9]})
@@ -159,8 +161,8 @@ def test_who_went_back_to_the_start_gets_everything_from_there(judged):
     assert "Process 2 began at the log's start and got t-0@7 first, past t-0@5" in finding(document, "poll-skip")["sentence"]
 
 
-def test_who_reads_on_and_then_goes_back_gets_everything_from_the_start_too(judged):
-    """That it goes back is right; that the first record is not there is not."""
+def test_a_consumer_that_reads_and_then_seeks_to_the_start_must_get_every_record_from_there(judged):
+    """Going back is lawful; lacking the first record is not."""
     h = written(5, 7, 9)
     assigned(h, 2)
     h.poll(2, {"t-0": [5, 7]})
@@ -169,7 +171,7 @@ def test_who_reads_on_and_then_goes_back_gets_everything_from_the_start_too(judg
     assert violated(judged(h, ALONE)) == ["poll-skip"]
 
 
-def test_who_went_back_and_was_told_something_else_may_begin_anywhere(judged):
+def test_a_consumer_assigned_anew_after_seeking_to_the_start_may_begin_anywhere(judged):
     h = written(5, 7, 9)
     assigned(h, 2, seek_to_beginning=True)
     assigned(h, 2, partitions=["t-1"])
@@ -178,7 +180,7 @@ def test_who_went_back_and_was_told_something_else_may_begin_anywhere(judged):
     assert violated(judged(h, ALONE)) == []
 
 
-def test_an_assignment_of_unknown_outcome_did_not_surely_go_back(judged):
+def test_an_assignment_of_unknown_outcome_may_not_have_sought_to_the_start(judged):
     h = written(5, 7, 9)
     assigned(h, 2, seek_to_beginning=True)
     h.ops[-1]["type"] = "info"

@@ -50,42 +50,42 @@ def large(runs):
 
 @pytest.fixture
 def both(spark, runs, tmp_path):
-    """Judge a run's directory where it is, and from elsewhere; the two documents."""
+    """Judge a run's directory as a local and as a remote one; the two documents."""
 
     def run(name):
-        here, there = tmp_path / "here", tmp_path / "there"
-        shutil.copytree(runs / name, here)
-        there.mkdir()
-        history = fetch(spark, f"{FAR}/{name}", there, OPS_SCHEMA)
-        plan = json.loads((there / "plan.json").read_text())
-        (there / "plan.json").write_text(json.dumps({**plan, "history": history}))
-        found = [json.loads(json.dumps(judge(open_run(folder), spark=spark))) for folder in (here, there)]
-        assert not (there / "history.parquet").exists()
-        assert pq.read_table(here / "anomalies.parquet") == pq.read_table(there / "anomalies.parquet")
+        local, remote = tmp_path / "local", tmp_path / "remote"
+        shutil.copytree(runs / name, local)
+        remote.mkdir()
+        history = fetch(spark, f"{FAR}/{name}", remote, OPS_SCHEMA)
+        plan = json.loads((remote / "plan.json").read_text())
+        (remote / "plan.json").write_text(json.dumps({**plan, "history": history}))
+        found = [json.loads(json.dumps(judge(open_run(folder), spark=spark))) for folder in (local, remote)]
+        assert not (remote / "history.parquet").exists()
+        assert pq.read_table(local / "anomalies.parquet") == pq.read_table(remote / "anomalies.parquet")
         return found
 
     return run
 
 
 @pytest.mark.parametrize(
-    ("damage", "verdict", "near"),
+    ("damage", "verdict", "short"),
     [(None, "valid", True), (tear, "invalid", False), (repeat, "invalid", True), (lose, "invalid", False)],
 )
-def test_the_verdict_is_the_same_to_the_letter(runs, large, both, monkeypatch, damage, verdict, near):
+def test_a_remote_history_gets_the_same_verdict_as_a_local_one(runs, large, both, monkeypatch, damage, verdict, short):
     """Scanned by the driver as short histories are, or by the executors as long ones are."""
-    if not near:
+    if not short:
         judge_as_long(monkeypatch)
     name = "clean" if damage is None else damage.__name__
     shutil.copytree(runs / large, runs / name)
     if damage is not None:
         rows = damage(read_rows(runs / name / "history.parquet"), Random(9)).rows
         write_rows(rows, runs / name / "history.parquet")
-    here, there = both(name)
-    assert here["verdict"] == verdict
-    assert {key: there[key] for key in SAME} == {key: here[key] for key in SAME}
+    local, remote = both(name)
+    assert local["verdict"] == verdict
+    assert {key: remote[key] for key in SAME} == {key: local[key] for key in SAME}
 
 
-def write_story(folder: Path) -> History:
+def write_imported_run(folder: Path) -> History:
     """A duplicate and a loss, an unreadable record, a fault, a broken line, an assignment, and values of other people's."""
     h = History()
     h.add(1, "assign", detail=json.dumps({"partitions": ["t-0"]}))
@@ -106,27 +106,27 @@ def write_story(folder: Path) -> History:
 
 @pytest.fixture(scope="module")
 def story(runs):
-    return write_story(runs / "story")
+    return write_imported_run(runs / "story")
 
 
-def test_names_of_records_faults_and_unreadable_ones_come_along(story, both, tmp_path):
-    here, there = both("story")
-    assert {key: there[key] for key in SAME} == {key: here[key] for key in SAME}
-    told = {finding["anomaly"]: finding for finding in there["findings"]}
-    assert "(value apple)" in told["duplicate"]["sentence"]
-    assert "checksum differs" in told["phantom"]["sentence"]
-    assert told["duplicate"]["faults"] == [4]
-    assert sorted(path.name for path in (tmp_path / "there").iterdir()) == [
+def test_a_remote_run_brings_original_values_faults_and_reasons_of_unreadable_records(story, both, tmp_path):
+    local, remote = both("story")
+    assert {key: remote[key] for key in SAME} == {key: local[key] for key in SAME}
+    findings = {finding["anomaly"]: finding for finding in remote["findings"]}
+    assert "(value apple)" in findings["duplicate"]["sentence"]
+    assert "checksum differs" in findings["phantom"]["sentence"]
+    assert findings["duplicate"]["faults"] == [4]
+    assert sorted(path.name for path in (tmp_path / "remote").iterdir()) == [
         "anomalies.parquet", "damage.json", "faults.parquet", "plan.json"
     ]  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------------
-# The door
+# Local and remote sources
 # --------------------------------------------------------------------------------------------------
 @pytest.fixture
-def doors(spark, runs, large):
-    """The same history as a file of this machine and from elsewhere."""
+def sources(spark, runs, large):
+    """The same history as a local file and on another file system."""
     return LocalSource(runs / large / "history.parquet"), SparkSource(f"{FAR}/{large}/history.parquet", spark)
 
 
@@ -134,43 +134,43 @@ def rows_of(batches):
     return sorted((row for batch in batches for row in batch.to_pylist()), key=lambda row: row["index"])
 
 
-def test_both_doors_lead_to_the_same_operations(doors):
-    near, far = doors
+def test_both_sources_return_the_same_operations(sources):
+    local, remote = sources
     for ops in (np.array([0, 3, 3, 99, 100, 350]), np.array([7]), np.array([10**9]), np.array([], dtype=np.int64)):
-        some = rows_of(near.operations(ops, ("index", "mops", "strange")))
-        assert rows_of(far.operations(ops, ("index", "mops", "strange"))) == some
+        some = rows_of(local.operations(ops, ("index", "mops", "strange")))
+        assert rows_of(remote.operations(ops, ("index", "mops", "strange"))) == some
         assert [row["index"] for row in some] == sorted({int(op) for op in ops if op < 10**6})
 
 
-def test_both_doors_lead_to_the_same_columns(doors):
-    counts, batches = zip(*(door.batches(COLUMNS, TEXTS) for door in doors), strict=True)
+def test_both_sources_return_the_same_columns(sources):
+    counts, batches = zip(*(source.batches(COLUMNS, TEXTS) for source in sources), strict=True)
     assert counts[0] == counts[1] > 400
     assert rows_of(batches[0]) == rows_of(batches[1])
-    views = [read_overview(door) for door in doors]
+    views = [read_overview(source) for source in sources]
     for name in ("index", "process", "time", "end", "decided", "status", "main", "writer"):
         assert np.array_equal(getattr(views[0], name), getattr(views[1], name)), name
     assert views[0].final_reads == views[1].final_reads != {}
 
 
-def test_both_doors_know_conditions(doors):
+def test_both_sources_select_the_same_rows_by_a_condition(sources):
     condition = ds.field("detail").is_valid() | pc.is_in(ds.field("f"), pa.array(["final-read"]))
-    near, far = (door.select(("index", "f", "detail"), condition).sort_by("index").to_pylist() for door in doors)
-    assert near == far
-    assert {row["f"] for row in far} >= {"final-read"}
+    local, remote = (source.select(("index", "f", "detail"), condition).sort_by("index").to_pylist() for source in sources)
+    assert local == remote
+    assert {row["f"] for row in remote} >= {"final-read"}
     nothing = ds.field("f") == "no such thing"
-    assert [len(door.select(("index", "f"), nothing)) for door in doors] == [0, 0]
+    assert [len(source.select(("index", "f"), nothing)) for source in sources] == [0, 0]
 
 
-def test_a_history_that_is_gone_is_unreadable_and_no_bug(spark, runs):
-    for door in (LocalSource(runs / "gone"), SparkSource(f"{FAR}/gone", spark)):
+def test_reading_a_deleted_history_raises_a_read_error(spark, runs):
+    for source in (LocalSource(runs / "gone"), SparkSource(f"{FAR}/gone", spark)):
         with pytest.raises(READ_ERRORS):
-            door.batches(COLUMNS)
+            source.batches(COLUMNS)
 
 
 # --------------------------------------------------------------------------------------------------
 # What is fetched, and what is refused
 # --------------------------------------------------------------------------------------------------
-def test_one_parquet_file_is_a_history_without_a_run(spark, runs, large, tmp_path):
+def test_a_single_parquet_file_is_a_history_without_a_plan(spark, runs, large, tmp_path):
     shutil.copyfile(runs / large / "history.parquet", runs / "alone.parquet")
     assert fetch(spark, f"{FAR}/alone.parquet", tmp_path, OPS_SCHEMA) == f"{FAR}/alone.parquet"
     assert not list(tmp_path.iterdir())
@@ -179,14 +179,14 @@ def test_one_parquet_file_is_a_history_without_a_run(spark, runs, large, tmp_pat
     assert functions["txn"] == 400
 
 
-def test_so_is_a_directory_that_spark_wrote(spark, runs, large, tmp_path):
+def test_a_directory_of_part_files_is_a_history_without_a_plan(spark, runs, large, tmp_path):
     spark.read.parquet(str(runs / large / "history.parquet")).repartition(3).write.parquet(str(runs / "spread.parquet"))
-    there = tmp_path / "there"
-    there.mkdir()
-    history = fetch(spark, f"{FAR}/spread.parquet/", there, OPS_SCHEMA)
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    history = fetch(spark, f"{FAR}/spread.parquet/", copy, OPS_SCHEMA)
     plan = json.loads((runs / large / "plan.json").read_text())
-    (there / "plan.json").write_text(json.dumps({**plan, "history": history}))
-    assert judge(open_run(there), spark=spark)["verdict"] == "valid"
+    (copy / "plan.json").write_text(json.dumps({**plan, "history": history}))
+    assert judge(open_run(copy), spark=spark)["verdict"] == "valid"
 
 
 REFUSED = {
@@ -202,21 +202,21 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("url", REFUSED)
-def test_what_is_no_run_or_cannot_be_reached_is_said_in_one_line(spark, runs, tmp_path, url):
+def test_an_address_without_a_readable_run_is_refused_in_one_line(spark, runs, tmp_path, url):
     for name in ("empty", "unmerged/history"):
         (runs / name).mkdir(parents=True, exist_ok=True)
     (runs / "unmerged" / "plan.json").write_text("{}")
     (runs / "notes.txt").write_text("milk, bread")
     pq.write_table(pa.table({"process": [1]}), runs / "other.parquet")
-    kind, said = REFUSED[url]
+    kind, reason = REFUSED[url]
     with pytest.raises(kind) as refused:
         fetch(spark, url, tmp_path, OPS_SCHEMA)
     assert str(refused.value).startswith(url)
-    assert said in str(refused.value)
+    assert reason in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_no_permission_is_told_from_nothing_there(spark, runs, large, tmp_path, monkeypatch):
+def test_a_denied_address_and_an_empty_one_are_different_errors(spark, runs, large, tmp_path, monkeypatch):
     """The file system says so in the words of HDFS."""
     from py4j.protocol import Py4JJavaError
 
@@ -233,7 +233,7 @@ def test_no_permission_is_told_from_nothing_there(spark, runs, large, tmp_path, 
         fetch(spark, f"{FAR}/{large}", tmp_path, OPS_SCHEMA)
 
 
-def test_numbers_that_do_not_follow_time_are_refused(spark, runs, tmp_path):
+def test_a_history_whose_index_does_not_follow_time_is_refused(spark, runs, tmp_path):
     """Whoever put two histories into one directory has every number twice."""
     h = History()
     h.txn(0, {"t-0": 5})
@@ -257,7 +257,7 @@ def remote_run(history, directory):
     return Run(directory=directory, plan={"history": history})
 
 
-def test_a_report_gets_every_operation_and_the_insides_of_those_it_shows(spark, runs, story, tmp_path):
+def test_a_report_gets_all_operations_and_the_records_of_those_it_shows(spark, runs, story, tmp_path):
     there = {row["index"]: row for row in pq.read_table(runs / "story" / "history.parquet").to_pylist()}
     bring(spark, remote_run(f"{FAR}/story/history.parquet", tmp_path), LIGHT, lambda index: np.flatnonzero(index == 1), [])
     brought = pq.read_table(tmp_path / "operations.parquet").to_pylist()
@@ -269,7 +269,7 @@ def test_a_report_gets_every_operation_and_the_insides_of_those_it_shows(spark, 
     assert brought[1]["isolation"] == COMMITTED
 
 
-def test_a_report_gets_the_names_of_what_it_shows_and_of_the_findings(spark, story, tmp_path):
+def test_a_report_gets_the_original_values_of_shown_records_and_findings(spark, story, tmp_path):
     bring(
         spark,
         remote_run(f"{FAR}/story/history.parquet", tmp_path),
@@ -281,6 +281,6 @@ def test_a_report_gets_the_names_of_what_it_shows_and_of_the_findings(spark, sto
     assert sorted(values["value"].to_pylist()) == ["apple", "plum"]
 
 
-def test_a_report_of_our_own_history_gets_no_names(spark, large, tmp_path):
+def test_a_report_of_our_own_history_gets_no_original_values(spark, large, tmp_path):
     bring(spark, remote_run(f"{FAR}/{large}/history.parquet", tmp_path), LIGHT, lambda index: index[:0], [1])
     assert [path.name for path in tmp_path.iterdir()] == ["operations.parquet"]

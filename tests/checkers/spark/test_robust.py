@@ -30,27 +30,27 @@ def verdict(document):
 # --------------------------------------------------------------------------------------------------
 # Odd histories
 # --------------------------------------------------------------------------------------------------
-def test_one_process_that_only_polls(judged):
+def test_a_history_of_polls_only_is_unknown(judged):
     h = History()
     h.poll(0, {"t-0": []})
     assert verdict(judged(h)) == "unknown"
 
 
-def test_only_failed_operations(judged):
+def test_a_history_of_failed_operations_only_is_unknown(judged):
     h = History()
     h.txn(0, {"t-0": [5]}, type="fail")
     h.txn(0, {"t-1": [None]}, type="fail")
     assert verdict(judged(h)) == "unknown"
 
 
-def test_no_final_read(judged):
+def test_a_history_without_a_final_read_is_unknown(judged):
     h = History()
     h.txn(0, {"t-0": [5]})
     h.poll(1, {"t-0": [5]})
     assert verdict(judged(h)) == "unknown"
 
 
-def test_acknowledgements_without_offsets(judged):
+def test_acknowledgements_without_offsets_are_valid_when_reads_give_them(judged):
     """A client may not tell where a record lies; reads do."""
     h = History()
     h.txn(0, {"t-0": [5], "t-1": [7]})
@@ -59,14 +59,14 @@ def test_acknowledgements_without_offsets(judged):
     assert verdict(judged(h)) == "valid"
 
 
-def test_huge_offsets(judged):
+def test_offsets_near_two_to_the_62_are_judged(judged):
     h = History()
     h.txn(0, {"t-0": [HUGE, HUGE + 1]})
     h.final({"t-0": [HUGE, HUGE + 1]}, end=HUGE + 2, position=HUGE + 2)
     assert verdict(judged(h)) == "valid"
 
 
-def test_identities_of_any_kind(judged):
+def test_identities_of_any_number_are_judged(judged):
     """Foreign histories number their records as they like."""
     h = History()
     h.txn(0, {"t-0": [5, 6]})
@@ -78,7 +78,7 @@ def test_identities_of_any_kind(judged):
     assert verdict(judged(h)) == "invalid"
 
 
-def test_partitions_of_any_name(judged):
+def test_partitions_of_any_name_are_judged(judged):
     h = History()
     h.txn(0, {"": [5], "a b/\u00e9-\u2603": [7]})
     h.final({"": [5], "a b/\u00e9-\u2603": [7]})
@@ -107,7 +107,7 @@ def recorded(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_history_cut_anywhere_gets_a_verdict(spark, tmp_path, seed):
+def test_a_history_truncated_anywhere_gets_a_verdict(spark, tmp_path, seed):
     """Each file ends at some byte, as when the machine died; what is left is merged and judged."""
     rng = Random(seed)
     recorded(tmp_path)
@@ -128,7 +128,7 @@ def good(folder):
     write_history(folder, h.ops)
 
 
-def test_a_worker_that_dies_always_is_an_unknown_verdict(spark, tmp_path):
+def test_a_python_worker_that_dies_every_time_makes_the_verdict_unknown(spark, tmp_path):
     """What needs no worker is still answered; and the session goes on."""
 
     def deadly(log):
@@ -144,11 +144,11 @@ def test_a_worker_that_dies_always_is_an_unknown_verdict(spark, tmp_path):
     for name in ("lost-write", "G1c-wr"):
         assert "the Spark job did not finish" in answer(document, name)["reason"]
     answered = {one["name"]: one["verdict"] for kind in ("properties", "allowed") for one in document[kind]}
-    assert {name for name, said in answered.items() if said != "unknown"} == {"lso-stall"}
+    assert {name for name, verdict in answered.items() if verdict != "unknown"} == {"lso-stall"}
     assert verdict(judge(open_run(tmp_path), spark=spark, contract=CONTRACT)) == "valid"
 
 
-def test_memory_that_gives_out_is_an_unknown_property(spark, tmp_path):
+def test_a_check_that_runs_out_of_memory_makes_its_property_unknown(spark, tmp_path):
     def greedy(log):
         """Wants more than there is."""
         raise MemoryError("no room for 1 TiB")
@@ -161,7 +161,7 @@ def test_memory_that_gives_out_is_an_unknown_property(spark, tmp_path):
     assert answer(document, "lost-write")["verdict"] == "held"
 
 
-def test_a_history_that_vanishes_is_no_traceback(spark, tmp_path):
+def test_a_history_deleted_while_it_is_checked_raises_no_traceback(spark, tmp_path):
     good(tmp_path)
     shutil.copy(tmp_path / "history.parquet", tmp_path / "kept")
     (tmp_path / "history.parquet").write_bytes(b"PAR1 and then nothing")

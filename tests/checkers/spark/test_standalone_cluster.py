@@ -56,7 +56,7 @@ def torn(far, spark):
 
 
 @pytest.mark.cluster
-def test_a_cluster_and_one_machine_agree(torn, driver, tmp_path):
+def test_a_standalone_cluster_gives_the_same_verdict_as_local_spark(torn, driver, tmp_path):
     """Properties, findings and counts are the same, to the letter; the workers are the Python that PYSPARK_PYTHON names."""
     here, local = torn
     shutil.copytree(here, tmp_path / "there")
@@ -65,7 +65,7 @@ def test_a_cluster_and_one_machine_agree(torn, driver, tmp_path):
 
 
 @pytest.mark.cluster
-def test_a_cluster_reads_a_history_that_lies_elsewhere(torn, driver, tmp_path):
+def test_a_standalone_cluster_reads_a_history_on_another_file_system(torn, driver, tmp_path):
     """Driver and executors know the file system by the settings that they are given."""
     here, local = torn
     plan = json.loads((here / "plan.json").read_text())
@@ -75,7 +75,7 @@ def test_a_cluster_reads_a_history_that_lies_elsewhere(torn, driver, tmp_path):
 
 def agree(driver, there, local):
     """The executors scan and shuffle, as they do for a long history."""
-    remote = driver.judge(there, near=False)
+    remote = driver.judge(there, short=False)
     assert remote["checker"]["master"] == driver.master
     assert local["verdict"] == "invalid"
     for key in DECIDED:
@@ -93,21 +93,21 @@ def history(tmp_path: Path) -> Path:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("what", ["worker", "executor"])
-def test_what_is_lost_once_is_done_again_and_the_verdict_is_right(driver, history, what):
+def test_the_task_of_a_worker_or_executor_lost_once_is_repeated(driver, history, what):
     document = driver.judge(history, ends=what, times=1)
     assert ended(history) == 1, "the check never ended anything"
     assert document["verdict"] == "valid", document["reason"]
     assert all(one["compared"] for one in document["properties"] if one["name"] in ("lost-write", "duplicate", "fatal"))
 
 
-def test_a_worker_lost_once_on_this_machine_is_done_again(spark, history):
+def test_the_task_of_a_local_worker_lost_once_is_repeated(spark, history):
     document = judge(open_run(history), spark=spark, checks=[*installed_checks()[0], fatal(history, "worker", 1)])
     assert ended(history) == 1, "the check never ended anything"
     assert document["verdict"] == "valid", document["reason"]
 
 
 @pytest.mark.cluster
-def test_executors_that_are_lost_for_ever_end_in_an_honest_unknown(driver, history):
+def test_executors_lost_every_time_make_the_verdict_unknown(driver, history):
     document = driver.judge(history, ends="executor", times=1000)
     assert ended(history) > 1
     assert document["verdict"] == "unknown"

@@ -1,4 +1,4 @@
-"""Histories from elsewhere: findings name records as they are called there."""
+"""Findings in imported histories give the original values of their records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def doubled() -> History:
     return h
 
 
-def test_sentences_and_records_say_the_original_value(named, tmp_path):
+def test_sentences_and_records_of_a_finding_have_the_original_value(named, tmp_path):
     h = doubled()
     document = named(h, {h.v("t-0", 5): "apple", h.v("t-0", 7): "pear"})
     assert (
@@ -44,7 +44,7 @@ def test_sentences_and_records_say_the_original_value(named, tmp_path):
     assert "(value pear)" in "".join(pq.read_table(tmp_path / "anomalies.parquet")["sentence"].to_pylist())
 
 
-def test_a_cycle_says_them_too(named):
+def test_the_sentence_of_a_cycle_has_the_original_values(named):
     """Two transactions, each below the other in one of two partitions."""
     h = History()
     h.txn(0, {"t-0": 5, "t-1": 7})
@@ -57,14 +57,14 @@ def test_a_cycle_says_them_too(named):
     assert all(place in whys for place in ("t-0@5 (value a)", "t-0@7 (value b)", "t-1@5 (value c)", "t-1@7 (value d)"))
 
 
-def test_our_own_histories_have_none(judged):
+def test_findings_in_our_own_histories_have_no_original_value(judged):
     document = judged(doubled())
     assert "value" not in "".join(one["sentence"] for one in document["findings"])
     assert all("value" not in record for one in document["findings"] for record in one["records"])
 
 
 @pytest.mark.parametrize("content", [b"PAR1 no such thing", b""])
-def test_a_damaged_file_of_values_takes_away_names_only(judged, tmp_path, content):
+def test_a_damaged_values_file_costs_the_original_values_only(judged, tmp_path, content):
     (tmp_path / "values.parquet").write_bytes(content)
     document = judged(doubled())
     assert "at offsets 5 and 9" in finding(document, "duplicate")["sentence"]
@@ -81,5 +81,5 @@ def test_a_damaged_file_of_values_takes_away_names_only(judged, tmp_path, conten
         (17, "x" * 100, f"5@17 (value {'x' * (LONGEST_VALUE - 1)}…)"),
     ],
 )
-def test_a_place_is_one_short_line_whatever_the_value_holds(offset, value, place):
+def test_a_records_place_is_one_short_line_whatever_its_value_holds(offset, value, place):
     assert FindingRecord("5", 0, 1, offset, 0, "read", value).place == place

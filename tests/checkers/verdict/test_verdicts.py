@@ -51,7 +51,7 @@ def broken_checks():
     ]
 
 
-def test_a_check_that_raises_is_unknown_and_takes_no_other_answer_with_it(spark, tmp_path):
+def test_a_check_that_raises_is_unknown_and_affects_no_other_check(spark, tmp_path):
     write_history(tmp_path, good().ops)
     (tmp_path / "plan.json").write_text(json.dumps({"contract": CONTRACT}))
     document = judge(open_run(tmp_path), spark=spark, checks=[*installed_checks()[0], *broken_checks()])
@@ -63,7 +63,7 @@ def test_a_check_that_raises_is_unknown_and_takes_no_other_answer_with_it(spark,
     assert "shaky could not be judged: ZeroDivisionError" in document["reason"]
 
 
-def test_a_strangers_check_is_one_function(spark, tmp_path):
+def test_a_plug_in_check_is_one_function(spark, tmp_path):
     """It is forbidden unless a clause says otherwise, and gets a plain sentence."""
 
     def low(log):
@@ -80,7 +80,7 @@ def test_a_strangers_check_is_one_function(spark, tmp_path):
     assert document["findings"][0]["sentence"] == "low-offset: 2 records, first t-0@5."
 
 
-def test_every_installed_check_has_a_definition_and_a_clause():
+def test_every_installed_check_has_a_definition_and_a_rule():
     checks, broken = installed_checks()
     assert not broken
     assert {check.name for check in checks} == set(RULES)
@@ -110,17 +110,17 @@ def test_every_installed_check_has_a_definition_and_a_clause():
         ("somebody's own", {}, "forbidden"),
     ],
 )
-def test_the_contract_decides_what_is_forbidden(anomaly, contract, judged):
+def test_the_contract_decides_whether_an_anomaly_is_forbidden(anomaly, contract, judged):
     assert rule_for(anomaly, full_contract(contract)).judged == judged
 
 
-def test_an_override_beats_the_plan(judged):
+def test_a_contract_given_for_the_check_overrides_that_of_the_plan(judged):
     """Settings of acks=1 that the campaign judges by acks=all: the loss is forbidden."""
     assert full_contract({"acks": "1"}, {"acks": "all"})["acks"] == "all"
     assert settings(full_contract({"readers": "all"})).all_readers
 
 
-def test_expectations_name_every_forbidden_anomaly(judged):
+def test_an_expectation_is_met_when_it_names_every_forbidden_anomaly_found(judged):
     h = History()
     h.txn(0, {"t-0": [5]})
     h.final({"t-0": [5, (6, h.v("t-0", 5))]})
@@ -132,7 +132,7 @@ def test_expectations_name_every_forbidden_anomaly(judged):
     assert judged(h, expect=["duplicate", "phantom"])["expectation_met"] is True
 
 
-def test_what_a_test_tolerates_may_come_along_but_is_not_enough(judged):
+def test_a_tolerated_anomaly_may_accompany_the_expected_one_but_does_not_replace_it(judged):
     h = History()
     h.txn(0, {"t-0": [5]})
     h.final({"t-0": [5, (6, h.v("t-0", 5))]})
@@ -141,8 +141,8 @@ def test_what_a_test_tolerates_may_come_along_but_is_not_enough(judged):
     assert judged(h, expect=["lost-write"], tolerate=["phantom", "duplicate"])["expectation_met"] is False
 
 
-def test_a_run_whose_final_read_left_out_a_partition_is_unknown(judged):
-    """t-1 was never read to its end: what was lost there, nobody knows."""
+def test_a_run_whose_final_read_lacks_a_partition_is_unknown(judged):
+    """t-1 was never read to its end, so what was lost there is unknown."""
     h = History()
     h.txn(0, {"t-0": [5, 6], "t-1": [7]})
     h.final({"t-0": [5, 6]})
@@ -151,7 +151,7 @@ def test_a_run_whose_final_read_left_out_a_partition_is_unknown(judged):
     assert "t-1" in document["reason"]
 
 
-def test_what_nobody_read_and_no_final_read_looked_for_may_be_lost(judged):
+def test_unread_records_of_a_history_without_final_read_make_the_verdict_unknown(judged):
     """A history from elsewhere that stops before its readers had caught up."""
     h = History()
     h.txn(0, {"t-0": [5, 6, 7]})
@@ -164,16 +164,16 @@ def test_what_nobody_read_and_no_final_read_looked_for_may_be_lost(judged):
     assert judged(h, contract={"final_read": "false"})["verdict"] == "valid"
 
 
-def test_faults_around_a_finding_are_named(judged, tmp_path):
+def test_a_finding_names_the_faults_active_around_it(judged, tmp_path):
     """One within a second of the operation, one long before it; one of the two had no effect."""
     h = History()
     h.now = 100 * SECOND
     h.txn(0, {"t-0": [5]})
     h.txn(0, {"t-0": [6]})
     h.final({"t-0": [6]})
-    near = {"id": 3, "kind": "kill", "injected_ns": 99 * SECOND, "healed_ns": 101 * SECOND, "effective": True}
-    far = {"id": 1, "kind": "kill", "injected_ns": 10 * SECOND, "healed_ns": 20 * SECOND, "effective": False}
-    write_faults(tmp_path, far, near)
+    overlapping = {"id": 3, "kind": "kill", "injected_ns": 99 * SECOND, "healed_ns": 101 * SECOND, "effective": True}
+    earlier = {"id": 1, "kind": "kill", "injected_ns": 10 * SECOND, "healed_ns": 20 * SECOND, "effective": False}
+    write_faults(tmp_path, earlier, overlapping)
     document = judged(h)
     assert finding(document, "lost-write")["faults"] == [3]
     assert document["weakened"] == ["1 of 2 faults had no effect"]
@@ -187,7 +187,7 @@ def test_a_run_whose_fault_has_another_name_today_is_judged(judged, tmp_path):
     assert (document["verdict"], document["counts"]["faults"]) == ("valid", 1)
 
 
-def test_progress_measures_gaps_and_recovery(judged, tmp_path):
+def test_progress_has_the_longest_gap_and_the_time_to_recovery(judged, tmp_path):
     """Commits at 10 s, 11 s and 15 s; a fault from 11.5 s to 13 s."""
     h = History()
     for number, second in enumerate((10, 11, 15)):
@@ -206,7 +206,7 @@ def test_an_empty_history_is_unknown(judged):
     assert document["reason"].startswith("nothing was compared")
 
 
-def test_a_plan_without_anything_is_judged_by_kafkas_defaults(spark, tmp_path):
+def test_an_empty_plan_is_judged_by_kafkas_defaults(spark, tmp_path):
     write_history(tmp_path, good().ops)
     (tmp_path / "plan.json").write_text("{}")
     document = judge(open_run(tmp_path), spark=spark, contract=CONTRACT)
@@ -214,12 +214,12 @@ def test_a_plan_without_anything_is_judged_by_kafkas_defaults(spark, tmp_path):
     assert json.loads(json.dumps(document)) == document
 
 
-def test_a_missing_history_says_what_to_do(spark, tmp_path):
+def test_the_error_for_a_missing_history_says_what_to_do(spark, tmp_path):
     with pytest.raises(HistoryError, match="merge the run's history first"):
         judge(open_run(tmp_path), spark=spark)
 
 
-def test_details_that_make_no_sense_are_no_final_reads(judged):
+def test_a_final_read_with_malformed_detail_counts_as_none(judged):
     h = good()
     h.ops[-1]["detail"] = "not json"
     h.ops[-3]["detail"] = '{"t-0": [0, null, 5], "t-1": "odd"}'
@@ -228,7 +228,7 @@ def test_details_that_make_no_sense_are_no_final_reads(judged):
     assert document["verdict"] == "unknown"
 
 
-def test_every_finding_is_in_parquet_and_a_hundred_of_each_in_json(spark, tmp_path):
+def test_parquet_has_every_finding_and_json_a_hundred_of_each_anomaly(spark, tmp_path):
     h = History()
     for number in range(150):
         h.txn(number, {"t-0": [number]}, type="fail")
@@ -240,7 +240,7 @@ def test_every_finding_is_in_parquet_and_a_hundred_of_each_in_json(spark, tmp_pa
     assert pq.read_table(tmp_path / "anomalies.parquet").num_rows == 150
 
 
-def test_a_huge_finding_is_shortened_in_json_and_whole_in_parquet(spark, tmp_path):
+def test_parquet_has_all_records_of_a_huge_finding_and_json_the_first(spark, tmp_path):
     h = History()
     for number in range(300):
         h.txn(0, {"t-0": [number]})
@@ -253,7 +253,7 @@ def test_a_huge_finding_is_shortened_in_json_and_whole_in_parquet(spark, tmp_pat
     assert len(whole["records"]) == len(whole["operations"]) == 300
 
 
-def test_row_groups_and_batches_change_nothing(spark, tmp_path):
+def test_the_size_of_row_groups_does_not_change_the_verdict(spark, tmp_path):
     """The same history in one row group and in many, over several tasks."""
     answers = []
     for size in (100, 100_000):
