@@ -10,18 +10,15 @@ import pyarrow.compute as pc
 
 from checkers.partition.log import NONE
 from checkers.spark.source import Source
+from harness.api import history
 
-MOPS = pa.schema(
-    [
-        *((name, pa.int64()) for name in ("op", "kind", "v", "offset", "began", "ended")),
-        ("partition", pa.string()),
-    ]
-)
+_TYPES = {column.name: pa.string() if column.type == "string" else pa.int64() for column in history.STRUCTS["mop"]}
+MOPS = pa.schema({"op": pa.int64(), **_TYPES})  # op: history index of the operation
 
 
-def records_of(history: Source, ops: Iterable[int]) -> pa.Table:
+def records_of(source: Source, ops: Iterable[int]) -> pa.Table:
     """Micro-operations of some operations (by history index) as `MOPS`; NONE where a number is unknown."""
-    batches = history.operations(np.fromiter(ops, dtype=np.int64), ("index", "mops"))
+    batches = source.operations(np.fromiter(ops, dtype=np.int64), ("index", "mops"))
     return pa.Table.from_batches(list(_flat(batches)), schema=MOPS)
 
 
