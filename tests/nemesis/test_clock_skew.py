@@ -1,4 +1,4 @@
-"""Clock skew: a wall clock that is wrong until it is healed, by the broker's own word."""
+"""Clock skew: a clock is wrong until it is healed, by the date that the broker writes."""
 
 from random import Random
 
@@ -28,14 +28,14 @@ def test_the_direction_is_drawn_from_the_seed():
     assert drawn == [ClockSkew().inject(FakeCluster(), Random(seed)).evidence["by_s"] for seed in range(20)]
 
 
-def test_a_clock_that_does_not_move_makes_it_ineffective():
+def test_a_clock_that_does_not_move_makes_the_fault_ineffective():
     cluster = FakeCluster()
     cluster.stubborn.add("n1")
     receipt = ClockSkew(target="broker:n1", direction="ahead").inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (False, "n1 is 0 s ahead, not 60")
 
 
-def test_a_broker_that_does_not_answer_tells_nothing():
+def test_a_broker_that_does_not_answer_makes_the_fault_ineffective():
     cluster = FakeCluster()
     cluster.kill("n1")
     fault = ClockSkew(target="broker:n1")
@@ -46,7 +46,7 @@ def test_a_broker_that_does_not_answer_tells_nothing():
     assert cluster.whole()
 
 
-def test_what_breaks_off_sets_its_own_clock_right_and_no_other():
+def test_a_failed_injection_corrects_only_the_clocks_that_it_set():
     """The clock of n3 was set by another fault."""
     cluster = FakeCluster()
     cluster.skew("n3", 5.0)
@@ -66,14 +66,14 @@ def test_what_breaks_off_sets_its_own_clock_right_and_no_other():
     assert (cluster.clock_ahead("n1"), cluster.clock_ahead("n3")) == (0.0, 5.0)
 
 
-def test_a_clock_that_nobody_can_read_is_left_alone():
+def test_a_clock_that_cannot_be_read_is_left_alone():
     cluster = FakeCluster()
     cluster.clock_ahead = lambda node: (_ for _ in ()).throw(ClusterError("no route"))
     receipt = ClockSkew(target="broker:n1").inject(cluster, Random(1))
     assert (receipt.effective, receipt.note, cluster.calls) == (False, "nobody could look: no route", [])
 
 
-def test_when_nobody_can_look_the_targets_are_known_all_the_same():
+def test_the_receipt_names_its_targets_when_their_clocks_cannot_be_read():
     cluster = FakeCluster()
     was = cluster.clock_ahead
 
@@ -88,6 +88,6 @@ def test_when_nobody_can_look_the_targets_are_known_all_the_same():
 
 
 @pytest.mark.parametrize("options", [{"target": "client"}, {"by_s": 1}, {"direction": "left"}])
-def test_options_that_cannot_be_meant(options):
+def test_meaningless_options_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         ClockSkew(**options)

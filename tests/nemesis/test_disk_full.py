@@ -1,4 +1,4 @@
-"""Disk-full: no room, until it is given back; a broker that gave up is started again."""
+"""Disk full: no room until the fault is healed; a broker that ended is started again."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from nemesis.disk_full import DiskFull
 from nemesis.testing import FakeCluster
 
 
-def test_a_full_disk_ends_the_broker_and_healing_brings_it_back():
+def test_a_full_disk_ends_the_broker_and_healing_starts_it_again():
     cluster = FakeCluster()
     fault = DiskFull(target="leader:t-1")
     receipt = fault.inject(cluster, Random(1))
@@ -30,21 +30,21 @@ def test_a_full_disk_ends_the_broker_and_healing_brings_it_back():
     assert fault.heal(cluster, healed).healing["started"] == []
 
 
-def test_a_disk_that_does_not_fill_makes_it_ineffective():
+def test_a_disk_that_does_not_fill_makes_the_fault_ineffective():
     cluster = FakeCluster()
     cluster.stubborn.add("n1")
     receipt = DiskFull(target="broker:n1", notice_s=0).inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (False, "n1 still has 1000000 bytes")
 
 
-def test_a_disk_that_was_full_already_makes_it_ineffective():
+def test_a_disk_that_was_full_already_makes_the_fault_ineffective():
     cluster = FakeCluster()
     cluster.disks["n1"] = 0
     receipt = DiskFull(target="broker:n1").inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (False, "n1 had no room before already")
 
 
-def test_a_frozen_broker_does_not_notice():
+def test_a_frozen_broker_does_not_notice_its_full_disk():
     cluster = FakeCluster()
     cluster.pause("n1")
     cluster.disk_complaint = lambda node: ""
@@ -55,7 +55,7 @@ def test_a_frozen_broker_does_not_notice():
     assert cluster.whole()
 
 
-def test_what_breaks_off_gives_back_its_own_room_and_no_other():
+def test_an_injection_that_fails_frees_only_the_room_that_it_took():
     """The disk of n3 was filled by another fault."""
     cluster = FakeCluster()
     cluster.fill_disk("n3")
@@ -72,7 +72,7 @@ def test_what_breaks_off_gives_back_its_own_room_and_no_other():
     assert cluster.disk_free("n3") == 0
 
 
-def test_where_there_is_no_target_no_disk_is_cleared():
+def test_without_a_target_no_disk_is_cleared():
     """Healing follows every receipt, that of a miss too."""
     cluster = FakeCluster()
     cluster.fill_disk("n3")
@@ -85,6 +85,6 @@ def test_where_there_is_no_target_no_disk_is_cleared():
 
 
 @pytest.mark.parametrize("options", [{"target": "client"}, {"notice_s": -1}, {"answer_within_s": -1}])
-def test_options_that_cannot_be_meant(options):
+def test_meaningless_options_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         DiskFull(**options)

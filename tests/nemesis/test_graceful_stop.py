@@ -1,4 +1,4 @@
-"""Graceful stop: who ends politely, what the receipt shows of it, and who is started again."""
+"""Graceful stop: which brokers end, what the receipt shows, and which are started again."""
 
 from random import Random
 
@@ -8,7 +8,7 @@ from nemesis.graceful_stop import GracefulStop
 from nemesis.testing import FakeCluster
 
 
-def test_it_ends_in_order_and_answers_again_after_healing():
+def test_a_broker_ends_orderly_and_answers_again_after_healing():
     cluster = FakeCluster()
     fault = GracefulStop(target="leader:t-0")
     receipt = fault.inject(cluster, Random(1))
@@ -21,7 +21,7 @@ def test_it_ends_in_order_and_answers_again_after_healing():
     assert cluster.whole()
 
 
-def test_one_that_does_not_end_is_no_effect_and_is_killed_when_it_is_healed():
+def test_a_broker_that_does_not_end_makes_the_fault_ineffective_and_is_killed_by_healing():
     """Frozen, it cannot even begin to end."""
     cluster = FakeCluster()
     cluster.pause("n2")
@@ -33,7 +33,7 @@ def test_one_that_does_not_end_is_no_effect_and_is_killed_when_it_is_healed():
     assert cluster.whole()
 
 
-def test_stopping_the_dead_has_no_effect_and_healing_leaves_them_dead():
+def test_stopping_a_dead_broker_has_no_effect_and_healing_leaves_it_dead():
     cluster = FakeCluster()
     cluster.kill("n1")
     fault = GracefulStop(target="broker:n1")
@@ -43,20 +43,20 @@ def test_stopping_the_dead_has_no_effect_and_healing_leaves_them_dead():
     assert cluster.pid("n1") is None
 
 
-def test_two_of_three_when_two_are_asked_for():
+def test_two_of_three_brokers_end_when_the_count_is_two():
     cluster = FakeCluster()
     receipt = GracefulStop(count=2).inject(cluster, Random(1))
     assert sorted(node for node in cluster.brokers if cluster.pid(node) is None) == sorted(receipt.targets)
     assert len(receipt.targets) == 2
 
 
-def test_nobody_to_stop_is_a_receipt():
+def test_no_target_is_a_receipt():
     receipt = GracefulStop(target="coordinator").inject(FakeCluster(transactional_ids=()), Random(1))
     assert (receipt.effective, receipt.note) == (False, "no target: no transactional id is known")
 
 
 @pytest.mark.parametrize("options", [{"target": "all"}, {"target": "client"}, {"count": 0}, {"gone_within_s": -1.0}])
-def test_options_that_cannot_be_meant_are_refused(options):
+def test_meaningless_options_are_refused(options):
     """All at once cannot end politely: nobody would be left to let them go."""
     with pytest.raises(ValueError, match=r"target|count|gone_within_s"):
         GracefulStop(**options)

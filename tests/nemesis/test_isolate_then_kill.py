@@ -1,4 +1,4 @@
-"""Isolate, then kill: alone first, then dead; the others whole again at once."""
+"""Isolate, then kill: the broker is isolated first and then killed; the links of the others are whole again at once."""
 
 from random import Random
 
@@ -16,7 +16,7 @@ def test_the_leader_is_cut_from_the_brokers_then_killed_and_the_cut_ends_with_it
     assert all(cluster.probe([("n2", "n3"), ("n3", "n2")]).values())
 
 
-def test_healing_starts_it_again_and_is_idempotent():
+def test_healing_starts_the_broker_again_and_is_idempotent():
     cluster = FakeCluster()
     fault = IsolateThenKill(target="leader:t-0", alone_s=0)
     receipt = fault.inject(cluster, Random(1))

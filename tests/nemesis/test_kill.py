@@ -1,4 +1,4 @@
-"""Kill: who dies, what the receipt shows of it, and who is started again."""
+"""Kill: which nodes die, what the receipt shows, and which are started again."""
 
 from random import Random
 
@@ -22,7 +22,7 @@ def test_the_process_id_is_gone_and_a_new_one_answers_after_healing():
     assert cluster.whole()
 
 
-def test_two_of_three_die_when_two_are_asked_for():
+def test_two_of_three_brokers_die_when_the_count_is_two():
     cluster = FakeCluster()
     receipt = Kill(count=2).inject(cluster, Random(1))
     assert sorted(node for node in cluster.brokers if cluster.pid(node) is None) == sorted(receipt.targets)
@@ -56,7 +56,7 @@ def test_a_broker_that_does_not_start_is_named():
     assert "its process is gone" in fault.heal(cluster, receipt).note
 
 
-def test_killing_the_dead_has_no_effect_and_healing_leaves_them_dead():
+def test_killing_a_dead_broker_has_no_effect_and_healing_leaves_it_dead():
     """Whoever killed n1 before will start it; this fault only undoes what it did itself."""
     cluster = FakeCluster()
     cluster.kill("n1")
@@ -67,14 +67,14 @@ def test_killing_the_dead_has_no_effect_and_healing_leaves_them_dead():
     assert cluster.pid("n1") is None
 
 
-def test_one_dead_already_and_one_killed_is_an_effect():
+def test_one_broker_dead_already_and_one_killed_is_an_effect():
     cluster = FakeCluster()
     cluster.kill("n1")
     receipt = Kill(target="all").inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (True, "n1 was dead already")
 
 
-def test_a_survivor_makes_the_fault_ineffective(monkeypatch):
+def test_a_broker_that_survives_makes_the_fault_ineffective(monkeypatch):
     monkeypatch.setattr("nemesis.kill.GONE_WITHIN_S", 0)
     cluster = FakeCluster()
     cluster.stubborn.add("n2")
@@ -103,7 +103,7 @@ def test_a_killed_client_is_left_to_the_harness():
     assert ("start", "c1") not in cluster.calls
 
 
-def test_nobody_to_kill_is_a_receipt_and_no_exception():
+def test_no_target_is_a_receipt_and_no_exception():
     receipt = Kill(target="coordinator").inject(FakeCluster(transactional_ids=()), Random(1))
     assert (receipt.effective, receipt.targets, receipt.role) == (False, (), "coordinator")
     assert receipt.note == "no target: no transactional id is known"
@@ -112,6 +112,6 @@ def test_nobody_to_kill_is_a_receipt_and_no_exception():
 @pytest.mark.parametrize(
     "options", [{"target": "nobody"}, {"count": 0}, {"target": "controller", "count": 2}, {"answer_within_s": -1.0}]
 )
-def test_options_that_cannot_be_meant_are_refused_without_a_cluster(options):
+def test_meaningless_options_are_refused_without_a_cluster(options):
     with pytest.raises(ValueError, match=r"target|count|answer_within_s"):
         Kill(**options)

@@ -1,4 +1,4 @@
-"""Latency and bandwidth: links that delay, and links that carry little."""
+"""Latency and bandwidth: links that delay packets, and links with a limited rate."""
 
 from random import Random
 
@@ -10,7 +10,7 @@ from nemesis.latency import Latency
 from nemesis.testing import FakeCluster
 
 
-def test_links_are_slow_until_they_are_healed():
+def test_packets_are_delayed_until_the_fault_is_healed():
     cluster = FakeCluster()
     fault = Latency(target="leader:t-0", links="servers", delay_ms=200)
     receipt = fault.inject(cluster, Random(1))
@@ -24,7 +24,7 @@ def test_links_are_slow_until_they_are_healed():
     assert fault.heal(cluster, healed) == healed
 
 
-def test_links_are_narrow_until_they_are_healed():
+def test_bandwidth_is_limited_until_the_fault_is_healed():
     cluster = FakeCluster()
     fault = Bandwidth(target="leader:t-0", links="servers", kbit_s=512)
     receipt = fault.inject(cluster, Random(1))
@@ -38,7 +38,7 @@ def test_links_are_narrow_until_they_are_healed():
 
 
 @pytest.mark.parametrize("fault", [Latency(target="broker:n1", links="servers"), Bandwidth(target="broker:n1", links="servers")])
-def test_a_link_that_stays_quick_makes_it_ineffective(fault):
+def test_a_link_that_is_not_affected_makes_the_fault_ineffective(fault):
     cluster = FakeCluster()
     cluster.leaky = {("n1", "n2")}
     receipt = fault.inject(cluster, Random(1))
@@ -47,7 +47,7 @@ def test_a_link_that_stays_quick_makes_it_ineffective(fault):
 
 
 @pytest.mark.parametrize("fault", [Latency(target="broker:n1"), Bandwidth(target="broker:n1")])
-def test_a_link_that_another_fault_has_cut_tells_nothing(fault):
+def test_a_link_that_another_fault_has_cut_is_noted(fault):
     """The others show that it took hold."""
     cluster = FakeCluster()
     cluster.drop([("n1", "n2")])
@@ -59,7 +59,7 @@ def test_a_link_that_another_fault_has_cut_tells_nothing(fault):
 
 
 @pytest.mark.parametrize("fault", [Latency(target="broker:n1"), Bandwidth(target="broker:n1")])
-def test_nothing_is_slow_when_it_breaks_off(fault):
+def test_a_failed_injection_leaves_no_link_affected(fault):
     cluster = FakeCluster()
     whole_slow = cluster.slow
 
@@ -74,17 +74,17 @@ def test_nothing_is_slow_when_it_breaks_off(fault):
 
 
 @pytest.mark.parametrize("fault", [Latency, Bandwidth])
-def test_a_lonely_broker_has_no_links(fault):
+def test_a_cluster_of_one_broker_has_no_links(fault):
     assert "has no such links" in fault(target="all", links="servers").inject(FakeCluster(brokers=1), Random(1)).note
 
 
 @pytest.mark.parametrize("options", [{"delay_ms": 1}, {"delay_ms": 99999}, {"jitter_ms": 150}, {"links": "x"}, {"target": "x"}])
-def test_options_of_slow_that_cannot_be_meant(options):
+def test_meaningless_options_of_latency_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         Latency(**options)
 
 
 @pytest.mark.parametrize("options", [{"kbit_s": 1}, {"kbit_s": 1e6}, {"links": "x"}, {"target": "x"}])
-def test_options_of_narrow_that_cannot_be_meant(options):
+def test_meaningless_options_of_bandwidth_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         Bandwidth(**options)

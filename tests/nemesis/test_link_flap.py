@@ -1,4 +1,4 @@
-"""Link flap: links go down and up in turn, and stay down until healed."""
+"""Link flap: links go down and up in turn, and stay down until the fault is healed."""
 
 from random import Random
 
@@ -29,7 +29,7 @@ def test_links_go_down_and_up_in_turn_and_stay_down_until_healed():
     assert cluster.whole()
 
 
-def test_it_reaches_servers_clients_or_all():
+def test_the_links_lead_to_servers_clients_or_all():
     def reached(links):
         return {pair[1] for pair in quick(target="broker:n1", times=1, links=links).inject(FakeCluster(), Random(1)).pairs} - {
             "n1"
@@ -40,7 +40,7 @@ def test_it_reaches_servers_clients_or_all():
     assert reached("all") == {"n2", "n3", "c0", "c1"}
 
 
-def test_a_link_that_stays_open_makes_it_ineffective():
+def test_a_link_that_stays_open_makes_the_fault_ineffective():
     cluster = FakeCluster()
     cluster.leaky = {("n1", "n2")}
     receipt = quick(target="broker:n1", times=2).inject(cluster, Random(1))
@@ -48,7 +48,7 @@ def test_a_link_that_stays_open_makes_it_ineffective():
     assert receipt.note == "still open: n1>n2; 1 of 2 cuts left a link open"
 
 
-def test_when_it_breaks_off_healing_mends_the_links():
+def test_healing_after_a_failed_injection_mends_the_links():
     cluster = FakeCluster()
     whole_probe, cluster.probe = cluster.probe, lambda pairs: (_ for _ in ()).throw(ClusterError("the hub is gone"))
     fault = quick(target="broker:n1")
@@ -60,13 +60,13 @@ def test_when_it_breaks_off_healing_mends_the_links():
     assert cluster.whole()
 
 
-def test_a_lonely_broker_has_no_links():
+def test_a_cluster_of_one_broker_has_no_links():
     receipt = quick(target="all", links="servers").inject(FakeCluster(brokers=1), Random(1))
     assert receipt.effective is False
     assert "nothing to cut" in receipt.note
 
 
 @pytest.mark.parametrize("options", [{"times": 0}, {"down_s": -1}, {"links": "everybody"}, {"target": "client"}])
-def test_options_that_cannot_be_meant(options):
+def test_meaningless_options_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         LinkFlap(**options)

@@ -1,4 +1,4 @@
-"""Membership: a broker leaves, is forgotten, and comes back as a new one; and when its data must stay."""
+"""Membership: a broker leaves, is unregistered, and returns as a new one; and when its data must stay."""
 
 from random import Random
 
@@ -13,7 +13,7 @@ def cluster_of_three():
     return FakeCluster(controllers=1)
 
 
-def test_it_leaves_loses_its_data_and_joins_again():
+def test_a_broker_leaves_loses_its_data_and_joins_again():
     cluster = cluster_of_three()
     fault = Membership(target="broker:n2")
     receipt = fault.inject(cluster, Random(1))
@@ -28,13 +28,13 @@ def test_it_leaves_loses_its_data_and_joins_again():
     assert cluster.whole()
 
 
-def test_it_may_stay_on_the_list():
+def test_a_broker_may_stay_registered():
     cluster = cluster_of_three()
     Membership(target="broker:n2", unregister=False).inject(cluster, Random(1))
     assert ("unregister", "n2") not in cluster.calls
 
 
-def test_the_last_copy_is_left_alone():
+def test_the_last_in_sync_replica_is_not_removed():
     """n1 is dead and n3 frozen, so n2 has what nobody else has in sync."""
     cluster = cluster_of_three()
     cluster.kill("n1")
@@ -48,7 +48,7 @@ def test_the_last_copy_is_left_alone():
     assert cluster.pid("n2") is not None
 
 
-def test_a_vote_is_not_wiped():
+def test_the_disk_of_a_voter_is_not_wiped():
     cluster = FakeCluster()
     receipt = Membership(target="broker:n2").inject(cluster, Random(1))
     assert (receipt.note, receipt.evidence["during"]["wiped"]) == ("n2 votes in the quorum", False)
@@ -58,7 +58,7 @@ def test_a_vote_is_not_wiped():
     assert cluster.whole()
 
 
-def test_who_does_not_end_keeps_its_data_and_is_killed_when_it_is_healed():
+def test_a_broker_that_does_not_end_keeps_its_data_and_is_killed_by_healing():
     cluster = cluster_of_three()
     cluster.pause("n2")
     fault = Membership(target="broker:n2", gone_within_s=0)
@@ -69,7 +69,7 @@ def test_who_does_not_end_keeps_its_data_and_is_killed_when_it_is_healed():
     assert cluster.whole()
 
 
-def test_the_dead_are_left_to_whoever_killed_them():
+def test_a_broker_that_was_dead_already_is_left_alone():
     cluster = cluster_of_three()
     cluster.kill("n2")
     receipt = Membership(target="broker:n2").inject(cluster, Random(1))
@@ -79,6 +79,6 @@ def test_the_dead_are_left_to_whoever_killed_them():
 
 
 @pytest.mark.parametrize("options", [{"target": "controller"}, {"target": "all"}, {"back_within_s": -1.0}])
-def test_options_that_cannot_be_meant_are_refused(options):
+def test_meaningless_options_are_refused(options):
     with pytest.raises(ValueError, match=r"target|back_within_s"):
         Membership(**options)

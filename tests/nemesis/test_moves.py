@@ -1,4 +1,4 @@
-"""Leaders, coordinators and replicas that move though nobody failed."""
+"""Leaders, coordinators and replicas that move although no broker failed."""
 
 from random import Random
 
@@ -34,7 +34,7 @@ def test_a_leader_moves_to_another_replica_and_back():
     assert len(cluster.calls) == done
 
 
-def test_a_leader_that_was_not_the_preferred_one_leads_again():
+def test_a_former_leader_that_was_not_the_preferred_one_leads_again_after_healing():
     cluster = FakeCluster()
     cluster.kill("n1")
     cluster.elect = lambda partitions: None
@@ -51,14 +51,14 @@ def test_a_leader_that_was_not_the_preferred_one_leads_again():
     assert cluster.placements(["t-0"])["t-0"].replicas == ("n1", "n2", "n3")
 
 
-def test_all_partitions_move_and_the_same_seed_moves_them_alike():
+def test_all_partitions_move_and_the_same_seed_gives_the_same_leaders():
     one, other = FakeCluster(), FakeCluster()
     receipts = [MoveLeaders(target="all").inject(cluster, Random(5)) for cluster in (one, other)]
     assert receipts[0] == receipts[1]
     assert set(receipts[0].evidence["during"]) == {"t-0", "t-1"}
 
 
-def test_a_leader_that_nobody_can_follow_stays():
+def test_a_leader_without_another_in_sync_replica_stays():
     cluster = FakeCluster()
     cluster.kill("n2")
     cluster.kill("n3")
@@ -67,7 +67,7 @@ def test_a_leader_that_nobody_can_follow_stays():
     assert MoveLeaders().heal(cluster, receipt) == receipt
 
 
-def test_an_election_that_fails_leaves_no_effect_and_is_healed():
+def test_an_election_that_fails_has_no_effect_and_is_healed():
     """The replicas have their new order already when the election is refused."""
     cluster = FakeCluster()
 
@@ -83,7 +83,7 @@ def test_an_election_that_fails_leaves_no_effect_and_is_healed():
     assert cluster.placements(["t-0"])["t-0"].replicas[0] == "n1"
 
 
-def test_a_leader_that_does_not_come_back_is_told():
+def test_a_leader_that_does_not_return_is_noted():
     cluster = FakeCluster()
     fault = MoveLeaders(target="partition:t-0")
     receipt = fault.inject(cluster, Random(1))
@@ -91,20 +91,20 @@ def test_a_leader_that_does_not_come_back_is_told():
     assert "t-0 is led by n2 after healing" in fault.heal(cluster, receipt).note
 
 
-def test_partitions_that_are_not_there_are_missed():
+def test_partitions_that_do_not_exist_are_no_target():
     cluster = FakeCluster()
     assert MoveLeaders(target="partition:x-9").inject(cluster, Random(1)).note == "no target: there is no partition x-9"
     assert "3 partition(s) wanted" in MoveLeaders(count=3).inject(cluster, Random(1)).note
 
 
 @pytest.mark.parametrize("options", [{"target": "t-0"}, {"target": "partition:t"}, {"count": 0}, {"target": "all", "count": 2}])
-def test_partitions_that_cannot_be_meant_are_refused(options):
+def test_meaningless_partitions_are_refused(options):
     for fault in (MoveLeaders, Reassign):
         with pytest.raises(ValueError, match=r"target|count"):
             fault(**options)
 
 
-def test_the_coordinator_of_an_id_moves_and_comes_back():
+def test_the_coordinator_of_a_transactional_id_moves_and_returns():
     cluster = FakeCluster()
     before = cluster.transaction_coordinator("tx-0")
     fault = MoveCoordinator()
@@ -116,7 +116,7 @@ def test_the_coordinator_of_an_id_moves_and_comes_back():
     assert cluster.transaction_coordinator("tx-0") == before
 
 
-def test_the_coordinator_of_a_group_moves_and_without_groups_there_is_none():
+def test_the_coordinator_of_a_group_moves_and_without_groups_there_is_no_target():
     cluster = FakeCluster(groups=["g"])
     before = cluster.group_coordinator("g")
     fault = MoveGroupCoordinator()
@@ -129,7 +129,7 @@ def test_the_coordinator_of_a_group_moves_and_without_groups_there_is_none():
     assert MoveGroupCoordinator(target="group-coordinator:h").inject(FakeCluster(), Random(1)).effective
 
 
-def test_coordinators_of_others_are_refused():
+def test_a_target_of_the_other_coordinator_is_refused():
     with pytest.raises(ValueError, match="target"):
         MoveCoordinator(target="group-coordinator")
 
@@ -149,7 +149,7 @@ def test_a_replica_moves_to_the_broker_that_has_none_and_back():
     assert fault.heal(cluster, healed).note == ""
 
 
-def test_where_every_broker_has_a_replica_one_is_taken_away():
+def test_where_every_broker_has_a_replica_one_is_removed():
     cluster = FakeCluster()
     receipt = Reassign(target="all").inject(cluster, Random(1))
     assert [len(place["replicas"]) for place in receipt.evidence["during"].values()] == [2, 2]
@@ -157,7 +157,7 @@ def test_where_every_broker_has_a_replica_one_is_taken_away():
     assert len(cluster.placements(["t-0"])["t-0"].replicas) == 3
 
 
-def test_a_broker_that_is_away_is_no_place_to_move_to():
+def test_no_replica_moves_to_a_dead_broker():
     cluster = FakeCluster(brokers=4)
     cluster.kill("n4")
     assert "n4" not in Reassign(target="partition:t-0").inject(cluster, Random(1)).targets
@@ -173,7 +173,7 @@ def test_with_two_replicas_on_two_brokers_nothing_can_move():
     assert Reassign().heal(cluster, receipt) == receipt
 
 
-def test_a_move_that_is_not_over_is_told_and_brought_back_when_healed():
+def test_a_move_that_takes_too_long_is_noted_and_undone_by_healing():
     """The broker that the replica moved to is frozen, so it is not in sync."""
     cluster = FakeCluster(brokers=4)
     reassign = cluster.reassign

@@ -9,7 +9,7 @@ from nemesis.packet_loss import PacketLoss
 from nemesis.testing import FakeCluster
 
 
-def test_a_share_of_the_packets_is_lost_until_it_is_healed():
+def test_a_share_of_the_packets_is_lost_until_the_fault_is_healed():
     cluster = FakeCluster()
     fault = PacketLoss(target="leader:t-0", links="servers", share=0.5)
     receipt = fault.inject(cluster, Random(1))
@@ -30,7 +30,7 @@ def test_a_small_share_is_measured_with_more_datagrams():
     assert receipt.effective is True
 
 
-def test_two_of_them_end_one_by_one():
+def test_two_faults_on_one_link_end_separately():
     cluster = FakeCluster()
     one, other = PacketLoss(target="broker:n1", share=0.5), PacketLoss(target="broker:n2", share=0.5)
     of_one, of_other = one.inject(cluster, Random(1)), other.inject(cluster, Random(2))
@@ -40,7 +40,7 @@ def test_two_of_them_end_one_by_one():
     assert cluster.whole()
 
 
-def test_what_the_kernel_counted_has_the_last_word():
+def test_the_count_of_the_kernel_decides_the_effect():
     """No datagram of ours was lost, by luck or because nothing was done: the counters tell which."""
     cluster = FakeCluster()
     cluster.leaky = {(a, b) for a in ("n1", "n2", "n3") for b in ("n1", "n2", "n3")}
@@ -57,7 +57,7 @@ def test_what_the_kernel_counted_has_the_last_word():
     assert (healed.effective, healed.note) == (False, "the kernel dropped no packet on these links")
 
 
-def test_nothing_is_lost_when_it_breaks_off():
+def test_a_failed_injection_leaves_no_loss():
     cluster = FakeCluster()
     whole_lose = cluster.lose
 
@@ -79,6 +79,6 @@ def test_a_client_has_links_to_servers_only():
 
 
 @pytest.mark.parametrize("options", [{"share": 0}, {"share": 1}, {"links": "all of them"}, {"target": "clients"}])
-def test_options_that_cannot_be_meant(options):
+def test_meaningless_options_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         PacketLoss(**options)

@@ -1,4 +1,4 @@
-"""Partitions: who drops whom, the probes that prove it, and that healing opens everything again."""
+"""Partitions: which pairs are cut, the probes that prove it, and that healing opens all of them again."""
 
 from random import Random
 
@@ -24,7 +24,7 @@ def kind(fault):
 
 
 @pytest.mark.parametrize("fault", EVERY_KIND, ids=kind)
-def test_every_partition_shows_open_closed_open_and_counts_what_it_dropped(fault):
+def test_every_partition_closes_its_pairs_opens_them_again_and_counts_dropped_packets(fault):
     cluster = FakeCluster()
     receipt = fault.inject(cluster, Random(3))
     assert (receipt.effective, receipt.note) == (True, "")
@@ -40,7 +40,7 @@ def test_every_partition_shows_open_closed_open_and_counts_what_it_dropped(fault
 
 
 @pytest.mark.parametrize("fault", EVERY_KIND, ids=kind)
-def test_a_pair_that_still_talks_makes_the_fault_ineffective_and_is_named(fault):
+def test_a_pair_that_stays_open_makes_the_fault_ineffective_and_is_named(fault):
     leak = fault.inject(FakeCluster(), Random(3)).pairs[0]
     cluster = FakeCluster()
     cluster.leaky.add(leak)
@@ -77,7 +77,7 @@ def test_isolate_all_cuts_every_pair_once():
     assert len(receipt.pairs) == len(set(receipt.pairs)) == 6
 
 
-def test_halves_leave_each_side_whole_and_nothing_between():
+def test_halves_cut_all_pairs_between_the_sides_and_none_within_one():
     cluster = FakeCluster(brokers=5)
     receipt = Halves().inject(cluster, Random(1))
     some, others = (set(side) for side in receipt.evidence["sides"])
@@ -93,7 +93,7 @@ def test_the_bridge_talks_to_both_halves():
     assert len(receipt.pairs) == 2 * 2 * 2
 
 
-def test_one_way_in_is_deaf_and_out_is_mute():
+def test_one_way_in_drops_what_the_broker_receives_and_out_what_it_sends():
     deaf = OneWay(target="broker:n1", direction="in").inject(FakeCluster(), Random(1))
     assert set(deaf.pairs) == {("n2", "n1"), ("n3", "n1")}
     mute = OneWay(target="broker:n1", direction="out").inject(FakeCluster(), Random(1))
@@ -107,14 +107,14 @@ def test_cut_clients_drops_what_clients_send_and_lets_answers_through():
     assert set(receipt.pairs) == {("c0", "n2"), ("c1", "n2"), ("c2", "n2")}
 
 
-def test_cut_clients_knows_the_other_directions():
+def test_cut_clients_can_cut_the_other_direction_or_both():
     back = CutClients(target="broker:n2", direction="from-broker").inject(FakeCluster(), Random(1))
     assert set(back.pairs) == {("n2", "c0"), ("n2", "c1")}
     both = CutClients(target="broker:n2", direction="both").inject(FakeCluster(), Random(1))
     assert set(both.pairs) == {("n2", "c0"), ("n2", "c1"), ("c0", "n2"), ("c1", "n2")}
 
 
-def test_cut_client_concerns_one_client_and_one_broker():
+def test_cut_client_cuts_one_client_from_one_broker():
     receipt = CutClient(target="leader:t-1", client="c1").inject(FakeCluster(), Random(1))
     assert (receipt.targets, receipt.pairs) == (("n2", "c1"), (("c1", "n2"),))
 
@@ -132,7 +132,7 @@ def test_cut_client_concerns_one_client_and_one_broker():
         (CutClient(client="c9"), FakeCluster(), "no target: there is no client"),
     ],
 )
-def test_nothing_to_cut_is_a_receipt_and_no_exception(fault, cluster, note):
+def test_no_pair_to_cut_is_a_receipt_and_no_exception(fault, cluster, note):
     receipt = fault.inject(cluster, Random(1))
     assert receipt.effective is False
     assert receipt.note.startswith(note)
@@ -140,7 +140,7 @@ def test_nothing_to_cut_is_a_receipt_and_no_exception(fault, cluster, note):
     assert cluster.whole()
 
 
-def test_pairs_that_were_closed_already_are_no_effect():
+def test_pairs_that_were_closed_already_make_the_fault_ineffective():
     cluster = FakeCluster()
     cluster.drop([("c0", "n1"), ("c1", "n1")])
     receipt = CutClients(target="broker:n1").inject(cluster, Random(1))
@@ -178,7 +178,7 @@ def test_an_unknown_direction_is_refused_without_a_cluster(cls):
 
 
 @pytest.mark.parametrize("cls", [Isolate, Bridge, OneWay, CutClients, CutClient])
-def test_a_client_is_no_server_to_cut_off(cls):
+def test_a_client_cannot_be_isolated_from_the_servers(cls):
     with pytest.raises(ValueError, match="Allowed: random"):
         cls(target="client")
 

@@ -1,4 +1,4 @@
-"""Pause: frozen is what the kernel says, and only what this fault froze is thawed."""
+"""Pause: the kernel shows a frozen process, and only nodes that this fault froze are thawed."""
 
 from random import Random
 
@@ -8,7 +8,7 @@ from nemesis.pause import Pause
 from nemesis.testing import FakeCluster
 
 
-def test_the_kernel_says_frozen_during_and_awake_after():
+def test_the_process_is_frozen_during_the_fault_and_awake_after():
     cluster = FakeCluster()
     fault = Pause(target="controller")
     receipt = fault.inject(cluster, Random(1))
@@ -34,14 +34,14 @@ def test_a_node_that_does_not_freeze_makes_the_fault_ineffective(monkeypatch):
     assert (receipt.effective, receipt.note) == (False, 'n1 did not freeze (state "S")')
 
 
-def test_freezing_the_dead_has_no_effect():
+def test_freezing_a_dead_node_has_no_effect():
     cluster = FakeCluster()
     cluster.kill("n1")
     receipt = Pause(target="broker:n1").inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (False, "n1 was dead already")
 
 
-def test_what_another_fault_froze_stays_frozen():
+def test_a_node_that_another_fault_froze_stays_frozen():
     cluster = FakeCluster()
     first, second = Pause(target="broker:n1"), Pause(target="broker:n1")
     by_first = first.inject(cluster, Random(1))
@@ -53,7 +53,7 @@ def test_what_another_fault_froze_stays_frozen():
     assert cluster.whole()
 
 
-def test_a_node_killed_while_frozen_does_not_trouble_the_healing():
+def test_a_node_killed_while_frozen_does_not_disturb_healing():
     cluster = FakeCluster()
     fault = Pause(target="broker:n1")
     receipt = fault.inject(cluster, Random(1))
@@ -71,7 +71,7 @@ def test_healing_twice_thaws_once():
     assert [verb for verb, _ in cluster.calls] == ["pause", "resume"]
 
 
-def test_nobody_to_freeze_is_a_receipt_and_no_exception():
+def test_no_target_is_a_receipt_and_no_exception():
     cluster = FakeCluster()
     for node in cluster.brokers:
         cluster.kill(node)
@@ -80,6 +80,6 @@ def test_nobody_to_freeze_is_a_receipt_and_no_exception():
     assert "no target: nobody answered" in receipt.note
 
 
-def test_options_that_cannot_be_meant_are_refused_without_a_cluster():
+def test_meaningless_options_are_refused_without_a_cluster():
     with pytest.raises(ValueError, match="target"):
         Pause(target="broker")

@@ -1,4 +1,4 @@
-"""Power-off: all die before any of them loses what it had not synced."""
+"""Power off: all nodes die before any of them loses unsynced data."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from nemesis.power_off import PowerOff
 from nemesis.testing import FakeCluster
 
 
-def test_all_die_first_and_then_lose_what_was_not_synced():
+def test_all_brokers_die_before_any_loses_unsynced_data():
     cluster = FakeCluster()
     cluster.unsynced = {"n1": {"t-0": (0, 7)}, "n3": {"t-0": (0, 7), "t-1": (2, 3)}}
     fault = PowerOff()
@@ -27,7 +27,7 @@ def test_all_die_first_and_then_lose_what_was_not_synced():
     assert fault.heal(cluster, healed).healing["started"] == []
 
 
-def test_without_a_loss_it_was_a_mere_kill():
+def test_a_power_off_that_loses_nothing_is_noted_as_a_kill():
     cluster = FakeCluster()
     receipt = PowerOff(target="leader:t-1").inject(cluster, Random(1))
     assert (receipt.targets, receipt.effective) == (("n2",), True)
@@ -35,7 +35,7 @@ def test_without_a_loss_it_was_a_mere_kill():
 
 
 @pytest.mark.parametrize("error", [ClusterError("cannot"), OSError("cannot")])
-def test_where_nobody_could_look_it_is_no_power_off(error):
+def test_a_power_off_whose_losses_cannot_be_seen_has_no_effect(error):
     """n3 is another matter: something was taken from it."""
     cluster = FakeCluster()
     cluster.unsynced = {"n3": {"t-0": (0, 7)}}
@@ -67,7 +67,7 @@ def test_a_broker_that_survives_loses_nothing():
     assert set(receipt.evidence["lost"]) == {"n2", "n3"}
 
 
-def test_healing_after_it_broke_off_does_nothing_wrong():
+def test_healing_after_a_failed_injection_does_no_harm():
     cluster = FakeCluster()
     fault = PowerOff()
     fault.heal(cluster, type(fault.inject(FakeCluster(), Random(1)))())
@@ -75,6 +75,6 @@ def test_healing_after_it_broke_off_does_nothing_wrong():
 
 
 @pytest.mark.parametrize("options", [{"target": "client"}, {"target": "all", "count": 2}, {"answer_within_s": -1}])
-def test_options_that_cannot_be_meant(options):
+def test_meaningless_options_are_refused(options):
     with pytest.raises(ValueError, match=r"target|count|answer_within_s"):
         PowerOff(**options)

@@ -1,4 +1,4 @@
-"""Rolling restart: one after another, never two at once, and what ends it early."""
+"""Rolling restart: one broker after another, never two at once, and what ends it early."""
 
 from random import Random
 
@@ -33,14 +33,14 @@ def test_the_order_is_drawn_by_the_seed():
     assert RollingRestart().inject(FakeCluster(), Random(3)).targets == RollingRestart().inject(FakeCluster(), Random(3)).targets
 
 
-def test_they_come_back_as_the_version_asked_for():
+def test_brokers_come_back_as_the_version_asked_for():
     cluster = FakeCluster()
     receipt = RollingRestart(version="newer").inject(cluster, Random(1))
     assert receipt.evidence["during"]["n2"]["versions"] == ["fake", "newer"]
     assert [cluster.version(node) for node in cluster.brokers] == ["newer"] * 3
 
 
-def test_a_version_that_cannot_be_had_stops_nobody():
+def test_an_unavailable_version_stops_no_broker():
     cluster = FakeCluster()
     receipt = RollingRestart(version="0.8").inject(cluster, Random(1))
     assert (receipt.effective, receipt.targets) == (False, ())
@@ -50,7 +50,7 @@ def test_a_version_that_cannot_be_had_stops_nobody():
     assert steps(cluster) == []
 
 
-def test_nobody_is_restarted_while_another_is_away():
+def test_no_broker_is_restarted_while_another_is_dead():
     """n1 was killed by somebody else and nothing is in sync: the roll waits, and gives up."""
     cluster = FakeCluster()
     cluster.kill("n1")
@@ -61,7 +61,7 @@ def test_nobody_is_restarted_while_another_is_away():
     assert steps(cluster) == [("kill", "n1")]
 
 
-def test_who_does_not_end_politely_is_killed_and_who_is_left_dead_is_started_by_healing():
+def test_a_broker_that_does_not_end_is_killed_and_one_left_dead_is_started_by_healing():
     cluster = FakeCluster(brokers=1)
     cluster.stop = lambda node: None
     receipt = RollingRestart(gone_within_s=0, within_s=0).inject(cluster, Random(1))
@@ -80,6 +80,6 @@ def test_separate_controllers_go_first_when_asked_for():
     assert RollingRestart().inject(cluster, Random(1)).targets[0] in cluster.brokers
 
 
-def test_times_below_zero_are_refused():
+def test_negative_durations_are_refused():
     with pytest.raises(ValueError, match="within_s"):
         RollingRestart(within_s=-1.0)

@@ -1,4 +1,4 @@
-"""Two faults at once on the same thing: each heals what it did itself, and its receipt claims no more than that."""
+"""Two faults at once on the same thing: each heals only what it did itself, and its receipt claims no more."""
 
 from itertools import product
 
@@ -56,7 +56,7 @@ def test_a_broker_that_another_fault_killed_stays_dead(kind):
 
 
 @pytest.mark.parametrize("kind", ["isolate-then-kill", "power-off"])
-def test_a_broker_that_another_fault_killed_is_no_effect(kind):
+def test_a_broker_that_another_fault_killed_makes_the_fault_ineffective(kind):
     target = {"target": "broker:n1"}
     assert staged(FakeCluster(), ("kill", LONG, target), (kind, SHORT, target))[1]["effective"] is False
 
@@ -71,7 +71,7 @@ def test_a_broker_that_is_killed_while_its_disk_is_full_stays_dead():
     assert (killed["effective"], cluster.pid("n1"), cluster.disk_free("n1")) == (True, None, 1_000_000)
 
 
-def test_a_second_full_disk_has_no_effect_and_gives_back_nothing():
+def test_filling_a_full_disk_has_no_effect_and_its_healing_frees_nothing():
     cluster = FakeCluster()
     target = {"target": "broker:n1"}
     first, second = staged(cluster, ("disk-full", LONG, target), ("disk-full", SHORT, target))
@@ -92,7 +92,7 @@ def test_a_clock_that_is_wrong_already_is_left_to_the_fault_that_set_it(second):
     assert cluster.whole()
 
 
-def test_a_broker_that_is_killed_after_a_roll_stays_dead():
+def test_a_broker_that_is_killed_after_a_rolling_restart_stays_dead():
     cluster = FakeCluster()
     rolled, killed = staged(
         cluster, ("rolling-restart", (1, 4), {"gone_within_s": 1, "within_s": 9}), ("kill", (2, 20), {"target": "broker:n1"})
@@ -101,7 +101,7 @@ def test_a_broker_that_is_killed_after_a_roll_stays_dead():
     assert rolled["healing"]["started"] == []
 
 
-def test_a_roll_leaves_a_dead_broker_to_whoever_killed_it():
+def test_a_rolling_restart_does_not_start_a_broker_that_another_fault_killed():
     cluster = FakeCluster()
     cluster.lagging = lambda topics: {}
     _, rolled = staged(
@@ -113,7 +113,7 @@ def test_a_roll_leaves_a_dead_broker_to_whoever_killed_it():
 @pytest.mark.parametrize("spans", [NESTED, CROSSED])
 @pytest.mark.parametrize("kinds", list(product(MOVES, repeat=2)))
 @pytest.mark.parametrize("brokers", [3, 4])
-def test_what_two_faults_moved_is_where_it_was_when_both_are_healed(brokers, kinds, spans):
+def test_partitions_that_two_faults_moved_are_in_place_when_both_are_healed(brokers, kinds, spans):
     """In whatever order they are injected and healed."""
     for seed in range(6):
         cluster = FakeCluster(brokers=brokers, transactional_ids=["tx-0"])
@@ -131,7 +131,7 @@ def _aimed(kind, partition):
     return {"target": f"partition:{partition}"}
 
 
-def test_three_faults_that_move_one_partition():
+def test_a_partition_that_three_faults_moved_is_in_place_when_all_are_healed():
     cluster = FakeCluster(brokers=5)
     before = cluster.placements()
     target = {"target": "partition:t-0"}
@@ -140,7 +140,7 @@ def test_three_faults_that_move_one_partition():
 
 
 @pytest.mark.parametrize("spans", [NESTED, CROSSED])
-def test_healing_one_leaves_what_the_other_moved(spans):
+def test_healing_one_fault_leaves_the_move_of_the_other(spans):
     """A replica was taken away, and the leader moved; whoever is healed first, the other's change is there yet."""
     cluster, target = FakeCluster(), {"target": "partition:t-0"}
     moved, led = staged(cluster, ("reassign", spans[0], target), ("move-leaders", spans[1], target), until_s=7)
@@ -155,7 +155,7 @@ def test_healing_one_leaves_what_the_other_moved(spans):
 
 @pytest.mark.parametrize("spans", [NESTED, CROSSED])
 @pytest.mark.parametrize("own", [{}, {"flush.ms": "1"}])
-def test_what_two_faults_set_is_what_it_was_when_both_are_healed(own, spans):
+def test_settings_that_two_faults_changed_are_restored_when_both_are_healed(own, spans):
     """Each sets one that the other sets too, and one of its own."""
     first, second = {"flush.ms": 5, "segment.ms": 6}, {"flush.ms": 7, "max.message.bytes": 2000000}
     cluster = FakeCluster()
@@ -172,7 +172,7 @@ def test_what_two_faults_set_is_what_it_was_when_both_are_healed(own, spans):
     assert cluster.topic_settings("t") == own
 
 
-def test_a_setting_that_another_fault_has_made_so_goes_with_that_fault():
+def test_a_setting_that_had_the_value_already_is_restored_with_the_fault_that_set_it():
     """The second has no effect, so there is nothing of it to stay."""
     cluster, options = FakeCluster(), {"settings": {"flush.ms": 5}}
     _, late = staged(cluster, ("topic-settings", (1, 4), options), ("topic-settings", (2, 12), options), until_s=7)

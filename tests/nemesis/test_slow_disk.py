@@ -1,4 +1,4 @@
-"""Slow-disk: what a broker writes is held back, shown twice over, until it is healed."""
+"""Slow disk: writes are held back until the fault is healed; counts and waiting threads show it."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from nemesis.slow_disk import SlowDisk
 from nemesis.testing import FakeCluster
 
 
-def test_a_slow_disk_holds_back_and_healing_ends_it():
+def test_writes_are_held_back_until_the_fault_is_healed():
     cluster = FakeCluster()
     fault = SlowDisk(target="leader:t-1", delay_ms=200)
     receipt = fault.inject(cluster, Random(1))
@@ -22,7 +22,7 @@ def test_a_slow_disk_holds_back_and_healing_ends_it():
     assert fault.heal(cluster, healed) == healed
 
 
-def test_a_broker_that_writes_nothing_was_not_hurt():
+def test_a_broker_that_writes_nothing_makes_the_fault_ineffective():
     cluster = FakeCluster()
     cluster.pause("n1")
     receipt = SlowDisk(target="broker:n1", notice_s=0).inject(cluster, Random(1))
@@ -31,7 +31,7 @@ def test_a_broker_that_writes_nothing_was_not_hurt():
     assert cluster.whole()
 
 
-def test_what_is_said_to_be_held_back_must_be_seen_to_wait():
+def test_writes_that_are_counted_as_held_back_must_be_seen_waiting():
     """Counts alone prove nothing: the kernel saw no thread of the broker wait."""
     cluster = FakeCluster()
     cluster.disk_waits = lambda nodes, for_s: dict.fromkeys(nodes, 0.4)
@@ -40,7 +40,7 @@ def test_what_is_said_to_be_held_back_must_be_seen_to_wait():
     assert cluster.whole()
 
 
-def test_one_of_several_is_enough_and_the_others_are_named():
+def test_one_affected_broker_of_several_is_an_effect_and_the_others_are_named():
     cluster = FakeCluster()
     cluster.kill("n2")
     fault = SlowDisk(target="all", notice_s=0)
@@ -64,6 +64,6 @@ def test_an_injection_that_breaks_off_leaves_no_slow_disk():
 
 
 @pytest.mark.parametrize("options", [{"target": "client"}, {"delay_ms": 1}, {"delay_ms": 1e6}, {"mb_s": -1}, {"notice_s": -1}])
-def test_options_that_cannot_be_meant(options):
+def test_meaningless_options_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         SlowDisk(**options)

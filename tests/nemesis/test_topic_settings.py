@@ -1,4 +1,4 @@
-"""Topic-settings: changed, seen, changed back; and what may not be changed."""
+"""Topic settings: changed, visible, restored; and which must not be changed."""
 
 from random import Random
 
@@ -17,7 +17,7 @@ def no_patience(monkeypatch):
     monkeypatch.setattr(topic_settings, "SEEN_WITHIN_S", 0)
 
 
-def test_settings_change_and_change_back_to_what_they_were():
+def test_settings_change_and_healing_restores_their_former_values():
     """One had a value of its own, the other had none and has none again."""
     cluster = FakeCluster(topics=TOPICS)
     cluster.set_topic_settings("a", {"segment.ms": "5", "flush.ms": "1"})
@@ -31,20 +31,20 @@ def test_settings_change_and_change_back_to_what_they_were():
     assert fault.heal(cluster, healed).healing == healed.healing == {"after": receipt.evidence["before"]}
 
 
-def test_one_topic_by_chance_or_all():
+def test_the_target_is_one_random_topic_or_all():
     cluster = FakeCluster(topics=TOPICS)
     assert len(TopicSettings().inject(cluster, Random(1)).evidence["during"]) == 1
     assert set(TopicSettings(target="all", settings={"flush.ms": 3}).inject(cluster, Random(1)).evidence["during"]) == {"a", "b"}
 
 
-def test_the_same_values_have_no_effect():
+def test_settings_that_have_the_values_already_have_no_effect():
     cluster = FakeCluster()
     cluster.set_topic_settings("t", {"flush.ms": "3"})
     receipt = TopicSettings(settings={"flush.ms": 3}).inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (False, "t has these settings already")
 
 
-def test_a_change_that_is_refused_is_told():
+def test_a_change_that_the_broker_refuses_is_noted():
     cluster = FakeCluster()
 
     def refuse(topic, settings):
@@ -66,7 +66,7 @@ def test_min_insync_replicas_may_be_raised_and_not_lowered():
     assert cluster.topic_settings("t") == {"min.insync.replicas": "2"}
 
 
-def test_an_unknown_topic_is_told():
+def test_an_unknown_topic_is_noted():
     assert "there is no topic x; there are: t" in TopicSettings(target="topic:x").inject(FakeCluster(), Random(1)).note
 
 
@@ -80,6 +80,6 @@ def test_an_unknown_topic_is_told():
         {"target": "everything"},
     ],
 )
-def test_what_would_break_the_promises_by_design_is_refused(options):
+def test_settings_that_weaken_the_contract_are_refused(options):
     with pytest.raises(ValueError, match=r"\[test\.topic\]|settings|target|must be a number"):
         TopicSettings(**options)

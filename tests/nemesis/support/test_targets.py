@@ -16,7 +16,7 @@ from nemesis.testing import FakeCluster
         *("group-coordinator", "group-coordinator:g", "broker:n2", "client", "client:c3"),
     ],
 )
-def test_every_role_that_is_documented_is_accepted(role):
+def test_every_documented_role_is_accepted(role):
     check(role)
 
 
@@ -26,7 +26,7 @@ def test_a_misspelled_role_gets_a_suggestion_and_the_list():
 
 
 @pytest.mark.parametrize("role", ["", "broker", "broker:", "leader:", "random:n1", "all:n1", "controller:k1", "leader:orders"])
-def test_a_role_that_is_half_right_is_refused(role):
+def test_an_incomplete_role_is_refused(role):
     with pytest.raises(ValueError, match="target"):
         check(role)
 
@@ -39,7 +39,7 @@ def test_a_fault_may_allow_fewer_roles():
         check("all", ONE_BROKER)
 
 
-def test_a_count_goes_with_roles_that_many_play():
+def test_a_count_needs_a_role_of_several_nodes():
     check("random", count=2)
     check("client", count=3)
     with pytest.raises(ValueError, match="count = 2 goes with"):
@@ -48,7 +48,7 @@ def test_a_count_goes_with_roles_that_many_play():
         check("random", ANY, count=0)
 
 
-def test_roles_are_looked_up_when_the_fault_strikes():
+def test_roles_are_looked_up_at_injection():
     """The leader of t-1 is n2 until n2 dies."""
     cluster = FakeCluster()
     assert find("leader:t-1", cluster, Random(1)) == ("n2",)
@@ -88,6 +88,6 @@ def test_random_targets_are_distinct_and_decided_by_the_seed():
         ("leader:x-0", 1, "no partition x-0"),
     ],
 )
-def test_nobody_found_is_an_error_that_says_what_there_is(role, count, text):
+def test_a_role_without_a_node_is_an_error_that_names_the_nodes(role, count, text):
     with pytest.raises(ClusterError, match=text):
         find(role, FakeCluster(clients=0, transactional_ids=()), Random(1), count)

@@ -6,7 +6,7 @@ from harness.api import ClusterError, Killable, Partitionable, Pausable, Stoppab
 from nemesis.testing import FakeClock, FakeCluster
 
 
-def test_it_has_every_capability():
+def test_a_fake_cluster_has_every_capability():
     cluster = FakeCluster()
     assert isinstance(cluster, Killable)
     assert isinstance(cluster, Pausable)
@@ -15,7 +15,7 @@ def test_it_has_every_capability():
     assert isinstance(cluster, Upgradable)
 
 
-def test_the_dead_cannot_be_frozen_thawed_or_killed_again():
+def test_a_dead_node_cannot_be_frozen_thawed_or_killed_again():
     cluster = FakeCluster()
     cluster.kill("n1")
     for verb in (cluster.kill, cluster.pause, cluster.resume):
@@ -24,7 +24,7 @@ def test_the_dead_cannot_be_frozen_thawed_or_killed_again():
     assert (cluster.pid("n1"), cluster.process_state("n1"), cluster.answers("n1")) == (None, "", False)
 
 
-def test_the_stopped_end_politely_and_the_frozen_and_the_stubborn_go_on():
+def test_a_stopped_node_ends_and_frozen_and_stubborn_nodes_go_on():
     cluster = FakeCluster()
     cluster.pause("n2")
     cluster.stubborn.add("n3")
@@ -45,7 +45,7 @@ def test_a_node_changes_its_version_to_one_that_is_known():
         cluster.use_version("n1", "0")
 
 
-def test_starting_what_runs_changes_nothing_even_when_it_is_frozen():
+def test_starting_a_node_that_runs_changes_nothing_even_when_it_is_frozen():
     cluster = FakeCluster()
     cluster.pause("n1")
     pid = cluster.pid("n1")
@@ -88,7 +88,7 @@ def test_an_unknown_node_is_an_error():
         FakeCluster().pid("n9")
 
 
-def test_it_heals_everything_that_was_done():
+def test_the_cluster_heals_everything_that_was_done():
     cluster = FakeCluster()
     cluster.kill("n1")
     cluster.pause("n2")
@@ -98,14 +98,14 @@ def test_it_heals_everything_that_was_done():
     assert cluster.whole()
 
 
-def test_a_cluster_of_the_dead_has_no_controller():
+def test_a_cluster_of_dead_nodes_has_no_controller():
     cluster = FakeCluster(brokers=1)
     cluster.kill("n1")
     with pytest.raises(ClusterError, match="nobody answered"):
         cluster.controller()
 
 
-def test_the_clock_resumes_whoever_is_due_first():
+def test_the_clock_resumes_the_timeline_that_is_due_first():
     clock, seen = FakeClock(now_ns=0), []
 
     def line(name, *times):
@@ -117,7 +117,7 @@ def test_the_clock_resumes_whoever_is_due_first():
     assert seen == [("a", 5), ("b", 10), ("b", 20), ("a", 30)]
 
 
-def test_the_clock_stops_where_it_is_told():
+def test_the_clock_stops_at_the_given_time():
     clock, seen = FakeClock(now_ns=0), []
 
     def line():
