@@ -17,8 +17,8 @@ from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from harness.interop.adopted_plan import contract, foreign_plan
 from harness.plugins import services
 from harness.report.documents import LIGHT, Ints, shown_findings
-from harness.report.findings import of_cards
-from harness.report.timeline import shown
+from harness.report.panels.findings import of_cards
+from harness.report.panels.timeline import shown
 from harness.runs.directory import open_run, write_plan
 
 

@@ -12,7 +12,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.api import Run, RunFile
@@ -38,25 +38,24 @@ def render(run: Run) -> Path:
     return report
 
 
-def html(told: Page) -> str:
+def html(shown: Page) -> str:
     """The report as one HTML document."""
     style, scripts = _asset("report.css"), [_asset(name) for name in _SCRIPTS]
     environment = _environment(autoescape=True, finalize=for_html)
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data:"
     template = environment.get_template("report.html")
-    return template.render(page=told, style=style, scripts=scripts, policy=f"{policy}; base-uri 'none'; form-action 'none'")
+    return template.render(page=shown, style=style, scripts=scripts, policy=f"{policy}; base-uri 'none'; form-action 'none'")
 
 
-def summary(told: Page) -> str:
+def summary(shown: Page) -> str:
     """The report in a screenful of Markdown."""
     environment = _environment(autoescape=False, finalize=for_markdown)
-    return environment.get_template("summary.md").render(page=told)
+    return environment.get_template("summary.md").render(page=shown)
 
 
 def _environment(**options: Any) -> Environment:
-    made = Environment(
-        loader=PackageLoader("harness.report"), trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, **options
-    )
+    templates = ChoiceLoader([PackageLoader("harness.report"), PackageLoader("harness.report", "panels")])
+    made = Environment(loader=templates, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, **options)
     made.filters.update(number=number, plural=plural, fenced=fenced, coded=coded)
     return made
 

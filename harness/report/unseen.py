@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.report import faults
 from harness.report.documents import ReportData
+from harness.report.panels import faults
 from harness.report.text import at, number, plural
 
 _NAMED = 3

@@ -11,11 +11,12 @@ import pytest
 from support import report_example as example
 
 from harness.api import HarnessError
-from harness.report import render, timeline
+from harness.report import render
 from harness.report.documents import read
-from harness.report.faults import reach_grid, summary
-from harness.report.findings import shares
 from harness.report.model import page
+from harness.report.panels import timeline
+from harness.report.panels.faults import reach_grid, summary
+from harness.report.panels.findings import shares
 from harness.report.text import coded, fenced, for_markdown, shortened, visible
 from harness.runs.directory import open_run, write_left_behind
 

@@ -1,8 +1,9 @@
-"""The top of the page: the verdict in words, what it rests on, the properties, and what was not tested."""
+"""The top of the page: the verdict as a sentence, the facts of the run, and the counts that the verdict rests on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from harness.api import Property, Verdict
 from harness.report.documents import Doc, ReportData
@@ -30,25 +31,15 @@ class Tile:
     note: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PropertyRow:
-    """One anomaly that was looked for."""
-
-    name: str
-    state: str  # the word
-    css: str
-    count: str
-    compared: str
-    reason: str
-    contract: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Untested:
-    """Something this run says nothing about, and why."""
-
-    what: str
-    why: str
+def fields(run: ReportData) -> dict[str, Any]:
+    """What the template shows."""
+    return {
+        "headline": headline(run),
+        "facts": facts(run),
+        "tiles": tiles(run),
+        "weakened": tuple(plain(why) for why in run.verdict.get("weakened", ())),
+        "notes": run.notes,
+    }
 
 
 def headline(run: ReportData) -> Headline:
@@ -152,74 +143,3 @@ def facts(run: ReportData) -> tuple[tuple[str, str], ...]:
         ("started", plan.get("created")),
     ]
     return tuple((label, str(value)) for label, value in lines if value not in (None, ""))
-
-
-_ORDER = [Property.VIOLATED.value, Property.UNKNOWN.value, Property.NOT_EXERCISED.value, Property.HELD.value]
-
-
-def properties(rows: list[Doc], allowed: bool = False) -> tuple[PropertyRow, ...]:
-    """Properties, the worst answers first. For allowed ones the words say that nothing was promised."""
-    told = {Property.VIOLATED.value: "seen", Property.HELD.value: "not seen"} if allowed else {}
-    made = []
-    for row in sorted(rows, key=lambda p: _ORDER.index(p["verdict"]) if p.get("verdict") in _ORDER else 1):
-        state = str(row.get("verdict", Property.UNKNOWN.value))
-        made.append(
-            PropertyRow(
-                name=row.get("name", "?"),
-                state=told.get(state, state),
-                css="allowed" if allowed else state.replace(" ", "-") if state in _ORDER else "unknown",
-                count=number(row.get("count")),
-                compared=number(row.get("compared")),
-                reason=row.get("reason", ""),
-                contract=row.get("contract", ""),
-            )
-        )
-    return tuple(made)
-
-
-def untested(run: ReportData) -> tuple[Untested, ...]:
-    """Everything this run says nothing about."""
-    made = _unanswered(run)
-    made += [Untested(what=f"Faults that need {name}", why=plain(why)) for name, why in run.plan.get("unavailable", {}).items()]
-    made += _unhurt(run)
-    permitted = [p.get("name", "?") for p in run.verdict.get("allowed", ())]
-    if permitted:
-        names = ", ".join(permitted)
-        made.append(Untested(what="What the settings permit", why=f"seen or not, it cannot make a run invalid: {names}"))
-    overridden = run.plan.get("overridden", {}).items()
-    return tuple(
-        made
-        + [
-            Untested(what=f"Contract: {key} = {plain(value)}", why="set by the test itself, whatever the settings say")
-            for key, value in overridden
-        ]
-    )
-
-
-def _unanswered(run: ReportData) -> list[Untested]:
-    blank = (Property.NOT_EXERCISED.value, Property.UNKNOWN.value)
-    return [
-        Untested(what=f"{p.get('name')}: {p['verdict']}", why=p.get("reason") or f"{number(p.get('compared'))} compared")
-        for p in run.verdict.get("properties", ())
-        if p.get("verdict") in blank
-    ]
-
-
-def _unhurt(run: ReportData) -> list[Untested]:
-    """Faults that were planned or done, and yet tested nothing."""
-    if run.faults is None:
-        return [Untested(what="Behaviour under faults", why="no receipts of faults could be read")]
-    fired = {fault["id"] for fault in run.faults}
-    missed = [i for i in run.plan.get("schedule", ()) if i.get("id") not in fired]
-    made = [Untested(what=f"Fault {i.get('id')}, {i.get('kind')}", why="planned, but it never struck") for i in missed]
-    doubts = {
-        False: ("no effect", "the evidence shows that nothing was hurt"),
-        None: ("not proven", "no evidence for or against"),
-    }
-    for fault in run.faults:
-        if not fault.get("effective"):
-            word, why = doubts[fault.get("effective")]
-            made.append(Untested(what=f"Fault {fault['id']}, {fault.get('kind')}: {word}", why=fault.get("note") or why))
-    if not run.faults and not missed:
-        made.append(Untested(what="Behaviour under faults", why="this run broke nothing on purpose"))
-    return made

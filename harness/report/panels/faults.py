@@ -44,6 +44,11 @@ class FaultRow:
     full: str
 
 
+def fields(run: ReportData) -> dict[str, Any]:
+    """What the template shows."""
+    return {"faults": rows(run), "faults_known": run.faults is not None, "missing": missing(run)}
+
+
 def name(fault: Doc) -> str:
     """`kill n2`: a fault in two words."""
     return f"{fault.get('kind', '?')} {where(fault)}".strip()

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.report import faults, unseen
+from harness.report import unseen
 from harness.report.documents import NEVER, Doc, Ints, Ops, ReportData
+from harness.report.panels import faults
 from harness.report.text import shortened, visible
 
 MOST_OPS = 30_000
@@ -22,6 +23,13 @@ _DETAILED = 300_000  # operations: in a longer history only those of findings sh
 _MOPS, _ERRORS, _BINS, _NAMED, _VALUE = 6, 3, 3_000, 200, 40
 _OUTCOMES = ("ok", "fail", "info")
 _ROLES = ("writer", "reader", "final", "harness")
+
+
+def fields(run: ReportData) -> dict[str, Any]:
+    """What the template shows."""
+    drawn = timeline(run)
+    sampled = drawn is not None and len(drawn["ops"]["index"]) < drawn["total"]
+    return {"timeline": drawn, "sampled": sampled, "unseen": unseen.words(run)}
 
 
 def timeline(run: ReportData) -> dict[str, Any] | None:

@@ -18,6 +18,11 @@ class Section:
     folded: bool = False
 
 
+def fields(run: ReportData) -> dict[str, Any]:
+    """What the template shows."""
+    return {"sections": sections(run), "command": str(run.plan.get("command", ""))}
+
+
 def sections(run: ReportData) -> tuple[Section, ...]:
     """The plan, section by section. Sections without rows are left out."""
     plan = run.plan

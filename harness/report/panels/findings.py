@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from harness.report import faults
 from harness.report.cycle import Drawing, drawing
 from harness.report.documents import Doc, ReportData
+from harness.report.panels import faults
 from harness.report.text import NOTHING, at, duration, place, record_name, shortened
 
 OPEN_CARDS = 20
@@ -109,6 +110,16 @@ class _Known:
     run: ReportData
     history: Mapping[int, Doc]
     values: Mapping[int, str]
+
+
+def fields(run: ReportData) -> dict[str, Any]:
+    """What the template shows."""
+    found = groups(run)
+    return {
+        "groups": tuple(group for group in found if group.forbidden),
+        "permitted": tuple(group for group in found if not group.forbidden),
+        "anomalies": run.anomalies,
+    }
 
 
 def groups(run: ReportData) -> tuple[Group, ...]:

@@ -1,0 +1,53 @@
+"""The properties: what the contract forbids, then what it permits, each with its answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from harness.api import Property
+from harness.report.documents import Doc, ReportData
+from harness.report.text import number
+
+_ORDER = [Property.VIOLATED.value, Property.UNKNOWN.value, Property.NOT_EXERCISED.value, Property.HELD.value]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PropertyRow:
+    """One anomaly that was looked for."""
+
+    name: str
+    state: str  # the word
+    css: str
+    count: str
+    compared: str
+    reason: str
+    contract: str
+
+
+def fields(run: ReportData) -> dict[str, Any]:
+    """What the template shows."""
+    return {
+        "properties": properties(run.verdict.get("properties", [])),
+        "allowed": properties(run.verdict.get("allowed", []), allowed=True),
+    }
+
+
+def properties(rows: list[Doc], allowed: bool = False) -> tuple[PropertyRow, ...]:
+    """Properties, the worst answers first. For allowed ones the words say that nothing was promised."""
+    told = {Property.VIOLATED.value: "seen", Property.HELD.value: "not seen"} if allowed else {}
+    made = []
+    for row in sorted(rows, key=lambda p: _ORDER.index(p["verdict"]) if p.get("verdict") in _ORDER else 1):
+        state = str(row.get("verdict", Property.UNKNOWN.value))
+        made.append(
+            PropertyRow(
+                name=row.get("name", "?"),
+                state=told.get(state, state),
+                css="allowed" if allowed else state.replace(" ", "-") if state in _ORDER else "unknown",
+                count=number(row.get("count")),
+                compared=number(row.get("compared")),
+                reason=row.get("reason", ""),
+                contract=row.get("contract", ""),
+            )
+        )
+    return tuple(made)

@@ -1,0 +1,71 @@
+"""What the run says nothing about, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from harness.api import Property
+from harness.report.documents import ReportData
+from harness.report.text import number, plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Untested:
+    """Something this run says nothing about, and why."""
+
+    what: str
+    why: str
+
+
+def fields(run: ReportData) -> dict[str, Any]:
+    """What the template shows."""
+    return {"untested": untested(run)}
+
+
+def untested(run: ReportData) -> tuple[Untested, ...]:
+    """Everything this run says nothing about."""
+    made = _unanswered(run)
+    made += [Untested(what=f"Faults that need {name}", why=plain(why)) for name, why in run.plan.get("unavailable", {}).items()]
+    made += _unhurt(run)
+    permitted = [p.get("name", "?") for p in run.verdict.get("allowed", ())]
+    if permitted:
+        names = ", ".join(permitted)
+        made.append(Untested(what="What the settings permit", why=f"seen or not, it cannot make a run invalid: {names}"))
+    overridden = run.plan.get("overridden", {}).items()
+    return tuple(
+        made
+        + [
+            Untested(what=f"Contract: {key} = {plain(value)}", why="set by the test itself, whatever the settings say")
+            for key, value in overridden
+        ]
+    )
+
+
+def _unanswered(run: ReportData) -> list[Untested]:
+    blank = (Property.NOT_EXERCISED.value, Property.UNKNOWN.value)
+    return [
+        Untested(what=f"{p.get('name')}: {p['verdict']}", why=p.get("reason") or f"{number(p.get('compared'))} compared")
+        for p in run.verdict.get("properties", ())
+        if p.get("verdict") in blank
+    ]
+
+
+def _unhurt(run: ReportData) -> list[Untested]:
+    """Faults that were planned or done, and yet tested nothing."""
+    if run.faults is None:
+        return [Untested(what="Behaviour under faults", why="no receipts of faults could be read")]
+    fired = {fault["id"] for fault in run.faults}
+    missed = [i for i in run.plan.get("schedule", ()) if i.get("id") not in fired]
+    made = [Untested(what=f"Fault {i.get('id')}, {i.get('kind')}", why="planned, but it never struck") for i in missed]
+    doubts = {
+        False: ("no effect", "the evidence shows that nothing was hurt"),
+        None: ("not proven", "no evidence for or against"),
+    }
+    for fault in run.faults:
+        if not fault.get("effective"):
+            word, why = doubts[fault.get("effective")]
+            made.append(Untested(what=f"Fault {fault['id']}, {fault.get('kind')}: {word}", why=fault.get("note") or why))
+    if not run.faults and not missed:
+        made.append(Untested(what="Behaviour under faults", why="this run broke nothing on purpose"))
+    return made
