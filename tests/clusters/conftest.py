@@ -162,12 +162,12 @@ class Hosts:
             "3",
         ]
         self._program = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        told = json.loads(self._program.stdout.readline())
-        self.place, self.addresses = place, told["hosts"]
+        entry = json.loads(self._program.stdout.readline())
+        self.place, self.addresses = place, entry["hosts"]
         self.own = [place / f"h{i + 1}" / "directory" for i in range(3)]
         self.options = {
-            "hosts": told["hosts"],
-            "directory": told["directory"],
+            "hosts": entry["hosts"],
+            "directory": entry["directory"],
             "key": str(place / "key"),
             "known_hosts": str(place / "known_hosts"),
             "sudo": bool(root),

@@ -1,4 +1,7 @@
-"""What every provider of clusters promises, on real brokers. Each is started once; the stories are what it saw (`inside.py`)."""
+"""What every provider of clusters promises, on real brokers.
+
+Each is started once; the tests look at what its scenes saw (`support/cluster_scenes.py`).
+"""
 
 import json
 import os
@@ -8,7 +11,7 @@ import sys
 import time
 
 import pytest
-from support.scenes import OUTSIDE, play
+from support.play_scenes import OUTSIDE, play
 
 from clusters.docker import leftovers
 from clusters.fault_tools import faketime

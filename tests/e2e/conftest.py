@@ -21,7 +21,7 @@ def here(
     def call(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as left:
             main.main([*arguments, "--results", str(tmp_path / "results")])
-        said = capsys.readouterr()
-        return left.value.code, said.out, said.err
+        output = capsys.readouterr()
+        return left.value.code, output.out, output.err
 
     return call

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.command import fencepost, only_run, verdict
+from support.fencepost_command import fencepost, only_run, verdict
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 PLUGINS = {("nemesis", "hiccup"), ("workload", "trickle"), ("checker", "read-before-sent"), ("cluster", "frugal")}

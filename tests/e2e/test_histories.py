@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.command import answers, fencepost
+from support.fencepost_command import answers, fencepost
 
 from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks

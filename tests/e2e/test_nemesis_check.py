@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from support.command import FENCEPOST
+from support.fencepost_command import FENCEPOST
 
 from harness.conformance.results import STORIES
 from harness.runs import leftovers

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.command import SMALL, answers, fencepost, finish, processes_of, start, until, verdict
+from support.fencepost_command import SMALL, answers, fencepost, finish, processes_of, start, until, verdict
 
 pytestmark = pytest.mark.cluster
 

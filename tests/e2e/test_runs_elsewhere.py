@@ -10,7 +10,7 @@ import shutil
 from random import Random
 
 import pytest
-from support.command import fencepost, only_run, verdict
+from support.fencepost_command import fencepost, only_run, verdict
 
 from checkers.lawful_history import write_lawful
 from checkers.selfcheck.rows import read_rows, write_rows

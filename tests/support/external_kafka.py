@@ -61,7 +61,7 @@ group.initial.rebalance.delay.ms=0
 """
 
 
-class Somebodys:
+class ForeignCluster:
     """Where it is reached, and a client of its owner's."""
 
     def __init__(self, place: Path, internal: int, outside: int) -> None:
@@ -86,9 +86,9 @@ class Somebodys:
 
     def groups(self) -> set[str]:
         """Every group there is."""
-        said = self.owner.list_consumer_groups(request_timeout=10).result()
-        assert not said.errors, said.errors
-        return {group.group_id for group in said.valid}
+        groups = self.owner.list_consumer_groups(request_timeout=10).result()
+        assert not groups.errors, groups.errors
+        return {group.group_id for group in groups.valid}
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def started(place: Path):
         broker = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         steps.callback(broker.wait)
         steps.callback(broker.kill)
-        cluster = Somebodys(place, internal, outside)
+        cluster = ForeignCluster(place, internal, outside)
         _prepare(cluster, broker)
         yield cluster
 
@@ -131,7 +131,7 @@ def _make_keystore(place: Path) -> None:
     subprocess.run([keytool, "-exportcert", "-rfc", "-file", str(place / "ca.pem"), *store], check=True, capture_output=True)
 
 
-def _prepare(cluster: Somebodys, broker: subprocess.Popen[bytes]) -> None:
+def _prepare(cluster: ForeignCluster, broker: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + START_S
     wanted = cluster.owner.create_topics([NewTopic(FOREIGN, 1, 1)], request_timeout=START_S)
     while not (made := wanted[FOREIGN]).done():
@@ -161,7 +161,7 @@ def _rights():
             yield AclBinding(*pattern, f"User:{USER}", "*", AclOperation[name], AclPermissionType.ALLOW)
 
 
-def _use(cluster: Somebodys) -> None:
+def _use(cluster: ForeignCluster) -> None:
     """Somebody's record, and a group of somebody's that has read it."""
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 

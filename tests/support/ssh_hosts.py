@@ -154,8 +154,8 @@ def main(place, user, count):
     join_bridge(home, f"fp{session}", f"10.73.{session}.100")
     hosts = [Host(network, place, i, f"10.73.{session}.{i}", user, directory) for i in range(1, count + 1)]
     (place / "known_hosts").write_text("".join(host.known() + "\n" for host in hosts))
-    told = {"hosts": [f"{host.address}:{PORT}" for host in hosts], "directory": str(directory), "session": session}
-    print(json.dumps(told), flush=True)
+    addresses = {"hosts": [f"{host.address}:{PORT}" for host in hosts], "directory": str(directory), "session": session}
+    print(json.dumps(addresses), flush=True)
     try:
         for line in sys.stdin:
             request = json.loads(line)

@@ -11,7 +11,7 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 from support.fatal_check import ended, fatal
-from support.standalone import Driver, standalone
+from support.spark_cluster import Driver, standalone
 
 from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
-from support.command import fencepost, finish, only_run, processes_of, start, until, verdict
 from support.external_kafka import FOREIGN, FOREIGN_GROUP, PASSWORD, PREFIX, USER, started
+from support.fencepost_command import fencepost, finish, only_run, processes_of, start, until, verdict
 
 from clusters.external.provider import External
 from harness.api import ClusterError, Isolation, Placement, TopicSpec

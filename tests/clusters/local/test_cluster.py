@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from support.scenes import play
+from support.play_scenes import play
 
 from clusters.kafka.distribution import fetch
 from clusters.local import Local

@@ -1,7 +1,7 @@
 """What surrounds brokers and needs options of its own, on one real local cluster."""
 
 import pytest
-from support.scenes import play
+from support.play_scenes import play
 
 from clusters.fault_tools import faketime
 from clusters.fault_tools.disk_throttle import throttles

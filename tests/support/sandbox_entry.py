@@ -1,4 +1,4 @@
-"""Runs outside a sandbox: enters the one that a provider offers and plays `scenes_inside.py` there, with the same arguments.
+"""Runs outside a sandbox: enters the one that a provider offers and plays `cluster_scenes.py` there, with the same arguments.
 
 Its own standard input, when that is a pipe, is the lifeline.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.plugins import registry
 
-INSIDE = str(Path(__file__).with_name("scenes_inside.py"))
+INSIDE = str(Path(__file__).with_name("cluster_scenes.py"))
 
 
 def provider(text):

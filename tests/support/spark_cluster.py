@@ -22,7 +22,7 @@ from checkers.spark.session import JAVA
 
 HOME = Path(pyspark.__file__).parent
 OPENED = ("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util", "sun.nio.ch")
-DRIVER = Path(__file__).with_name("standalone_driver.py")
+DRIVER = Path(__file__).with_name("spark_cluster_driver.py")
 START_S, PATIENCE_S = 90.0, 300.0
 
 
@@ -82,8 +82,8 @@ class Driver:
         self._process.stdin.flush()
         if not select.select([self._process.stdout], [], [], PATIENCE_S)[0]:
             os.killpg(self._process.pid, signal.SIGKILL)
-            raise AssertionError(f"no verdict within {PATIENCE_S} s; the last it said: {self._said()}")
-        assert self._process.stdout.readline() == b"judged\n", self._said()
+            raise AssertionError(f"no verdict within {PATIENCE_S} s; its last words: {self._last_words()}")
+        assert self._process.stdout.readline() == b"judged\n", self._last_words()
         return json.loads((folder / "verdict.json").read_text())
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class Driver:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
-    def _said(self) -> str:
+    def _last_words(self) -> str:
         return self._log.read_text()[-3000:]
 
 
