@@ -27,7 +27,7 @@ class Bridge:
         targets.check(self.target, targets.ONE_BROKER)
 
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
-        """Split all but the broker that plays the role now."""
+        """Split all but the broker that has the role now."""
         try:
             (middle,) = targets.find(self.target, cluster, rng)
         except HarnessError as error:

@@ -39,7 +39,7 @@ class ClockSkew:
             raise ValueError(f'direction = "{self.direction}": must be one of {", ".join(get_args(Direction))}')
 
     def inject(self, cluster: SkewableCluster, rng: Random) -> Receipt:
-        """Set the clock of the broker that plays the role now."""
+        """Set the clock of the broker that has the role now."""
         direction = rng.choice(["ahead", "behind"]) if self.direction == "random" else self.direction
         by_s = self.by_s if direction == "ahead" else -self.by_s
         try:

@@ -29,7 +29,7 @@ class CutClient:
         check_direction(self.direction)
 
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
-        """Cut the client from the broker that plays the role now."""
+        """Cut the client from the broker that has the role now."""
         try:
             brokers = targets.find(self.target, cluster, rng)
             client = targets.find(self._client_role(), cluster, rng)

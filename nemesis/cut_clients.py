@@ -32,7 +32,7 @@ class CutClients:
         check_direction(self.direction)
 
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
-        """Cut all clients that run now from the broker that plays the role now."""
+        """Cut all clients that run now from the broker that has the role now."""
         try:
             nodes = targets.find(self.target, cluster, rng)
             if not cluster.clients:

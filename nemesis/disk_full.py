@@ -37,7 +37,7 @@ class DiskFull:
             raise ValueError(f"notice_s = {self.notice_s}, answer_within_s = {self.answer_within_s}: must not be negative")
 
     def inject(self, cluster: FillableCluster, rng: Random) -> Receipt:
-        """Fill the disk of the broker that plays the role now, and wait for its complaint."""
+        """Fill the disk of the broker that has the role now, and wait for its complaint."""
         try:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:

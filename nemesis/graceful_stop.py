@@ -39,7 +39,7 @@ class GracefulStop:
             )
 
     def inject(self, cluster: StoppableCluster, rng: Random) -> Receipt:
-        """Stop the brokers that play the role now."""
+        """Stop the brokers that have the role now."""
         try:
             nodes = targets.find(self.target, cluster, rng, self.count)
         except HarnessError as error:

@@ -28,7 +28,7 @@ class Isolate:
         targets.check(self.target, targets.BROKERS)
 
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
-        """Cut off the broker that plays the role now."""
+        """Cut off the broker that has the role now."""
         try:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:

@@ -36,7 +36,7 @@ class Kill:
             raise ValueError(f"answer_within_s = {self.answer_within_s}: must not be negative")
 
     def inject(self, cluster: KillableCluster, rng: Random) -> Receipt:
-        """Kill the nodes that play the role now."""
+        """Kill the nodes that have the role now."""
         try:
             nodes = targets.find(self.target, cluster, rng, self.count)
         except HarnessError as error:

@@ -39,7 +39,7 @@ class LinkFlap:
             raise ValueError(f"down_s = {self.down_s}, up_s = {self.up_s}: must not be negative")
 
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
-        """Cut and mend the links of the broker that plays the role now; leave them cut."""
+        """Cut and mend the links of the broker that has the role now; leave them cut."""
         try:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:

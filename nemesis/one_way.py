@@ -32,7 +32,7 @@ class OneWay:
             raise ValueError(f'direction = "{self.direction}": must be one of {", ".join(get_args(Direction))}')
 
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
-        """Cut one direction of the broker that plays the role now."""
+        """Cut one direction of the broker that has the role now."""
         direction = rng.choice(["in", "out"]) if self.direction == "random" else self.direction
         try:
             (target,) = targets.find(self.target, cluster, rng)

@@ -34,7 +34,7 @@ class Pause:
         targets.check(self.target, count=self.count)
 
     def inject(self, cluster: PausableCluster, rng: Random) -> Receipt:
-        """Freeze the nodes that play the role now."""
+        """Freeze the nodes that have the role now."""
         try:
             nodes = targets.find(self.target, cluster, rng, self.count)
         except HarnessError as error:

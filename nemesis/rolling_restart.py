@@ -47,30 +47,30 @@ class RollingRestart:
         if self.version and (reason := self._cannot_upgrade(cluster, nodes)):
             return replace(receipt, targets=(), effective=False, note=reason)
         before = {node: cluster.pid(node) for node in nodes}
-        rolled: dict[str, Any] = {}
+        restarts: dict[str, Any] = {}
         problem = ""
         for node in nodes:
             problem = self._wait_until_in_sync(cluster, deadline)
             if problem:
-                problem = f"{', '.join(n for n in nodes if n not in rolled)} not restarted: {problem}"
+                problem = f"{', '.join(n for n in nodes if n not in restarts)} not restarted: {problem}"
                 break
             with undo_on_error(partial(revive, cluster, [node])):
-                rolled[node] = self._restart(cluster, node, deadline)
+                restarts[node] = self._restart(cluster, node, deadline)
         problem = problem or self._wait_until_in_sync(cluster, deadline)
-        problems = [f"{node}: {one['problem']}" for node, one in rolled.items() if one.get("problem")]
-        done = all(one["pid"] not in (None, before[node]) for node, one in rolled.items())
+        problems = [f"{node}: {one['problem']}" for node, one in restarts.items() if one.get("problem")]
+        done = all(one["pid"] not in (None, before[node]) for node, one in restarts.items())
         return replace(
             receipt,
-            evidence={"before": before, "during": rolled},
-            effective=done and len(rolled) == len(nodes),
+            evidence={"before": before, "during": restarts},
+            effective=done and len(restarts) == len(nodes),
             note="; ".join(filter(None, [problem, *problems])),
         )
 
     def heal(self, cluster: UpgradableCluster, receipt: Receipt) -> Receipt:
         """Start the nodes that it left dead or silent and that are dead now; other dead nodes belong to other faults."""
-        rolled: dict[str, Any] = receipt.evidence.get("during", {})
-        badly = [node for node, one in rolled.items() if one["pid"] is None or one.get("problem")]
-        nodes = [node for node in badly if rolled[node].get("problem") != DEAD and cluster.pid(node) is None]
+        restarts: dict[str, Any] = receipt.evidence.get("during", {})
+        badly = [node for node, one in restarts.items() if one["pid"] is None or one.get("problem")]
+        nodes = [node for node in badly if restarts[node].get("problem") != DEAD and cluster.pid(node) is None]
         problems = attempt_each(cluster.start, nodes)
         after = {node: cluster.pid(node) for node in receipt.targets}
         healing = {"started": nodes, "after": after}

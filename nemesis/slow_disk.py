@@ -43,7 +43,7 @@ class SlowDisk:
             raise ValueError(f"mb_s = {self.mb_s:g}, notice_s = {self.notice_s:g}: must not be negative")
 
     def inject(self, cluster: ThrottleableCluster, rng: Random) -> Receipt:
-        """Make the disk of the broker that plays the role now slow, and look until it has waited."""
+        """Make the disk of the broker that has the role now slow, and look until it has waited."""
         try:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:

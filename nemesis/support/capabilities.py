@@ -54,7 +54,7 @@ class LosableCluster(Cluster, Losable, Protocol):
 
 
 class SlowableCluster(Cluster, Slowable, Protocol):
-    """A cluster whose links can be slow and narrow."""
+    """A cluster whose links can have latency and a limited bandwidth."""
 
 
 class PoweredCluster(Cluster, Powered, Protocol):

@@ -1,4 +1,4 @@
-"""What all network partitions share: grudges (who drops whom) as pure functions, and cutting and mending them.
+"""Network partitions: which node drops whose packets (grudges) as pure functions, and cutting and mending links.
 
 The words and the shapes (isolated node, halves, bridge) are Jepsen's `jepsen.nemesis`.
 """

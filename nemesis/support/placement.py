@@ -1,4 +1,4 @@
-"""What faults share that move partitions about: partitions as targets, where they are, and who leads them."""
+"""Placement: partitions as targets, where their replicas are, and which broker leads them; for faults that move them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets as roles in text (`leader:orders-0`), turned into nodes at the moment of the fault."""
+"""Targets: a role as text (`leader:orders-0`) becomes nodes at the moment of the fault."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def check(role: str, allowed: Sequence[str] = ANY, count: int = 1) -> None:
 
 
 def find(role: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str, ...]:
-    """The nodes that play `role` right now.
+    """The nodes that have `role` right now.
 
-    Raises ClusterError when nobody plays it, nobody answers, or fewer than `count` nodes are there.
+    Raises ClusterError when no node has it, no broker answers, or there are fewer than `count` nodes.
     """
     head, _, name = role.partition(":")
     if head == "all":

@@ -1,4 +1,4 @@
-"""For testing faults and schedules in milliseconds: a cluster in memory, and a clock by hand."""
+"""For testing faults and schedules in milliseconds: a cluster in memory, and a clock that tests move."""
 
 from nemesis.testing.fake_cluster import FakeClock, FakeCluster
 

@@ -1,6 +1,6 @@
-"""A cluster in memory and a clock by hand, for testing faults and schedules in milliseconds.
+"""A cluster in memory and a clock that tests move, for testing faults and schedules in milliseconds.
 
-Public: authors of faults of their own test against these. See README.md in this directory.
+Public: authors of faults test against these (nemesis/README.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FIRST_PID = 4000
 
 
 class FakeClock:
-    """Nanoseconds that pass only when told. Call it to read it, as one calls `time.monotonic_ns`."""
+    """A clock in nanoseconds that only tests move. Call it to read it, like `time.monotonic_ns`."""
 
     def __init__(self, now_ns: int = 1_000_000_000) -> None:
         self.now_ns = now_ns
@@ -27,7 +27,7 @@ class FakeClock:
         return self.now_ns
 
     def play(self, timelines: Iterable[Iterator[int]], until_ns: int | None = None) -> None:
-        """Run generators that yield the times they wait for, all in this thread, whoever is due first first.
+        """Run generators that yield the times they wait for, all in this thread; the one that is due first goes on first.
 
         Ends when all are done, or before the first one that is due after `until_ns`.
         """
@@ -133,7 +133,7 @@ class FakeCluster(FakeEnvironment):
             self._start_process(node)
 
     def replace(self, client: str) -> None:
-        """What the harness does about a client that was killed."""
+        """Start a killed client again, as the harness does."""
         self._start_process(client)
 
     def pid(self, node: str) -> int | None:

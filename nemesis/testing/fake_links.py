@@ -1,4 +1,4 @@
-"""The network of the cluster in memory (`nemesis.testing.FakeCluster`): cut, lossy, slow and narrow, without luck or time."""
+"""The links of the cluster in memory (`nemesis.testing.FakeCluster`): cuts, loss, latency, bandwidth, without chance or time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FakeLinks(ABC):
     def send(self, source: str, destination: str) -> bool:
         """One packet from node to node; whether it arrives. Frozen and dead nodes still have a network.
 
-        Of a share of a half every second packet is lost, and so on: no luck here.
+        Loss is not random: of a share of a half every second packet is lost, and so on.
         """
         pair = (source, destination)
         if pair in self.leaky:
