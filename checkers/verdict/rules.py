@@ -168,7 +168,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     **_permitted(_LAGGING, "G-single", "G2"),
     "lso-stall": (Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),),
 }
-PLUGIN_CHECKS = (Rule(FORBIDDEN, "the check was added by a plug-in, and no clause allows what it looks for"),)
+PLUGIN_RULES = (Rule(FORBIDDEN, "the check was added by a plug-in, and no clause allows what it looks for"),)
 
 
 def full_contract(*layers: Mapping[str, str] | None) -> dict[str, str]:
@@ -183,7 +183,7 @@ def full_contract(*layers: Mapping[str, str] | None) -> dict[str, str]:
 
 def rule_for(anomaly: str, contract: Mapping[str, str]) -> Rule:
     """The rule that decides about an anomaly under a full contract."""
-    return next(row for row in (*RULES.get(anomaly, ()), *PLUGIN_CHECKS) if _holds(row, contract))
+    return next(row for row in (*RULES.get(anomaly, ()), *PLUGIN_RULES) if _holds(row, contract))
 
 
 def _holds(row: Rule, contract: Mapping[str, str]) -> bool:

@@ -87,10 +87,10 @@ def test_a_check_given_by_import_path_runs_though_no_executor_can_import_its_mod
     (place / "strange_check.py").write_text(STRANGE)
     monkeypatch.syspath_prepend(str(place))
     check = importlib.import_module("strange_check").first_place
-    story = History()
-    story.txn(0, sends={"t-0": 0})
-    story.final({"t-0": [0]})
-    write_history(run, story.ops)
+    h = History()
+    h.txn(0, sends={"t-0": 0})
+    h.final({"t-0": [0]})
+    write_history(run, h.ops)
     document = judge(
         open_run(run), spark=spark, contract=CONTRACT, more={"strange_check:first_place": check, "lost:one": "no such module"}
     )

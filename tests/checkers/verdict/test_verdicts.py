@@ -64,7 +64,7 @@ def test_a_check_that_raises_is_unknown_and_affects_no_other_check(spark, tmp_pa
 
 
 def test_a_plug_in_check_is_one_function(spark, tmp_path):
-    """It is forbidden unless a clause says otherwise, and gets a plain sentence."""
+    """It is forbidden unless a rule says otherwise, and gets a plain sentence."""
 
     def low(log):
         """A record below offset 6."""
