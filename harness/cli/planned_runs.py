@@ -33,7 +33,7 @@ def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark
     forward: Callable[[RunEvent], None] = progress.event
     engine = console.engine(results_root(results), master, lambda event: forward(event), conf)
     sequence = RunSequence(engine, progress.event, progress.close)
-    forward = sequence.hear
+    forward = sequence.on_event
     try:
         return sequence.run_all(plan, lambda result: progress.event({"event": "result", "text": display.in_words(result)}))
     finally:

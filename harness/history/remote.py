@@ -1,4 +1,4 @@
-"""Runs whose history stays on another file system: what of them lies in a directory here (docs/run-directory.md).
+"""Runs whose history is on another file system: the part of them that lies in a directory here (docs/run-directory.md).
 
 Spark reaches them, so its room does the work (`checkers.spark.remote`).
 """

@@ -59,13 +59,13 @@ def drawing(cycle: Mapping[str, Any] | None) -> Drawing | None:
     places = [_around(middle_x, middle_y, radius, at, len(vertices)) for at in range(len(vertices))]
     names = [f"T{number}" for number in range(1, len(vertices) + 1)]
     where = dict(zip(vertices, places, strict=True))
-    said = dict(zip(vertices, names, strict=True))
+    name_of = dict(zip(vertices, names, strict=True))
     return Drawing(
         width=round(2 * middle_x, 1),
         height=round(2 * middle_y, 1),
         nodes=tuple(Node(x=x, y=y, name=name, operation=op) for (x, y), name, op in zip(places, names, vertices, strict=True)),
         arrows=tuple(_arrow(where[step["from"]], where[step["to"]], step) for step in steps),
-        label=", ".join(f"{said[step['from']]} before {said[step['to']]} ({step.get('kind', '')})" for step in steps),
+        label=", ".join(f"{name_of[step['from']]} before {name_of[step['to']]} ({step.get('kind', '')})" for step in steps),
     )
 
 

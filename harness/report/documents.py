@@ -131,7 +131,7 @@ class ReportData:
 
     @property
     def origin_ns(self) -> int:
-        """The moment every time on the page is told from: the first operation's invocation, or else the first thing known."""
+        """The zero of every time on the page: the first operation's invocation, or else the first thing known."""
         if self.ops is not None and len(self.ops):
             return int(self.ops.time.min())
         known = [f["injected_ns"] for f in self.faults or () if f.get("injected_ns")]

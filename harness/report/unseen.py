@@ -25,8 +25,8 @@ def words(run: ReportData) -> str:
     if not run.verdict.get("counts", {}).get("read"):
         return f"Nobody read in the main phase, so what was committed stayed unseen: {plural(peak, 'record')}{_afterwards(run)}."
     most = plural(peak, "committed record was", "committed records were")
-    said = f"At most {most} unseen at once, at {at(peak_ns, run.origin_ns)}{_during(run, peak_ns)}. {_end(run, counted[-1][1])}"
-    return f"{said} Counted at {plural(len(counted), 'moment')}."
+    text = f"At most {most} unseen at once, at {at(peak_ns, run.origin_ns)}{_during(run, peak_ns)}. {_end(run, counted[-1][1])}"
+    return f"{text} Counted at {plural(len(counted), 'moment')}."
 
 
 def _during(run: ReportData, moment_ns: int) -> str:

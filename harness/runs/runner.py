@@ -116,7 +116,7 @@ class Runner:
             )
         self._performer, self._run_dir = performer, run_dir
         if self._stopping:
-            self._tell_stop()
+            self._send_stop()
         assert performer.stdout is not None
         for line in performer.stdout:
             event: PerformerEvent = json.loads(line)
@@ -148,9 +148,9 @@ class Runner:
     def request_stop(self) -> None:
         """Ctrl-C once: end the workload now, heal, read back, and return from `perform`."""
         self._stopping = True
-        self._tell_stop()
+        self._send_stop()
 
-    def _tell_stop(self) -> None:
+    def _send_stop(self) -> None:
         if self._performer is not None and self._performer.stdin is not None:
             try:
                 self._performer.stdin.write(b'{"stop": true}\n')
@@ -168,7 +168,7 @@ class Runner:
 
     # -- fetch -----------------------------------------------------------------------------------
     def fetch(self, url: str, contract: Mapping[str, str]) -> Path:
-        """A new run directory for the run or the history at `url`, whose history stays there.
+        """A new run directory for the run or the history at `url`, whose history is left where it is.
 
         contract: what a history without plan is taken to promise. Raises CampaignError (nothing is there) and HistoryError.
         """
@@ -191,12 +191,12 @@ class Runner:
         """
         from harness.report import render  # here, and not above: until Spark has started, nothing else is to do
 
-        strange = {path: registry.load("checker", path) for path in checkers}
+        own_checks = {path: registry.load("checker", path) for path in checkers}
         began = time.monotonic()
         run = self._merged(run)
         merge_s = time.monotonic() - began
         self._phase("check", "checking")
-        more = {**_planned_checks(run), **strange}
+        more = {**_planned_checks(run), **own_checks}
         verdict = services.judge().judge(run, self._session, contract, more)
         verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
         verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run)]
@@ -267,7 +267,7 @@ def _cut_lifeline(performer: subprocess.Popen[bytes]) -> None:
 
 
 def _left_out(run: Run) -> list[str]:
-    """What of the history could not be read, in a sentence; nothing when all could. Raises HistoryError when nobody can tell."""
+    """The lines of the history that could not be read, in a sentence; nothing when all could. Raises HistoryError."""
     run.demand_readable(RunFile.DAMAGE)
     shown = "; ".join(run.damage[:3]) + ("; ..." if len(run.damage) > 3 else "")
     return [f"{len(run.damage)} lines of the history could not be read and were left out: {shown}"] if run.damage else []

@@ -71,21 +71,21 @@ class RunSequence:
     def __init__(
         self,
         engine: Engine,
-        say: Callable[[RunEvent], None],
+        emit: Callable[[RunEvent], None],
         leave: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ):
-        """`say` gets events (as the engine's); `leave` tidies the screen before the second Ctrl-C ends the process."""
-        self._engine, self._say, self._leave, self._clock = engine, say, leave, clock
+        """`emit` takes events (as the engine's); `leave` tidies the screen before the second Ctrl-C ends the process."""
+        self._engine, self._emit, self._leave, self._clock = engine, emit, leave, clock
         self._spark_started = False
         self._presses = 0
         self.stopping = False
 
-    def hear(self, event: RunEvent) -> None:
+    def on_event(self, event: RunEvent) -> None:
         """Takes the engine's events. Spark starts beside the workload, not beside the cluster's own start."""
         if event.get("event") == "phase" and event.get("phase") == "workload":
             self.start_spark()
-        self._say(event)
+        self._emit(event)
 
     def start_spark(self) -> None:
         if not self._spark_started:
@@ -93,13 +93,13 @@ class RunSequence:
             self._engine.start_spark()
 
     def run_all(self, plan: Sequence[PlannedRun], each: Callable[[RunResult], None] = lambda _: None) -> list[RunResult]:
-        """Every run of the plan; after Ctrl-C none that had not begun. `each` hears every result at once."""
+        """Every run of the plan; after Ctrl-C none that had not begun. `each` gets every result at once."""
         results = []
         with self._ctrl_c():
             for number, planned in enumerate(plan, start=1):
                 if self.stopping:
                     break
-                self._say({"event": "begin", "number": number, "of": len(plan), "test": planned.test, "seed": planned.seed})
+                self._emit({"event": "begin", "number": number, "of": len(plan), "test": planned.test, "seed": planned.seed})
                 results.append(self._run(planned))
                 each(results[-1])
         return results
@@ -115,7 +115,7 @@ class RunSequence:
             error = f"{type(broken).__name__}: {broken}"
         except Exception as bug:  # noqa: BLE001 - a bug of ours in one run must not cost the other runs of a night
             error = f"{type(bug).__name__}: {bug}"
-            self._say(note_event(traceback.format_exc()))
+            self._emit(note_event(traceback.format_exc()))
         self._wait_if_leaving()
         return RunResult(planned=planned, run_dir=run_dir, verdict=verdict, error=error, took_s=self._clock() - began)
 
@@ -148,7 +148,7 @@ class RunSequence:
 
     def _stop(self) -> None:
         text = "stopping: heal, collect, and judge what there is (Ctrl-C again leaves at once)"
-        self._say(note_event(text))
+        self._emit(note_event(text))
         self._engine.request_stop()
 
     def _die(self) -> None:

@@ -21,7 +21,7 @@ class ReachGrid:
     fault already), or self. No rows when every pair was open.
     """
 
-    said: str
+    summary_line: str
     nodes: tuple[str, ...]
     rows: tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -115,8 +115,8 @@ def reach_grid(reach: Any) -> ReachGrid | None:
     closed = " → ".join(str(len(look)) for look in looks)
     states = {"before": looks[0], "stayed": looks[2] if len(looks) > 2 else set(), "closed": looks[1]}
     rows = tuple((source, tuple(_reached(source, other, states) for other in nodes)) for source in nodes)
-    said = f"closed pairs of all {len(nodes) * (len(nodes) - 1)}: {closed}"
-    return ReachGrid(said=said, nodes=nodes, rows=rows if any(looks) else ())
+    summary_line = f"closed pairs of all {len(nodes) * (len(nodes) - 1)}: {closed}"
+    return ReachGrid(summary_line=summary_line, nodes=nodes, rows=rows if any(looks) else ())
 
 
 def _reached(source: str, destination: str, states: Mapping[str, set[str]]) -> str:

@@ -34,7 +34,7 @@ class Micro:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientError:
-    """What the client said, whatever became of the operation."""
+    """An error as the client reported it, whatever became of the operation."""
 
     when: str
     call: str

@@ -35,14 +35,14 @@ def fields(run: ReportData) -> dict[str, Any]:
 
 def properties(rows: list[Doc], allowed: bool = False) -> tuple[PropertyRow, ...]:
     """Properties, the worst answers first. For allowed ones the words say that nothing was promised."""
-    told = {Property.VIOLATED.value: "seen", Property.HELD.value: "not seen"} if allowed else {}
+    words = {Property.VIOLATED.value: "seen", Property.HELD.value: "not seen"} if allowed else {}
     made = []
     for row in sorted(rows, key=lambda p: _ORDER.index(p["verdict"]) if p.get("verdict") in _ORDER else 1):
         state = str(row.get("verdict", Property.UNKNOWN.value))
         made.append(
             PropertyRow(
                 name=row.get("name", "?"),
-                state=told.get(state, state),
+                state=words.get(state, state),
                 css="allowed" if allowed else state.replace(" ", "-") if state in _ORDER else "unknown",
                 count=number(row.get("count")),
                 compared=number(row.get("compared")),

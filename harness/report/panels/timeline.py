@@ -37,14 +37,14 @@ def timeline(run: ReportData) -> dict[str, Any] | None:
     ops = run.ops
     if ops is None or not len(ops):
         return None
-    kept = thinned(ops.index, _named(run.findings), MOST_OPS)
+    drawn_ops = thinned(ops.index, _named(run.findings), MOST_OPS)
     rows, row_of = _rows(ops)
     return {
         "end": _us(run.end_ns, run.origin_ns),
         "total": len(ops),
         "rows": rows,
-        "ops": _columns(ops, kept, row_of, run.origin_ns),
-        **_insides(run, ops, kept, _named(run.findings)),
+        "ops": _columns(ops, drawn_ops, row_of, run.origin_ns),
+        **_insides(run, ops, drawn_ops, _named(run.findings)),
         "faults": [_fault(fault, run) for fault in run.faults or () if fault.get("injected_ns")],
         "findings": [_finding(finding, run) for finding in run.findings if (finding.get("time") or 0) > 0],
         "unseen": unseen.points(run),
@@ -57,13 +57,13 @@ def timeline(run: ReportData) -> dict[str, Any] | None:
 def shown(index: Ints, findings: Sequence[Doc]) -> Ints:
     """Positions of the operations whose records are shown, of all that there are."""
     named = _named(findings)
-    kept = thinned(index, named, MOST_OPS)
-    return kept[_detailed(index, kept, named)]
+    drawn_ops = thinned(index, named, MOST_OPS)
+    return drawn_ops[_detailed(index, drawn_ops, named)]
 
 
-def _detailed(index: Ints, kept: Ints, named: set[int]) -> Ints:
+def _detailed(index: Ints, drawn_ops: Ints, named: set[int]) -> Ints:
     """Which of those that are drawn show their records."""
-    return np.arange(len(kept)) if len(index) <= _DETAILED else np.flatnonzero(np.isin(index[kept], list(named)))
+    return np.arange(len(drawn_ops)) if len(index) <= _DETAILED else np.flatnonzero(np.isin(index[drawn_ops], list(named)))
 
 
 def _named(findings: Sequence[Doc]) -> set[int]:
@@ -111,21 +111,21 @@ def _label(node: str, processes: list[int]) -> str:
     return f"{node} {name}".strip()
 
 
-def _columns(ops: Ops, kept: Ints, row_of: Ints, origin_ns: int) -> dict[str, Any]:
-    kinds, f = np.unique(ops.f[kept], return_inverse=True)
-    intents, intent = np.unique(ops.intent[kept], return_inverse=True)
-    outcome = np.full(len(kept), _OUTCOMES.index("info"))
+def _columns(ops: Ops, drawn_ops: Ints, row_of: Ints, origin_ns: int) -> dict[str, Any]:
+    kinds, f = np.unique(ops.f[drawn_ops], return_inverse=True)
+    intents, intent = np.unique(ops.intent[drawn_ops], return_inverse=True)
+    outcome = np.full(len(drawn_ops), _OUTCOMES.index("info"))
     for code, name in enumerate(_OUTCOMES):
-        outcome[ops.type[kept] == name] = code
-    start, end = ops.time[kept], ops.end[kept]
+        outcome[ops.type[drawn_ops] == name] = code
+    start, end = ops.time[drawn_ops], ops.end[drawn_ops]
     return {
-        "row": row_of[kept].tolist(),
+        "row": row_of[drawn_ops].tolist(),
         "start": ((start - origin_ns) // 1000).tolist(),
         "length": np.where(end == NEVER, NEVER, (end - start) // 1000).tolist(),
         "outcome": outcome.tolist(),
-        "index": ops.index[kept].tolist(),
-        "process": ops.process[kept].tolist(),
-        "op": ops.op[kept].tolist(),
+        "index": ops.index[drawn_ops].tolist(),
+        "process": ops.process[drawn_ops].tolist(),
+        "op": ops.op[drawn_ops].tolist(),
         "f": f.tolist(),
         "intent": intent.tolist(),
         "fs": [visible(str(kind)) for kind in kinds],
@@ -133,13 +133,13 @@ def _columns(ops: Ops, kept: Ints, row_of: Ints, origin_ns: int) -> dict[str, An
     }
 
 
-def _insides(run: ReportData, ops: Ops, kept: Ints, named: set[int]) -> dict[str, Any]:
+def _insides(run: ReportData, ops: Ops, drawn_ops: Ints, named: set[int]) -> dict[str, Any]:
     """The first records of each operation (`send t-0@17` as [kind, partition, offset]), how many there are, and its errors.
 
     `values`: position among the operations -> what its records are called where the history comes from; of findings' only.
     """
-    at = _detailed(ops.index, kept, named)
-    table = ops.table(kept[at], ("mops", "errors"))
+    at = _detailed(ops.index, drawn_ops, named)
+    table = ops.table(drawn_ops[at], ("mops", "errors"))
     mops = table["mops"].combine_chunks()
     mops = mops.chunk(0) if isinstance(mops, pa.ChunkedArray) else mops
     bounds, inner = mops.offsets.to_numpy(), mops.values
@@ -147,13 +147,13 @@ def _insides(run: ReportData, ops: Ops, kept: Ints, named: set[int]) -> dict[str
     codes = partition.indices.fill_null(NEVER).to_pylist()
     kinds, offsets = inner.field("kind").to_pylist(), inner.field("offset").fill_null(NEVER).to_pylist()
     spans = dict(zip(at.tolist(), zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True), strict=True))
-    packed: list[list[int]] = [[] for _ in kept]
+    packed: list[list[int]] = [[] for _ in drawn_ops]
     for place, (low, high) in spans.items():
         shown = range(low, min(high, low + _MOPS))
         packed[place] = [number for i in shown for number in (kinds[i], codes[i], offsets[i])]
-    counts = np.full(len(kept), NEVER)
+    counts = np.full(len(drawn_ops), NEVER)
     counts[at] = np.diff(bounds)
-    of_findings = np.flatnonzero(np.isin(ops.index[kept], list(named))).tolist()
+    of_findings = np.flatnonzero(np.isin(ops.index[drawn_ops], list(named))).tolist()
     return {
         "partitions": [visible(name) for name in partition.dictionary.to_pylist()],
         "mops": packed,
@@ -179,9 +179,9 @@ def _errors(column: Any, places: Sequence[int]) -> dict[str, list[list[str]]]:
     found = {}
     for at in np.flatnonzero(pc.list_value_length(column).fill_null(0).to_numpy()).tolist():
         errors = column[at].as_py()
-        told = [[visible(str(error[key] or "")) for key in ("call", "name", "text")] for error in errors[:_ERRORS]]
+        shown_errors = [[visible(str(error[key] or "")) for key in ("call", "name", "text")] for error in errors[:_ERRORS]]
         more = len(errors) - _ERRORS
-        found[str(places[at])] = [*told, ["", f"and {more} more", ""]] if more > 0 else told
+        found[str(places[at])] = [*shown_errors, ["", f"and {more} more", ""]] if more > 0 else shown_errors
     return found
 
 

@@ -57,19 +57,19 @@ def _words(word: str, met: bool, wanted: list[str], properties: list[Doc]) -> tu
     """(tone, title, what was expected) for each meeting of verdict and expectation."""
     violated = [p["name"] for p in properties if p.get("verdict") == Property.VIOLATED.value]
     expects_bug = bool(wanted) and wanted != [Verdict.VALID.value]
-    asked = ", ".join(wanted) or Verdict.VALID.value
+    expects = ", ".join(wanted) or Verdict.VALID.value
     if word == Verdict.INVALID.value and met:
-        return "shown", "Invalid, as this test expects", f"This test expects {asked}: a live bug is shown. That is a success."
+        return "shown", "Invalid, as this test expects", f"This test expects {expects}: a live bug is shown. That is a success."
     if word == Verdict.INVALID.value:
         broken = f"{plural(len(violated), 'promise was', 'promises were')} broken" if violated else "a promise was broken"
-        return "bad", f"Invalid: {broken}", f"This test expects {asked}; {_besides(wanted, violated)}."
+        return "bad", f"Invalid: {broken}", f"This test expects {expects}; {_besides(wanted, violated)}."
     if word == Verdict.VALID.value and met:
         return "good", "Valid: every promise that was tested held", "As this test expects."
     if word == Verdict.VALID.value:
-        return "bad", "Valid, but this test expects otherwise", f"This test expects {asked}: the bug was not shown this time."
-    expected = "As this test expects." if met else f"This test expects {asked}; it is not known whether that is so."
+        return "bad", "Valid, but this test expects otherwise", f"This test expects {expects}: the bug was not shown this time."
+    expected = "As this test expects." if met else f"This test expects {expects}; it is not known whether that is so."
     if expects_bug and not met:
-        expected = f"This test expects {asked}: it was not shown, and not excluded."
+        expected = f"This test expects {expects}: it was not shown, and not excluded."
     return "unsure", "Unknown: the run does not allow a verdict", expected
 
 
@@ -89,25 +89,27 @@ def _first(run: ReportData) -> tuple[tuple[int, str, str], ...]:
     seen: dict[str, tuple[int, str, str]] = {}
     for finding in run.findings:
         if finding.get("forbidden", True):
-            told = (finding.get("id", 0), at(finding.get("time"), run.origin_ns), finding.get("sentence", ""))
-            seen.setdefault(finding.get("anomaly", ""), told)
+            first = (finding.get("id", 0), at(finding.get("time"), run.origin_ns), finding.get("sentence", ""))
+            seen.setdefault(finding.get("anomaly", ""), first)
     return tuple(seen.values())
 
 
 def tiles(run: ReportData) -> tuple[Tile, ...]:
     counts = run.verdict.get("counts", {})
 
-    def tell(name: str) -> str:
+    def count(name: str) -> str:
         return number(counts.get(name))
 
     made = [
-        Tile(label="operations", value=tell("operations"), note=f"{tell('ok')} ok · {tell('fail')} fail · {tell('info')} info")
+        Tile(
+            label="operations", value=count("operations"), note=f"{count('ok')} ok · {count('fail')} fail · {count('info')} info"
+        )
     ]
-    ended = f"{tell('committed')} committed · {tell('aborted')} aborted"
-    made.append(Tile(label="transactions", value=tell("transactions"), note=ended))
-    made.append(Tile(label="records sent", value=tell("sent"), note=f"to {plural(counts.get('partitions', 0), 'partition')}"))
-    made.append(Tile(label="records read", value=tell("read"), note=f"{tell('final_read')} more in the final read"))
-    made.append(Tile(label="faults", value=tell("faults"), note=_effect(run)))
+    ended = f"{count('committed')} committed · {count('aborted')} aborted"
+    made.append(Tile(label="transactions", value=count("transactions"), note=ended))
+    made.append(Tile(label="records sent", value=count("sent"), note=f"to {plural(counts.get('partitions', 0), 'partition')}"))
+    made.append(Tile(label="records read", value=count("read"), note=f"{count('final_read')} more in the final read"))
+    made.append(Tile(label="faults", value=count("faults"), note=_effect(run)))
     progress = run.verdict.get("progress") or {}
     if progress.get("longest_gap_s"):
         recovery = progress.get("recovery_s")
@@ -123,8 +125,8 @@ def _effect(run: ReportData) -> str:
         return "nothing was broken on purpose" if run.faults is not None else "no receipts could be read"
     idle = counts.get("faults_without_effect") or 0
     unproven = sum(fault.get("effective") is None for fault in run.faults or ())
-    told = [f"{count:,} {words}" for count, words in ((idle, "without effect"), (unproven, "not proven")) if count]
-    return " · ".join(told) or "all took effect"
+    parts = [f"{count:,} {words}" for count, words in ((idle, "without effect"), (unproven, "not proven")) if count]
+    return " · ".join(parts) or "all took effect"
 
 
 def facts(run: ReportData) -> tuple[tuple[str, str], ...]:

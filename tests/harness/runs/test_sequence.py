@@ -12,7 +12,7 @@ from harness.runs.sequence import RunSequence, exit_code
 def perform(tmp_path, *tests, said=None):
     """Perform tests given as (name, expectation, ...), each as often as it has expectations; the results and the engine."""
     heard = said if said is not None else []
-    engine = FakeEngine(results=tmp_path, on_event=lambda event: sequence.hear(event))
+    engine = FakeEngine(results=tmp_path, on_event=lambda event: sequence.on_event(event))
     sequence = RunSequence(engine, heard.append, lambda: None, clock=lambda: 0.0)
     plan = [
         PlannedRun(Test(name=name, expect=(expect,), repeat=times), seed, "fencepost ...")
