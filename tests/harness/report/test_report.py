@@ -289,13 +289,14 @@ def test_all_pairs_are_told_around_a_fault():
     """Closed before, during and after; drawn when a pair was closed at all."""
     during = ["c0>n1", "n1>n2", "n2>n1"]
     grid = reach_grid({"nodes": ["n1", "n2", "c0"], "before": ["c0>n1"], "during": during, "after": ["n2>n1"]})
-    assert grid.said == "closed pairs of all 6: 1 → 3 → 1"
+    assert grid.summary_line == "closed pairs of all 6: 1 → 3 → 1"
     assert grid.rows == (
         ("n1", ("self", "closed", "open")),
         ("n2", ("stayed", "self", "open")),
         ("c0", ("before", "open", "self")),
     )
-    assert reach_grid({"nodes": ["n1", "n2"], "before": [], "during": [], "after": None}).said == "closed pairs of all 2: 0 → 0"
+    open_grid = reach_grid({"nodes": ["n1", "n2"], "before": [], "during": [], "after": None})
+    assert open_grid.summary_line == "closed pairs of all 2: 0 → 0"
     assert reach_grid({"nodes": ["n1", "n2"], "before": [], "during": [], "after": []}).rows == ()
     assert reach_grid(None) is None
 
