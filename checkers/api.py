@@ -6,7 +6,7 @@ To add an anomaly: write one function, decorate it, and name it in an entry poin
     def empty_offset(log: PartitionLog) -> CheckResult:
         '''A record at offset 0. (The docstring of a check is the definition of its anomaly.)'''
         found = log.reads.offset == 0
-        return CheckResult(len(found), read_rows(log, found, log.reads.op))  # `read_rows`: checkers.partition.rows
+        return CheckResult(len(found), read_rows(log, found, log.reads.op))  # `read_rows`: checkers.partition.result_rows
 
 Two kinds exist. A `partition` check sees one Kafka partition at a time as numpy arrays (`PartitionLog`) and runs inside the one
 Spark job that every partition check shares. A `run` check sees the whole run (`RunView`: Spark tables, final reads, settling).

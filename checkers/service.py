@@ -30,7 +30,7 @@ class SparkJudge(Judge):
         return judge(run, spark=session, contract=contract, more=more)
 
     def selfcheck(self, run: Run | None, session: Any, seed: int) -> Sequence[SelfcheckRow]:
-        from checkers.selfcheck.run import selfcheck
+        from checkers.selfcheck.selfcheck import selfcheck
 
         return selfcheck(run, session, seed=seed)
 

@@ -11,7 +11,7 @@ from harness.api import PacketTimes, Receipt, Slowable
 from nemesis import latency
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import undo_on_error
-from nemesis.support.capabilities import SlowableCluster
+from nemesis.support.cluster_types import SlowableCluster
 from nemesis.support.network_partition import LinkScope
 
 SIZE, HEADERS = 1400, 28  # bytes of a datagram that measures

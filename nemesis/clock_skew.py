@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, get_args
 from harness.api import HarnessError, Receipt, Skewable
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, no_target, undo_on_error
-from nemesis.support.capabilities import SkewableCluster
+from nemesis.support.cluster_types import SkewableCluster
 
 Direction = Literal["ahead", "behind", "random"]
 EXACT_S = 1.0  # a clock that is read over the network is known to about this

@@ -10,7 +10,7 @@ from harness.api import HarnessError, Partitionable, Receipt
 from nemesis.cut_clients import Direction, between, check_direction
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import no_target
-from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.cluster_types import PartitionableCluster
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.api import Fillable, HarnessError, Receipt
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
-from nemesis.support.capabilities import FillableCluster
+from nemesis.support.cluster_types import FillableCluster
 from nemesis.support.waiting import poll_until
 
 FULL = 64 << 10  # a disk with no more bytes free counts as full

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from harness.api import Partitionable, Receipt
 from nemesis.support import network_partition
-from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.cluster_types import PartitionableCluster
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import ClassVar
 from harness.api import HarnessError, Partitionable, Receipt
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import no_target
-from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.cluster_types import PartitionableCluster
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import ClassVar
 from harness.api import HarnessError, Killable, Partitionable, Receipt
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import attempt_each, no_target, undo_on_error
-from nemesis.support.capabilities import KillablePartitionableCluster
+from nemesis.support.cluster_types import KillablePartitionableCluster
 from nemesis.support.waiting import poll_until
 
 GONE_WITHIN_S = 5.0

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.api import HarnessError, Killable, Receipt
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
-from nemesis.support.capabilities import KillableCluster
+from nemesis.support.cluster_types import KillableCluster
 from nemesis.support.waiting import poll_until
 
 GONE_WITHIN_S = 5.0

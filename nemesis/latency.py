@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.api import PacketTimes, Receipt, Slowable
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import undo_on_error
-from nemesis.support.capabilities import SlowableCluster
+from nemesis.support.cluster_types import SlowableCluster
 from nemesis.support.network_partition import LinkScope
 
 PACKETS = 5

@@ -10,7 +10,7 @@ from typing import ClassVar
 from harness.api import HarnessError, Pair, Partitionable, Receipt
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import no_target
-from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.cluster_types import PartitionableCluster
 from nemesis.support.network_partition import LinkScope
 
 

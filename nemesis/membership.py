@@ -11,7 +11,7 @@ from harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wip
 from nemesis.graceful_stop import revive
 from nemesis.support import placement, targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
-from nemesis.support.capabilities import ReplaceableCluster
+from nemesis.support.cluster_types import ReplaceableCluster
 from nemesis.support.waiting import poll_until
 
 

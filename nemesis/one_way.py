@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, get_args
 from harness.api import HarnessError, Partitionable, Receipt
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import no_target
-from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.cluster_types import PartitionableCluster
 
 Direction = Literal["in", "out", "random"]
 

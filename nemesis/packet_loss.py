@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from harness.api import Losable, PacketTimes, Receipt
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import undo_on_error
-from nemesis.support.capabilities import LosableCluster
+from nemesis.support.cluster_types import LosableCluster
 from nemesis.support.network_partition import LinkScope
 
 ENOUGH = 10  # losses to be expected among the datagrams that measure

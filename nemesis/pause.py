@@ -10,7 +10,7 @@ from typing import ClassVar
 from harness.api import HarnessError, Pausable, Receipt
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
-from nemesis.support.capabilities import PausableCluster
+from nemesis.support.cluster_types import PausableCluster
 from nemesis.support.waiting import poll_until
 
 FROZEN = "T"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from harness.api import HarnessError, Powered, Receipt
 from nemesis.kill import Kill
 from nemesis.support import targets
-from nemesis.support.capabilities import PoweredCluster
+from nemesis.support.cluster_types import PoweredCluster
 
 
 @dataclass(frozen=True, kw_only=True)

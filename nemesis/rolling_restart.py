@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable
 from nemesis.graceful_stop import revive
 from nemesis.support.attempts import attempt_each, undo_on_error
-from nemesis.support.capabilities import UpgradableCluster
+from nemesis.support.cluster_types import UpgradableCluster
 from nemesis.support.placement import out_of_sync
 from nemesis.support.waiting import poll_until
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from harness.api import HarnessError, HeldBack, Receipt, Throttleable
 from nemesis.support import targets
 from nemesis.support.attempts import no_target, undo_on_error
-from nemesis.support.capabilities import ThrottleableCluster
+from nemesis.support.cluster_types import ThrottleableCluster
 from nemesis.support.waiting import poll_until
 
 Waits = dict[str, float | None]

@@ -15,7 +15,7 @@ from checkers.api import CheckResult, join_rows, partition_check
 from checkers.arrays import Ints
 from checkers.partition.final_witness import final_witness
 from checkers.partition.log import COMMITTED, INFO, NONE, PartitionLog, slices
-from checkers.partition.rows import first_of_each, read_rows, send_rows
+from checkers.partition.result_rows import first_of_each, read_rows, send_rows
 from checkers.partition.versions import stretch_numbers
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding

@@ -9,7 +9,7 @@ import numpy as np
 
 from checkers.api import CheckResult, join_rows, partition_check
 from checkers.partition.log import ABORTED, NONE, PartitionLog
-from checkers.partition.rows import first_of_each, read_rows, send_rows
+from checkers.partition.result_rows import first_of_each, read_rows, send_rows
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 

@@ -12,7 +12,7 @@ from checkers.api import CheckResult, join_rows, partition_check
 from checkers.arrays import Bools, Ints
 from checkers.partition.final_witness import final_witness
 from checkers.partition.log import INFO, NONE, PartitionLog
-from checkers.partition.rows import send_rows
+from checkers.partition.result_rows import send_rows
 from checkers.partition.versions import stretch_numbers
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding

@@ -13,7 +13,7 @@ from checkers.api import CheckResult, partition_check
 from checkers.arrays import Ints
 from checkers.partition.final_witness import final_witness
 from checkers.partition.log import NONE, PartitionLog
-from checkers.partition.rows import pair_rows
+from checkers.partition.result_rows import pair_rows
 from checkers.partition.versions import visible
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText

@@ -11,7 +11,7 @@ import numpy as np
 from checkers.api import CheckResult, partition_check
 from checkers.arrays import Ints
 from checkers.partition.log import NONE, PartitionLog
-from checkers.partition.rows import pair_rows
+from checkers.partition.result_rows import pair_rows
 from checkers.partition.versions import visible
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText

@@ -10,7 +10,7 @@ import pandas as pd
 
 from checkers.api import CheckResult, join_rows, partition_check
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
-from checkers.partition.rows import reads_with_writers, send_rows
+from checkers.partition.result_rows import reads_with_writers, send_rows
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText

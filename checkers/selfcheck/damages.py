@@ -9,9 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from checkers.selfcheck import cycles, reads, records, transactions
-from checkers.selfcheck.records import DamagedHistory
-from checkers.selfcheck.rows import HistoryRows
+from checkers.selfcheck import cycle_damages as cycles
+from checkers.selfcheck import read_damages as reads
+from checkers.selfcheck import record_damages as records
+from checkers.selfcheck import transaction_damages as transactions
+from checkers.selfcheck.history_rows import HistoryRows
+from checkers.selfcheck.record_damages import DamagedHistory
 from checkers.selfcheck.schedules import Schedule, schedules
 from checkers.verdict.rules import ALLOWED, RULES
 
@@ -94,7 +97,11 @@ DAMAGES = (
     ),
     PlantedDamage("read early", transactions.read_early, ("dirty-read",), (), "needs a committed record, read at read_committed"),
     PlantedDamage(
-        "read own", transactions.read_own, ("dirty-read",), STEPS, f"{COMMITTED_TXN}, by a process that reads read_committed"
+        "read own",
+        transactions.read_own,
+        ("dirty-read",),
+        STEPS,
+        f"{COMMITTED_TXN}, by a process that reads read_committed",
     ),
     PlantedDamage(
         "move",
@@ -112,16 +119,28 @@ DAMAGES = (
         "needs a committed record that was read",
     ),
     PlantedDamage(
-        "misplace", records.misplace, ("wrong-partition",), SKIPS, "needs a committed record and two partitions that were read"
+        "misplace",
+        records.misplace,
+        ("wrong-partition",),
+        SKIPS,
+        "needs a committed record and two partitions that were read",
     ),
     PlantedDamage("stall", records.stall, ("lso-stall",), (), "needs a look at last stable offsets (a `settle` operation)"),
     PlantedDamage("skip", reads.skip_between, ("poll-skip",), ("stale-read",), "needs two polls of one partition by one reader"),
     PlantedDamage(
-        "skip inside", reads.skip_inside, ("int-poll-skip",), ("stale-read",), "needs a poll of three records of one partition"
+        "skip inside",
+        reads.skip_inside,
+        ("int-poll-skip",),
+        ("stale-read",),
+        "needs a poll of three records of one partition",
     ),
     PlantedDamage("step back", reads.step_back, ("nonmonotonic-poll",), (), "needs two polls of one partition by one reader"),
     PlantedDamage(
-        "repeat inside", reads.repeat_inside, ("int-nonmonotonic-poll",), (), "needs a poll of three records of one partition"
+        "repeat inside",
+        reads.repeat_inside,
+        ("int-nonmonotonic-poll",),
+        (),
+        "needs a poll of three records of one partition",
     ),
     PlantedDamage(
         "forget",

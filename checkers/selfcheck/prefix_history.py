@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from checkers.lawful_history import write_lawful
 from checkers.partition.log import NONE
-from checkers.selfcheck.rows import HistoryRows, read_rows, rows_of
+from checkers.selfcheck.history_rows import HistoryRows, read_rows, rows_of
 
 GAP = 10_000_000  # ns between the two
 SMALL = 160  # transactions of the lawful one

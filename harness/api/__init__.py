@@ -35,15 +35,7 @@ from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, split_record_id
 from harness.api.run import HistoryFile, Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
-from harness.api.values import (
-    HISTORY_VERSION,
-    PLAN_SCHEMA,
-    VERDICT_SCHEMA,
-    Isolation,
-    Outcome,
-    Property,
-    Verdict,
-)
+from harness.api.values import HISTORY_VERSION, PLAN_SCHEMA, VERDICT_SCHEMA, Isolation, Outcome, Property, Verdict
 from harness.api.workloads import CallError, Client, ClientSettings, Operation, PlannedOperation, Polled, Role, Workload
 
 __all__ = [

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 from harness.api import CampaignError, Test
 from harness.api.plans import Key, Tables
-from harness.campaign.test import Reader, read_test
+from harness.campaign.test import KeyReader, read_test
 from harness.campaign.toml import Keys, at_point, flat_settings, merged, name_in_file, read_toml
 from harness.plugins.registry import make_importable, unknown
 
@@ -67,7 +67,7 @@ def read(path: Path, seed: int | None = None, cluster: Mapping[str, Any] | None 
     Raises CampaignError with every mistake: file, key, what is wrong, and the nearest right word.
     """
     table = read_toml(path)
-    reader = Reader(lambda keys: ".".join(str(key) for key in keys))
+    reader = KeyReader(lambda keys: ".".join(str(key) for key in keys))
     file = CampaignFile(**reader.fields(CampaignFile, table))
     mistakes = reader.mistakes
     if table.get("test", []) == []:

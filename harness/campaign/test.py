@@ -1,7 +1,7 @@
 """One table of a campaign (or the options of `fencepost run`) -> one `Test`, or every mistake in it.
 
 Which keys there are, of which types and within which bounds, is declared in `harness/api/plans.py`; pydantic judges the types.
-`Reader` reads by the declaration. `_Rules` has what a declaration cannot hold: whether plug-ins can be made of their options,
+`KeyReader` reads by the declaration. `_Rules` has what a declaration cannot hold: whether plug-ins can be made of their options,
 what librdkafka accepts, which keys go together.
 
 A mistake is found at a path of keys (`("nemesis", 0, "target")`); what that path is called, in a file or on a command line, is
@@ -30,7 +30,7 @@ Locate = Callable[[Keys], str]
 
 def read_test(table: Mapping[str, Any], locate: Locate, campaign: str = "") -> Test:
     """The test that `table` describes. Raises CampaignError with every mistake."""
-    reader = Reader(locate)
+    reader = KeyReader(locate)
     test = Test(**reader.fields(Test, table), campaign=campaign)
     _Rules(reader, test).check()
     if reader.mistakes:
@@ -43,7 +43,7 @@ def as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-class Reader:
+class KeyReader:
     """Reads tables by the declaration and notes every mistake; what cannot be read gets a stand-in, so that reading goes on."""
 
     def __init__(self, locate: Locate) -> None:
@@ -190,7 +190,7 @@ def _out_of_bounds(limits: Key, number: float) -> list[str]:
 class _Rules:
     """What is wrong with a test although every value is of its type."""
 
-    def __init__(self, reader: Reader, test: Test) -> None:
+    def __init__(self, reader: KeyReader, test: Test) -> None:
         self.test, self.wrong = test, reader.wrong
         self.workload: Any = None  # the workload made of its options; None when they are wrong
 

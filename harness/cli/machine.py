@@ -19,7 +19,7 @@ _USERNS_SYSCTL = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Examination:
     """One thing looked at. ok: True good; False no run is possible; None a run is possible, but with less."""
 
     name: str
@@ -28,7 +28,7 @@ class Finding:
     remedy: str = ""
 
 
-def examine(results: Path = Path()) -> list[Finding]:
+def examine(results: Path = Path()) -> list[Examination]:
     """Look at everything a run needs. `results` is where runs would land."""
     return [
         python(sys.version_info[:3]),
@@ -44,69 +44,71 @@ def examine(results: Path = Path()) -> list[Finding]:
     ]
 
 
-def possible(findings: Sequence[Finding]) -> bool:
+def possible(findings: Sequence[Examination]) -> bool:
     """Whether a run is possible at all."""
     return all(finding.ok is not False for finding in findings)
 
 
-def python(version: tuple[int, ...]) -> Finding:
+def python(version: tuple[int, ...]) -> Examination:
     text = ".".join(map(str, version))
-    return Finding("python", version >= (3, 10), text, "" if version >= (3, 10) else "use Python 3.10 or newer")
+    return Examination("python", version >= (3, 10), text, "" if version >= (3, 10) else "use Python 3.10 or newer")
 
 
-def java() -> Finding:
+def java() -> Examination:
     """Java 17 or newer, from JAVA_HOME or PATH; brokers and Spark need it."""
     try:
         path, version = services.kafka().java()
     except HarnessError as error:
-        return Finding(
+        return Examination(
             "java",
             False,
             str(error),
             "install OpenJDK 17 or newer (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME",
         )
-    return Finding("java", True, f"{version} ({path})")
+    return Examination("java", True, f"{version} ({path})")
 
 
-def unshare(path: str | None) -> Finding:
+def unshare(path: str | None) -> Examination:
     remedy = "" if path else "install util-linux, for network faults"
-    return Finding("unshare", True if path else None, path or "not found", remedy)
+    return Examination("unshare", True if path else None, path or "not found", remedy)
 
 
-def namespaces() -> Finding:
+def namespaces() -> Examination:
     """A real trial by the `local` cluster: which faults can be had here."""
     try:
         every_option = {"controllers": 1, "disk_mb": 64, "skewable": True, "slow_disks": True}  # that a fault needs
         missing = registry.load("cluster", "local")(**every_option).missing()
     except HarnessError as error:
-        return Finding("namespaces", False, str(error), "install fencepost completely")
+        return Examination("namespaces", False, str(error), "install fencepost completely")
     return from_missing(missing, _USERNS_SYSCTL.read_text().strip() if _USERNS_SYSCTL.exists() else "0")
 
 
-def from_missing(missing: dict[type, str], apparmor: str) -> Finding:
+def from_missing(missing: dict[type, str], apparmor: str) -> Examination:
     """`missing` as `ClusterProvider.missing` gives it; `apparmor` is what the kernel's setting holds ("1": restricted)."""
     if not missing:
-        return Finding("namespaces", True, "user, network, mount and pid namespaces work: every fault can be had")
+        return Examination("namespaces", True, "user, network, mount and pid namespaces work: every fault can be had")
     reasons = "; ".join(f"{capability.__name__}: {reason}" for capability, reason in missing.items())
     sysctl = "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu 24.04 forbids namespaces to ordinary users)"
-    return Finding("namespaces", None, f"not every fault can be had: {reasons}", sysctl if apparmor == "1" else "see the reason")
+    return Examination(
+        "namespaces", None, f"not every fault can be had: {reasons}", sysctl if apparmor == "1" else "see the reason"
+    )
 
 
-def memory(available_gib: float) -> Finding:
+def memory(available_gib: float) -> Examination:
     """Three brokers take 1.5 GiB, Spark 2 GiB, clients and harness the rest."""
     ok = True if available_gib >= 5 else None if available_gib >= 3 else False
     remedy = "" if ok else "free some memory, or run fewer brokers (--brokers 1)"
-    return Finding("memory", ok, f"{available_gib:.1f} GiB available; 5 are comfortable, 3 the least", remedy)
+    return Examination("memory", ok, f"{available_gib:.1f} GiB available; 5 are comfortable, 3 the least", remedy)
 
 
-def cores(count: int) -> Finding:
+def cores(count: int) -> Examination:
     remedy = "" if count >= 2 else "expect brokers to miss their heartbeats: use longer timeouts"
-    return Finding("cores", True if count >= 2 else None, f"{count}; 2 or more are wanted", remedy)
+    return Examination("cores", True if count >= 2 else None, f"{count}; 2 or more are wanted", remedy)
 
 
-def disk(free_gib: float) -> Finding:
+def disk(free_gib: float) -> Examination:
     ok = True if free_gib >= 5 else None if free_gib >= 1 else False
-    return Finding(
+    return Examination(
         "disk",
         ok,
         f"{free_gib:.1f} GiB free for results; 5 are comfortable, 1 the least",
@@ -114,23 +116,23 @@ def disk(free_gib: float) -> Finding:
     )
 
 
-def kafka_jars() -> Finding:
+def kafka_jars() -> Examination:
     try:
         versions = [found.version for found in services.kafka().installed()]
     except HarnessError as error:
-        return Finding("kafka", False, str(error), "install fencepost completely")
+        return Examination("kafka", False, str(error), "install fencepost completely")
     if versions:
-        return Finding("kafka", True, f"cached: {', '.join(versions)}")
-    return Finding(
+        return Examination("kafka", True, f"cached: {', '.join(versions)}")
+    return Examination(
         "kafka", None, "no version cached; the first run fetches one (45 MB)", f"fencepost cluster fetch {NEWEST_KAFKA}"
     )
 
 
-def chromium(path: str | None) -> Finding:
-    return Finding("chromium", True if path else None, path or "not found; only the report's own tests need it")
+def chromium(path: str | None) -> Examination:
+    return Examination("chromium", True if path else None, path or "not found; only the report's own tests need it")
 
 
-def docker() -> Finding:
+def docker() -> Examination:
     """Whether `--cluster docker` could be used; nothing else needs it."""
     try:
         trouble = services.docker().trouble()
@@ -139,11 +141,11 @@ def docker() -> Finding:
     return from_docker(trouble)
 
 
-def from_docker(trouble: str) -> Finding:
+def from_docker(trouble: str) -> Examination:
     """`trouble`: why there can be no cluster in Docker; empty when there can."""
     if trouble:
-        return Finding("docker", None, f"--cluster docker cannot be used: {trouble}")
-    return Finding("docker", True, "a daemon answers: --cluster docker can be used")
+        return Examination("docker", None, f"--cluster docker cannot be used: {trouble}")
+    return Examination("docker", True, "a daemon answers: --cluster docker can be used")
 
 
 def _available_gib() -> float:

@@ -213,7 +213,7 @@ class WorkerLoop:
             self._report({"counts": {outcome.value: count for outcome, count in self._counts.items()}})
 
 
-class FinalRead:
+class FinalReader:
     """Reads every partition once, from the log's start to the end that its orders name, at one isolation level."""
 
     def __init__(self, loop: WorkerLoop, workload: Any, writer: HistoryWriter, control: Control, process: int) -> None:
@@ -304,7 +304,7 @@ def main(argv: list[str]) -> None:
     threading.Thread(target=control.listen, daemon=True).start()
     loop = WorkerLoop(plan, workload, roles[index], Slot(index, len(roles), process), writer, control, report)
     if roles[index].name == "final":
-        FinalRead(loop, workload, writer, control, process).run(report, plan["run"])
+        FinalReader(loop, workload, writer, control, process).run(report, plan["run"])
     else:
         loop.run()
     report({"done": True})

@@ -13,7 +13,7 @@ from typing import Any, cast
 from harness import secrets
 from harness.api import PLAN_SCHEMA, CampaignError, Plan, Test, TopicPlan, TopicSpec
 from harness.api.plans import declared
-from harness.planning import contract, schedule
+from harness.planning import derived_contract, schedule
 from harness.plugins import registry
 from harness.plugins.fault_validation import foreseen
 
@@ -32,7 +32,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
     }
     faults = [_instance("nemesis", choice.kind, choice.options) for choice in test.nemesis]
     producer = {**workload.producer_settings(), **test.producer}
-    promised = contract.derive(workload.roles(), producer, _weakest(topics), description.get("broker_settings", {}))
+    promised = derived_contract.derive(workload.roles(), producer, _weakest(topics), description.get("broker_settings", {}))
     return {
         "schema": PLAN_SCHEMA,
         "run": run,
@@ -102,12 +102,20 @@ def complete(plan: Plan, settings: Mapping[str, Mapping[str, str]]) -> Plan:
     settings: topic -> every setting in effect; the plan has those that somebody chose, and those that promise something.
     """
     topics: dict[str, TopicPlan] = {
-        name: {**spec, "settings": {k: v for k, v in settings[name].items() if k in spec["settings"] or k in contract.OF_TOPICS}}
+        name: {
+            **spec,
+            "settings": {k: v for k, v in settings[name].items() if k in {*spec["settings"], *derived_contract.OF_TOPICS}},
+        }
         for name, spec in plan["topics"].items()
     }
     beneath = plan["cluster"]["description"].get("broker_settings", {})
-    promised = contract.derive(workload_of(plan).roles(), plan["client"]["producer"], _weakest(topics), beneath)
+    promised = derived_contract.derive(workload_of(plan).roles(), plan["client"]["producer"], _weakest(topics), beneath)
     return {**plan, "topics": topics, "contract": {**promised, **plan["overridden"]}}
+
+
+def _of_interest(effective: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a topic that somebody chose, and those that promise something."""
+    return {name: value for name, value in effective.items() if name in chosen or name in derived_contract.OF_TOPICS}
 
 
 def _weakest(topics: Mapping[str, TopicPlan]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from harness.api import Cluster, HarnessError, Pair, Receipt
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, no_target, undo_on_error
-from nemesis.support.capabilities import PartitionableCluster
+from nemesis.support.cluster_types import PartitionableCluster
 
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
 LinkScope = Literal["servers", "clients", "all"]  # whom a node's links lead to

@@ -119,7 +119,7 @@ def test_an_exported_run_comes_back_with_the_same_verdict(here, tmp_path):
 
 def test_the_checks_can_fail_and_selfcheck_proves_it(here, monkeypatch):
     """Each installed check was made to speak, and said only what it had to."""
-    monkeypatch.setattr("checkers.selfcheck.run.GENERATED", 150)  # enough for every damage to have its place
+    monkeypatch.setattr("checkers.selfcheck.selfcheck.GENERATED", 150)  # enough for every damage to have its place
     code, out, err = here("selfcheck", "--json")
     rows = json.loads(out)
     assert code == 0, out + err

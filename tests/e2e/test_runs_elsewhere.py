@@ -13,8 +13,8 @@ import pytest
 from support.fencepost_command import fencepost, only_run, verdict
 
 from checkers.lawful_history import write_lawful
-from checkers.selfcheck.rows import read_rows, write_rows
-from checkers.selfcheck.transactions import tear
+from checkers.selfcheck.history_rows import read_rows, write_rows
+from checkers.selfcheck.transaction_damages import tear
 
 TIMELESS = {"timing", "checker"}
 

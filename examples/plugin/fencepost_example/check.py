@@ -6,7 +6,7 @@ import numpy as np
 
 from checkers.api import CheckResult, PartitionLog, partition_check
 from checkers.partition.log import NONE
-from checkers.partition.rows import reads_with_writers
+from checkers.partition.result_rows import reads_with_writers
 
 
 @partition_check("read-before-sent", needs="nobody read a record that this run sent")

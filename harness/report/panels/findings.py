@@ -44,7 +44,7 @@ class ClientError:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operation:
+class OperationRow:
     """One operation of a finding."""
 
     index: int
@@ -72,13 +72,13 @@ class Record:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class FindingCard:
     """A card."""
 
     id: int
     sentence: str
     when: str
-    operations: tuple[Operation, ...]
+    operations: tuple[OperationRow, ...]
     more_operations: int
     lost_operations: tuple[int, ...]  # named by the finding, not in the history that could be read
     records: tuple[Record, ...]
@@ -95,8 +95,8 @@ class Group:
     forbidden: bool
     contract: str
     total: int
-    open: tuple[Finding, ...]
-    folded: tuple[Finding, ...]
+    open: tuple[FindingCard, ...]
+    folded: tuple[FindingCard, ...]
 
     @property
     def shown(self) -> int:
@@ -175,13 +175,13 @@ def _group(known: _Known, anomaly: str, forbidden: bool, found: list[Doc], opene
     )
 
 
-def _finding(known: _Known, finding: Doc) -> Finding:
+def _finding(known: _Known, finding: Doc) -> FindingCard:
     run, history = known.run, known.history
     indexes, records = [i for i in finding.get("operations", ()) if i >= 0], list(finding.get("records", ()))
     marks = {(r.get("partition"), r.get("v")): r.get("role", "") for r in records}
     near = set(finding.get("faults", ()))
     shown = indexes[:_OPERATIONS]
-    return Finding(
+    return FindingCard(
         id=finding.get("id", 0),
         sentence=finding.get("sentence", ""),
         when=at(finding.get("time"), run.origin_ns),
@@ -207,12 +207,12 @@ def _record(record: Doc, values: Mapping[int, str]) -> Record:
     )
 
 
-def _operation(row: Doc, marks: Mapping[tuple[str, int], str], known: _Known) -> Operation:
+def _operation(row: Doc, marks: Mapping[tuple[str, int], str], known: _Known) -> OperationRow:
     origin_ns = known.run.origin_ns
     micro = sorted((_micro(mop, marks, known.values) for mop in row.get("mops") or ()), key=lambda m: m.mark == "")
     shown = max(_MICRO, sum(m.mark != "" for m in micro[: _MICRO * 4]))
     errors = row.get("errors") or ()
-    return Operation(
+    return OperationRow(
         index=row["index"],
         title=" ".join(filter(None, (row.get("f"), f"({row['intent']})" if row.get("intent") else ""))),
         who=_who(row),

@@ -17,8 +17,8 @@ from support.reference import anomalies, by_records
 
 from checkers.lawful_history import CONTRACT, write_lawful
 from checkers.selfcheck.damages import DAMAGES
+from checkers.selfcheck.history_rows import read_rows, write_rows
 from checkers.selfcheck.prefix_history import prepend, small_lawful
-from checkers.selfcheck.rows import read_rows, write_rows
 from checkers.selfcheck.schedules import SCHEDULES, scheduled_history
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import ALLOWED, full_contract, rule_for

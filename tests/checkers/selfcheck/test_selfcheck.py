@@ -12,8 +12,8 @@ from checkers.graph.edges import gather
 from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks
 from checkers.selfcheck.damages import DAMAGES, WITHOUT
-from checkers.selfcheck.rows import read_rows, write_rows
-from checkers.selfcheck.run import selfcheck
+from checkers.selfcheck.history_rows import read_rows, write_rows
+from checkers.selfcheck.selfcheck import selfcheck
 from harness.runs.directory import open_run
 
 

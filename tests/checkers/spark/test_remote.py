@@ -17,9 +17,9 @@ from support.histories import COMMITTED, History, write_faults, write_history
 from support.long_histories import judge_as_long
 
 from checkers.lawful_history import CONTRACT, write_lawful
-from checkers.selfcheck.records import lose, repeat
-from checkers.selfcheck.rows import read_rows, write_rows
-from checkers.selfcheck.transactions import tear
+from checkers.selfcheck.history_rows import read_rows, write_rows
+from checkers.selfcheck.record_damages import lose, repeat
+from checkers.selfcheck.transaction_damages import tear
 from checkers.spark.overview import COLUMNS, TEXTS, read_overview
 from checkers.spark.remote import bring, contents, fetch
 from checkers.spark.source import READ_ERRORS, LocalSource, SparkSource

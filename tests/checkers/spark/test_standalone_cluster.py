@@ -15,8 +15,8 @@ from support.spark_cluster import Driver, standalone
 
 from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks
-from checkers.selfcheck.rows import read_rows, write_rows
-from checkers.selfcheck.transactions import tear
+from checkers.selfcheck.history_rows import read_rows, write_rows
+from checkers.selfcheck.transaction_damages import tear
 from checkers.verdict.judge import judge
 from harness.runs.directory import open_run
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.api.plans import FaultChoice, Key, RunOption, Test, declared
 from harness.campaign import campaign, reference
-from harness.campaign.test import Reader
+from harness.campaign.test import KeyReader
 from harness.cli.run_options import KEY_OPTIONS, options_of
 from harness.planning import plan
 
@@ -26,7 +26,7 @@ class WiderTest(Test):
 
 def read(table, cls=WiderTest):
     """The fields and the mistakes of a table."""
-    reader = Reader(lambda keys: ".".join(map(str, keys)))
+    reader = KeyReader(lambda keys: ".".join(map(str, keys)))
     return reader.fields(cls, {"name": "a", **table}), reader.mistakes
 
 

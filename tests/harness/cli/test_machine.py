@@ -6,7 +6,7 @@ import pytest
 
 from harness.api import Partitionable
 from harness.cli import machine
-from harness.cli.machine import Finding
+from harness.cli.machine import Examination
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_finding_that_is_not_good_has_a_remedy(finding):
 
 
 def test_working_namespaces_need_no_remedy():
-    assert machine.from_missing({}, "1") == Finding(
+    assert machine.from_missing({}, "1") == Examination(
         "namespaces", True, "user, network, mount and pid namespaces work: every fault can be had"
     )
 
@@ -55,8 +55,8 @@ def test_missing_namespaces_for_another_reason_do_not_name_apparmor():
 
 
 def test_a_run_is_possible_unless_something_needed_is_missing():
-    assert machine.possible([Finding("a", True, ""), Finding("b", None, "")])
-    assert not machine.possible([Finding("a", True, ""), Finding("b", False, "")])
+    assert machine.possible([Examination("a", True, ""), Examination("b", None, "")])
+    assert not machine.possible([Examination("a", True, ""), Examination("b", False, "")])
 
 
 def test_every_requirement_is_examined_on_this_machine(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.api import CONTRACT_KEYS, Isolation, Role
-from harness.planning.contract import derive
+from harness.planning.derived_contract import derive
 
 WRITER, READER = Role(name="writer"), Role(name="reader")
 

@@ -19,9 +19,9 @@ from checkers.api import Check
 from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks
 from checkers.selfcheck.damages import DAMAGES, WITHOUT, PlantedDamage
+from checkers.selfcheck.history_rows import HistoryRows, read_rows, write_rows
 from checkers.selfcheck.prefix_history import prepend, small_lawful
-from checkers.selfcheck.records import DamagedHistory
-from checkers.selfcheck.rows import HistoryRows, read_rows, write_rows
+from checkers.selfcheck.record_damages import DamagedHistory
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 from harness.api import Run, RunFile, SelfcheckRow

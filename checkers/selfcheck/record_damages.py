@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from checkers.partition.log import COMMITTED, NONE
-from checkers.selfcheck.rows import HistoryRows
+from checkers.selfcheck.history_rows import HistoryRows
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.selfcheck.records import DamagedHistory, pick
-from checkers.selfcheck.rows import HistoryRows
+from checkers.selfcheck.history_rows import HistoryRows
+from checkers.selfcheck.record_damages import DamagedHistory, pick
 
 
 def _writers(rows: HistoryRows) -> pd.DataFrame:

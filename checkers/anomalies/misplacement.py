@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from checkers.api import CheckResult, partition_check
 from checkers.partition.log import PartitionLog
-from checkers.partition.rows import first_of_each, read_rows
+from checkers.partition.result_rows import first_of_each, read_rows
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 

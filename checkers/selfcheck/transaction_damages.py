@@ -7,8 +7,8 @@ from random import Random
 import pandas as pd
 
 from checkers.partition.log import ABORTED, NONE
-from checkers.selfcheck.records import DamagedHistory, pick
-from checkers.selfcheck.rows import HistoryRows
+from checkers.selfcheck.history_rows import HistoryRows
+from checkers.selfcheck.record_damages import DamagedHistory, pick
 
 
 def tear(rows: HistoryRows, rng: Random) -> DamagedHistory | None:

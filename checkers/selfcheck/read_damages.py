@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from checkers.partition.log import NONE
-from checkers.selfcheck.records import DamagedHistory, exchange, none_early, pick
-from checkers.selfcheck.rows import HistoryRows
+from checkers.selfcheck.history_rows import HistoryRows
+from checkers.selfcheck.record_damages import DamagedHistory, exchange, none_early, pick
 
 
 def _sequence(rows: HistoryRows) -> pd.DataFrame:
