@@ -102,11 +102,7 @@ def complete(plan: Plan, settings: Mapping[str, Mapping[str, str]]) -> Plan:
     settings: topic -> every setting in effect; the plan has those that somebody chose, and those that promise something.
     """
     topics: dict[str, TopicPlan] = {
-        name: {
-            **spec,
-            "settings": {k: v for k, v in settings[name].items() if k in {*spec["settings"], *derived_contract.OF_TOPICS}},
-        }
-        for name, spec in plan["topics"].items()
+        name: {**spec, "settings": _of_interest(settings[name], spec["settings"])} for name, spec in plan["topics"].items()
     }
     beneath = plan["cluster"]["description"].get("broker_settings", {})
     promised = derived_contract.derive(workload_of(plan).roles(), plan["client"]["producer"], _weakest(topics), beneath)
