@@ -39,7 +39,7 @@ def edited(folder: Path, **fields: object) -> Path:
         ("unknown", ["valid"], False, "unsure", "Unknown: the run does not allow a verdict"),
     ],
 )
-def test_the_headline_tells_verdict_and_expectation(tmp_path, verdict, expect, met, tone, title):
+def test_the_headline_shows_verdict_and_expectation(tmp_path, verdict, expect, met, tone, title):
     """A bug that a test is there to show is a success; the same bug elsewhere is not."""
     run = read(open_run(edited(example.torn(tmp_path), verdict=verdict, expect=expect, expectation_met=met)))
     head = page(run).headline
@@ -47,27 +47,27 @@ def test_the_headline_tells_verdict_and_expectation(tmp_path, verdict, expect, m
 
 
 @pytest.mark.parametrize(
-    ("expect", "said"),
+    ("expect", "sentence"),
     [
         (["valid"], "This test expects valid; it was not."),
         (["duplicate"], "This test expects duplicate; not found: duplicate."),
         (["torn-transaction"], "This test expects torn-transaction; found besides: lost-write."),
     ],
 )
-def test_an_unmet_expectation_says_what_differs(tmp_path, expect, said):
+def test_an_unmet_expectation_is_shown_with_the_difference(tmp_path, expect, sentence):
     """A run that broke more, or something else, than its test expects."""
     broken = example.properties(9, torn_transaction={"verdict": "violated"}, lost_write={"verdict": "violated"})
     run = read(open_run(edited(example.torn(tmp_path), expect=expect, expectation_met=False, properties=broken)))
-    assert page(run).headline.expectation == said
+    assert page(run).headline.expectation == sentence
 
 
-def test_no_recovery_is_no_number(tmp_path):
+def test_a_run_without_recovery_shows_no_recovery_time(tmp_path):
     """Nothing succeeded after the last healing."""
     run = read(open_run(edited(example.torn(tmp_path), progress={"longest_gap_s": 20.0, "recovery_s": None, "faults": []})))
     assert ("longest stall", "20.0 s", "without a success") in [(t.label, t.value, t.note) for t in page(run).tiles]
 
 
-def test_the_first_finding_is_told_at_the_top(tmp_path):
+def test_the_first_finding_is_shown_at_the_top(tmp_path):
     """Only the first of each violated property: the reader has ten seconds."""
     head = page(read(open_run(example.torn(tmp_path)))).headline
     assert [finding for finding, _, _ in head.first] == [1]
@@ -84,7 +84,7 @@ def test_a_card_shows_which_records_are_missing(tmp_path):
     assert group.open[0].faults[0].startswith("cut-clients 12 nodes → n1, from 8.9")
 
 
-def test_what_does_not_fit_on_the_page_is_counted(tmp_path):
+def test_findings_that_do_not_fit_on_the_page_are_counted(tmp_path):
     """100 findings, 60 of them in the verdict, 20 open, 40 folded, the rest named."""
     (group,) = page(read(open_run(example.large(tmp_path, operations=20_000)))).groups
     assert (len(group.open), len(group.folded)) == (20, group.shown - 20)
@@ -108,40 +108,40 @@ def test_an_operation_that_is_not_in_the_history_is_named(tmp_path):
     assert page(run).groups[0].open[0].lost_operations == (999_999,)
 
 
-def test_what_the_settings_permit_stays_in_the_background(tmp_path):
+def test_permitted_findings_are_folded_and_stay_out_of_the_forbidden_ones(tmp_path):
     """Eight legal cycles: none among the findings, five on the page, folded; the summary has them in its table only."""
-    told = page(read(open_run(example.valid(tmp_path))))
-    assert told.groups == ()
-    (group,) = told.permitted
+    shown = page(read(open_run(example.valid(tmp_path))))
+    assert shown.groups == ()
+    (group,) = shown.permitted
     assert (group.anomaly, group.total, group.shown) == ("G0", 12, 5)
-    assert {finding["forbidden"] for finding in told.timeline["findings"]} == {False}
+    assert {finding["forbidden"] for finding in shown.timeline["findings"]} == {False}
     text = render(open_run(tmp_path)).read_text("utf-8")
     assert "Nothing forbidden was found." in text
     assert "12 findings that your settings permit, of 1 kind" in text
     assert "number 1." not in (tmp_path / "summary.md").read_text("utf-8")
 
 
-def test_a_history_from_elsewhere_is_told_in_its_own_values(tmp_path):
+def test_an_adopted_history_is_shown_with_its_original_values(tmp_path):
     """In the table of records, in the operations, in the timeline; the record that nobody sent has its value too."""
-    told = page(read(open_run(example.foreign(tmp_path))))
-    (finding,) = told.groups[0].open
+    shown = page(read(open_run(example.foreign(tmp_path))))
+    (finding,) = shown.groups[0].open
     assert [record.value for record in finding.records] == ["ord-2"]
     assert [[micro.value for micro in op.micro] for op in finding.operations] == [
         ["ord-2"],
         ["ord-1", shortened(example.EVIL, 60)],
     ]
-    assert told.timeline["values"] == {"1": ["ord-2"], "2": ["ord-1", visible(shortened(example.EVIL, 40))]}
+    assert shown.timeline["values"] == {"1": ["ord-2"], "2": ["ord-1", visible(shortened(example.EVIL, 40))]}
     assert "<th>Value</th>" in render(open_run(tmp_path)).read_text("utf-8")
 
 
-def test_our_own_histories_have_no_other_values(tmp_path):
+def test_a_recorded_history_shows_no_column_of_original_values(tmp_path):
     """No column without content."""
     text = render(open_run(example.torn(tmp_path))).read_text("utf-8")
     assert '<table class="records">' in text
     assert "<th>Value</th>" not in text
 
 
-def test_what_was_left_on_a_cluster_that_is_not_ours_is_said(tmp_path):
+def test_what_was_left_on_an_external_cluster_is_a_note(tmp_path):
     write_left_behind(example.torn(tmp_path), ["could not remove the topic x; remove it with: kafka-topics.sh"])
     assert (
         "Left behind on the cluster: could not remove the topic x; remove it with: kafka-topics.sh"
@@ -150,27 +150,27 @@ def test_what_was_left_on_a_cluster_that_is_not_ours_is_said(tmp_path):
     assert "remove it with: kafka-topics.sh" in render(open_run(tmp_path)).read_text("utf-8")
 
 
-def test_values_that_cannot_be_read_are_said(tmp_path):
+def test_unreadable_original_values_are_a_note(tmp_path):
     """They take away the names, and nothing else."""
     (example.foreign(tmp_path) / "values.parquet").write_bytes(b"PAR1 no such thing")
-    told = page(read(open_run(tmp_path)))
-    assert "values.parquet could not be read" in told.notes[0]
-    assert [record.v for record in told.groups[0].open[0].records] != [""]
+    shown = page(read(open_run(tmp_path)))
+    assert "values.parquet could not be read" in shown.notes[0]
+    assert [record.v for record in shown.groups[0].open[0].records] != [""]
 
 
 # ------------------------------------------------------------------------------------------ unseen
-def test_the_curve_is_told_in_words(tmp_path):
+def test_the_curve_of_unseen_records_is_described_in_words(tmp_path):
     """Its peak, what was broken then, and how it ended."""
-    told = page(read(open_run(example.valid(tmp_path))))
-    assert told.unseen.startswith("At most 23")
-    assert ", during pause n1. At the end there were 0: readers had seen everything" in told.unseen
-    assert len(told.timeline["unseen"]) == 200
-    assert told.timeline["unseen"][0][0] < 0.2e6
-    assert told.unseen in render(open_run(tmp_path)).read_text("utf-8")
+    shown = page(read(open_run(example.valid(tmp_path))))
+    assert shown.unseen.startswith("At most 23")
+    assert ", during pause n1. At the end there were 0: readers had seen everything" in shown.unseen
+    assert len(shown.timeline["unseen"]) == 200
+    assert shown.timeline["unseen"][0][0] < 0.2e6
+    assert shown.unseen in render(open_run(tmp_path)).read_text("utf-8")
 
 
 @pytest.mark.parametrize(
-    ("points", "read_count", "said"),
+    ("points", "read_count", "sentence"),
     [
         ([], 5, ""),
         ([[0, 0], [1, 0]], 5, "At none of the 2 moments looked at was a committed record unseen by every reader."),
@@ -180,15 +180,15 @@ def test_the_curve_is_told_in_words(tmp_path):
         ([[0, 2], [7200, 0]], 5, "At the end there were 0: readers had seen everything committed before the final read."),
     ],
 )
-def test_every_curve_has_its_words(tmp_path, points, read_count, said):
+def test_every_shape_of_the_curve_of_unseen_records_has_its_description(tmp_path, points, read_count, sentence):
     """No curve, a flat one, a record, a rest, no reader at all, hours."""
     folder = example.valid(tmp_path)
     origin, counts = read(open_run(folder)).origin_ns, json.loads((folder / "verdict.json").read_text("utf-8"))["counts"]
     counted = [[origin + at_s * 1_000_000_000, count] for at_s, count in points]
-    told = page(read(open_run(edited(folder, unseen=counted, counts=counts | {"read": read_count}))))
-    assert said in told.unseen
-    assert bool(told.unseen) is bool(said)
-    assert told.timeline["unseen"] == [[at_s * 1_000_000, count] for at_s, count in points]
+    shown = page(read(open_run(edited(folder, unseen=counted, counts=counts | {"read": read_count}))))
+    assert sentence in shown.unseen
+    assert bool(shown.unseen) is bool(sentence)
+    assert shown.timeline["unseen"] == [[at_s * 1_000_000, count] for at_s, count in points]
 
 
 def test_without_a_final_read_the_rest_is_only_counted(tmp_path):
@@ -201,9 +201,9 @@ def test_a_long_history_is_thinned_and_says_so(tmp_path, monkeypatch):
     """Operations of findings are always among those drawn."""
     monkeypatch.setattr(timeline, "MOST_OPS", 100)
     run = read(open_run(example.torn(tmp_path)))
-    told = page(run)
-    assert told.sampled
-    drawn = set(told.timeline["ops"]["index"])
+    shown = page(run)
+    assert shown.sampled
+    drawn = set(shown.timeline["ops"]["index"])
     assert len(drawn) <= 100
     assert {index for finding in run.verdict["findings"] for index in finding["operations"]} <= drawn
     assert "even sample" in render(open_run(tmp_path)).read_text("utf-8")
@@ -212,8 +212,8 @@ def test_a_long_history_is_thinned_and_says_so(tmp_path, monkeypatch):
 def test_a_short_history_is_drawn_whole(tmp_path):
     """No operation is left out, and nothing claims otherwise."""
     run = read(open_run(example.valid(tmp_path)))
-    told = page(run)
-    assert len(told.timeline["ops"]["index"]) == len(run.ops)
+    shown = page(run)
+    assert len(shown.timeline["ops"]["index"]) == len(run.ops)
     assert "even sample" not in render(open_run(tmp_path)).read_text("utf-8")
 
 
@@ -252,18 +252,18 @@ def test_a_success_without_a_time_is_no_moment(tmp_path):
 
 def test_the_sample_is_even():
     """Every tenth, not the first hundred."""
-    kept = timeline.thinned(np.arange(1000), {555}, 101)
-    assert 555 in kept
-    assert np.diff(kept).max() <= 11
+    sample = timeline.thinned(np.arange(1000), {555}, 101)
+    assert 555 in sample
+    assert np.diff(sample).max() <= 11
 
 
 # ------------------------------------------------------------------------------------------ faults
 def test_a_fault_without_effect_is_red_and_untested(tmp_path):
     """Nothing was hurt, so the run says nothing about that fault."""
-    told = page(read(open_run(example.torn(tmp_path))))
-    assert [fault.state for fault in told.faults] == ["effective", "effective", "no effect"]
-    assert "Fault 2, pause: no effect" in [gap.what for gap in told.untested]
-    assert "Faults that need Skewable" in [gap.what for gap in told.untested]
+    shown = page(read(open_run(example.torn(tmp_path))))
+    assert [fault.state for fault in shown.faults] == ["effective", "effective", "no effect"]
+    assert "Fault 2, pause: no effect" in [gap.what for gap in shown.untested]
+    assert "Faults that need Skewable" in [gap.what for gap in shown.untested]
 
 
 @pytest.mark.parametrize(
@@ -280,12 +280,12 @@ def test_a_fault_without_effect_is_red_and_untested(tmp_path):
         ("not JSON", {}, ("not JSON",)),
     ],
 )
-def test_evidence_is_told_before_during_and_after(evidence, healing, lines):
+def test_evidence_is_shown_before_during_and_after_the_fault(evidence, healing, lines):
     """The receipts of the built-in faults read at a glance; a stranger's are shown as they are."""
     assert summary(evidence, healing) == lines
 
 
-def test_all_pairs_are_told_around_a_fault():
+def test_reachability_is_shown_for_all_pairs_around_a_fault():
     """Closed before, during and after; drawn when a pair was closed at all."""
     during = ["c0>n1", "n1>n2", "n2>n1"]
     grid = reach_grid({"nodes": ["n1", "n2", "c0"], "before": ["c0>n1"], "during": during, "after": ["n2>n1"]})
@@ -310,20 +310,20 @@ def test_a_planned_fault_that_never_struck_is_untested(tmp_path):
 
 
 # ------------------------------------------------------------------------------- what may be missing
-def test_missing_files_are_said(tmp_path):
+def test_missing_files_are_notes(tmp_path):
     """Only plan and verdict are there: the page still comes, and says what it lacks."""
     text = render(open_run(example.empty(tmp_path))).read_text("utf-8")
     for name in ("history.parquet", "faults.parquet", "anomalies.parquet"):
         assert f"{name} is missing" in text
 
 
-def test_a_damaged_history_is_said(tmp_path):
+def test_a_damaged_history_is_a_note(tmp_path):
     """Garbage in history.parquet takes the timeline and nothing else."""
     (example.valid(tmp_path) / "history.parquet").write_bytes(b"PAR1 no such thing")
-    told = page(read(open_run(tmp_path)))
-    assert told.timeline is None
-    assert told.properties
-    assert "history.parquet could not be read" in told.notes[0]
+    shown = page(read(open_run(tmp_path)))
+    assert shown.timeline is None
+    assert shown.properties
+    assert "history.parquet could not be read" in shown.notes[0]
 
 
 def test_a_history_without_operations_is_drawn_as_none(tmp_path):

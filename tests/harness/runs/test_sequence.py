@@ -9,11 +9,11 @@ from harness.campaign.campaign import PlannedRun
 from harness.runs.sequence import RunSequence, exit_code
 
 
-def perform(tmp_path, *tests, said=None):
+def perform(tmp_path, *tests, events=None):
     """Perform tests given as (name, expectation, ...), each as often as it has expectations; the results and the engine."""
-    heard = said if said is not None else []
+    seen = events if events is not None else []
     engine = FakeEngine(results=tmp_path, on_event=lambda event: sequence.on_event(event))
-    sequence = RunSequence(engine, heard.append, lambda: None, clock=lambda: 0.0)
+    sequence = RunSequence(engine, seen.append, lambda: None, clock=lambda: 0.0)
     plan = [
         PlannedRun(Test(name=name, expect=(expect,), repeat=times), seed, "fencepost ...")
         for name, expect, times in tests
@@ -26,28 +26,28 @@ def code(tmp_path, *tests):
     return exit_code(perform(tmp_path, *tests)[0])
 
 
-def test_all_as_expected_is_zero_a_live_bug_found_included(tmp_path):
+def test_exit_code_is_0_when_all_is_as_expected_a_live_bug_included(tmp_path):
     assert code(tmp_path, ("valid", "valid", 1), ("torn", "torn-letter", 1)) is Exit.VALID
 
 
-def test_an_anomaly_that_nobody_expects_is_one(tmp_path):
+def test_exit_code_is_1_for_an_unexpected_anomaly(tmp_path):
     assert code(tmp_path, ("valid", "valid", 1), ("torn", "valid", 1)) is Exit.INVALID
 
 
-def test_an_expected_anomaly_that_is_not_found_is_one_too(tmp_path):
+def test_exit_code_is_1_when_the_expected_anomaly_is_not_found(tmp_path):
     assert code(tmp_path, ("valid", "torn-letter", 1)) is Exit.INVALID
 
 
-def test_another_anomaly_than_the_expected_one_is_one(tmp_path):
+def test_exit_code_is_1_for_another_anomaly_than_the_expected_one(tmp_path):
     assert code(tmp_path, ("lost", "torn-letter", 1)) is Exit.INVALID
 
 
-def test_what_could_not_be_judged_is_two(tmp_path):
+def test_exit_code_is_2_when_a_run_could_not_be_judged(tmp_path):
     assert code(tmp_path, ("valid", "valid", 1), ("unknown", "valid", 1)) is Exit.UNKNOWN
     assert code(tmp_path, ("unknown", "torn-letter", 1)) is Exit.UNKNOWN
 
 
-def test_against_expectation_weighs_more_than_unknown_and_a_broken_harness_most(tmp_path):
+def test_exit_code_of_several_runs_is_that_of_the_gravest(tmp_path):
     assert code(tmp_path, ("unknown", "valid", 1), ("torn", "valid", 1)) is Exit.INVALID
     assert code(tmp_path, ("torn", "valid", 1), ("broken", "valid", 1)) is Exit.HARNESS_BROKE
 
@@ -70,10 +70,10 @@ def test_a_cluster_that_does_not_start_costs_its_own_run_only(tmp_path):
 
 
 def test_a_bug_of_ours_costs_its_own_run_only_and_shows_its_traceback(tmp_path):
-    said = []
-    results, _ = perform(tmp_path, ("bug", "valid", 1), ("valid", "valid", 1), said=said)
+    events = []
+    results, _ = perform(tmp_path, ("bug", "valid", 1), ("valid", "valid", 1), events=events)
     assert [result.error for result in results] == ["KeyError: 'oops'", ""]
-    assert any("Traceback" in event.get("text", "") for event in said)
+    assert any("Traceback" in event.get("text", "") for event in events)
 
 
 def test_spark_starts_beside_the_workload_and_only_once(tmp_path):

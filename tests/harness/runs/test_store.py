@@ -75,7 +75,7 @@ def test_a_run_is_found_by_path_id_beginning_or_as_the_latest(tmp_path):
     assert store.find(tmp_path, "latest").directory == last
 
 
-def test_an_ambiguous_or_unknown_run_is_told_with_what_there_is(tmp_path):
+def test_an_ambiguous_or_unknown_run_is_refused_with_the_runs_there_are(tmp_path):
     a_run(tmp_path, "k3f9x2")
     a_run(tmp_path, "k3f9x3")
     with pytest.raises(CampaignError, match='"k3" may mean 2 runs: k3f9x2, k3f9x3'):
@@ -90,6 +90,6 @@ def test_an_id_that_begins_another_is_still_itself(tmp_path):
     assert store.find(tmp_path, "k3").directory == whole
 
 
-def test_where_nothing_ran_nothing_is_found(tmp_path):
+def test_no_run_is_found_below_a_root_without_runs(tmp_path):
     with pytest.raises(CampaignError, match="there are no runs below"):
         store.find(tmp_path / "nowhere", "latest")
