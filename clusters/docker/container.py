@@ -120,7 +120,7 @@ class Container:
             table = self._client.api.top(self.id, ps_args="-o pid,stat")
         except APIError:
             return ""
-        return next((letters[:1] for pid, letters in table["NodeProcesses"] if int(pid) == self._pid), "")
+        return next((letters[:1] for pid, letters in table["Processes"] if int(pid) == self._pid), "")
 
     def execute(self, argv: list[str], user: str) -> str:
         """The output of a short program, run in the container beside its process. Raises ClusterError if it failed."""

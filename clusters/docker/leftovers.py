@@ -78,7 +78,7 @@ def remove(client: Any, sandbox: str) -> None:
 def _labelled(client: Any, label: str) -> tuple[list[dict[str, Any]], ...]:
     """Containers, networks and volumes with this label."""
     wanted = {"label": label}
-    volumes = client.api.volumes(filters=wanted)["DiskVolumes"] or []
+    volumes = client.api.volumes(filters=wanted)["Volumes"] or []
     return client.api.containers(all=True, filters=wanted), client.api.networks(filters=wanted), volumes
 
 
