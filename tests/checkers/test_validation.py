@@ -65,7 +65,7 @@ def test_an_installed_check_that_breaks_the_interface_is_unknown_with_the_reason
 
 STRANGE = """
 from checkers.api import CheckResult, partition_check
-from checkers.partition.rows import read_rows
+from checkers.partition.result_rows import read_rows
 
 
 def odd(log):

@@ -45,7 +45,7 @@ def test_its_own_tests_pass(installed, tmp_path):
 
 OWN_CHECK = """
 from checkers.api import CheckResult, partition_check
-from checkers.partition.rows import read_rows
+from checkers.partition.result_rows import read_rows
 
 
 @partition_check("first-place")
