@@ -187,6 +187,10 @@ def _strike(kind, cluster, options):
     if missing := lacks(fault, cluster):
         return {"effective": False, "notes": list(missing.values()), "healing": False, "whole": True}
     view = HostedCluster(cluster, SharedState())
+    if kind == "power-off":  # it loses only what was not synced, and a fault before it may have synced everything
+        producer = Producer({"bootstrap.servers": cluster.bootstrap(), "log_level": 0})
+        producer.produce("t", b"x", partition=1)
+        producer.flush(30)
     try:
         receipt = fault.inject(view, Random(7))
     except HarnessError as error:  # as the harness does it: a receipt without effect that quotes the reason
