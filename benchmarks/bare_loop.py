@@ -2,7 +2,7 @@
 
 `python -m benchmarks.bare_loop ORDERS` (JSON, the fields of `Orders`) says `ready` when its producer is open, begins at the
 first line on standard input, ends at the second, and then writes `[ended, latency, lead]` of each operation (nanoseconds of
-CLOCK_MONOTONIC; `lead` is from the operation's begin to its first record) to the file it was told.
+CLOCK_MONOTONIC; `lead` is from the operation's begin to its first record) to the file that it was given.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def burst(producer: Producer, orders: Orders, rng: Random) -> int:
 
 
 def loop(operation: Callable[[], int], stop: threading.Event) -> list[tuple[int, int, int]]:
-    """One operation after the other until told to stop."""
+    """One operation after the other until it is stopped."""
     done = []
     while not stop.is_set():
         began = time.monotonic_ns()

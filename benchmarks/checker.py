@@ -46,10 +46,10 @@ def watch(argv: Sequence[str], every_s: float = 0.1) -> tuple[Cost, str]:
             time.sleep(every_s)
         cost.wall_s, cost.cpu_s = time.monotonic() - began, sum(ticks.values()) / TICKS
         out.seek(0)
-        said = out.read()
+        output = out.read()
     if command.returncode:
-        raise subprocess.CalledProcessError(command.returncode, argv, said)
-    return cost, said
+        raise subprocess.CalledProcessError(command.returncode, argv, output)
+    return cost, output
 
 
 def _sample(root: int, cost: Cost, ticks: dict[int, int]) -> None:
@@ -111,10 +111,10 @@ def _history(folder: Path, size: int, partitions: int) -> Path:
 
 
 def _check(path: Path) -> tuple[Cost, float]:
-    cost, said = watch([sys.executable, "-m", "harness.cli", "check", str(path)])
+    cost, output = watch([sys.executable, "-m", "harness.cli", "check", str(path)])
     document = json.loads((path / "verdict.json").read_text())
     if document["verdict"] != "valid":
-        raise RuntimeError(f"a lawful history was judged {document['verdict']}: {said}")
+        raise RuntimeError(f"a lawful history was judged {document['verdict']}: {output}")
     return cost, float(document["timing"]["check_s"])
 
 

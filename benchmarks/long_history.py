@@ -107,5 +107,5 @@ class _Long:
         """The last settling and final reads speak of the whole partitions."""
         settled = json.dumps({name: [size, size] for name, size in self.offsets.items()})
         read = json.dumps({name: [0, size, size] for name, size in self.offsets.items()})
-        said = pc.if_else(pc.equal(table["f"], "settle"), settled, pc.if_else(pc.equal(table["f"], "final-read"), read, None))
-        return table.set_column(table.column_names.index("detail"), "detail", pc.cast(said, pa.string()))
+        detail = pc.if_else(pc.equal(table["f"], "settle"), settled, pc.if_else(pc.equal(table["f"], "final-read"), read, None))
+        return table.set_column(table.column_names.index("detail"), "detail", pc.cast(detail, pa.string()))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from benchmarks.command import first_invoke, first_success
 from benchmarks.figures import show, spread
-from harness.api import Choice, Test
+from harness.api import Choice, RunEvent, Test
 from harness.runs.runner import Runner
 
 TIME_S = 1.0
@@ -37,18 +36,18 @@ def measure(*, rounds: int, seconds: float) -> None:
 def _one(results: Path) -> dict[str, float]:
     """One run up to its end; seconds from its start to each step."""
     began = time.monotonic()
-    heard: list[tuple[str, float]] = []
+    phases: list[tuple[str, float]] = []
 
-    def hear(event: dict[str, Any]) -> None:
+    def note_phase(event: RunEvent) -> None:
         if event["event"] == "phase":
-            heard.append((event["phase"], time.monotonic()))
+            phases.append((event["phase"], time.monotonic()))
 
-    runner = Runner(results=results, on_event=hear)
+    runner = Runner(results=results, on_event=note_phase)
     test = Test(name="start", workload=Choice(kind="transactions"), time_s=TIME_S)
     run_dir = runner.prepare(test, seed=1, command="")
     planned = time.monotonic()
     runner.perform(run_dir)
-    clusters = [at for phase, at in heard if phase == "cluster"]
-    workload = [at for phase, at in heard if phase == "workload"]
+    clusters = [at for phase, at in phases if phase == "cluster"]
+    workload = [at for phase, at in phases if phase == "workload"]
     steps = (planned, clusters[0], workload[0], first_invoke(run_dir), first_success(run_dir))
     return {name: at - began for (name, _), at in zip(STEPS, steps, strict=True)}

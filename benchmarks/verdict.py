@@ -12,11 +12,11 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from benchmarks.command import run_once
 from benchmarks.figures import show, spread
 from benchmarks.lawful_run import write_run
+from harness.api import RunEvent
 from harness.runs.directory import open_run
 from harness.runs.runner import Runner
 
@@ -31,7 +31,7 @@ class Watch:
     def __init__(self) -> None:
         self.begun: list[tuple[str, float]] = []
 
-    def __call__(self, event: dict[str, Any]) -> None:
+    def __call__(self, event: RunEvent) -> None:
         if event["event"] == "phase":
             self.begun.append((event["phase"], time.monotonic()))
 

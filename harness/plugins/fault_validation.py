@@ -64,10 +64,10 @@ def _wrong_needs(cls: type) -> list[str]:
     needs = getattr(cls, "needs", None)
     if not isinstance(needs, tuple) or not all(isinstance(one, type) for one in needs):
         return [f"{cls.__name__}.needs must be a tuple of capabilities: `needs: ClassVar[tuple[type, ...]] = (Killable,)`"]
-    return [f"{cls.__name__}.needs: {one.__name__} must be @runtime_checkable" for one in needs if not _can_be_asked(one)]
+    return [f"{cls.__name__}.needs: {one.__name__} must be @runtime_checkable" for one in needs if not _is_runtime_checkable(one)]
 
 
-def _can_be_asked(capability: type) -> bool:
+def _is_runtime_checkable(capability: type) -> bool:
     try:
         isinstance(None, capability)
     except TypeError:

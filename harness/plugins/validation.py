@@ -93,9 +93,9 @@ def _wrong_parameters(cls: type, name: str, protocol: type) -> list[str]:
 # --------------------------------------------------------------------------------------------------
 def _of_workload(workload: Any) -> list[str]:
     name = type(workload).__name__
-    topics = _asked(f"{name}.topics()", workload.topics)
-    roles = _asked(f"{name}.roles()", workload.roles)
-    settings = _asked(f"{name}.producer_settings()", workload.producer_settings)
+    topics = _result_of(f"{name}.topics()", workload.topics)
+    roles = _result_of(f"{name}.roles()", workload.roles)
+    settings = _result_of(f"{name}.producer_settings()", workload.producer_settings)
     found = [one for one in (topics, roles, settings) if isinstance(one, _Raised)]
     wrong = [one.text for one in found]
     if not found:
@@ -111,7 +111,7 @@ class _Raised:
     text: str
 
 
-def _asked(what: str, call: Callable[[], Any]) -> Any:
+def _result_of(what: str, call: Callable[[], Any]) -> Any:
     try:
         return call()
     except Exception as error:  # noqa: BLE001 - a plug-in may raise anything; it is a flaw of the plug-in
@@ -143,7 +143,7 @@ def _wrong_settings(name: str, settings: Any) -> Iterator[str]:
 def _wrong_operations(workload: Any, role: Role, partitions: Sequence[str]) -> list[str]:
     """The first operations of a role: planned, endless, and the same again from the same seed."""
     where = f"{type(workload).__name__}.operations (role {role.name})"
-    first = _asked(where, lambda: _drawn(workload, role, partitions))
+    first = _result_of(where, lambda: _drawn(workload, role, partitions))
     if isinstance(first, _Raised):
         return [first.text]
     if isinstance(first, str):
