@@ -27,6 +27,9 @@ FAULTS = (
     "link-flap", "move-coordinator", "move-group-coordinator", "move-leaders", "one-way", "packet-loss", "pause", "power-off",
     "reassign", "topic-settings",
 )  # fmt: skip
+LOCAL_ALWAYS_OTHERS_NIGHTLY = pytest.mark.parametrize(
+    "provider", ["local", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("docker", "ssh"))], indirect=True
+)
 HOSTS = []  # those that the present provider uses by ssh, once there are any
 OF_THEIR_OWN = {kind: {"disk_mb": 200, "skewable": True} for kind in ("docker", "ssh")}  # a disk and a clock for each broker
 UNABLE = {  # provider -> faults that it cannot do, and words of the reason that the receipt gives
@@ -199,9 +202,7 @@ def test_nothing_but_logs_stays(seen):
     assert seen["left"] == []
 
 
-@pytest.mark.parametrize(
-    "provider", ["local", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("docker", "ssh"))], indirect=True
-)
+@LOCAL_ALWAYS_OTHERS_NIGHTLY
 def test_nodes_may_run_different_versions(provider, tmp_path, request):
     """Two brokers of 3.9.1 and 4.3.0 with a controller of its own, all as the older one wants it, are upgraded in turn.
 
@@ -254,6 +255,7 @@ def test_a_harness_that_is_killed_as_it_starts_leaves_nothing(provider, tmp_path
     assert gone(tmp_path / "starting") is True
 
 
+@LOCAL_ALWAYS_OTHERS_NIGHTLY
 def test_two_runs_at_once_do_not_touch_each_other(provider, tmp_path):
     """Both are up, each with a frozen broker; one is killed, and leaves nothing; the other goes on, and is alive in the eyes
     of `clean`.

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -132,10 +133,13 @@ def roles(cluster, seen):
     asked = (host, int(port))
     ids = [f"fp-run-{i}" for i in range(20)]
     brokers = {1: "n1", 2: "n2", 3: "n3"}
-    seen["coordinators"] = [
-        cluster.roles().transaction_coordinator(i) == brokers[protocol.find_coordinator(asked, protocol.TRANSACTION, i)]
-        for i in ids
-    ] + [cluster.roles().group_coordinator(i) == brokers[protocol.find_coordinator(asked, protocol.GROUP, i)] for i in ids]
+    roles = {protocol.TRANSACTION: cluster.roles().transaction_coordinator, protocol.GROUP: cluster.roles().group_coordinator}
+
+    def agree(kind, key):
+        return roles[kind](key) == brokers[protocol.find_coordinator(asked, kind, key)]
+
+    # brokers that were killed or frozen before get their partitions back meanwhile: asked until both agree
+    seen["coordinators"] = [until(partial(agree, kind, key)) for kind in roles for key in ids]
     seen["spread"] = len({coordinator_partition(i, 6) for i in ids})
 
 

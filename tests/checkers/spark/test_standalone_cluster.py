@@ -65,6 +65,7 @@ def test_a_standalone_cluster_gives_the_same_verdict_as_local_spark(torn, driver
 
 
 @pytest.mark.cluster
+@pytest.mark.nightly
 def test_a_standalone_cluster_reads_a_history_on_another_file_system(torn, driver, tmp_path):
     """Driver and executors know the file system by the settings that they are given."""
     here, local = torn
@@ -107,6 +108,7 @@ def test_the_task_of_a_local_worker_lost_once_is_repeated(spark, history):
 
 
 @pytest.mark.cluster
+@pytest.mark.nightly
 def test_executors_lost_every_time_make_the_verdict_unknown(driver, history):
     document = driver.judge(history, ends="executor", times=1000)
     assert ended(history) > 1
