@@ -58,7 +58,7 @@ class GracefulStop:
         return Receipt(
             role=self.target,
             targets=tuple(node for node in nodes if node in tried or node not in alive),
-            evidence={"before": before, "during": during, "status": statuses, "farewell": shutdown_lines},
+            evidence={"before": before, "during": during, "status": statuses, "shutdown_line": shutdown_lines},
             effective=bool(alive) and not left,
             note="; ".join(problems),
         )

@@ -14,7 +14,7 @@ def test_a_broker_ends_orderly_and_answers_again_after_healing():
     receipt = fault.inject(cluster, Random(1))
     assert (receipt.targets, receipt.effective, receipt.note) == (("n1",), True, "")
     assert receipt.evidence["during"] == {"n1": None}
-    assert (receipt.evidence["status"], receipt.evidence["farewell"]) == ({"n1": 143}, {"n1": "let go"})
+    assert (receipt.evidence["status"], receipt.evidence["shutdown_line"]) == ({"n1": 143}, {"n1": "let go"})
     healed = fault.heal(cluster, receipt)
     assert healed.healing == {"started": ["n1"], "after": {"n1": cluster.pid("n1")}, "answers": {"n1": True}}
     assert fault.heal(cluster, healed).healing["started"] == []
