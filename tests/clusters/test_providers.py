@@ -33,7 +33,7 @@ LOCAL_ALWAYS_OTHERS_NIGHTLY = pytest.mark.parametrize(
 HOSTS = []  # those that the present provider uses by ssh, once there are any
 OF_THEIR_OWN = {kind: {"disk_mb": 200, "skewable": True} for kind in ("docker", "ssh")}  # a disk and a clock for each broker
 UNABLE = {  # provider -> faults that it cannot do, and words of the reason that the receipt gives
-    "local": {"disk-full": "disk_mb = 300", "clock-skew": "skewable = true"},  # with these: test_surroundings.py
+    "local": {"disk-full": "disk_mb = 300", "clock-skew": "skewable = true"},  # with these: local/test_environment.py
     "ssh": {
         "cut-client": "a host that is reached by ssh cannot tell one from another",
     },
