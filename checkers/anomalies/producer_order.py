@@ -12,7 +12,7 @@ import numpy as np
 from checkers.api import CheckResult, partition_check
 from checkers.arrays import Ints
 from checkers.partition.final_witness import final_witness
-from checkers.partition.log import NONE, PartitionLog
+from checkers.partition.log import NONE, SLICE, PartitionLog
 from checkers.partition.result_rows import pair_rows
 from checkers.partition.versions import visible
 from checkers.verdict.findings import Finding
@@ -61,9 +61,7 @@ def order_inversion(log: PartitionLog) -> CheckResult:
     """
     judged, returned, _ = final_witness(log)
     known = np.flatnonzero((log.place != NONE) & ~(log.promised & judged & ~returned))
-    process = record_ids.process_of(log.sends.v[known])  # rising: sends are sorted by process, operation and sequence
-    starts = np.flatnonzero(process[1:] != process[:-1]) + 1
-    inversions = [_inverted(log, group) for group in np.split(known, starts) if len(group) > 1]
+    inversions = [_inverted(log, some) for some in _whole_processes(log, known)]
     compared = sum(count for _, _, count in inversions)
     low, high = (np.concatenate([known[:0], *(one[side] for one in inversions)]) for side in (0, 1))
     if not len(low):
@@ -72,33 +70,69 @@ def order_inversion(log: PartitionLog) -> CheckResult:
     return CheckResult(compared, rows | {"time": log.sends.began[np.r_[low, high]]})
 
 
-def _inverted(log: PartitionLog, group: Ints) -> tuple[Ints, Ints, int]:
-    """Sends of one process (positions, in the order of the calls) that lie below a predecessor, the highest such predecessor of
-    each, and how many sends had a predecessor.
+def _whole_processes(log: PartitionLog, sends: Ints) -> list[Ints]:
+    """Sends (positions, rising: so sorted by process) in parts of about `SLICE`, each process in one part."""
+    process = record_ids.process_of(log.sends.v[sends])
+    firsts = np.flatnonzero(process[1:] != process[:-1]) + 1
+    wanted = np.searchsorted(firsts, np.arange(SLICE, len(sends), SLICE))
+    return np.split(sends, firsts[np.unique(wanted[wanted < len(firsts)])])
 
-    The predecessors of a send are the first so many in an `order` of all: in that of the calls, those called before it; in that
-    of the acknowledgements, those acknowledged before it was called. So the highest of them is a running maximum over `order`.
+
+def _inverted(log: PartitionLog, sends: Ints) -> tuple[Ints, Ints, int]:
+    """Sends (positions, in the order of process and call) that lie below a predecessor, the highest such predecessor of each,
+    and how many sends had a predecessor.
+
+    The predecessors of a send follow one another in an `order` of all sends by process: in that of the calls, those called before
+    it; in that of the acknowledgements, those acknowledged before it was called. They begin where its process begins, so the
+    highest of them is a maximum over `order` that begins anew with each process.
     """
-    place = log.place[group]
+    process, place = record_ids.process_of(log.sends.v[sends]), log.place[sends]
     if log.settings.pipelined_order:
-        order = np.arange(len(group))
-        predecessors = order  # how many each send has
+        order = ends = np.arange(len(sends))  # ends: where the predecessors of each send end in `order`
     else:
-        acked = np.flatnonzero(log.acked[group])
-        order = acked[np.argsort(log.sends.ended[group][acked], kind="stable")]
-        predecessors = np.searchsorted(log.sends.ended[group][order], log.sends.began[group], side="left")
-    candidates = np.flatnonzero(predecessors > 0)
-    highest_so_far = _running_highest(place[order])
-    highest = order[highest_so_far[predecessors[candidates] - 1]]
+        order, ends = _acknowledged_before(log, sends, process)
+    number, firsts = _numbered(process)
+    candidates = np.flatnonzero(ends > np.searchsorted(order, firsts)[number])
+    highest = order[_running_highest(place[order], number[order])[ends[candidates] - 1]]
     inverted = place[highest] > place[candidates]
-    return group[candidates[inverted]], group[highest[inverted]], len(candidates)
+    return sends[candidates[inverted]], sends[highest[inverted]], len(candidates)
 
 
-def _running_highest(values: Ints) -> Ints:
-    """For each position, where the highest value so far stands (the first of equal ones)."""
+def _acknowledged_before(log: PartitionLog, sends: Ints, process: Ints) -> tuple[Ints, Ints]:
+    """The acknowledged ones of some sends in the order of process and acknowledgement; and where in that order those of its
+    process end that were acknowledged before each send was called.
+
+    Calls and acknowledgements are sorted together. As many acknowledgements as stand before a call, so far its predecessors go;
+    of one moment the call comes first.
+    """
+    began, ended = log.sends.began[sends], log.sends.ended[sends]
+    acked = np.flatnonzero(log.acked[sends])
+    is_ack = np.arange(len(sends) + len(acked)) >= len(sends)
+    together = np.lexsort((is_ack, np.r_[began, ended[acked]], np.r_[process, process[acked]]))
+    ends = np.empty(len(together), dtype=np.int64)
+    ends[together] = np.cumsum(is_ack[together])
+    return acked[together[is_ack[together]] - len(sends)], ends[: len(sends)]
+
+
+def _numbered(groups: Ints) -> tuple[Ints, Ints]:
+    """Groups (rising) numbered from 0, and where each begins."""
+    begins = np.r_[True, groups[1:] != groups[:-1]][: len(groups)]
+    return np.cumsum(begins) - 1, np.flatnonzero(begins)
+
+
+def _running_highest(values: Ints, number: Ints) -> Ints:
+    """For each position, where the highest value of its group so far stands (the first of equal ones). The groups' numbers rise.
+
+    Every value is lifted above all of the groups before its own, so that one running maximum serves all groups.
+    """
     if not len(values):
         return values
-    rises = np.r_[True, values[1:] > np.maximum.accumulate(values)[:-1]]
+    span = int(values.max()) + 1
+    if (int(number[-1]) + 1) * span > np.iinfo(np.int64).max:
+        values = np.unique(values, return_inverse=True)[1]
+        span = len(values)
+    lifted = values + number * span
+    rises = np.r_[True, lifted[1:] > np.maximum.accumulate(lifted)[:-1]]
     return np.maximum.accumulate(np.where(rises, np.arange(len(values)), 0))
 
 

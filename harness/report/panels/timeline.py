@@ -22,6 +22,7 @@ MOST_OPS = 30_000
 _DETAILED = 300_000  # operations: in a longer history only those of findings show their records
 _MOPS, _ERRORS, _BINS, _NAMED, _VALUE = 6, 3, 3_000, 200, 40
 _OUTCOMES = ("ok", "fail", "info")
+_PROCESS_BITS, _PROCESS_MASK = 32, (1 << 32) - 1
 _ROLES = ("writer", "reader", "final", "harness")
 
 
@@ -85,19 +86,35 @@ def _us(ns: int, origin_ns: int) -> int:
 
 def _rows(ops: Ops) -> tuple[list[dict[str, Any]], Ints]:
     """A row per worker (its processes follow one another), and each operation's row."""
-    key = np.where(ops.slot >= 0, ops.slot, -2 - ops.process)
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    places = [_place(str(ops.role[f])) for f in first]
-    order = sorted(range(len(first)), key=lambda k: (places[k], int(key[first[k]])))
+    process = ops.process.astype(np.int64)
+    worker = np.where(ops.slot >= 0, ops.slot, -2 - process)
+    pairs, first, code = _distinct(worker << _PROCESS_BITS | process & _PROCESS_MASK)
+    process = ops.process[first]
+    workers, earliest, inverse = np.unique(pairs >> _PROCESS_BITS, return_index=True, return_inverse=True)
+    begun = first[earliest]
+    places = [_place(str(ops.role[at])) for at in begun]
+    order = sorted(range(len(workers)), key=lambda k: (places[k], int(workers[k])))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
-    row_of = rank[inverse]
+    by_worker = np.lexsort((process, inverse))
+    processes = np.split(process[by_worker], np.cumsum(np.bincount(inverse))[:-1])
     rows = []
     for k in order:
-        processes = np.unique(ops.process[inverse == k]).tolist()
-        node, role = str(ops.node[first[k]]), str(ops.role[first[k]])
-        rows.append({"label": visible(_label(node, processes)), "role": visible(role), "processes": processes})
-    return rows, row_of
+        node, role = str(ops.node[begun[k]]), str(ops.role[begun[k]])
+        label = _label(node, processes[k].tolist())
+        rows.append({"label": visible(label), "role": visible(role), "processes": processes[k].tolist()})
+    return rows, rank[inverse][code]
+
+
+def _distinct(values: Ints) -> tuple[Ints, Ints, Ints]:
+    """The different values in the order of their first appearance, where each first appears, and the number of each value.
+
+    By hashing: sorting millions of operations for a few different values would take a hundred times as long.
+    """
+    encoded = pa.array(values).dictionary_encode()
+    code = encoded.indices.to_numpy()
+    new = np.r_[True, code[1:] > np.maximum.accumulate(code)[:-1]]
+    return encoded.dictionary.to_numpy(), np.flatnonzero(new), code
 
 
 def _place(role: str) -> int:

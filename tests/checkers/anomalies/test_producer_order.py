@@ -1,9 +1,15 @@
 """The order of one producer's sends: guilty histories, and innocent ones that look alike."""
 
+import numpy as np
 import pytest
 from support.histories import History, answer, finding, violated
 
-from checkers.anomalies.producer_order import int_nonmonotonic_send, int_send_skip, nonmonotonic_send
+from checkers.anomalies import producer_order
+from checkers.anomalies.producer_order import int_nonmonotonic_send, int_send_skip, nonmonotonic_send, order_inversion
+from checkers.partition.assembly import sorted_log
+from checkers.partition.log import NONE, FinalRead, Resets, Settings
+from checkers.spark.scan import COLUMNS_OF, READS, SENDS
+from harness.api import record_ids
 
 PLAIN = {"transactional": "false", "isolation": "read_uncommitted"}
 CARELESS = {**PLAIN, "idempotence": "false"}
@@ -61,6 +67,48 @@ def test_pipelined_sends_may_swap_without_idempotence_but_not_after_an_acknowled
     after.ops[0]["mops"] = [(0, "t-0", 0, 7, 10, 50), (0, "t-0", 1, 5, 51, 60)]
     after.final({"t-0": [(5, 1), (7, 0)]})
     assert violated(judged(after, one_in_flight)) == ["order-inversion"]
+
+
+def _random_sends(rng):
+    """Up to 30 sends of up to 6 producers, with ties of moments and places: v, offset, began and ended."""
+    count = int(rng.integers(1, 30))
+    sends = {name: np.zeros(count, dtype=np.int64) for name in COLUMNS_OF[SENDS]}
+    sends["v"] = np.array([record_ids.record_id(int(process), op, 0) for op, process in enumerate(rng.integers(0, 6, count))])
+    sends["offset"] = rng.integers(NONE, 20, count) << rng.choice([0, 55])  # far apart: too far to be lifted by process
+    sends["began"] = rng.integers(0, 40, count)
+    sends["ended"] = np.where(rng.random(count) < 0.2, NONE, sends["began"] + rng.integers(0, 20, count))
+    return sends
+
+
+def _inversions_of_every_pair(log):
+    """Later sends that lie below a predecessor, with the place of the highest one; and how many had a predecessor."""
+    sends, found, compared = log.sends, {}, 0
+    for later in range(len(sends)):
+        before = [one for one in range(later) if record_ids.process_of(sends.v[one]) == record_ids.process_of(sends.v[later])]
+        if not log.settings.pipelined_order:
+            same = np.flatnonzero(record_ids.process_of(sends.v) == record_ids.process_of(sends.v[later]))
+            before = [one for one in same if log.acked[one] and sends.ended[one] < sends.began[later]]
+        places = [int(log.place[one]) for one in before if log.place[one] != NONE]
+        if log.place[later] != NONE and places:
+            compared += 1
+            if max(places) > log.place[later]:
+                found[int(sends.v[later])] = max(places)
+    return found, compared
+
+
+@pytest.mark.parametrize("pipelined", [True, False])
+@pytest.mark.parametrize("part", [1, 7, 1 << 21])
+def test_inversions_agree_with_a_comparison_of_every_pair_of_each_producer(part, pipelined, monkeypatch):
+    monkeypatch.setattr(producer_order, "SLICE", part)
+    for seed in range(60):
+        reads = {name: np.zeros(0, dtype=np.int64) for name in COLUMNS_OF[READS]}
+        settings = Settings(pipelined_order=pipelined)
+        log = sorted_log("t-0", _random_sends(np.random.default_rng(seed)), reads, FinalRead(), settings, Resets())
+        result = order_inversion(log)
+        low, high = np.split(np.arange(result.count), 2)
+        rows = result.rows
+        found = dict(zip(rows["v"][low].tolist(), rows["offset"][high].tolist(), strict=True)) if result.count else {}
+        assert (found, result.compared) == _inversions_of_every_pair(log)
 
 
 # ---- neighbours of one producer ----
