@@ -21,6 +21,7 @@ from clusters.kafka.distribution import Distribution
 from clusters.local.processes import NodeProcesses
 from clusters.ssh import install
 from clusters.ssh.environment import HostEnvironment
+from clusters.ssh.host import require_reachable
 from clusters.ssh.options import SshOptions
 from clusters.ssh.parallel import in_parallel
 from clusters.ssh.remote.watcher import CONFIG, DATA
@@ -52,6 +53,7 @@ class SshCluster(HostEnvironment):
 
     def begin(self, topics: Mapping[str, TopicSpec]) -> None:
         """Install, start every watcher, and bring Kafka up."""
+        require_reachable(self._hosts.values())
         in_parallel(self._prepare, self._hosts)
         in_parallel(lambda node: self._watchers[node].begin(self._watcher_settings(node)), self._watchers)
         self._prepare_environment()

@@ -27,7 +27,9 @@ import paramiko
 from harness.api import ClusterError
 
 SSH_PORT = 22
-_CONNECT_S, _QUIET_S, _ALIVE_EVERY_S = 6.0, 120.0, 5
+_CONNECT_S, QUIET_S, _ALIVE_EVERY_S = 6.0, 120.0, 5
+REACHABLE_S = 3.0
+MOST_ANSWER, _MOST_ERRORS = 64 << 20, 1 << 16  # bytes
 _SOURCES = Path(__file__).parent
 _REPOSITORY = _SOURCES.parents[1]
 # modules that hosts use too, standard library only
@@ -218,7 +220,7 @@ class SshHost:
         Raises ClusterError with its error output when it fails.
         """
         channel = self.channel(command)
-        channel.settimeout(_QUIET_S)
+        channel.settimeout(QUIET_S)
         with channel, channel.makefile_stdin("wb", -1) as stdin:
             errors: list[bytes] = []
             reader = threading.Thread(target=_read_errors, args=(channel, errors), daemon=True)
@@ -230,19 +232,23 @@ class SshHost:
             except OSError:
                 if not channel.exit_status_ready():
                     raise
-            out = b"".join(iter(lambda: channel.recv(1 << 16), b""))
-            reader.join(_QUIET_S)
+            out = bytearray()
+            while read := channel.recv(1 << 16):
+                out += read
+                if len(out) > MOST_ANSWER:
+                    raise ClusterError(f"{self.address}: {called or command} answers more than {MOST_ANSWER >> 20} MiB")
+            reader.join(QUIET_S)
             status = channel.recv_exit_status()
         if status == -1:
             raise EOFError(f"the connection to {self.address} ended")
         if status != 0:
             lines = b"".join(errors).decode(errors="replace").strip().splitlines()
             raise ClusterError(f"{self.address}: {called or command} ended with status {status}: {' / '.join(lines[-3:])}")
-        return out
+        return bytes(out)
 
     def ask(self, *words: str, feed: Callable[[Any], None] = lambda _: None) -> Any:
         """The answer of our program, from JSON."""
-        return json.loads(self.run(self.program(*words), feed, called=f"the watcher's `{words[0]}`"))
+        return answer(self.run(self.program(*words), feed, called=f"the watcher's `{words[0]}`"), str(self.address))
 
     def install_program(self, directory: str) -> None:
         """Copy our program into `directory` there, unless it is there. Raises ClusterError: no Python, or not writable."""
@@ -252,9 +258,51 @@ class SshHost:
         self.directory = self.run(command, lambda stdin: stdin.write(data), called=called).decode().strip()
 
 
+def answer(line: bytes, host: str) -> Any:
+    """What a program on a host answers. Raises ClusterError when that is no JSON."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ClusterError(f"{host} answers what is no JSON: {line[:100]!r}") from error
+
+
 def _read_errors(channel: paramiko.Channel, errors: list[bytes]) -> None:
     while data := channel.recv_stderr(1 << 16):
-        errors.append(data)
+        errors[:] = [(b"".join(errors) + data)[-_MOST_ERRORS:]]
+
+
+def require_reachable(hosts: Iterable[SshHost], within_s: float = REACHABLE_S) -> None:
+    """Connect to the ports of all hosts at once. Raises ClusterError with those that have not answered by then, and why.
+
+    Without it, an address that swallows packets takes the time of several logins until it is named.
+    """
+    wanted = list(dict.fromkeys(host.address for host in hosts))
+    last = dict.fromkeys(wanted, f"no answer within {within_s:g} s")
+    deadline = time.monotonic() + within_s
+    threads = [threading.Thread(target=_connect_once, args=(one, last, deadline), daemon=True) for one in wanted]
+    for thread in threads:  # a thread each, since a name may be looked up for longer than its time
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    if failed := [f"{one}: {reason}" for one, reason in last.items() if reason]:
+        raise ClusterError(
+            f"no host answers at {'; '.join(failed)}. Is it switched on, and are name and port right (the option `hosts`)?"
+        )
+
+
+def _connect_once(address: HostAddress, last: dict[HostAddress, str], deadline: float) -> None:
+    """Try until the deadline; `last` gets the reason why there is no connection, empty when there is one."""
+    while (left_s := deadline - time.monotonic()) > 0:
+        try:
+            socket.create_connection((address.host, address.port), timeout=left_s).close()
+        except TimeoutError:
+            return  # as it is in `last`
+        except (OSError, UnicodeError) as error:
+            last[address] = str(getattr(error, "strerror", None) or error)
+            time.sleep(min(0.3, left_s))
+        else:
+            last[address] = ""
+            return
 
 
 def retry_dropped(host: SshHost, what: str, act: Callable[[], Any], limit_s: float) -> Any:

@@ -6,7 +6,7 @@ import json
 import re
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -14,7 +14,7 @@ import structlog
 
 from clusters.kafka.distribution import Distribution
 from clusters.kafka.java import OLDEST
-from clusters.ssh.host import SshHost, retry_dropped
+from clusters.ssh.host import QUIET_S, SshHost, retry_dropped
 from clusters.ssh.remote import file_transfer
 from harness.api import ClusterError
 
@@ -37,7 +37,9 @@ def inspect_host(host: SshHost, directory: str, java: str) -> HostFacts:
     """Connect, copy our program into `directory`, and read the host's versions. Raises ClusterError with the remedy."""
     retry_dropped(host, "begin there", lambda: host.install_program(directory), _REACH_S)
     facts: dict[str, Any] = retry_dropped(host, "look at its Java", lambda: host.ask("inspect", java), _REACH_S)
-    java_version = facts.pop("java")
+    if not isinstance(facts, dict) or {*facts} != {one.name for one in fields(HostFacts)}:
+        raise ClusterError(f"{host.address} is no host of ours: it answers `inspect` with {str(facts)[:200]!r}")
+    java_version = str(facts.pop("java"))
     found = re.search(r'version "(?:1\.)?([0-9][^"]*)"', java_version)
     if not found or int(re.split(r"\D", found.group(1))[0]) < OLDEST:
         raise ClusterError(
@@ -56,6 +58,8 @@ def install(host: SshHost, distribution: Distribution) -> None:
     def attempt() -> None:
         request = json.dumps(jars).encode()
         missing: list[str] = host.ask("missing", directory, feed=lambda stdin: stdin.write(request))
+        if unknown := [name for name in missing if name not in jars]:
+            raise ClusterError(f"{host.address} wants files that are no jars of Kafka {distribution.version}: {unknown[:3]!r}")
         if missing:
             size = sum((distribution.directory / name).stat().st_size for name in missing)
             log.info("jars copied", host=str(host.address), kafka=distribution.version, jars=len(missing), mb=size >> 20)
@@ -66,7 +70,7 @@ def install(host: SshHost, distribution: Distribution) -> None:
 
 
 def _send_jars(stdin: IO[bytes], jars: Mapping[str, Path], checksums: Mapping[str, str]) -> None:
-    with tarfile.open(fileobj=stdin, mode="w|", bufsize=1 << 18) as tar:
+    with file_transfer.opened(stdin) as tar:
         for name, path in jars.items():
             tar.add(str(path), f"{checksums[name]}/{name}")
 
@@ -81,7 +85,7 @@ def copy_files(host: SshHost, run: str, sent: Mapping[str, Path]) -> None:
     """Copy files and directories into a run: name there -> path here."""
 
     def feed(stdin: IO[bytes]) -> None:
-        with tarfile.open(fileobj=stdin, mode="w|", bufsize=1 << 18) as tar:
+        with file_transfer.opened(stdin) as tar:
             for name, path in sent.items():
                 tar.add(str(path), name)
 
@@ -94,10 +98,13 @@ def fetch_storage(host: SshHost, run: str, destination: Path) -> None:
     def attempt() -> None:
         channel = host.channel(host.program("pack", run))
         try:
+            channel.settimeout(QUIET_S)
             with channel, channel.makefile("rb", 1 << 18) as stream:
                 file_transfer.unpack(cast(IO[bytes], stream), destination)
-                status = channel.recv_exit_status()
-        except tarfile.ReadError as error:
+                status = channel.recv_exit_status() if channel.status_event.wait(QUIET_S) else -1
+        except file_transfer.UnsafeTar as error:
+            raise ClusterError(f"{host.address}: its log segments are refused: {error}") from error
+        except tarfile.TarError as error:
             raise EOFError(f"the connection ended amid the log segments: {error}") from error
         if status != 0:
             raise ClusterError(f"{host.address}: the log segments could not be packed (status {status})")

@@ -33,9 +33,11 @@ class Ssh(SshOptions):
 
     def describe(self) -> dict[str, Any]:
         """With what every host is now. Raises ClusterError when one cannot be reached, or lacks something."""
+        from clusters.ssh.host import require_reachable
         from clusters.ssh.parallel import in_parallel
 
         hosts, addresses = self.hosts_by_node(), self.addresses_by_node()
+        require_reachable(hosts.values())
         facts = dict(zip(hosts, in_parallel(self._inspect, hosts.values()), strict=True))
         for host in hosts.values():
             host.drop()

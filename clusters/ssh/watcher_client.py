@@ -18,12 +18,13 @@ from typing import Any
 import paramiko
 import structlog
 
-from clusters.ssh.host import CONNECTION_ERRORS, SshHost, unreachable
+from clusters.ssh.host import CONNECTION_ERRORS, MOST_ANSWER, SshHost, answer, unreachable
 from clusters.ssh.remote.watcher_process import NO_WATCHER
 from harness.api import ClusterError
 
 log = structlog.get_logger()
 _ANSWER_S, _END_S = 10.0, 40.0
+MOST_LOG = 4 << 30  # bytes of a node's log
 _RETRY_S = 0.2
 
 
@@ -80,10 +81,10 @@ class WatcherClient:
                     log.warning("connection dropped", node=self.node, during=do, error=str(error) or type(error).__name__)
                     time.sleep(_RETRY_S)
 
-    def _checked(self, answer: dict[str, Any]) -> dict[str, Any]:
-        if "error" in answer:
-            raise ClusterError(f"{self.node} ({self.host.address}): {answer['error']}")
-        return answer
+    def _checked(self, reply: dict[str, Any]) -> dict[str, Any]:
+        if "error" in reply:
+            raise ClusterError(f"{self.node} ({self.host.address}): {reply['error']}")
+        return reply
 
     def _exchange(self, request: dict[str, Any]) -> dict[str, Any]:
         if self._channel is None:
@@ -97,9 +98,13 @@ class WatcherClient:
             if not read:
                 raise self._ended(self._channel)
             self._pending += read
+            if len(self._pending) > MOST_ANSWER:
+                raise ClusterError(f"{self.node} ({self.host.address}): an answer of more than {MOST_ANSWER >> 20} MiB")
         line, _, self._pending = self._pending.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        found = answer(line, f"{self.node} ({self.host.address})")
+        if not isinstance(found, dict):
+            raise ClusterError(f"{self.node} ({self.host.address}) answers what is no object: {str(found)[:100]!r}")
+        return found
 
     def _ended(self, channel: paramiko.Channel) -> Exception:
         """The meaning of a bridge's end: the watcher has ended, or only the connection is gone."""
@@ -125,7 +130,9 @@ class WatcherClient:
     def fetch_log(self) -> None:
         """Fetch what the node has written to its log since."""
         with self._fetch_lock:
-            while read := base64.b64decode(self.ask("renew", log=self._log.stat().st_size)["log"]):
+            while read := base64.b64decode(self.ask("renew", log=(size := self._log.stat().st_size))["log"]):
+                if size + len(read) > MOST_LOG:
+                    raise ClusterError(f"the log of {self.node} is larger than {MOST_LOG >> 20} MiB; the rest is not fetched")
                 with self._log.open("ab") as file:
                     file.write(read)
 
