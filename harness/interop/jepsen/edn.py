@@ -115,12 +115,17 @@ def _unmarked(found: list[Any]) -> list[Any]:
 
 
 def _mapping(flat: list[Any], text: str, number: int) -> Any:
-    """A map; pairs where a key comes twice, which Clojure refuses, so that nothing of it is lost."""
+    """A map of a text, from its keys and values in turn. Raises ValueError: one is missing."""
     if len(flat) % 2:
         raise ValueError(f"a map with a key but no value before {_position(text, number)}")
     keys = [key if isinstance(key, (str, int)) else str(key) for key in flat[::2]]
-    found = dict(zip(keys, flat[1::2], strict=True))
-    return found if len(found) == len(keys) else list(map(list, zip(keys, flat[1::2], strict=True)))
+    return mapping(list(zip(keys, flat[1::2], strict=True)))
+
+
+def mapping(pairs: list[tuple[Any, Any]]) -> Any:
+    """Pairs of key and value as a dict; as lists of two where a key comes twice, so that nothing of it is lost."""
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else list(map(list, pairs))
 
 
 def _position(text: str, number: int) -> int:

@@ -1,10 +1,11 @@
 """One line of a Jepsen history -> one event: the reader that decides what a line means.
 
-`plain_lines` reads plain lines of EDN many at a time, and means the same; whatever it does not know comes here.
+`plain_lines` reads plain lines many at a time, and means the same; whatever it does not know comes here.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -105,7 +106,19 @@ class JsonLines:
         return Event(got.type.lstrip(":"), f, process, got.time, got.index, got.value, failure, *more)
 
     def value(self, event: Event) -> Any:
-        return _decode(event.value)
+        """A map with a key that comes twice becomes pairs, as in EDN: the quick decoder would drop one of them."""
+        found = _decode(event.value)
+        raw = bytes(event.value)
+        if b"{" not in raw or raw.count(b":") == _key_count(found):
+            return found
+        return json.loads(raw, object_pairs_hook=edn.mapping)
+
+
+def _key_count(value: Any) -> int:
+    """How many keys there are in all maps of a value."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(_key_count, value.values()))
+    return sum(map(_key_count, value)) if isinstance(value, list) else 0
 
 
 def _process(given: Any) -> int | str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from harness.interop.jepsen.lines import EdnLines, Event, JsonLines, Reader
 from harness.interop.jepsen.operation_rows import OperationRows, in_order, write
 from harness.interop.jepsen.plain_lines import INVOKE, Operations, PlainLines, plain_lines
 
+READERS: Mapping[str, Callable[[], Reader]] = {"edn": EdnLines, "json": JsonLines}
 KNOWN = frozenset(("txn", "send", "poll", "assign", "subscribe", "crash"))
 IGNORED = frozenset(("debug-topic-partitions",))
 NOT_UNDERSTOOD = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
@@ -77,7 +78,7 @@ class ParsedBlock:
 def parse_block(block: Block, language: str, file: str, spill: Path) -> ParsedBlock:
     """Parse a block (lines of `edn` or `json`) of the file named `file`; spill to `spill`.ops and `spill`.mops."""
     lines = block.text.split(b"\n")
-    reader, known = (EdnLines(), plain_lines(block.text, lines)) if language == "edn" else (JsonLines(), None)
+    reader, known = READERS[language](), plain_lines(block.text, lines, language)
     parser = _BlockParser(reader, block, file, ParsedBlock(spill), known)
     with _no_collector():
         read = {at: _read(reader, lines[at]) for at in np.flatnonzero(known.rows < 0).tolist()} if known else {}

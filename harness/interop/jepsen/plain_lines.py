@@ -1,11 +1,11 @@
-"""The plain lines of a block of EDN as columns, all at once: what nearly every line of a Jepsen history is.
+"""The plain lines of a block of EDN or JSON as columns, all at once: what nearly every line of a Jepsen history is.
 
-PlainLines is a line of the keys type, f, process, time, index and value, in the order of the block's first such line, whose value
-holds sends and polls of whole numbers, printed as Clojure prints them. Everything else is left to `lines`, one by one.
+A plain line has the keys type, f, process, time, index and value, in the order of the block's first such line, and its value
+holds sends and polls of whole numbers. Everything else is left to `lines`, one by one.
 
 How: numbers and ends of lines are the *items* of a text. What stands between two of them, a *gap*, is one of a few dozen texts
-that come again and again. A small grammar says of each what it leads to after which other item; a line is plain when all its
-items are what their gaps lead to.
+that come again and again. A small grammar (`plain_grammar`) says of each what it leads to after which other item; a line is plain
+when all its items are what their gaps lead to.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -24,26 +23,35 @@ import pyarrow as pa
 from numpy.lib.stride_tricks import as_strided
 
 from harness.api import MAX_SEQ
-from harness.interop.jepsen import edn
 from harness.interop.jepsen.identities import Ints
 from harness.interop.jepsen.operation_rows import MOPS, OPS, in_order
+from harness.interop.jepsen.plain_grammar import (
+    ACKED,
+    FUNCTIONS,
+    LINE,
+    NOTATIONS,
+    OFFSET,
+    POLL_KEY,
+    READ,
+    SEND_KEY,
+    SENT,
+    TYPES,
+    Rule,
+    grammar,
+    key_order,
+    role,
+)
 
-TYPES, FUNCTIONS = ("invoke", "ok", "fail", "info"), ("txn", "send", "poll")
 INVOKE, OK, FAIL = (TYPES.index(name) for name in ("invoke", "ok", "fail"))
-NUMBERS = ("process", "time", "index")
-# What an item is: the end of a line; a send's key and its value, or its offset and its value; a poll's key, and a record's offset
-# and value; from NUMBER on one of NUMBERS. WRONG: nothing that a plain line has. EITHER: it depends on the item before.
-LINE, SEND_KEY, SENT, ACK_OFFSET, ACKED, POLL_KEY, OFFSET, READ, NUMBER = range(9)
-WRONG, EITHER, ROLES = 11, 12, 13
+WRONG, EITHER, ROLES = 11, 12, 13  # beside what an item is: nothing that a plain line has; it depends on the item before
 _SENDS, _RECORDS = ((SENT, ACKED), (SENT, ACKED, READ))
-_LONGEST = 7 * 8  # bytes of a gap; a longer one is none of a plain line
+_LONGEST = 10 * 8  # bytes of a gap; a longer one is none of a plain line
 _SAMPLE, _MOST = 20_000, 1000  # gaps that are looked at for different ones; so many different ones are known
 _INSIDE = np.array([(1 << 8 * count) - 1 for count in range(9)], dtype=np.uint64)  # so many bytes of eight
 _ODD = np.array([0x9E3779B97F4A7C15 ^ number << 30 for number in range(16)], dtype=np.uint64)
 _NO_ITEM = bytes(set(range(256)) - set(b"0123456789\n"))
 _ZERO_FOR_LINE = bytes.maketrans(b"\n", b"0")
 _PIECE = 2 << 20  # bytes of text
-_LOOKED_AT = 100  # lines, for one that shows the order of the keys
 
 
 @dataclass(frozen=True)
@@ -70,19 +78,20 @@ class PlainLines:
 
     def number(self, key: str) -> Ints:
         """Process, time or index of each line."""
-        return np.asarray(self.numbers[self.roles == _role(key)])
+        return np.asarray(self.numbers[self.roles == role(key)])
 
 
-def plain_lines(text: bytes, lines: Sequence[bytes]) -> PlainLines | None:
-    """The plain lines of a text (`lines`: the same, split). None: there is none, or a number is too large for 64 bits."""
-    order = _order(lines)
+def plain_lines(text: bytes, lines: Sequence[bytes], language: str) -> PlainLines | None:
+    """The plain lines of a text of `edn` or `json` (`lines`: the same, split). None: there is none, or a number is too large for
+    64 bits."""
+    notation = NOTATIONS[language]
+    order = key_order(lines, notation)
     if order is None:
         return None
-    rules = _grammar(order)
+    rules = grammar(order, notation)
     try:
-        fit, *columns = (
-            np.concatenate(parts) for parts in zip(*(_columns(piece, rules) for piece in _pieces(text)), strict=True)
-        )
+        columns_of_pieces = [_columns(piece, rules, notation.poll) for piece in _pieces(text)]
+        fit, *columns = (np.concatenate(parts) for parts in zip(*columns_of_pieces, strict=True))
     except pa.ArrowInvalid:
         return None
     if not fit.any():
@@ -101,12 +110,13 @@ def _pieces(text: bytes) -> Iterator[bytes]:
         start = stop
 
 
-def _columns(text: bytes, rules: Sequence[_Rule]) -> tuple[Any, ...]:
+def _columns(text: bytes, rules: Sequence[Rule], poll: str) -> tuple[Any, ...]:
     """Which lines are plain, and of these what `PlainLines` has beside rows. Raises ArrowInvalid."""
     items = _items(text)
     numbers = _numbers(items)
-    which, gaps = _gaps(items, rules)
+    which, gaps = _gaps(items, rules, poll)
     roles, right = _roles(which, gaps, items.newline)
+    right &= ~items.zero_padded
     line = np.cumsum(items.newline) - items.newline
     fit = np.ones(items.newline.sum(), dtype=np.bool_)
     fit[line[~right]] = False
@@ -115,21 +125,6 @@ def _columns(text: bytes, rules: Sequence[_Rule]) -> tuple[Any, ...]:
         which, roles, numbers = (column[fit[line]] for column in (which, roles, numbers))
     types, functions = (column[column >= 0].astype(np.int64) for column in (gaps.type[which], gaps.f[which]))
     return fit, types, functions, roles, numbers, gaps.polls[which], gaps.without_result[which]
-
-
-def _order(lines: Sequence[bytes]) -> list[str] | None:
-    """The keys of the first line that has those of a plain one, its type and f before its value."""
-    for line in lines[:_LOOKED_AT]:
-        if b":value [[" not in line:
-            continue
-        try:
-            found = edn.read(line.decode())
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict) and set(found) == {"type", "f", "value", *NUMBERS}:
-            order = list(found)
-            return order if max(map(order.index, ("type", "f"))) < order.index("value") else None
-    return None
 
 
 def _are(roles: Any, some: Sequence[int]) -> Any:
@@ -144,12 +139,14 @@ def _are(roles: Any, some: Sequence[int]) -> Any:
 # --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Items:
-    """The items of a text in which nothing touches a line break. begins, ends: where they stand."""
+    """The items of a text in which nothing touches a line break. begins, ends: where they stand. zero_padded: written with
+    more digits than the number needs, so that its text is not that of the number."""
 
     text: bytes
     begins: Ints
     ends: Ints
     newline: Any
+    zero_padded: Any
 
     @property
     def gaps(self) -> tuple[Ints, Ints]:
@@ -165,7 +162,9 @@ def _items(text: bytes) -> _Items:
     np.less(letters - ord("0"), 10, out=inside[1:])
     inside[1:] |= letters == ord("\n")
     borders = np.flatnonzero(inside[1:] != inside[:-1])
-    return _Items(spaced, borders[::2], borders[1::2], letters[borders[::2]] == ord("\n"))
+    begins, ends = borders[::2], borders[1::2]
+    first = letters[begins]
+    return _Items(spaced, begins, ends, first == ord("\n"), (first == ord("0")) & (ends - begins > 1))
 
 
 def _numbers(items: _Items) -> Ints:
@@ -178,63 +177,6 @@ def _numbers(items: _Items) -> Ints:
 
 
 # --------------------------------------------------------------------------------------------------
-# Grammar
-# --------------------------------------------------------------------------------------------------
-class _Rule(NamedTuple):
-    """After an item `before`, a gap that fits `pattern` leads to an item `after` (None: of what the gap calls `next`)."""
-
-    before: int
-    pattern: re.Pattern[bytes]
-    after: int | None
-
-
-_EMPTY_POLL = r"\[:poll(?: \{\})?\]"
-_NEXT_MOP = rf"(?:{_EMPTY_POLL} )*\[:(?P<next>send |poll \{{)"
-_BEGINS = {"send ": SEND_KEY, "poll {": POLL_KEY}
-_WITHIN = (
-    (SEND_KEY, " ", SENT),
-    (SEND_KEY, r" \[", ACK_OFFSET),
-    (ACK_OFFSET, " ", ACKED),
-    (POLL_KEY, r" \[\[", OFFSET),
-    (POLL_KEY, r" \[\],? ", POLL_KEY),
-    (OFFSET, " ", READ),
-    (READ, r"\] \[", OFFSET),
-    (READ, r"\]\],? ", POLL_KEY),
-)
-_ENDS = ((SENT, r"\]"), (ACKED, r"\]\]"), (READ, r"\]\]\}\]"), (POLL_KEY, r" \[\]\}\]"))  # of a send, of a poll
-
-
-def _grammar(order: Sequence[str]) -> list[_Rule]:
-    """The rules for lines whose keys come in this order."""
-    return [_Rule(before, re.compile(pattern.encode()), after) for before, pattern, after in _rules(order)]
-
-
-def _rules(order: Sequence[str]) -> Iterator[tuple[int, str, int | None]]:
-    value = order.index("value")
-    tail = [*((f", :{key} ", _role(key)) for key in order[value + 1 :]), (r"\}\r? ", LINE)]
-    yield from _WITHIN
-    for (_, before), (pattern, after) in pairwise(tail):
-        yield before, pattern, after
-    for before, end in _ENDS:
-        yield before, f"{end} {_NEXT_MOP}", None
-        yield before, rf"{end}(?: {_EMPTY_POLL})*\]{tail[0][0]}", tail[0][1]
-    before, pattern = LINE, r" (?:#jepsen\.history\.Op)?\{"
-    for number, key in enumerate(order[: value + 1]):
-        pattern += f"{', ' if number else ''}:{key} "
-        if key in NUMBERS:
-            yield before, pattern, _role(key)
-            before, pattern = _role(key), ""
-        elif key != "value":
-            pattern += f":(?P<{key}>{'|'.join(TYPES if key == 'type' else FUNCTIONS)})"
-    yield before, rf"{pattern}\[{_NEXT_MOP}", None
-    yield before, rf"{pattern}\[(?:{_EMPTY_POLL}(?: {_EMPTY_POLL})*)?\]{tail[0][0]}", tail[0][1]
-
-
-def _role(key: str) -> int:
-    return NUMBER + NUMBERS.index(key)
-
-
-# --------------------------------------------------------------------------------------------------
 # Gaps
 # --------------------------------------------------------------------------------------------------
 class _Gaps:
@@ -244,21 +186,21 @@ class _Gaps:
     one only. polls, without_result: as in `PlainLines`. type, f: what it says of the line, -1 for nothing.
     """
 
-    def __init__(self, texts: Sequence[bytes], rules: Sequence[_Rule]) -> None:
+    def __init__(self, texts: Sequence[bytes], rules: Sequence[Rule], poll: str) -> None:
         self.after = np.full((len(texts) + 1, ROLES), WRONG, dtype=np.uint8)
         self.type, self.f = np.full((2, len(texts) + 1), -1, dtype=np.int8)
-        self.polls, self.without_result = np.array(
-            [(t.count(b"[:poll"), t.count(b"[:poll]")) for t in (b"", *texts)], dtype=np.int16
-        ).T
+        begun, empty = f"[{poll}".encode(), f"[{poll}]".encode()
+        self.polls, self.without_result = np.array([(t.count(begun), t.count(empty)) for t in (b"", *texts)], dtype=np.int16).T
         for number, text in enumerate(texts, 1):
             for rule in rules:
                 self._learn(number, rule, rule.pattern.fullmatch(text))
         self.single = np.array([_only({*row.tolist()} - {WRONG}) for row in self.after], dtype=np.uint8)
 
-    def _learn(self, number: int, rule: _Rule, found: re.Match[bytes] | None) -> None:
+    def _learn(self, number: int, rule: Rule, found: re.Match[bytes] | None) -> None:
         if found is not None:
-            groups = {name: text.decode() for name, text in found.groupdict().items()}
-            self.after[number, rule.before] = _BEGINS[groups["next"]] if rule.after is None else rule.after
+            groups = {name: text.decode() for name, text in found.groupdict().items() if text is not None}
+            key = SEND_KEY if "send" in groups else POLL_KEY
+            self.after[number, rule.before] = key if rule.after is None else rule.after
             for column, name, known in ((self.type, "type", TYPES), (self.f, "f", FUNCTIONS)):
                 column[number] = known.index(groups[name]) if name in groups else column[number]
 
@@ -267,7 +209,7 @@ def _only(roles: set[int]) -> int:
     return roles.pop() if len(roles) == 1 else EITHER if roles else WRONG
 
 
-def _gaps(items: _Items, rules: Sequence[_Rule]) -> tuple[Any, _Gaps]:
+def _gaps(items: _Items, rules: Sequence[Rule], poll: str) -> tuple[Any, _Gaps]:
     """Which gap stands before each item."""
     begins, lengths = items.gaps
     words = _words(items.text, begins, lengths)
@@ -287,7 +229,7 @@ def _gaps(items: _Items, rules: Sequence[_Rule]) -> tuple[Any, _Gaps]:
         if which.all():
             break
     pairs = zip(begins[known].tolist(), lengths[known].tolist(), strict=True)
-    return which, _Gaps([items.text[begin : begin + length] for begin, length in pairs], rules)
+    return which, _Gaps([items.text[begin : begin + length] for begin, length in pairs], rules, poll)
 
 
 def _words(text: bytes, begins: Ints, lengths: Ints) -> list[tuple[Any, Any]]:

@@ -1,8 +1,9 @@
-"""PlainLines lines of EDN read all at once: the same as line by line, whatever stands between them."""
+"""Plain lines of EDN and JSON read all at once: the same as line by line, whatever stands between them."""
 
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
@@ -14,6 +15,9 @@ from harness.interop.jepsen.plain_lines import plain_lines
 
 OLD = "{{:type :{type}, :f :{f}, :value {value}, :time {time}, :process {process}, :index {index}}}"
 NEW = "#jepsen.history.Op{{:index {index}, :time {time}, :type :{type}, :process {process}, :f :{f}, :value {value}}}"
+JSON = '{{"index":{index},"time":{time},"type":"{type}","process":{process},"f":"{f}","value":{value}}}'
+SPACED = '{{"type": ":{type}", "f": ":{f}", "process": {process}, "time": {time}, "index": {index}, "value": {value}}}'
+LANGUAGES = {OLD: "edn", NEW: "edn", JSON: "json", SPACED: "json"}
 ODD = [
     "r",
     "[[:send 0 5] s]",
@@ -30,17 +34,32 @@ ODD = [
     "[[:poll {0 [[1 2 3]]}]]",
     "[[:poll {0 [[1 2]], 0 [[3 4]]}]]",
     "[[:send   0,5][:poll]]",
+    "[[:send 0 007]]",
+    "[[:poll {00 [[1 2]], 0 [[3 4]]}]]",
     "[]",
     "nil",
 ]
+JSON_TEXTS = ((r":(send|poll|nemesis|error|timeout)", r'"\1"'), (r"([\d\"\]}]) +(?=[\d\"\[{])", r"\1,"), (r"nil", "null"))
 
 
-def parsed_text(text: str, folder, monkeypatch, at_once: bool):
+def as_written(value: str, language: str) -> str:
+    """A value of EDN in a language; what has no counterpart there stays as it is, and cannot be read."""
+    if language == "json":
+        value = re.sub(r"([{,] *)(\d+) (?=\[)", r'\1"\2":', value)
+        for found, wanted in JSON_TEXTS:
+            value = re.sub(found, wanted, value)
+    return value
+
+
+ERRORS = {"edn": (", :error [:timeout 5]}", ":nemesis"), "json": (', "error": ["timeout", 5]}', '"nemesis"')}
+
+
+def parsed_text(text: str, language: str, folder, monkeypatch, at_once: bool):
     """What parsing a text gives, read at once or line by line."""
     with monkeypatch.context() as patch:
         if not at_once:
-            patch.setattr(parsed_blocks, "plain_lines", lambda text, lines: None)
-        parsed = parsed_blocks.parse_block(Block(7, text.encode()), "edn", "history.edn", folder / f"spill-{at_once}")
+            patch.setattr(parsed_blocks, "plain_lines", lambda text, lines, language: None)
+        parsed = parsed_blocks.parse_block(Block(7, text.encode()), language, "history", folder / f"spill-{at_once}")
     for seen in (*parsed.early, *parsed.opened.values()):
         seen.event.transactional = seen.event.transactional is not False
     tables = [mapped(path).to_pylist() for path in (parsed.ops, parsed.mops)]
@@ -59,10 +78,12 @@ def lines(shape: str, seed: int, odd: float) -> str:
         if type_ == "invoke":
             doing[process] = f
         value = rng.choice(ODD) if rng.random() < odd else f"[{' '.join(_mop(rng, type_) for _ in range(rng.randrange(4)))}]"
-        line = shape.format(type=type_, f=f, value=value, time=index * 10, process=process, index=index)
-        text.append(line[:-1] + ", :error [:timeout 5]}" if type_ == "info" and rng.random() < 0.5 else line)
+        written = as_written(value, LANGUAGES[shape])
+        line = shape.format(type=type_, f=f, value=written, time=index * 10, process=process, index=index)
+        error, nemesis = ERRORS[LANGUAGES[shape]]
+        text.append(line[:-1] + error if type_ == "info" and rng.random() < 0.5 else line)
         if rng.random() < odd:
-            text.append(rng.choice(["", "; a comment", line[: len(line) // 2], line.replace(str(process), ":nemesis")]))
+            text.append(rng.choice(["", "; a comment", line[: len(line) // 2], line.replace(str(process), nemesis)]))
     return "\n".join(text)
 
 
@@ -80,39 +101,46 @@ def _records(rng: random.Random, place: int) -> str:
     return " ".join(f"[{place + number} {rng.randrange(10**13)}]" for number in range(rng.randrange(3)))
 
 
+def same_both_ways(text: str, language: str, folder, monkeypatch) -> bool:
+    """Whether a text read at once gives what it gives line by line."""
+    at_once, by_line = (parsed_text(text, language, folder, monkeypatch, way) for way in (True, False))
+    return at_once == by_line
+
+
 @pytest.mark.parametrize("odd", [0.0, 0.02, 0.3])
-@pytest.mark.parametrize("shape", [OLD, NEW])
+@pytest.mark.parametrize("shape", LANGUAGES)
 def test_all_at_once_or_line_by_line(shape, odd, tmp_path, monkeypatch):
     for seed in range(20):
-        text = lines(shape, seed, odd)
-        assert parsed_text(text, tmp_path, monkeypatch, True) == parsed_text(text, tmp_path, monkeypatch, False), seed
+        assert same_both_ways(lines(shape, seed, odd), LANGUAGES[shape], tmp_path, monkeypatch), seed
 
 
 def test_a_long_block_is_taken_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_PIECE", 700)
     for seed in range(5):
-        text = lines(NEW, seed, 0.05) + "\n" * (seed % 2)
-        assert parsed_text(text, tmp_path, monkeypatch, True) == parsed_text(text, tmp_path, monkeypatch, False), seed
+        assert same_both_ways(lines(NEW, seed, 0.05) + "\n" * (seed % 2), "edn", tmp_path, monkeypatch), seed
 
 
-@pytest.mark.parametrize("shape", [OLD, NEW])
+@pytest.mark.parametrize("shape", LANGUAGES)
 def test_what_only_looks_plain_is_read_line_by_line(shape, tmp_path, monkeypatch):
     """Beside one that is plain, so that the order of the keys is known."""
     for value in ODD:
         values = [("invoke", "[[:send 0 1]]"), ("ok", "[[:send 0 [0 1]]]"), ("invoke", value), ("ok", value)]
-        text = "\n".join(shape.format(type=type_, f="txn", value=said, time=1, process=0, index=0) for type_, said in values)
-        assert parsed_text(text, tmp_path, monkeypatch, True) == parsed_text(text, tmp_path, monkeypatch, False), value
+        written = [(type_, as_written(said, LANGUAGES[shape])) for type_, said in values]
+        text = "\n".join(shape.format(type=type_, f="txn", value=said, time=1, process=0, index=0) for type_, said in written)
+        assert same_both_ways(text, LANGUAGES[shape], tmp_path, monkeypatch), value
 
 
-def test_nearly_every_line_is_plain():
+@pytest.mark.parametrize("shape", LANGUAGES)
+def test_nearly_every_line_is_plain(shape):
     """All but those with an error."""
-    text = lines(NEW, 0, 0.0).encode()
-    known = plain_lines(text, text.split(b"\n"))
+    text = lines(shape, 0, 0.0).encode()
+    known = plain_lines(text, text.split(b"\n"), LANGUAGES[shape])
     assert known is not None
-    assert [row >= 0 for row in known.rows] == [b":error" not in line for line in text.split(b"\n")]
+    assert [row >= 0 for row in known.rows] == [b"error" not in line for line in text.split(b"\n")]
 
 
-def test_a_number_beyond_64_bits_leaves_the_block_to_the_lines(tmp_path, monkeypatch):
-    text = lines(OLD, 0, 0.0).replace(":process 5", ":process 99999999999999999999", 1)
-    assert plain_lines(text.encode(), text.encode().split(b"\n")) is None
-    assert parsed_text(text, tmp_path, monkeypatch, True) == parsed_text(text, tmp_path, monkeypatch, False)
+@pytest.mark.parametrize(("shape", "process"), [(OLD, ":process {}"), (JSON, '"process":{}')])
+def test_a_number_beyond_64_bits_leaves_the_block_to_the_lines(shape, process, tmp_path, monkeypatch):
+    text = lines(shape, 0, 0.0).replace(process.format(5), process.format("99999999999999999999"), 1)
+    assert plain_lines(text.encode(), text.encode().split(b"\n"), LANGUAGES[shape]) is None
+    assert same_both_ways(text, LANGUAGES[shape], tmp_path, monkeypatch)
