@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 KAFKA ?= 4.3.0
 READY := $(VENV)/.ready
+unexport PYTHONDONTWRITEBYTECODE  # else every process of the tests compiles them anew, which costs seconds each
 
 .PHONY: help run check test nightly-test setup lint controls bench clean
 

@@ -5,44 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
-from collections import defaultdict
-from html.parser import HTMLParser
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from support import report_example as example
+from support.browser import Dom, started
 
 from harness.report import render
 from harness.runs.directory import open_run
 
 pytestmark = pytest.mark.browser
-_QUIET = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update"
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy".*?>')
-
-
-class Dom(HTMLParser):
-    """Elements with their attributes and text, as the browser gave them back."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self._open, self._said = "", defaultdict[str, list[str]](list)
-        self.feed(html)
-        self.text = {name: "".join(said) for name, said in self._said.items()}
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        self._open = dict(attrs).get("id") or self._open
-
-    def handle_data(self, data: str) -> None:
-        self._said[self._open].append(data)
-
-    def named(self, name: str) -> dict[str, str | None]:
-        return next(attrs for _, attrs in self.elements if attrs.get("id") == name)
-
-    def count(self, tag: str) -> int:
-        return sum(found == tag for found, _ in self.elements)
 
 
 @pytest.fixture(scope="session")
@@ -55,23 +30,22 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture
-def browse(chromium, tmp_path):
+@pytest.fixture(scope="module")
+def browse(chromium) -> Iterator[Callable[..., Dom]]:
     """Open a file in the browser and give back the page as it is after its scripts ran."""
+    with started(chromium) as browser:
+        yield browser.page
 
-    def opened(path: Path, *options: str) -> Dom:
-        argv = [chromium, *_QUIET.split(), "--disable-sync", "--disable-quic", f"--user-data-dir={tmp_path / 'profile'}"]
-        done = subprocess.run(
-            [*argv, *options, "--window-size=1280,900", "--dump-dom", path.as_uri()],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return Dom(done.stdout)
 
-    return opened
+@pytest.fixture(scope="module")
+def report_of(tmp_path_factory) -> Callable[[str], Path]:
+    """The report of an example by its name, rendered once."""
+
+    @cache
+    def rendered(name: str) -> Path:
+        return render(open_run(example.RUNS[name](tmp_path_factory.mktemp(name) / "run")))
+
+    return rendered
 
 
 def acted(report: Path, script: str) -> Path:
@@ -91,18 +65,18 @@ def assert_sound(dom: Dom) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(example.RUNS))
-def test_every_report_draws_without_an_error(name, browse, tmp_path):
+def test_every_report_draws_without_an_error(name, browse, report_of):
     """Valid, torn, unknown, empty, large and hostile runs: no script error, no refusal, nothing fetched."""
-    dom = browse(render(open_run(example.RUNS[name](tmp_path / "run"))))
+    dom = browse(report_of(name))
     assert_sound(dom)
     for tag, attrs in dom.elements:
         for key in ("src", "href", "action", "data", "srcset"):
             assert (attrs.get(key) or "#").startswith(("#", "data:,")), (tag, attrs)
 
 
-def test_no_text_of_a_run_becomes_markup(browse, tmp_path):
+def test_no_text_of_a_run_becomes_markup(browse, report_of):
     """Records, errors, settings and names with tags in them add no element, no attribute and no script."""
-    dom = browse(render(open_run(example.hostile(tmp_path / "run"))))
+    dom = browse(report_of("hostile"))
     assert_sound(dom)
     assert (dom.count("script"), dom.count("img"), dom.count("svg")) == (4, 0, 0)
     assert not [attrs for _, attrs in dom.elements if "data-owned" in attrs or any(key.startswith("on") for key in attrs)]
@@ -111,26 +85,28 @@ def test_no_text_of_a_run_becomes_markup(browse, tmp_path):
     assert "\\u2028\\u2029\\u202e" in dom.text["verdict"]
 
 
-def test_the_policy_alone_stops_a_script(browse, tmp_path):
+def test_the_policy_alone_stops_a_script(browse, report_of):
     """Were there a hole in the escaping, the browser would still refuse, and the page would say so, however long it is."""
-    report = render(open_run(example.valid(tmp_path / "run")))
+    valid = report_of("valid")
     much = "<p>much</p>" * 200_000  # the browser pauses between a refusal at the page's beginning and the scripts at its end
-    report.write_text(report.read_text("utf-8").replace("<main>", f"<main>{example.EVIL}{much}"), "utf-8")
+    report = valid.with_name("hole.html")
+    hole = f"<main>{example.EVIL}<div hidden>{much}</div>"
+    report.write_text(valid.read_text("utf-8").replace("<main>", hole), "utf-8")
     dom = browse(report)
     assert not [attrs for _, attrs in dom.elements if "data-owned" in attrs]
     assert "hidden" not in dom.named("script-errors")
     assert "refused by the page's policy" in dom.text["script-errors"]
 
 
-def test_a_failing_script_is_seen(browse, tmp_path):
+def test_a_failing_script_is_seen(browse, report_of):
     """A report whose timeline broke does not look like one without operations."""
-    dom = browse(acted(render(open_run(example.valid(tmp_path / "run"))), "throw new Error('on purpose')"))
+    dom = browse(acted(report_of("valid"), "throw new Error('on purpose')"))
     assert "on purpose" in dom.text["script-errors"]
 
 
-def test_jumping_to_the_first_finding_pins_its_operation(browse, tmp_path):
+def test_jumping_to_the_first_finding_pins_its_operation(browse, report_of):
     """One click from the top of the page to the operation, its records and its errors."""
-    dom = browse(acted(render(open_run(example.torn(tmp_path / "run"))), "document.getElementById('jump').click()"))
+    dom = browse(acted(report_of("torn"), "document.getElementById('jump').click()"))
     assert_sound(dom)
     pinned = dom.text["pinned"]
     assert "part of finding 1" in pinned
@@ -138,9 +114,9 @@ def test_jumping_to_the_first_finding_pins_its_operation(browse, tmp_path):
     assert "error: commit → _TIMED_OUT" in pinned
 
 
-def test_a_valid_run_is_calm_and_its_permitted_findings_can_be_asked_for(browse, tmp_path):
+def test_a_valid_run_is_calm_and_its_permitted_findings_can_be_asked_for(browse, report_of):
     """No button that leads to a finding; a link to a permitted one opens its fold, and the timeline shows it on demand."""
-    report = render(open_run(example.valid(tmp_path / "run")))
+    report = report_of("valid")
     dom = browse(report)
     assert_sound(dom)
     assert "hidden" in dom.named("jump")
@@ -158,7 +134,7 @@ def test_a_valid_run_is_calm_and_its_permitted_findings_can_be_asked_for(browse,
     assert dom.text["told"] == "false true true"
 
 
-def test_hovering_over_the_curve_tells_how_many_were_unseen(browse, tmp_path):
+def test_hovering_over_the_curve_tells_how_many_were_unseen(browse, report_of):
     """The nearest sample, not a value in between; and the canvas names the words that say the same."""
     hover = """
       const canvas = document.getElementById("canvas"), tip = document.getElementById("tip"), at = canvas.getBoundingClientRect();
@@ -170,26 +146,26 @@ def test_hovering_over_the_curve_tells_how_many_were_unseen(browse, tmp_path):
       const counts = JSON.parse(document.getElementById("timeline-data").textContent).unseen.map((point) => point[1]);
       document.getElementById("told").textContent = seen.size > 5 && [...seen].every((count) => counts.includes(count));
     """
-    dom = browse(acted(render(open_run(example.valid(tmp_path / "run"))), hover))
+    dom = browse(acted(report_of("valid"), hover))
     assert_sound(dom)
     assert dom.text["told"] == "true"
     assert dom.named("canvas")["aria-describedby"] == "unseen"
     assert "during pause n1" in dom.text["unseen"]
 
 
-def test_on_paper_a_dark_page_is_drawn_in_light_colours(browse, tmp_path):
+def test_on_paper_a_dark_page_is_drawn_in_light_colours(browse, report_of):
     """The chart's colours are read before the printer's style applies."""
     play = """
       const ink = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim(), seen = [];
       for (const name of ["beforeprint", "afterprint"]) { window.dispatchEvent(new Event(name)); seen.push(ink()); }
       document.getElementById("told").textContent = seen.join(" ");
     """
-    dom = browse(acted(render(open_run(example.valid(tmp_path / "run"))), play), "--blink-settings=preferredColorScheme=0")
+    dom = browse(acted(report_of("valid"), play), {"prefers-color-scheme": "dark"})
     assert_sound(dom)
     assert dom.text["told"] == "#1d2127 #e6e7e9"
 
 
-def test_hovering_tells_what_an_operation_met(browse, tmp_path):
+def test_hovering_tells_what_an_operation_met(browse, report_of):
     """The tip is text, even when the error is a tag."""
     hover = """
       const canvas = document.getElementById("canvas"), tip = document.getElementById("tip"), at = canvas.getBoundingClientRect();
@@ -198,13 +174,13 @@ def test_hovering_tells_what_an_operation_met(browse, tmp_path):
           canvas.dispatchEvent(new PointerEvent("pointermove", { clientX: at.left + x, clientY: at.top + y }));
       document.getElementById("told").textContent = tip.children.length;
     """
-    dom = browse(acted(render(open_run(example.hostile(tmp_path / "run"))), hover))
+    dom = browse(acted(report_of("hostile"), hover))
     assert_sound(dom)
     assert "error: </script><script>" in dom.text["tip"]
     assert dom.text["told"] == "0"
 
 
-def test_keys_and_wheel_move_the_view(browse, tmp_path):
+def test_keys_and_wheel_move_the_view(browse, report_of):
     """Twenty thousand operations: zoom in by wheel and key, go to the next findings, back to the whole, unpin."""
     play = """
       const canvas = document.getElementById("canvas"), pinned = document.getElementById("pinned"), seen = [];
@@ -221,14 +197,14 @@ def test_keys_and_wheel_move_the_view(browse, tmp_path):
       seen.push(pinned.hidden);
       document.getElementById("told").textContent = seen.join(" ");
     """
-    dom = browse(acted(render(open_run(example.large(tmp_path / "run"))), play))
+    dom = browse(acted(report_of("large"), play))
     assert_sound(dom)
     assert dom.text["told"] == "true false true true true"
 
 
-def test_a_link_into_a_fold_opens_it(browse, tmp_path):
+def test_a_link_into_a_fold_opens_it(browse, report_of):
     """Finding 60 is collapsed; its link shows it nevertheless."""
-    path = acted(render(open_run(example.large(tmp_path / "run"))), "location.hash = 'finding-60'")
+    path = acted(report_of("large"), "location.hash = 'finding-60'")
     settle = (
         "addEventListener('hashchange', () => { document.documentElement.dataset.fold = document.querySelector('.folded').open })"
     )

@@ -1,0 +1,119 @@
+"""A Chromium that opens one page after the other, driven by its DevTools protocol over a pipe: to start it takes seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+QUIET = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"),
+    *("--disable-component-update", "--disable-quic", "--window-size=1280,900", "--remote-debugging-pipe"),
+)
+PATIENCE_S = 120.0
+END = b"\0"  # of a message
+AFTER_THE_SCRIPTS = "new Promise(done => setTimeout(() => setTimeout(() => done(document.documentElement.outerHTML))))"
+
+
+class Dom(HTMLParser):
+    """Elements with their attributes and text, as the browser gave them back."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self._open, self._texts = "", defaultdict[str, list[str]](list)
+        self.feed(html)
+        self.text = {name: "".join(texts) for name, texts in self._texts.items()}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._open = dict(attrs).get("id") or self._open
+
+    def handle_data(self, data: str) -> None:
+        self._texts[self._open].append(data)
+
+    def named(self, name: str) -> dict[str, str | None]:
+        return next(attrs for _, attrs in self.elements if attrs.get("id") == name)
+
+    def count(self, tag: str) -> int:
+        return sum(found == tag for found, _ in self.elements)
+
+
+@contextmanager
+def started(program: str) -> Iterator[Browser]:
+    """A browser with a profile of its own."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, tempfile.TemporaryFile() as errors:
+        argv = ["sh", "-c", 'exec "$@" 3<&0 4>&1 1>&2', "sh", program, *QUIET, f"--user-data-dir={profile}"]
+        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors) as process:
+            browser = Browser(process, errors)
+            try:
+                yield browser
+                browser.call("Browser.close")
+                process.wait(PATIENCE_S)
+            finally:
+                process.kill()
+
+
+class Browser:
+    """Asks a running Chromium. Its answers and events come one after the other."""
+
+    def __init__(self, process: subprocess.Popen[bytes], errors: Any) -> None:
+        self._process, self._errors, self._numbers = process, errors, count(1)
+        self._received = b""
+
+    def page(self, path: Path, media: Mapping[str, str] | None = None) -> Dom:
+        """A file, opened with nothing left of the pages before it, as it is after its scripts ran.
+
+        media: what the page's media queries see, such as {"prefers-color-scheme": "dark"}.
+        """
+        context = self.call("Target.createBrowserContext")["browserContextId"]
+        target = self.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        features = [{"name": name, "value": value} for name, value in (media or {}).items()]
+        self.call("Emulation.setEmulatedMedia", session, features=features)
+        self.call("Page.enable", session)
+        self.call("Page.navigate", session, url=path.as_uri())
+        self._next(lambda message: message.get("method") == "Page.loadEventFired")
+        evaluated = self.call("Runtime.evaluate", session, expression=AFTER_THE_SCRIPTS, awaitPromise=True)
+        self.call("Target.disposeBrowserContext", browserContextId=context)
+        return Dom(evaluated["result"]["value"])
+
+    def call(self, method: str, session: str = "", **parameters: Any) -> dict[str, Any]:
+        """The result of a method of the protocol, for the browser or the page of a session."""
+        number = next(self._numbers)
+        message = {"id": number, "method": method, "params": parameters} | ({"sessionId": session} if session else {})
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(message).encode() + END)
+        self._process.stdin.flush()
+        answer = self._next(lambda message: message.get("id") == number)
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def _next(self, wanted: Any) -> dict[str, Any]:
+        """The next message that is wanted."""
+        while True:
+            while END not in self._received:
+                self._received += self._read()
+            message, _, self._received = self._received.partition(END)
+            if wanted(found := json.loads(message)):
+                return found
+
+    def _read(self) -> bytes:
+        assert self._process.stdout
+        pipe = self._process.stdout.fileno()
+        ready, _, _ = select.select([pipe], [], [], PATIENCE_S)
+        if ready and (read := os.read(pipe, 1 << 20)):
+            return read
+        self._process.kill()
+        self._errors.seek(0)
+        what = "the browser ended" if ready else f"no answer from the browser within {PATIENCE_S} s"
+        raise AssertionError(f"{what}: {self._errors.read().decode(errors='replace')[-2000:]}")
