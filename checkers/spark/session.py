@@ -8,7 +8,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -111,10 +112,29 @@ def _with_retry(master: str) -> str:
     return re.sub(r"^local(?:\[([^,\]]+)\])?$", lambda found: f"local[{found[1] or 1},2]", master)
 
 
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """For the JVM that is started meanwhile: its Python workers import nothing from the working directory.
+
+    `python -m` searches it first, and it may be a run's directory from elsewhere. (Python 3.10 does not know PYTHONSAFEPATH.)
+    """
+    root = str(Path(__file__).resolve().parents[2])
+    ours = [] if Path(root, "pyspark").exists() else [root]  # sources, which may be importable by the working directory only
+    path = [*ours, *filter(None, [os.environ.get("PYTHONPATH")])]
+    changed = {"PYTHONSAFEPATH": "1", **({"PYTHONPATH": os.pathsep.join(path)} if path else {})}
+    before = {name: os.environ.get(name) for name in changed}
+    os.environ.update(changed)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
 def _start_jvm(settings: SparkConf, log: Path) -> Any:
     """Start the JVM. Its standard error (incubator modules, packages it fetches) is shown only when it does not start."""
     try:
-        with open(log, "ab") as file:
+        with open(log, "ab") as file, _safe_path():
             return launch_gateway(settings, {"stdout": file, "stderr": file})
     except Exception as error:
         output = [line.strip() for line in log.read_text(errors="replace").splitlines()]

@@ -2,10 +2,13 @@
 
 Spark puts a zip file of the same package before it on the search path. Python compiles what it imports from a zip file anew in
 every process: the daemon and each worker. So the zip file is taken off the path.
+
+Directories with plug-ins that the command named are put on it; the working directory is not, for it may be somebody else's.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
@@ -19,8 +22,14 @@ def without_zips(path: Sequence[str]) -> list[str]:
     return [entry for entry in path if Path(entry).parent != zips]
 
 
+def with_plugins(path: Sequence[str]) -> list[str]:
+    """A search path with the directories of plug-ins (`harness.plugins.registry.SEARCH_VARIABLE`)."""
+    named = [entry for entry in os.environ.get("FENCEPOST_PLUGIN_PATH", "").split(os.pathsep) if entry]
+    return [*path, *(entry for entry in named if entry not in path)]
+
+
 if __name__ == "__main__":
-    sys.path[:] = without_zips(sys.path)
+    sys.path[:] = with_plugins(without_zips(sys.path))
     import pyspark.daemon
     import pyspark.worker  # once for all workers; it starts no thread
 

@@ -67,7 +67,12 @@ def load(group: str, name_or_path: str, search: Sequence[Path] = ()) -> Any:
         if _short(group) == "nemesis" and name_or_path in RENAMED_FAULTS:
             raise CampaignError([renamed(name_or_path)])
         raise CampaignError([unknown(_short(group), name_or_path, names(group)) + ", or an import path `module:Class`"])
-    return _import(found[0].value, search)
+    return _import_from(found[0].value)
+
+
+def import_paths(group: str) -> list[str]:
+    """The import paths `module:Name` of all installed plug-ins of a group."""
+    return [entry.value for entry in entry_points(group=_full(group))]
 
 
 def make_importable(directories: Iterable[Path]) -> None:
@@ -171,6 +176,11 @@ def _short(group: str) -> str:
 
 def _import(path: str, search: Sequence[Path]) -> Any:
     make_importable([Path.cwd(), *search])
+    return _import_from(path)
+
+
+def _import_from(path: str) -> Any:
+    """The object behind `module:Name`, from what is importable already."""
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)

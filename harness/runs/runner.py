@@ -13,13 +13,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from harness.api import (
-    CampaignError,
     ClusterError,
     FailedEvent,
     HarnessError,
@@ -187,7 +186,8 @@ class Runner:
     def judge(self, run: Run, contract: Mapping[str, str] | None = None, checkers: Sequence[str] = ()) -> dict[str, Any]:
         """Merge, check and report; also for a run that was cut off, and for one judged before. Returns the verdict document.
 
-        checkers: import paths of checks to ask beside the installed ones and the plan's. Raises CampaignError for a bad one.
+        checkers: import paths of checks to ask beside the installed ones, named by whoever gave the command. The plan's are not
+        loaded: a run directory may come from anywhere, and shall run no code. Raises CampaignError for a bad one.
         """
         from harness.report import render  # here, and not above: until Spark has started, nothing else is to do
 
@@ -196,10 +196,9 @@ class Runner:
         run = self._merged(run)
         merge_s = time.monotonic() - began
         self._phase("check", "checking")
-        more = {**_planned_checks(run), **own_checks}
-        verdict = services.judge().judge(run, self._session, contract, more)
+        verdict = services.judge().judge(run, self._session, contract, own_checks)
         verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
-        verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run)]
+        verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run), *_ignored_checks(run, own_checks)]
         write_verdict(run.directory, verdict)
         self._phase("report", "writing the report")
         run = run.judged(verdict)
@@ -238,15 +237,12 @@ class Runner:
             self._spark = None
 
 
-def _planned_checks(run: Run) -> dict[str, Any]:
-    """The checks that the plan asks for beside the installed ones: import path -> check, or in words why there is none now."""
-    found: dict[str, Any] = {}
-    for path in run.plan.get("checkers", ()):
-        try:
-            found[path] = registry.load("checker", path)
-        except CampaignError as error:
-            found[path] = str(error)
-    return found
+def _ignored_checks(run: Run, named: Iterable[str]) -> list[str]:
+    """The checks that the plan names and nobody else: neither the command nor an installed package; a sentence each."""
+    known = {*named, *registry.import_paths("checker")}
+    planned = run.plan.get("checkers") or ()
+    ignored = [str(path) for path in ([planned] if isinstance(planned, str) else planned) if str(path) not in known]
+    return [f"the check {path} of the plan was not asked, since a plan alone runs no code: --checker {path}" for path in ignored]
 
 
 def _environment(run_dir: Path) -> dict[str, str]:

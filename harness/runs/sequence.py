@@ -110,7 +110,7 @@ class RunSequence:
             run_dir = self._engine.prepare(planned.test, seed=planned.seed, command=planned.command)
             self._perform(run_dir)
             self.start_spark()
-            verdict = self._engine.judge(open_run(run_dir))
+            verdict = self._engine.judge(open_run(run_dir), checkers=planned.test.checkers)
         except HarnessError as broken:
             error = f"{type(broken).__name__}: {broken}"
         except Exception as bug:  # noqa: BLE001 - a bug of ours in one run must not cost the other runs of a night
