@@ -24,10 +24,11 @@ from checkers.spark.source import READ_ERRORS, Source, SparkSource, last_cause, 
 from checkers.verdict.decision import JudgedProperty, decide, expectation_met, judge_property, weaknesses
 from checkers.verdict.findings import SLACK_NS, Finding, group
 from checkers.verdict.progress import count_operations, progress
-from checkers.verdict.rules import FORBIDDEN, full_contract, rule_for
+from checkers.verdict.rules import FORBIDDEN, rule_for
 from checkers.verdict.run_checks import run_checks
 from checkers.verdict.wording import FindingText
-from harness.api import VERDICT_SCHEMA, HistoryError, Plan, Receipts, Run, RunFile
+from harness.api import VERDICT_SCHEMA, CampaignError, HistoryError, Plan, Receipts, Run, RunFile
+from harness.api.contract_layers import overlaid, planned_contract
 
 SHOWN_PER_ANOMALY, SHOWN_PER_FINDING = 100, 200
 RECORD = pa.struct(
@@ -60,12 +61,12 @@ def judge(
 
     contract: laid over the plan's own. spark: a session to use, or what waits for one (called late); else one is started at
     `master`. checks: instead of the installed ones. more: checks beside those (import path -> check, or why there is none).
-    Raises HistoryError when there is no readable history.
+    Raises HistoryError when there is no readable history or plan, CampaignError for a contract that no client keeps.
     """
     begun = time.monotonic()
     session = cache(spark if callable(spark) else lambda: spark or start_session(master))
     run.demand_readable(RunFile.PLAN)
-    full = full_contract(run.contract, contract)
+    full = overlaid(_promised(run), contract or {})
     found, broken = (list(checks), []) if checks is not None else installed_checks()
     found, broken = with_more(found, broken, more or {})
     history = source_of(run, session)
@@ -88,6 +89,13 @@ def judge(
 # --------------------------------------------------------------------------------------------------
 # Reading
 # --------------------------------------------------------------------------------------------------
+def _promised(run: Run) -> dict[str, str]:
+    try:
+        return planned_contract(run.contract)
+    except CampaignError as error:
+        raise HistoryError(f"{run}: {RunFile.PLAN}: {error}; is the run's directory whole?") from error
+
+
 def _overview(history: Source) -> Overview:
     try:
         overview = read_overview(history)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from checkers.partition.log import Settings
-from harness.api import CONTRACT_KEYS
+from harness.api.contract_layers import overlaid, planned_contract
 
 FORBIDDEN, ALLOWED, INAPPLICABLE = "forbidden", "allowed", "inapplicable"
 
@@ -171,14 +171,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
 PLUGIN_RULES = (Rule(FORBIDDEN, "the check was added by a plug-in, and no clause allows what it looks for"),)
 
 
-def full_contract(*layers: Mapping[str, str] | None) -> dict[str, str]:
-    """Defaults, overlaid by each layer in turn; every value as lower-case text."""
-    contract = {name: key.default for name, key in CONTRACT_KEYS.items()}
-    for layer in layers:
-        contract.update({key: str(value).lower() for key, value in (layer or {}).items()})
-    if contract["acks"] == "-1":
-        contract["acks"] = "all"
-    return contract
+def full_contract(planned: Mapping[str, str], given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """A plan's contract with every key, overlaid by one that somebody gives. Raises CampaignError for what cannot be meant."""
+    return overlaid(planned_contract(planned), given or {})
 
 
 def rule_for(anomaly: str, contract: Mapping[str, str]) -> Rule:
@@ -192,7 +187,7 @@ def _holds(row: Rule, contract: Mapping[str, str]) -> bool:
 
 def _is(actual: str, wanted: str) -> bool:
     if wanted.startswith("has:"):
-        return wanted[4:].lower() in (one.strip() for one in actual.split(","))
+        return wanted[4:] in actual.split(",")
     return actual != wanted[1:] if wanted.startswith("!") else actual == wanted
 
 

@@ -1,30 +1,36 @@
 """The keys of a contract: what a run's settings promise, and how its history is to be read. This is the one table of them.
 
 A contract is a mapping of texts. `plan.json` has it, a campaign's `[test.contract]` and `--contract` overlay it, the rules of
-`checkers/verdict/rules.py` decide by it which anomalies are forbidden. docs/campaigns.md shows this table.
+`checkers/verdict/rules.py` decide by it which anomalies are forbidden. docs/campaigns.md shows this table. How contracts are read
+and laid over each other: `harness/api/contract_layers.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 _FLAG = ("true", "false")
+_PERMITTED_CYCLES = tuple(name + suffix for name in ("G0", "G1c", "G-single", "G2") for suffix in ("", "-process", "-realtime"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContractKey:
     """One key of a contract.
 
-    values: what it may be; a word in capitals stands for a number or for a list with commas. default: holds where nothing else is
-    said, and is Kafka's own where Kafka has one. elsewhere: what is assumed of a history that fencepost did not record; None: the
-    default. planned: whether the plan of every run of ours has it.
+    values: what it may be; a word in capitals stands for a whole number. listed: several of them, separated by commas, or none.
+    default: holds where nothing else is said, and is Kafka's own where it has one. elsewhere: what is assumed of a history that
+    fencepost did not record; None: the default. implies: value -> what other keys are with it. planned: whether the plan of
+    every run of ours has it.
     """
 
     name: str
     values: tuple[str, ...]
     default: str
     meaning: str
+    listed: bool = False
     elsewhere: str | None = None
+    implies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     planned: bool = True
 
 
@@ -34,13 +40,15 @@ _TABLE = (
         values=("0", "1", "all"),
         default="all",
         elsewhere="all",
-        meaning="How many replicas have a record before it is acknowledged (`acks` of the producer).",
+        implies={"0": {"idempotence": "false"}, "1": {"idempotence": "false"}},
+        meaning="How many replicas have a record before it is acknowledged (`acks` of the producer; -1 is `all`).",
     ),
     ContractKey(
         name="idempotence",
         values=_FLAG,
         default="true",
         elsewhere="true",
+        implies={"true": {"acks": "all"}},
         meaning="Producers are idempotent: a retry is appended once, in order (`enable.idempotence`; implied by transactions).",
     ),
     ContractKey(
@@ -48,6 +56,7 @@ _TABLE = (
         values=_FLAG,
         default="false",
         elsewhere="true",
+        implies={"true": {"idempotence": "true"}},
         meaning="The workload uses transactions.",
     ),
     ContractKey(
@@ -119,6 +128,13 @@ _TABLE = (
         meaning="How many replicas must be in sync for acks=all (`min.insync.replicas`).",
     ),
     ContractKey(
+        name="power_failures",
+        values=("none", "one replica", "all replicas"),
+        default="none",
+        meaning="Whose memory is lost before it is synced to disk: of no replica, of one at a time, or of all replicas at once.",
+        planned=False,
+    ),
+    ContractKey(
         name="compaction",
         values=_FLAG,
         default="false",
@@ -134,15 +150,17 @@ _TABLE = (
     ),
     ContractKey(
         name="cycles",
-        values=("CLASSES",),
+        values=_PERMITTED_CYCLES,
+        listed=True,
         default="",
-        meaning="Cycles that are forbidden although Kafka permits them: `G0`, `G1c`, `G-single`, `G2` (docs/graphs.md).",
+        meaning="Classes of cycles that are forbidden although Kafka permits them (docs/graphs.md).",
         planned=False,
     ),
     ContractKey(
         name="judge_uncommitted_readers",
         values=_FLAG,
         default="false",
+        implies={"true": {"readers": "all"}},
         meaning="`true` means the same as `readers` = `all`.",
         planned=False,
     ),
@@ -155,9 +173,10 @@ _TABLE = (
     ),
     ContractKey(
         name="left_out",
-        values=("KINDS",),
+        values=("sends", "polls"),
+        listed=True,
         default="",
-        meaning="What lines of a history that could not be read may have held: `sends`, `polls`.",
+        meaning="What lines of a history that could not be read may have held.",
         planned=False,
     ),
 )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any, get_args, get_origin
 
-from harness.api import CONTRACT_KEYS, Budget, Choice, FaultChoice, Lane, Test
+from harness.api import CONTRACT_KEYS, Budget, Choice, ContractKey, FaultChoice, Lane, Test
 from harness.api.plans import DeclaredKey, Span, declared
 from harness.campaign.campaign import MATRIX, CampaignFile
 
@@ -91,7 +91,9 @@ single one, when no other is active, may hurt what it asks for.
 
 What the settings promise decides which anomalies are forbidden ([anomalies.md](anomalies.md)). A contract is derived from the
 settings that are really in effect; `[test.contract]`, and `--contract` of `fencepost run` and `fencepost check`, are laid over
-it. "Elsewhere" is what is assumed of a history that fencepost did not record, where that is not the default.
+it. What a key implies follows it: `acks = "1"` alone makes `idempotence` false. A contract that no client keeps is refused, as
+`acks = "1"` is for a workload with transactions. "Elsewhere" is what is assumed of a history that fencepost did not record, where
+that is not the default.
 
 {contract}
 """
@@ -166,8 +168,15 @@ def _contract() -> str:
     for key in CONTRACT_KEYS.values():
         elsewhere = key.elsewhere if key.elsewhere != key.default else None
         texts = [f"`{text}`" if text else "" for text in (key.name, key.default, elsewhere)]
-        rows.append([texts[0], ", ".join(f"`{value}`" for value in key.values), *texts[1:], key.meaning])
-    return _table(["key", "values", "default", "elsewhere", "meaning"], rows)
+        values = ", ".join(f"`{value}`" for value in key.values) + (" (several with commas)" if key.listed else "")
+        rows.append([texts[0], values, *texts[1:], _implications(key), key.meaning])
+    return _table(["key", "values", "default", "elsewhere", "implies", "meaning"], rows)
+
+
+def _implications(key: ContractKey) -> str:
+    """What other keys are with a value of this one."""
+    pairs = [(value, other, wanted) for value, others in key.implies.items() for other, wanted in others.items()]
+    return ", ".join(f"`{value}`: `{other}` = `{wanted}`" for value, other, wanted in pairs)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

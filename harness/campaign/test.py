@@ -17,10 +17,12 @@ from typing import Any, get_args, get_origin
 
 from harness import secrets
 from harness.api import CampaignError, Choice, FaultChoice, Lane, Test
+from harness.api.contract_layers import contract_mistakes
 from harness.api.plans import DeclaredKey, Key, Span, Tables, declared
 from harness.campaign.client_settings import OURS, refused_settings
 from harness.campaign.toml import Keys
 from harness.planning import schedule
+from harness.planning.derived_contract import derive
 from harness.plugins import registry, validation
 
 SPANS = (Span, Span | None)
@@ -204,6 +206,7 @@ class _Rules:
             self.fault(fault, ("nemesis", number))
         for name, lane in test.lanes.items():
             self.lane(name, lane)
+        self.contract()
         self.expectation(self.own_anomalies())
 
     def plug_in(self, group: str, kind: str, keys: Keys) -> Any:
@@ -272,6 +275,15 @@ class _Rules:
             return
         if text := schedule.unpaired(lane):
             self.wrong(("lanes", name), text)
+
+    def contract(self) -> None:
+        """What the test is judged by has values of the table, and can be kept by its workload and its clients."""
+        beneath = {}
+        if self.workload is not None:
+            producer = {**self.workload.producer_settings(), **self.test.producer}
+            beneath = derive(self.workload.roles(), producer, self.test.topic, {})
+        for key, text in contract_mistakes(self.test.contract, beneath):
+            self.wrong(("contract", key), text)
 
     def own_anomalies(self) -> list[str]:
         """The anomalies of the test's own checks."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api import CONTRACT_KEYS, CampaignError, Choice, Test
+from harness.api.contract_layers import contract_mistakes
 from harness.campaign.test import read_test
 from harness.campaign.toml import Keys, toml_value
 from harness.cli.run_options import KEY_OPTIONS, KeyOption
@@ -66,6 +67,7 @@ def contract_of(texts: Sequence[str]) -> dict[str, str]:
     mistakes: list[str] = []
     found = _pairs(texts, "--contract", mistakes, plain=True)
     mistakes += [f"--contract {key}: {unknown('key', key, CONTRACT_KEYS)}" for key in found if key not in CONTRACT_KEYS]
+    mistakes += [f"--contract {key}: {text}" for key, text in contract_mistakes(found)]
     if mistakes:
         raise CampaignError(mistakes)
     return found

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api import CONTRACT_KEYS, PLAN_SCHEMA, Plan, TopicPlan
+from harness.api.contract_layers import overlaid
 
 _OURS = re.compile(r"(.+)-(\d+)")
 
@@ -20,7 +21,7 @@ def contract(
     """What is taken to be promised: transactions when there was a `txn`, group consumption when there was a `subscribe`.
 
     together: some `send` has several records, which Jepsen's clients do in transactions only. left_out: what lines that could not
-    be read may hold, `sends` or `polls`.
+    be read may hold, `sends` or `polls`. Raises CampaignError when `given` cannot be kept by such a history.
     """
     found = {
         "left_out": ",".join(sorted(left_out)),
@@ -29,7 +30,7 @@ def contract(
         "final_read": "true" if functions.get("final-read") else "false",
     }
     assumed = {name: key.elsewhere for name, key in CONTRACT_KEYS.items() if key.elsewhere is not None}
-    return {**assumed, **found, **given}
+    return overlaid({**assumed, **found}, given)
 
 
 def foreign_plan(

@@ -5,7 +5,7 @@ The keys are those of `harness.api.CONTRACT_KEYS`; which anomaly they forbid is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.api import CONTRACT_KEYS, Isolation, Role
@@ -19,9 +19,9 @@ _IN_FLIGHT_IDEMPOTENT = "5"  # librdkafka and the Java client lower it so far by
 def derive(
     roles: Iterable[Role], producer: Mapping[str, Any], topic: Mapping[str, Any], broker: Mapping[str, Any]
 ) -> dict[str, str]:
-    """The contract of a test's effective producer, topic and broker settings.
+    """The contract of a test's effective producer, topic and broker settings, for one topic. A topic overlays the brokers' own.
 
-    The weakest topic setting counts where a topic overlays the brokers' own.
+    Transactions also rest on the coordinator's topic, which has the brokers' settings: an unclean election there counts too.
     """
     roles = tuple(roles)
     transactional = any(role.transactional for role in roles)
@@ -29,16 +29,18 @@ def derive(
     acks = str(_first(producer, _ACKS, "all"))
     in_flight = str(_first(producer, _IN_FLIGHT, _IN_FLIGHT_IDEMPOTENT if idempotent else "1000000"))
     committed = any(role.isolation is Isolation.COMMITTED for role in roles)
+    overlaid = {**broker, **topic}
+    elected = (overlaid, broker) if transactional else (overlaid,)
     found = {
-        "acks": "all" if acks in ("-1", "all") else acks,
+        "acks": acks if acks in ("0", "1") else "all",
         "idempotence": _text(idempotent),
         "transactional": _text(transactional),
         "isolation": (Isolation.COMMITTED if committed else Isolation.UNCOMMITTED).value,
         "max_in_flight": in_flight,
-        "unclean_leader_election": _text(_flag(_overlaid("unclean.leader.election.enable", topic, broker, "false"))),
-        "min_insync_replicas": str(_overlaid("min.insync.replicas", topic, broker, "1")),
-        "compaction": _text("compact" in str(_overlaid("cleanup.policy", topic, broker, "delete", "log.cleanup.policy"))),
-        "retention": _retention(topic),
+        "unclean_leader_election": _text(any(_flag(one.get("unclean.leader.election.enable")) for one in elected)),
+        "min_insync_replicas": str(overlaid.get("min.insync.replicas", "1")),
+        "compaction": _text("compact" in str(topic.get("cleanup.policy", broker.get("log.cleanup.policy", "delete")))),
+        "retention": _retention(topic, broker),
     }
     return {name: found.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned}
 
@@ -47,16 +49,45 @@ def _first(settings: Mapping[str, Any], names: Iterable[str], default: str) -> A
     return next((settings[name] for name in names if name in settings), default)
 
 
-def _overlaid(
-    name: str, topic: Mapping[str, Any], broker: Mapping[str, Any], default: str, broker_name: str | None = None
-) -> Any:
-    return topic.get(name, broker.get(broker_name or name, default))
+def weakest(contracts: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The contract that several topics keep together: of each key the value that promises least."""
+    whole = dict(contracts[0])
+    for contract in contracts[1:]:
+        whole |= {name: min(whole[name], contract[name], key=strength) for name, strength in _STRENGTH.items()}
+    return whole
 
 
-def _retention(topic: Mapping[str, Any]) -> str:
-    """After how long, or beyond how much, old records go; -1 is never (Kafka's topic settings)."""
-    time_ms, size = str(topic.get("retention.ms", -1)), str(topic.get("retention.bytes", -1))
-    return time_ms if time_ms != "-1" else f"{size} bytes" if size != "-1" else "none"
+def _retained(text: str) -> float:
+    """How much is retained, as far as two values of one unit can be compared; an age comes before a size."""
+    number, _, unit = text.partition(" ")
+    return float("inf") if number == "none" else int(number) + (1e18 if unit else 0)
+
+
+def _number(value: Any) -> int:
+    """A whole number; -1 for anything else, which the broker refuses."""
+    text = str(value).strip()
+    return int(text) if text.removeprefix("-").isdecimal() else -1
+
+
+_STRENGTH: dict[str, Callable[[str], float]] = {
+    "unclean_leader_election": lambda text: text != "true",
+    "min_insync_replicas": _number,
+    "compaction": lambda text: text != "true",
+    "retention": _retained,
+}
+
+
+def _retention(topic: Mapping[str, Any], broker: Mapping[str, Any]) -> str:
+    """After how long, or beyond how much, old records are deleted; -1 is never.
+
+    Of the broker's settings of age the finest counts, as Kafka has it. Where none is given nothing is deleted during a run:
+    Kafka's own default is a week.
+    """
+    units = (("retention.ms", 1), ("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000))
+    settings = {**broker, **topic}
+    age = next((_number(settings[name]) * unit for name, unit in units if name in settings), -1)
+    size = _number(topic.get("retention.bytes", broker.get("log.retention.bytes", -1)))
+    return str(age) if age >= 0 else f"{size} bytes" if size >= 0 else "none"
 
 
 def _flag(value: Any) -> bool:

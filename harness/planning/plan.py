@@ -11,7 +11,8 @@ from importlib.metadata import version
 from typing import Any, cast
 
 from harness import secrets
-from harness.api import PLAN_SCHEMA, CampaignError, Plan, Test, TopicPlan, TopicSpec
+from harness.api import PLAN_SCHEMA, CampaignError, Plan, Role, Test, TopicPlan, TopicSpec
+from harness.api.contract_layers import overlaid
 from harness.api.plans import declared
 from harness.planning import derived_contract, schedule
 from harness.plugins import registry
@@ -32,7 +33,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
     }
     faults = [_instance("nemesis", choice.kind, choice.options) for choice in test.nemesis]
     producer = {**workload.producer_settings(), **test.producer}
-    promised = derived_contract.derive(workload.roles(), producer, _weakest(topics), description.get("broker_settings", {}))
+    promised = _promised(workload.roles(), producer, topics, description)
     return {
         "schema": PLAN_SCHEMA,
         "run": run,
@@ -53,7 +54,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
             "consumer": dict(test.consumer),
         },
         "topics": topics,
-        "contract": {**promised, **test.contract},
+        "contract": overlaid(promised, test.contract),
         "overridden": dict(test.contract),
         "schedule": [dataclasses.asdict(injection) for injection in schedule.draw(test.nemesis, test.time_s, seed, test.lanes)],
         "budget": dataclasses.asdict(test.budget),
@@ -104,9 +105,8 @@ def complete(plan: Plan, settings: Mapping[str, Mapping[str, str]]) -> Plan:
     topics: dict[str, TopicPlan] = {
         name: {**spec, "settings": _of_interest(settings[name], spec["settings"])} for name, spec in plan["topics"].items()
     }
-    beneath = plan["cluster"]["description"].get("broker_settings", {})
-    promised = derived_contract.derive(workload_of(plan).roles(), plan["client"]["producer"], _weakest(topics), beneath)
-    return {**plan, "topics": topics, "contract": {**promised, **plan["overridden"]}}
+    promised = _promised(workload_of(plan).roles(), plan["client"]["producer"], topics, plan["cluster"]["description"])
+    return {**plan, "topics": topics, "contract": overlaid(promised, plan["overridden"])}
 
 
 def _of_interest(effective: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
@@ -114,11 +114,13 @@ def _of_interest(effective: Mapping[str, str], chosen: Mapping[str, str]) -> dic
     return {name: value for name, value in effective.items() if name in chosen or name in derived_contract.OF_TOPICS}
 
 
-def _weakest(topics: Mapping[str, TopicPlan]) -> dict[str, Any]:
-    weakest: dict[str, Any] = {}
-    for spec in topics.values():
-        weakest.update(spec["settings"])
-    return weakest
+def _promised(
+    roles: Iterable[Role], producer: Mapping[str, Any], topics: Mapping[str, TopicPlan], description: Mapping[str, Any]
+) -> dict[str, str]:
+    """The contract that the settings of all topics make."""
+    roles, beneath = tuple(roles), description.get("broker_settings", {})
+    settings = [spec["settings"] for spec in topics.values()] or [{}]
+    return derived_contract.weakest([derived_contract.derive(roles, producer, topic, beneath) for topic in settings])
 
 
 def _topic(spec: TopicSpec, test: Test, brokers: int, description: Mapping[str, Any]) -> TopicPlan:

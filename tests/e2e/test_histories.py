@@ -86,6 +86,17 @@ def test_a_contract_with_a_wrong_name_is_refused_before_anything_is_read(here, t
     code, _, err = here("check", str(path), "--contract", "akcs=all")
     assert code == 254
     assert "acks" in err
+    code, _, err = here("check", str(path), "--contract", "acks=blub")
+    assert (code, err.splitlines()[0]) == (254, '--contract acks: must be 0, 1 or all, not "blub"')
+
+
+def test_a_contract_that_transactions_cannot_keep_is_refused(here, tmp_path):
+    path = tmp_path / "history.edn"
+    path.write_text(CLEAN)
+    code, _, err = here("check", str(path), "--contract", "acks=1")
+    assert code == 254
+    assert 'transactional = "true" implies idempotence = "true", but idempotence = "false"' in err
+    assert not list((tmp_path / "results").glob("*/*"))
 
 
 def test_the_contract_can_be_named(check):

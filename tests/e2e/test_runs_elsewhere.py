@@ -58,12 +58,12 @@ def test_a_torn_run_is_judged_where_it_lies_and_explained_here(here, tmp_path):
 def test_a_history_without_a_run_is_judged_by_what_can_be_taken_for_granted(here, shelf, tmp_path):
     write_lawful(shelf, transactions=300, partitions=6, seed=9)
     (shelf / "history.parquet").rename(shelf / "alone.parquet")
-    code, out, err = here("check", "viewfs://shelf/runs/alone.parquet", "--contract", "acks=1")
+    code, out, err = here("check", "viewfs://shelf/runs/alone.parquet", "--contract", "min_insync_replicas=1")
     assert code == 0, out + err
     directory = only_run(tmp_path / "results")
     assert out.splitlines()[-1] == f"{directory}/report.html"
     plan = json.loads((directory / "plan.json").read_text())
-    assert (plan["contract"]["acks"], plan["contract"]["final_read"]) == ("1", "true")
+    assert (plan["contract"]["min_insync_replicas"], plan["contract"]["final_read"]) == ("1", "true")
     assert plan["topics"]["t"]["partitions"] == 6
 
 

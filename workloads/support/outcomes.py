@@ -15,7 +15,6 @@ ANY = "any"
 # Errors that librdkafka raises before a record leaves the process.
 NEVER_SENT = (
     "_QUEUE_FULL",
-    "_PURGE_QUEUE",
     "MSG_SIZE_TOO_LARGE",
     "_UNKNOWN_TOPIC",
     "_UNKNOWN_PARTITION",
@@ -45,6 +44,13 @@ TABLE: tuple[Row, ...] = (
     Row("commit", (ANY,), "aborted", Outcome.FAIL, "the client demanded an abort, and the coordinator acknowledged it"),
     Row("commit", (ANY,), "not aborted", Outcome.INFO, "EndTxn may have been written and its answer lost"),
     Row("deliver", NEVER_SENT, "no transaction", Outcome.FAIL, "refused inside the client: it never left the process"),
+    Row(
+        "deliver",
+        ("_PURGE_QUEUE", "_PURGE_INFLIGHT"),
+        "no transaction",
+        Outcome.INFO,
+        "the client gave it up, perhaps after an attempt that was appended: a retry waits in the queue as what is new does",
+    ),
     Row("deliver", (ANY,), "no transaction", Outcome.INFO, "an earlier attempt may have been appended and its answer lost"),
     Row("poll", (ANY,), "no transaction", Outcome.FAIL, "a poll changes nothing in the cluster"),
 )

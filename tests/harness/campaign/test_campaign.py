@@ -48,8 +48,8 @@ writers = 2
 "min.insync.replicas" = 2
 preallocate = true
 [test.contract]
-acks = "all"
-idempotence = false
+acks = -1
+first_poll = "anywhere"
 [[test.nemesis]]
 kind = "hammer"
 count = 2
@@ -64,7 +64,7 @@ lane = "other"
     assert test.nemesis == (FaultChoice(kind="hammer", options={"count": 2}, every_s=(3, 6), lasts_s=(4, 4), lane="other"),)
     assert (test.expect, test.time_s, test.rate, test.repeat) == (("torn-letter",), 30.0, 5.0, 2)
     assert test.topic == {"min.insync.replicas": "2", "preallocate": "true"}
-    assert test.contract == {"acks": "all", "idempotence": "false"}
+    assert test.contract == {"acks": "-1", "first_poll": "anywhere"}
     assert test.campaign == "first"
 
 

@@ -88,6 +88,8 @@ def test_a_contract_given_to_check_takes_the_keys_of_the_contract_table():
     assert contract_of(["acks=all", "cycles=G0"]) == {"acks": "all", "cycles": "G0"}
     with pytest.raises(CampaignError, match='--contract acs: unknown key "acs"; did you mean "acks"'):
         contract_of(["acs=all"])
+    with pytest.raises(CampaignError, match='--contract acks: must be 0, 1 or all, not "blub"'):
+        contract_of(["acks=blub"])
 
 
 def test_cluster_options_of_a_campaign_are_read_as_toml_values():

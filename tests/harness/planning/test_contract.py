@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.api import CONTRACT_KEYS, Isolation, Role
-from harness.planning.derived_contract import derive
+from harness.planning.derived_contract import derive, weakest
 
 WRITER, READER = Role(name="writer"), Role(name="reader")
 
@@ -47,3 +49,41 @@ def test_a_derived_value_is_one_of_the_table():
         for name, value in derive(roles, {}, {}, {}).items():
             values = CONTRACT_KEYS[name].values
             assert value in values or (values == ("NUMBER",) and value.isdecimal()), (name, value)
+
+
+@pytest.mark.parametrize(
+    ("topic", "broker", "retention"),
+    [
+        ({}, {"log.retention.ms": "60000"}, "60000"),
+        ({}, {"log.retention.minutes": "2", "log.retention.hours": "1"}, "120000"),
+        ({}, {"log.retention.hours": 1}, "3600000"),
+        ({}, {"log.retention.ms": "-1", "log.retention.hours": 1}, "none"),
+        ({}, {"log.retention.bytes": "5"}, "5 bytes"),
+        ({"retention.ms": "-1"}, {"log.retention.ms": "1000"}, "none"),
+        ({"retention.ms": "-1"}, {"log.retention.bytes": "7"}, "7 bytes"),
+        ({"retention.ms": "0"}, {}, "0"),
+        ({"retention.ms": "often"}, {}, "none"),
+    ],
+)
+def test_the_brokers_retention_counts_where_the_topic_has_none(topic, broker, retention):
+    assert derive([WRITER], {}, topic, broker)["retention"] == retention
+
+
+def test_an_unclean_election_of_the_coordinators_topic_counts_for_transactions():
+    """`__transaction_state` has the brokers' settings, whatever the workload's topics have."""
+    topic, broker = {"unclean.leader.election.enable": "false"}, {"unclean.leader.election.enable": "true"}
+    transactional = derive([Role(name="writer", transactional=True)], {}, topic, broker)
+    assert transactional["unclean_leader_election"] == "true"
+    assert derive([WRITER], {}, topic, broker)["unclean_leader_election"] == "false"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_weakest_settings_of_several_topics_are_promised_whatever_their_order(turned):
+    strong = {"min.insync.replicas": "2", "retention.ms": "9000"}
+    weak = {"unclean.leader.election.enable": "true", "cleanup.policy": "compact,delete", "retention.ms": "1000"}
+    topics = [weak, strong] if turned else [strong, weak]
+    promised = weakest([derive([WRITER], {}, topic, {"min.insync.replicas": "1"}) for topic in topics])
+    assert promised["min_insync_replicas"] == "1"
+    assert (promised["unclean_leader_election"], promised["compaction"], promised["retention"]) == ("true", "true", "1000")
+    sizes = [derive([WRITER], {}, topic, {})["retention"] for topic in ({"retention.bytes": "9"}, {"retention.bytes": "10"}, {})]
+    assert sizes == ["9 bytes", "10 bytes", "none"]

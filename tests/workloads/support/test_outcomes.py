@@ -19,6 +19,12 @@ def test_a_record_refused_inside_the_client_failed_and_one_that_timed_out_is_unk
     assert outcomes.judge("deliver", error("deliver", "_MSG_TIMED_OUT"), "no transaction").outcome is Outcome.INFO
 
 
+def test_a_purged_record_may_have_been_appended_by_an_attempt_before():
+    """librdkafka purges what waits for a retry from the same queue as what was never sent."""
+    for name in ("_PURGE_QUEUE", "_PURGE_INFLIGHT"):
+        assert outcomes.judge("deliver", error("deliver", name), "no transaction").outcome is Outcome.INFO
+
+
 def test_no_row_of_commit_ever_says_that_it_surely_failed_unless_an_abort_was_acknowledged():
     rows = [row for row in outcomes.TABLE if row.call == "commit" and row.outcome is Outcome.FAIL]
     assert [row.after for row in rows] == ["aborted"]
