@@ -27,8 +27,17 @@ from checkers.verdict.progress import count_operations, progress
 from checkers.verdict.rules import FORBIDDEN, rule_for
 from checkers.verdict.run_checks import run_checks
 from checkers.verdict.wording import FindingText
-from harness.api import VERDICT_SCHEMA, CampaignError, HistoryError, Plan, Receipts, Run, RunFile
-from harness.api.contract_layers import overlaid, planned_contract
+from harness.api import (
+    VERDICT_SCHEMA,
+    CampaignError,
+    HistoryError,
+    Plan,
+    Receipts,
+    Run,
+    RunFile,
+    overlaid_contract,
+    planned_contract,
+)
 
 SHOWN_PER_ANOMALY, SHOWN_PER_FINDING = 100, 200
 RECORD = pa.struct(
@@ -66,7 +75,7 @@ def judge(
     begun = time.monotonic()
     session = cache(spark if callable(spark) else lambda: spark or start_session(master))
     run.demand_readable(RunFile.PLAN)
-    full = overlaid(_promised(run), contract or {})
+    full = overlaid_contract(_promised(run), contract or {})
     found, broken = (list(checks), []) if checks is not None else installed_checks()
     found, broken = with_more(found, broken, more or {})
     history = source_of(run, session)

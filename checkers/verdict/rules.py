@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from checkers.partition.log import Settings
-from harness.api.contract_layers import overlaid, planned_contract
+from harness.api import overlaid_contract, planned_contract
 
 FORBIDDEN, ALLOWED, INAPPLICABLE = "forbidden", "allowed", "inapplicable"
 
@@ -173,7 +173,7 @@ PLUGIN_RULES = (Rule(FORBIDDEN, "the check was added by a plug-in, and no clause
 
 def full_contract(planned: Mapping[str, str], given: Mapping[str, str] | None = None) -> dict[str, str]:
     """A plan's contract with every key, overlaid by one that somebody gives. Raises CampaignError for what cannot be meant."""
-    return overlaid(planned_contract(planned), given or {})
+    return overlaid_contract(planned_contract(planned), given or {})
 
 
 def rule_for(anomaly: str, contract: Mapping[str, str]) -> Rule:

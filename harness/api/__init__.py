@@ -28,6 +28,7 @@ from harness.api.capabilities import (
 )
 from harness.api.clusters import Admin, Cluster, ClusterProvider, Placement, Roles, Spawned, TopicSpec
 from harness.api.contract import CONTRACT_KEYS, ContractKey
+from harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
 from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, HistoryError, Interrupted, OverBudget
 from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from harness.api.faults import ClusterView, Fault, Receipt, SharedState
@@ -118,8 +119,11 @@ __all__ = [
     "Verdict",
     "Wipeable",
     "Workload",
+    "contract_mistakes",
     "note_event",
+    "overlaid_contract",
     "phase_event",
+    "planned_contract",
     "record_id",
     "split_record_id",
 ]

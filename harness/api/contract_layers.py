@@ -74,7 +74,7 @@ def contract_mistakes(given: Mapping[str, object], beneath: Mapping[str, str] | 
     return value_mistakes(given) or _contradictions(beneath or {}, _read(given))
 
 
-def overlaid(beneath: Mapping[str, str], given: Mapping[str, object]) -> dict[str, str]:
+def overlaid_contract(beneath: Mapping[str, str], given: Mapping[str, object]) -> dict[str, str]:
     """A contract that somebody gives, laid over another; what it implies follows. Raises CampaignError with every mistake."""
     wrong = [f"contract: {name}: there is no such key" for name in given if name not in CONTRACT_KEYS]
     wrong += [f"contract: {name}: {text}" for name, text in contract_mistakes(given, beneath)]

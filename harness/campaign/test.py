@@ -16,8 +16,7 @@ from dataclasses import MISSING
 from typing import Any, get_args, get_origin
 
 from harness import secrets
-from harness.api import CampaignError, Choice, FaultChoice, Lane, Test
-from harness.api.contract_layers import contract_mistakes
+from harness.api import CampaignError, Choice, FaultChoice, Lane, Test, contract_mistakes
 from harness.api.plans import DeclaredKey, Key, Span, Tables, declared
 from harness.campaign.client_settings import OURS, refused_settings
 from harness.campaign.toml import Keys

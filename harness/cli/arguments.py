@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.api import CONTRACT_KEYS, CampaignError, Choice, Test
-from harness.api.contract_layers import contract_mistakes
+from harness.api import CONTRACT_KEYS, CampaignError, Choice, Test, contract_mistakes
 from harness.campaign.test import read_test
 from harness.campaign.toml import Keys, toml_value
 from harness.cli.run_options import KEY_OPTIONS, KeyOption

@@ -9,8 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from harness.api import CONTRACT_KEYS, PLAN_SCHEMA, Plan, TopicPlan
-from harness.api.contract_layers import overlaid
+from harness.api import CONTRACT_KEYS, PLAN_SCHEMA, Plan, TopicPlan, overlaid_contract
 
 _OURS = re.compile(r"(.+)-(\d+)")
 
@@ -30,7 +29,7 @@ def contract(
         "final_read": "true" if functions.get("final-read") else "false",
     }
     assumed = {name: key.elsewhere for name, key in CONTRACT_KEYS.items() if key.elsewhere is not None}
-    return overlaid({**assumed, **found}, given)
+    return overlaid_contract({**assumed, **found}, given)
 
 
 def foreign_plan(

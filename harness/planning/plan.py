@@ -11,8 +11,7 @@ from importlib.metadata import version
 from typing import Any, cast
 
 from harness import secrets
-from harness.api import PLAN_SCHEMA, CampaignError, Plan, Role, Test, TopicPlan, TopicSpec
-from harness.api.contract_layers import overlaid
+from harness.api import PLAN_SCHEMA, CampaignError, Plan, Role, Test, TopicPlan, TopicSpec, overlaid_contract
 from harness.api.plans import declared
 from harness.planning import derived_contract, schedule
 from harness.plugins import registry
@@ -54,7 +53,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
             "consumer": dict(test.consumer),
         },
         "topics": topics,
-        "contract": overlaid(promised, test.contract),
+        "contract": overlaid_contract(promised, test.contract),
         "overridden": dict(test.contract),
         "schedule": [dataclasses.asdict(injection) for injection in schedule.draw(test.nemesis, test.time_s, seed, test.lanes)],
         "budget": dataclasses.asdict(test.budget),
@@ -106,7 +105,7 @@ def complete(plan: Plan, settings: Mapping[str, Mapping[str, str]]) -> Plan:
         name: {**spec, "settings": _of_interest(settings[name], spec["settings"])} for name, spec in plan["topics"].items()
     }
     promised = _promised(workload_of(plan).roles(), plan["client"]["producer"], topics, plan["cluster"]["description"])
-    return {**plan, "topics": topics, "contract": overlaid(promised, plan["overridden"])}
+    return {**plan, "topics": topics, "contract": overlaid_contract(promised, plan["overridden"])}
 
 
 def _of_interest(effective: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from harness.api import CONTRACT_KEYS, CampaignError
-from harness.api.contract_layers import canonical, contract_mistakes, default_contract, overlaid, planned_contract
+from harness.api.contract_layers import canonical, contract_mistakes, default_contract, overlaid_contract, planned_contract
 
 ROOT = Path(__file__).parents[3]
-TRANSACTIONS = overlaid(default_contract(), {"transactional": "true"})
-WEAK = overlaid(default_contract(), {"acks": "1"})
+TRANSACTIONS = overlaid_contract(default_contract(), {"transactional": "true"})
+WEAK = overlaid_contract(default_contract(), {"acks": "1"})
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ WEAK = overlaid(default_contract(), {"acks": "1"})
     ],
 )
 def test_what_a_key_implies_follows_it(beneath, given, changed):
-    assert overlaid(beneath, given) == {**beneath, **changed}
+    assert overlaid_contract(beneath, given) == {**beneath, **changed}
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_what_a_key_implies_follows_it(beneath, given, changed):
 def test_a_contract_that_nobody_keeps_is_refused(beneath, given, key, sentence):
     assert key in [key for key, text in contract_mistakes(given, beneath) if sentence in text]
     with pytest.raises(CampaignError, match=re.escape(sentence)):
-        overlaid(beneath, given)
+        overlaid_contract(beneath, given)
 
 
 def test_an_unknown_key_is_refused_in_what_somebody_gives_and_counts_for_nothing_in_a_plan():
     with pytest.raises(CampaignError, match="contract: akcs: there is no such key"):
-        overlaid({}, {"akcs": "all"})
+        overlaid_contract({}, {"akcs": "all"})
     assert planned_contract({"akcs": "all"}) == default_contract()
 
 
