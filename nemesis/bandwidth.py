@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import PacketTimes, Receipt, Slowable
+from harness.api import PacketTimes, Pair, Receipt, Slowable
 from nemesis import latency
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import undo_on_error
 from nemesis.support.cluster_types import SlowableCluster
+from nemesis.support.healing import healed
+from nemesis.support.link_changes import links_of, still_hurt
 from nemesis.support.network_partition import LinkScope
 
 SIZE, HEADERS = 1400, 28  # bytes of a datagram that measures
 MEASURE_S = 0.3  # how long the datagrams of one measurement take at the limit
 FEWEST, MOST = 4, 300
+LIMITED, LESS = 0.7, 1.3  # of the spread at the limit; times the spread before
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bandwidth:
     """Limits the bandwidth of a node's links, in each direction. Faster packets wait; beyond half a second they are lost.
 
-    Evidence: datagrams sent at once over every link, before and during; how much later the last arrived than the first.
+    Evidence: datagrams sent at once over every link, before, during and after; how much later the last arrived than
+    the first.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Slowable,)
@@ -43,21 +47,31 @@ class Bandwidth:
         receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
         if not pairs:
             return receipt
-        packets = min(MOST, max(FEWEST, round(MEASURE_S * 1000 / self._packet_ms())))
-        before = self._spreads(cluster.measure(pairs, packets, SIZE))
-        number = cluster.slow(pairs, kbit_s=self.kbit_s)
-        with undo_on_error(lambda: cluster.unslow(number)):
-            during = self._spreads(cluster.measure(pairs, packets, SIZE, within_s=2.0))
-        wide = [link for link, one in during.items() if one["spread_ms"] < 0.7 * one["expected_ms"]]
-        silent = [link for link, one in during.items() if not one["expected_ms"]]
+        before = self._measured(cluster, pairs)
+        number = latency.begin(cluster, pairs, kbit_s=self.kbit_s)
+        with undo_on_error(lambda: latency.end(cluster, number)):
+            during = self._measured(cluster, pairs)
+        silent = [link for link, one in during.items() if not (one["expected_ms"] and before[link]["expected_ms"])]
+        wide = [link for link, one in during.items() if link not in silent and not _narrower(one, before[link])]
         problems = [f"as wide as before: {', '.join(wide)}"] if wide else []
         problems += [f"too little arrived to tell the width: {', '.join(silent)}"] if silent else []
         evidence = {"number": number, "before": before, "during": during}
         return replace(receipt, evidence=evidence, effective=not wide and len(silent) < len(pairs), note="; ".join(problems))
 
     def heal(self, cluster: SlowableCluster, receipt: Receipt) -> Receipt:
-        """Lift the limit."""
-        return latency.end(cluster, receipt)
+        """Lift the limit, and look whether the links are as wide as before."""
+        counted = latency.end(cluster, receipt.evidence.get("number"))
+        if not counted and (receipt.healing or "before" not in receipt.evidence):
+            return receipt
+        before, after = receipt.evidence["before"], self._measured(cluster, links_of(receipt))
+        narrow = {link: one for link, one in after.items() if one["expected_ms"] and _narrower(one, before[link])}
+        left = still_hurt(cluster, narrow)
+        problems = [f"{link} is still narrower than before" for link in left]
+        return healed(receipt, {"counted": latency.counts_in_words(counted), "after": after}, problems, left)
+
+    def _measured(self, cluster: SlowableCluster, pairs: Sequence[Pair]) -> dict[str, dict[str, float]]:
+        packets = min(MOST, max(FEWEST, round(MEASURE_S * 1000 / self._packet_ms())))
+        return self._spreads(cluster.measure(pairs, packets, SIZE, within_s=2.0))
 
     def _packet_ms(self) -> float:
         return (SIZE + HEADERS) * 8 / self.kbit_s
@@ -78,3 +92,9 @@ class Bandwidth:
             "spread_ms": round(ended_ms - began_ms, 1),
             "expected_ms": expected_ms,
         }
+
+
+def _narrower(now: Mapping[str, float], before: Mapping[str, float]) -> bool:
+    """Whether a link carries no more than the limit, and less than before."""
+    width, was = (one["spread_ms"] / one["expected_ms"] if one["expected_ms"] else 0.0 for one in (now, before))
+    return width >= LIMITED and width >= LESS * was

@@ -11,6 +11,7 @@ from harness.api import HarnessError, Receipt, Skewable
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from nemesis.support.cluster_types import SkewableCluster
+from nemesis.support.healing import healed
 
 Direction = Literal["ahead", "behind", "random"]
 EXACT_S = 1.0  # a clock that is read over the network is known to about this
@@ -74,8 +75,9 @@ class ClockSkew:
         nodes = _correct_nodes(before)
         problems = _correct_clocks(cluster, nodes)
         after = _offsets(cluster, nodes)
-        problems += [f"{node} is still {seen:g} s ahead" for node, seen in _known(after).items() if abs(seen) > EXACT_S]
-        return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))
+        wrong = {node: seen for node, seen in _known(after).items() if abs(seen) > EXACT_S}
+        problems += [f"{node} is still {seen:g} s ahead" for node, seen in wrong.items()]
+        return healed(receipt, {"after": after}, problems, wrong)
 
 
 def _offsets(cluster: SkewableCluster, nodes: Iterable[str]) -> dict[str, float | None]:

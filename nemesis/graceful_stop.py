@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
@@ -11,6 +11,7 @@ from harness.api import HarnessError, Killable, Receipt, Stoppable
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.cluster_types import StoppableCluster
+from nemesis.support.healing import healed, lives_already
 from nemesis.support.waiting import poll_until
 
 ORDERLY = 143  # exit status of a JVM that SIGTERM ended
@@ -69,13 +70,16 @@ class GracefulStop:
         ours = [node for node in receipt.targets if before.get(node) is not None]
         stuck = [node for node in ours if cluster.pid(node) == before[node]]
         problems = attempt_each(cluster.kill, stuck)
-        dead = [node for node in ours if cluster.pid(node) is None]
+        now = _pids(cluster, ours)
+        dead = [node for node in ours if now[node] is None]
         problems += attempt_each(cluster.start, dead)
         answers = poll_until(lambda: {n: cluster.answers(n) for n in ours}, lambda seen: all(seen.values()), self.answer_within_s)
         problems += [f"{node} had to be killed" for node in stuck]
         problems += [f"{node} did not answer within {self.answer_within_s:g} s of healing" for node in ours if not answers[node]]
-        healing = {"started": dead, "after": _pids(cluster, ours), "answers": answers}
-        return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+        early = lives_already(receipt, {node: pid for node, pid in now.items() if node in receipt.evidence.get("status", {})})
+        after = _pids(cluster, ours)
+        left = [node for node in ours if after[node] is None]
+        return healed(receipt, {"started": dead, "after": after, "answers": answers}, problems, left, early)
 
 
 def revive(cluster: StoppableCluster, nodes: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ from harness.api import HarnessError, Killable, Partitionable, Receipt
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from nemesis.support.cluster_types import KillablePartitionableCluster
+from nemesis.support.healing import healed
 from nemesis.support.waiting import poll_until
 
 GONE_WITHIN_S = 5.0
@@ -57,7 +58,8 @@ class IsolateThenKill:
         problems += [f"{node} survived" for node, pid in during.items() if pid is not None]
         note = "; ".join(filter(None, [cut.note, *problems]))
         effective = bool(cut.effective) and bool(alive) and not any(during.values())
-        return replace(cut, evidence=evidence, effective=effective, note=note)
+        pairs = cut.pairs if mended.healing.get("left") else ()  # the cut is over
+        return replace(cut, pairs=pairs, evidence=evidence, effective=effective, note=note)
 
     def heal(self, cluster: KillablePartitionableCluster, receipt: Receipt) -> Receipt:
         """Start the broker again, unless another fault had killed it before, and wait until it answers."""
@@ -72,5 +74,6 @@ class IsolateThenKill:
             self.answer_within_s,
         )
         problems += [f"{node} did not answer within {self.answer_within_s:g} s" for node, heard in answers.items() if not heard]
-        healing = {"started": dead, "after": {node: cluster.pid(node) for node in ours}, "answers": answers}
-        return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+        after = {node: cluster.pid(node) for node in ours}
+        left = [node for node in ours if after[node] is None]
+        return healed(receipt, {"started": dead, "after": after, "answers": answers}, problems, left)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ from harness.api import HarnessError, Killable, Receipt
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.cluster_types import KillableCluster
+from nemesis.support.healing import healed, lives_already
 from nemesis.support.waiting import poll_until
 
 GONE_WITHIN_S = 5.0
@@ -60,16 +61,25 @@ class Kill:
         """Start what is still dead, and wait until it answers or the time for that is over."""
         before: dict[str, int | None] = dict(receipt.evidence.get("before", {}))
         ours = [node for node in receipt.targets if before.get(node) is not None]
+        killed = _gone(receipt)
         brokers = [node for node in ours if node not in cluster.clients]
-        dead = [node for node in brokers if cluster.pid(node) is None]
+        now = _pids(cluster, brokers)
+        dead = [node for node in brokers if now[node] is None]
         problems = attempt_each(cluster.start, dead)
         answers = poll_until(
             lambda: {n: cluster.answers(n) for n in brokers}, lambda seen: all(seen.values()), self.answer_within_s
         )
         after = _pids(cluster, ours)
         problems += [_silence(node, after[node], self.answer_within_s) for node, heard in answers.items() if not heard]
+        early = lives_already(receipt, {node: pid for node, pid in now.items() if node in killed})
         healing: dict[str, Any] = {"started": dead, "after": after, "answers": answers}
-        return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+        return healed(receipt, healing, problems, [node for node in brokers if after[node] is None], early)
+
+
+def _gone(receipt: Receipt) -> list[str]:
+    """The nodes that the fault saw die."""
+    during: dict[str, int | None] = dict(receipt.evidence.get("during", {}))
+    return [node for node in receipt.targets if during.get(node, 0) is None]
 
 
 def _pids(cluster: KillableCluster, nodes: Iterable[str]) -> dict[str, int | None]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from statistics import median
 from typing import Any, ClassVar
 
-from harness.api import PacketTimes, Receipt, Slowable
+from harness.api import PacketTimes, Pair, Receipt, Slowable
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import undo_on_error
 from nemesis.support.cluster_types import SlowableCluster
+from nemesis.support.healing import healed
+from nemesis.support.link_changes import LinkChanges, links_of, still_hurt
 from nemesis.support.network_partition import LinkScope
+
+Counted = Mapping[Pair, tuple[int, int]]
 
 PACKETS = 5
 MOST_MS = 30_000
@@ -21,7 +26,8 @@ MOST_MS = 30_000
 class Latency:
     """Delays every packet on a node's links, in both directions; a request and its answer take twice the delay longer.
 
-    Packets keep their order. Evidence: what datagrams took over every link before, during and after.
+    Packets keep their order. Evidence: what datagrams took over every link before, during and after; effective when they took
+    longer than before.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Slowable,)
@@ -44,30 +50,61 @@ class Latency:
         receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
         if not pairs:
             return receipt
-        before = typical(cluster.measure(pairs, PACKETS))
-        number = cluster.slow(pairs, delay_ms=self.delay_ms, jitter_ms=self.jitter_ms)
-        with undo_on_error(lambda: cluster.unslow(number)):
-            during = typical(cluster.measure(pairs, PACKETS, within_s=(self.delay_ms + self.jitter_ms) / 1000 + 1))
+        before = self._measured(cluster, pairs)
+        number = begin(cluster, pairs, delay_ms=self.delay_ms, jitter_ms=self.jitter_ms)
+        with undo_on_error(lambda: end(cluster, number)):
+            during = self._measured(cluster, pairs)
         evidence = {"number": number, "before": before, "during": during}
-        quick = [link for link, took in during.items() if took is not None and took < self.delay_ms - self.jitter_ms]
-        silent = [link for link, took in during.items() if took is None]
-        problems = [f"not slow: {', '.join(quick)}"] if quick else []
+        more = _later(before, during)
+        quick = [link for link, ms in more.items() if ms < self._least_ms()]
+        silent = [link for link in during if link not in more]
+        problems = [f"no slower than before: {', '.join(quick)}"] if quick else []
         problems += [f"nothing arrived, so the delay is not known: {', '.join(silent)}"] if silent else []
         return replace(receipt, evidence=evidence, effective=not quick and len(silent) < len(pairs), note="; ".join(problems))
 
     def heal(self, cluster: SlowableCluster, receipt: Receipt) -> Receipt:
-        """Delay nothing more."""
-        return end(cluster, receipt)
+        """Delay nothing more, and look whether packets are as quick as before."""
+        counted = end(cluster, receipt.evidence.get("number"))
+        if not counted and (receipt.healing or "before" not in receipt.evidence):
+            return receipt
+        after = self._measured(cluster, links_of(receipt))
+        slow = {link: ms for link, ms in _later(receipt.evidence["before"], after).items() if ms >= self._least_ms()}
+        left = still_hurt(cluster, slow)
+        problems = [f"{link} still takes {slow[link]:g} ms more than before" for link in left]
+        return healed(receipt, {"counted": counts_in_words(counted), "after": after}, problems, left)
+
+    def _least_ms(self) -> float:
+        """So much more than before shows the delay."""
+        return (self.delay_ms - self.jitter_ms) / 2
+
+    def _measured(self, cluster: SlowableCluster, pairs: Sequence[Pair]) -> dict[str, float | None]:
+        return typical(cluster.measure(pairs, PACKETS, within_s=(self.delay_ms + self.jitter_ms) / 1000 + 1))
 
 
-def end(cluster: SlowableCluster, receipt: Receipt) -> Receipt:
-    """End the change that the evidence names by number, and measure again. Does nothing when it has ended already."""
-    number = receipt.evidence.get("number")
-    counted = {} if number is None else cluster.unslow(number)
-    if not counted:
-        return receipt
-    packets = {network_partition.pair_name(pair): {"seen": seen, "dropped": dropped} for pair, (seen, dropped) in counted.items()}
-    return replace(receipt, healing={"counted": packets, "after": typical(cluster.measure(list(counted), PACKETS))})
+def begin(cluster: SlowableCluster, pairs: Sequence[Pair], **how: float) -> int:
+    """Make links slow or narrow; the number for `end`. Other faults on the same links know of it."""
+    number = cluster.slow(pairs, **how)
+    cluster.shared(LinkChanges).begin(("slow", number), pairs)
+    return number
+
+
+def end(cluster: SlowableCluster, number: int | None) -> Counted:
+    """End what `begin` began; packets (seen, dropped for want of room) of each pair. Nothing when it has ended already."""
+    if number is None:
+        return {}
+    counted = cluster.unslow(number)
+    cluster.shared(LinkChanges).end(("slow", number))
+    return counted
+
+
+def counts_in_words(counted: Counted) -> dict[str, dict[str, int]]:
+    return {network_partition.pair_name(pair): {"seen": seen, "dropped": dropped} for pair, (seen, dropped) in counted.items()}
+
+
+def _later(before: Mapping[str, float | None], now: Mapping[str, float | None]) -> dict[str, float]:
+    """How many milliseconds more than before datagrams take over each link; without links over which none arrived."""
+    known = {link: took - was for link, took in now.items() if took is not None and (was := before.get(link)) is not None}
+    return {link: round(ms, 1) for link, ms in known.items()}
 
 
 def typical(measured: dict[Any, PacketTimes]) -> dict[str, float | None]:

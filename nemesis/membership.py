@@ -12,18 +12,22 @@ from nemesis.graceful_stop import revive
 from nemesis.support import placement, targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.cluster_types import ReplaceableCluster
+from nemesis.support.healing import healed
 from nemesis.support.waiting import poll_until
+
+EMPTY_BYTES = 64 << 10  # a node's ids and the like stay on its disk
 
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:
     """Stops a broker gracefully, unregisters it and removes its data. Healing starts it again, as a new broker.
 
-    It then fetches everything from the others; healing waits until it is in sync. Its data is left alone where a partition has
-    no other replica in sync, because the fault itself would lose records. With combined controllers the fault is unavailable:
-    the disk holds a vote of the quorum.
+    It then fetches everything from the others; healing waits until it is in sync. It is left alone where a partition has no
+    other replica in sync, because the fault itself would lose records. With combined controllers the fault is unavailable: the
+    disk holds a vote of the quorum.
 
-    Evidence: process ids; brokers in service before, during and after; exit status; data removed.
+    Evidence: process ids; brokers in service and bytes on its disk before, during and after; exit status. Effective when its
+    data is gone: a broker that only stopped has not left.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Stoppable, Killable, Wipeable)
@@ -44,10 +48,12 @@ class Membership:
             (node,) = targets.find(self.target, cluster, rng)
         except HarnessError as error:
             return no_target(self.target, error)
-        before = {"pid": cluster.pid(node), "in_service": in_service(cluster)}
+        before = {"pid": cluster.pid(node), "in_service": in_service(cluster), "bytes": _bytes(cluster, node)}
         receipt = Receipt(role=self.target, targets=(node,), evidence={"before": before}, effective=False)
         if before["pid"] is None:
             return replace(receipt, note=f"{node} was dead already")
+        if sole := _only_on(node, cluster, stopped=False):
+            return replace(receipt, targets=(), note=f"{node} is left alone, for {sole}")
         with undo_on_error(lambda: revive(cluster, [node])):
             return self._leave(cluster, node, receipt)
 
@@ -59,13 +65,17 @@ class Membership:
         if pid is not None:
             return replace(receipt, note="; ".join([*problems, f"{node} had not ended after {self.gone_within_s:g} s"]))
         problems = self._forget(cluster, node)
-        during = {"pid": None, "in_service": in_service(cluster), "status": cluster.status(node), "wiped": not problems}
+        seen = {"pid": cluster.pid(node), "in_service": in_service(cluster), "bytes": _bytes(cluster, node)}
+        during: dict[str, Any] = {**seen, "status": cluster.status(node)}
+        held, left = receipt.evidence["before"]["bytes"], during["bytes"]
+        wiped = left is not None and left < EMPTY_BYTES and (held is None or left < held)
+        problems += [] if wiped or problems else [f"only stopped: {node} still holds {left} bytes"]
         evidence = {**receipt.evidence, "during": during}
-        return replace(receipt, evidence=evidence, effective=True, note="; ".join(problems))
+        return replace(receipt, evidence=evidence, effective=wiped, note="; ".join(problems))
 
     def _forget(self, cluster: ReplaceableCluster, node: str) -> list[str]:
         """Remove its data if others have it all, and its registration; what could not be done."""
-        sole = poll_until(lambda: _only_on(node, cluster), lambda found: not found, self.gone_within_s)
+        sole = poll_until(lambda: _only_on(node, cluster, stopped=True), lambda found: not found, self.gone_within_s)
         if sole:
             return [f"only stopped: the data of {node} is left alone, for {sole}"]
         problems = attempt_each(cluster.wipe, [node])
@@ -88,9 +98,10 @@ class Membership:
         )
         problems += [f"{node} did not answer within {self.back_within_s:g} s" for node in ours if not answers[node]]
         problems += [f"after {self.back_within_s:g} s: {lagging}"] if lagging else []
-        after = {"pid": {node: cluster.pid(node) for node in ours}, "in_service": in_service(cluster)}
-        healing = {"started": dead, "after": after, "answers": answers}
-        return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+        pids = {node: cluster.pid(node) for node in ours}
+        after = {"pid": pids, "in_service": in_service(cluster), "bytes": {node: _bytes(cluster, node) for node in ours}}
+        left = [node for node, pid in pids.items() if pid is None]
+        return healed(receipt, {"started": dead, "after": after, "answers": answers}, problems, left)
 
 
 def in_service(cluster: Cluster) -> list[str]:
@@ -101,13 +112,25 @@ def in_service(cluster: Cluster) -> list[str]:
         return []
 
 
-def _only_on(node: str, cluster: Cluster) -> str:
-    """A partition whose only replica in sync may be this one, in words; empty when others have everything."""
+def _bytes(cluster: ReplaceableCluster, node: str) -> int | None:
+    """What the node's disk holds; None when nobody can look."""
+    try:
+        return cluster.stored_bytes(node)
+    except (HarnessError, OSError):
+        return None
+
+
+def _only_on(node: str, cluster: Cluster, stopped: bool) -> str:
+    """A partition whose only replica in sync may be this one, in words; empty when others have everything.
+
+    stopped: it has ended; so it must have left the replicas in sync, and somebody else must lead.
+    """
     try:
         partitions = cluster.admin().placements()
     except HarnessError as error:
         return str(error)
     for name, place in partitions.items():
-        if node in place.replicas and (node in place.in_sync or not place.in_sync or not place.leader):
+        others = [other for other in place.in_sync if other != node]
+        if node in place.replicas and (not others or (stopped and (node in place.in_sync or not place.leader))):
             return f"{name} is in sync on {', '.join(place.in_sync) or 'nobody'}, led by {place.leader or 'nobody'}"
     return ""

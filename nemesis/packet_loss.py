@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from harness.api import Losable, PacketTimes, Receipt
+from harness.api import Losable, Pair, Receipt
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import undo_on_error
 from nemesis.support.cluster_types import LosableCluster
+from nemesis.support.healing import healed
+from nemesis.support.link_changes import LinkChanges, links_of, still_hurt
 from nemesis.support.network_partition import LinkScope
+
+Counts = Mapping[str, Mapping[str, int]]
 
 ENOUGH = 10  # losses to be expected among the datagrams that measure
 FEWEST, MOST = 10, 500  # datagrams for each pair
@@ -21,7 +26,7 @@ class PacketLoss:
     """Drops a random share of the packets on a node's links, in both directions, each packet independently.
 
     TCP repairs what is lost and becomes slow and jerky; at a third or more, connections die. Evidence: datagrams over
-    every link before and during, and after healing the packets that the kernel saw and dropped.
+    every link before, during and after, and the packets that the kernel saw and dropped meanwhile.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Losable,)
@@ -43,37 +48,56 @@ class PacketLoss:
         receipt, pairs = network_partition.target_links(cluster, self.target, self.links, rng)
         if not pairs:
             return receipt
-        packets = min(MOST, max(FEWEST, round(ENOUGH / self.share / len(pairs))))
-        before = cluster.measure(pairs, FEWEST)
+        before = self._measured(cluster, pairs)
         number = cluster.lose(pairs, self.share)
-        with undo_on_error(lambda: cluster.unlose(number)):
-            during = cluster.measure(pairs, packets)
-        evidence = {"number": number, "before": _counts(before), "during": _counts(during), "share": self.share}
-        lost, lost_before = sum(map(_lost, during.values())), sum(map(_lost, before.values()))
-        note = "" if lost else f"no datagram of {packets * len(pairs)} was lost"
-        note = note or (f"{lost_before} datagrams were lost before already" if lost_before else "")
-        return replace(receipt, evidence=evidence, effective=lost > 0, note=note)
+        cluster.shared(LinkChanges).begin(("lose", number), pairs)
+        with undo_on_error(lambda: self._end(cluster, number)):
+            during = self._measured(cluster, pairs)
+        evidence = {"number": number, "before": before, "during": during, "share": self.share}
+        lost, lost_before = _lost_share(during), _lost_share(before)
+        note = "" if lost else f"no datagram of {_sent(during)} was lost"
+        note = note or (f"{lost_before:.1%} of the datagrams were lost before already" if lost_before else "")
+        return replace(receipt, evidence=evidence, effective=lost > lost_before, note=note)
 
     def heal(self, cluster: LosableCluster, receipt: Receipt) -> Receipt:
-        """Drop nothing more. The kernel's count decides whether anything was lost."""
-        number = receipt.evidence.get("number")
-        if number is None:
+        """Drop nothing more, and look. The kernel's count decides whether anything was lost."""
+        counted = self._end(cluster, receipt.evidence.get("number"))
+        if not counted and (receipt.healing or "before" not in receipt.evidence):
             return receipt
-        counted = cluster.unlose(number)
-        if not counted:  # healed before, by us or by the cluster
-            return receipt
-        after = cluster.measure(list(counted), FEWEST)
+        links, before = links_of(receipt), receipt.evidence["before"]
+        after = self._measured(cluster, links)
+        own = {link: one for link, one in after.items() if link in still_hurt(cluster, after)}
+        goes_on = _lost_share(own) > max(self.share / 2, 2 * _lost_share({link: before[link] for link in own}))
+        left = [link for link, one in own.items() if goes_on and one["lost"]]
+        problems = [f"packets are still lost: {', '.join(left)}"] if left else []
         lost = {network_partition.pair_name(pair): {"seen": seen, "lost": lost} for pair, (seen, lost) in counted.items()}
-        healing = {"counted": lost, "after": _counts(after)}
-        if any(one["lost"] for one in lost.values()):
-            return replace(receipt, healing=healing, effective=True)
-        return replace(receipt, healing=healing, effective=False, note="the kernel dropped no packet on these links")
+        found = healed(receipt, {"counted": lost, "after": after}, problems, left)
+        if not lost:  # ended before, and nobody has the count
+            return found
+        effective = any(one["lost"] for one in lost.values())
+        note = found.note if effective else "the kernel dropped no packet on these links"
+        return replace(found, effective=effective, note=note)
+
+    def _end(self, cluster: LosableCluster, number: int | None) -> Mapping[Pair, tuple[int, int]]:
+        if number is None:
+            return {}
+        counted = cluster.unlose(number)
+        cluster.shared(LinkChanges).end(("lose", number))
+        return counted
+
+    def _measured(self, cluster: LosableCluster, pairs: Sequence[Pair]) -> dict[str, dict[str, int]]:
+        """Datagrams sent and lost over each link, as plain JSON; so many that the loss shows."""
+        packets = min(MOST, max(FEWEST, round(ENOUGH / self.share / len(pairs))))
+        return {
+            network_partition.pair_name(pair): {"sent": len(took), "lost": sum(one is None for one in took)}
+            for pair, took in cluster.measure(pairs, packets).items()
+        }
 
 
-def _lost(took: PacketTimes) -> int:
-    return sum(one is None for one in took)
+def _sent(counts: Counts) -> int:
+    return sum(one["sent"] for one in counts.values())
 
 
-def _counts(measured: dict[Any, PacketTimes]) -> dict[str, dict[str, int]]:
-    """Datagrams sent and lost over each link, as plain JSON."""
-    return {network_partition.pair_name(pair): {"sent": len(took), "lost": _lost(took)} for pair, took in measured.items()}
+def _lost_share(counts: Counts) -> float:
+    """Of the datagrams over all these links; 0 when there were none."""
+    return sum(one["lost"] for one in counts.values()) / max(1, _sent(counts))

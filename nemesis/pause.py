@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
@@ -11,6 +11,7 @@ from harness.api import HarnessError, Pausable, Receipt
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.cluster_types import PausableCluster
+from nemesis.support.healing import healed, pids
 from nemesis.support.waiting import poll_until
 
 FROZEN = "T"
@@ -21,8 +22,8 @@ SEEN_WITHIN_S = 2.0
 class Pause:
     """Sends SIGSTOP to nodes. Healing sends SIGCONT to those that this fault froze.
 
-    Evidence: the kernel's letter for each process before, during (T: frozen) and after. A client that
-    goes on after a freeze is the zombie of KIP-98.
+    Evidence: the kernel's letter for each process before, during (T: frozen) and after, and the process ids: one that died
+    meanwhile was not frozen all the time. A client that goes on after a freeze is the zombie of KIP-98.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Pausable,)
@@ -39,7 +40,7 @@ class Pause:
             nodes = targets.find(self.target, cluster, rng, self.count)
         except HarnessError as error:
             return no_target(self.target, error)
-        before = _states(cluster, nodes)
+        before, found = _states(cluster, nodes), pids(cluster, nodes)
         ours = [node for node in nodes if before[node] not in ("", FROZEN)]
         with undo_on_error(lambda: attempt_each(cluster.resume, ours)):
             tried, problems = attempt_within_budget(cluster.pause, ours)
@@ -52,7 +53,7 @@ class Pause:
         return Receipt(
             role=self.target,
             targets=tuple(node for node in nodes if node in tried or node not in ours),
-            evidence={"before": before, "during": during},
+            evidence={"before": before, "during": during, "pids": found},
             effective=bool(ours) and not awake,
             note="; ".join(problems),
         )
@@ -61,10 +62,29 @@ class Pause:
         """Thaw what is still frozen, and look whether it woke up."""
         before: dict[str, str] = dict(receipt.evidence.get("before", {}))
         ours = [node for node in receipt.targets if before.get(node, "") not in ("", FROZEN)]
-        problems = attempt_each(cluster.resume, [node for node in ours if cluster.process_state(node) == FROZEN])
-        after = poll_until(lambda: _states(cluster, ours), lambda now: FROZEN not in now.values(), SEEN_WITHIN_S)
-        problems += [f"{node} is still frozen after healing" for node in ours if after[node] == FROZEN]
-        return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))
+        early = _not_frozen_all_the_time(cluster, receipt, ours)
+        same = [node for node in ours if not _replaced(receipt, pids(cluster, [node]))]
+        problems = attempt_each(cluster.resume, [node for node in same if cluster.process_state(node) == FROZEN])
+        after = poll_until(lambda: _states(cluster, ours), lambda now: FROZEN not in [now[n] for n in same], SEEN_WITHIN_S)
+        left = [node for node in same if after[node] == FROZEN]
+        problems += [f"{node} is still frozen after healing" for node in left]
+        return healed(receipt, {"after": after, "pids": pids(cluster, ours)}, problems, left, early)
+
+
+def _replaced(receipt: Receipt, now: Mapping[str, int | None]) -> dict[str, str]:
+    """Nodes whose process is another one than the fault found, or gone; and what became of it."""
+    found: dict[str, int | None] = dict(receipt.evidence.get("pids", {}))
+    changed = {node: pid for node, pid in now.items() if node in found and pid != found[node]}
+    return {node: f"process {found[node]} is gone" + (f", {pid} runs" if pid else "") for node, pid in changed.items()}
+
+
+def _not_frozen_all_the_time(cluster: PausableCluster, receipt: Receipt, ours: Iterable[str]) -> dict[str, str]:
+    """Nodes that froze and were no longer frozen when the fault was to be healed for the first time, and why."""
+    during = dict(receipt.evidence.get("during", {}))
+    froze = [] if receipt.healing else [node for node in ours if during.get(node) == FROZEN]
+    replaced, now = _replaced(receipt, pids(cluster, froze)), _states(cluster, froze)
+    awake = {node: "it was awake already" for node in froze if now[node] != FROZEN}
+    return {node: f"{node} did not stay frozen: {why}" for node, why in {**awake, **replaced}.items()}
 
 
 def _states(cluster: PausableCluster, nodes: Iterable[str]) -> dict[str, str]:

@@ -18,8 +18,9 @@ class PowerOff:
 
     Kafka acknowledges what lies in the memory of enough machines, on disk or not: when they all fail at once (a data centre
     without power), acknowledged records are gone. This is the worst that may happen: the kernel has synced nothing by itself.
-    Evidence: as for kill, and of each partition the offset it ends at now and the one it ended at. Effective when something was
-    lost, or when all was found to be synced; what nobody could look at shows no more than a kill.
+    A machine whose broker another fault has killed loses its power too. Evidence: as for kill, and of each partition the offset
+    it ends at now and the one it ended at. Effective when something was lost, or when it killed and all was found to be synced;
+    what nobody could look at shows no more than a kill.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Powered,)
@@ -42,14 +43,13 @@ class PowerOff:
                 lost[node] = {name: {"end": kept, "was": end} for name, (kept, end) in cluster.lose_unsynced(node).items()}
             except (HarnessError, OSError) as error:
                 problems.append(str(error))
-        shown = any(lost.values()) or not problems
-        if receipt.targets and not any(lost.values()):
-            text = "so this was a mere kill"
-            problems.append(f"nothing was taken, {text}" if problems else f"nothing was lost: all was synced, {text}")
+        taken, unseen = any(lost.values()), bool(problems)
+        if receipt.targets and not taken:
+            text = "so this was a mere kill" if receipt.effective else "and nobody was killed"
+            problems.append(f"nothing was taken, {text}" if unseen else f"nothing was lost: all was synced, {text}")
+        effective = taken or (bool(receipt.effective) and not unseen)
         note = "; ".join(filter(None, [receipt.note, *problems]))
-        return replace(
-            receipt, evidence={**receipt.evidence, "lost": lost}, effective=bool(receipt.effective) and shown, note=note
-        )
+        return replace(receipt, evidence={**receipt.evidence, "lost": lost}, effective=effective, note=note)
 
     def heal(self, cluster: PoweredCluster, receipt: Receipt) -> Receipt:
         """Start what is still dead, and wait until it answers or the time for that is over."""

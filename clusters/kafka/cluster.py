@@ -113,6 +113,12 @@ class KafkaCluster(ABC):
         except OSError as e:
             raise ClusterError(f"the data of {node} could not be removed: {e}") from e
 
+    def stored_bytes(self, node: str) -> int:
+        try:
+            return self._run_on_data(self._checked_server(node), node_directory.stored_bytes)
+        except OSError as e:
+            raise ClusterError(f"the data of {node} could not be counted: {e}") from e
+
     # ---- up
 
     def bring_up(self, topics: Mapping[str, TopicSpec], tool: storage.Format) -> None:

@@ -9,9 +9,11 @@ import re
 import shutil
 import uuid
 from base64 import urlsafe_b64encode
+from contextlib import suppress
 from pathlib import Path
 
 META, _BOOTSTRAP = "meta.properties", "bootstrap.checkpoint"
+_RETAINED = (META, _BOOTSTRAP)
 
 
 def kafka_uuid() -> str:
@@ -33,13 +35,22 @@ def with_ids(meta: str, node_id: int, directory_id: str) -> str:
 
 def wipe(directory: Path) -> None:
     """Reset a node's directory to its state after formatting: it keeps its ids, with a new directory id, and loses its logs."""
-    retained = {META, _BOOTSTRAP}
     for path in directory.iterdir():
         if path.is_dir():
             shutil.rmtree(path)
-        elif path.name not in retained:
+        elif path.name not in _RETAINED:
             path.unlink()
     meta = directory / META
     found = re.search(r"^node\.id=(\d+)$", meta.read_text(), re.MULTILINE)
     assert found, f"{meta} names no node"
     meta.write_text(with_ids(meta.read_text(), int(found[1]), kafka_uuid()))
+
+
+def stored_bytes(directory: Path) -> int:
+    """The sizes of a node's files, without what `wipe` leaves. A broker that lives may remove some meanwhile."""
+    total = 0
+    for path in directory.rglob("*"):
+        if path.name not in _RETAINED:
+            with suppress(FileNotFoundError):
+                total += path.stat().st_size if path.is_file() else 0
+    return total

@@ -103,6 +103,10 @@ class Wipeable(Protocol):
     def wipe(self, node: str) -> None:
         """Remove all that a dead broker holds. Raises ClusterError while it lives, or when it votes in the quorum."""
 
+    @looks
+    def stored_bytes(self, node: str) -> int:
+        """Bytes of what a broker holds, besides its ids. Raises ClusterError when nobody can look."""
+
 
 @runtime_checkable
 class Pausable(Protocol):

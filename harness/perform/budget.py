@@ -108,10 +108,10 @@ class Ledger:
         with self._lock:
             return id_ in self._refused and id_ not in self._entries and id_ not in self._changed
 
-    def hurt(self) -> set[str]:
-        """The servers that are hurt now."""
+    def hurt(self, besides: int | None = None) -> set[str]:
+        """The servers that are hurt now, without what this fault does."""
         with self._lock:
-            return self._hurt(self._entries)
+            return self._hurt({id_: entry for id_, entry in self._entries.items() if id_ != besides})
 
     def _hurt(self, entries: Mapping[int, _Entry]) -> set[str]:
         found = self._recovering.union(*(entry.nodes for entry in entries.values()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 from random import Random
@@ -41,11 +41,12 @@ def wait_until(stopped: threading.Event, until_ns: int) -> bool:
 
 @dataclass(frozen=True)
 class _Held:
-    """A fault that was injected and not yet healed."""
+    """A fault that was injected and not yet healed. failed: what went wrong when it was to be healed, for its note."""
 
     injection: Injection
     fault: Fault
     receipt: Receipt
+    failed: str = ""
 
 
 class FaultRunner:
@@ -117,7 +118,7 @@ class FaultRunner:
         """Inject nothing more, heal what is hurt, and return what went wrong in the runner itself (nothing, usually).
 
         A lane that is still busy after `within_s` seconds is given up, and named: what it injects can hurt nothing from then on,
-        and has a receipt without effect that says so.
+        and has a receipt without effect that says so. A fault that could not be healed before is healed once more.
         """
         self._stopped.set()
         deadline = time.monotonic() + within_s
@@ -128,7 +129,7 @@ class FaultRunner:
                 self._problem(f"lane {lane} did not end within {within_s:g} s of stopping; a fault hangs in inject or heal")
                 self._give_up(lane, within_s)
         for id_ in list(self._held):
-            self._heal(id_)
+            self._heal(id_, again=True)
         if late := self.not_reached():
             log.info("faults not reached", ids=late)
         return list(self._problems)
@@ -215,8 +216,8 @@ class FaultRunner:
         if problem:
             receipt = replace(receipt, effective=False, note=problem)
         receipt = replace(receipt, injected_ns=receipt.injected_ns or self._clock())
-        if problem and self._ledger.only_refused(injection.id):
-            self._record(replace(receipt, healed_ns=receipt.injected_ns))
+        if self._ledger.only_refused(injection.id):  # nothing was hurt, so there is nothing to heal
+            self._record(replace(receipt, effective=False, healed_ns=receipt.injected_ns))
             return
         with self._holding:
             self._held[injection.id] = _Held(injection, fault, receipt)
@@ -233,25 +234,44 @@ class FaultRunner:
             if held is not None:
                 self._held[id_] = replace(held, receipt=replace(held.receipt, reach=reach))
 
-    def _heal(self, id_: int) -> None:
-        """Heal once. Pairs that another active fault cuts too stay cut until that one heals."""
+    def _heal(self, id_: int, again: bool = False) -> None:
+        """Heal. Pairs that another active fault cuts too stay cut until that one heals.
+
+        A fault whose `heal` raised, or left something, is not healed: it stays held, and so do its nodes in the budget.
+        again: also what could not be healed before.
+        """
         with self._holding:
-            held = self._held.pop(id_, None)
-        if held is None:
-            return
+            held = self._held.get(id_)
+            if held is None or (held.failed and not again):
+                return
+            del self._held[id_]
         was, cut = held.receipt, self._ledger.cut(besides=id_)
         view: Any = self._ledger.view(id_, was.kind)
         asked = replace(was, pairs=tuple(pair for pair in was.pairs if pair not in cut))
         done, problem = _receipt_of("heal", lambda: held.fault.heal(view, asked))
+        healed, failed = _merged(was, done or was), problem or self._left(id_, done)
+        notes = [healed.note, held.failed and f"not healed at first: {held.failed}"]
+        notes += ["pairs cut by another fault as well stay cut"] if len(asked.pairs) < len(was.pairs) else []
+        if failed:
+            with self._holding:
+                self._held[id_] = replace(held, failed=failed)
+            self._record(replace(healed, healed_ns=0, note=_joined([*notes, f"not healed: {failed}"])))
+            return
+        nodes = self._ledger.hurt(besides=id_)
         self._ledger.release(id_)
-        healed = _merged(was, done or was)
         healed = replace(healed, healed_ns=healed.healed_ns or self._clock())
-        after = probe_pairs(self._cluster, self._ledger.cut(), PATIENT_PROBES)
+        meant = self._ledger.cut()
+        after = probe_pairs(self._cluster, meant, PATIENT_PROBES)
         if after is not None:
             healed = replace(healed, reach={**was.reach, "after": after.plain()})
-        notes = [healed.note, problem, "pairs cut by another fault as well stay cut" if len(asked.pairs) < len(was.pairs) else ""]
-        note = "; ".join(filter(None, [*notes, closed_pairs_note(after, self._ledger.cut())]))
-        self._record(replace(healed, note=note))
+        notes.append(closed_pairs_note(was.reach, after, cut | meant | self._ledger.cut(), nodes))
+        self._record(replace(healed, note=_joined(notes)))
+
+    def _left(self, id_: int, healed: Receipt | None) -> str:
+        """What the fault's `heal` says that it could not undo, without what other faults hurt now; empty when it undid all."""
+        left = healed.healing.get("left") if healed is not None and isinstance(healed.healing, Mapping) else None
+        others = {*self._ledger.hurt(besides=id_), *(f"{a}>{b}" for a, b in self._ledger.cut(besides=id_))}
+        return ", ".join(text for text in map(str, left or ()) if text not in others)
 
     def _require_interfaces(self) -> None:
         classes = {type(self._faults[injection.id]): injection.kind for injection in self._schedule}
@@ -312,6 +332,11 @@ def _receipt_of(what: str, call: Callable[[], Any]) -> tuple[Receipt | None, str
     if isinstance(answer, Receipt):
         return answer, ""
     return None, f"{what} returned {type(answer).__name__}, not a Receipt"
+
+
+def _joined(notes: Iterable[str]) -> str:
+    """Remarks as one text, each once."""
+    return "; ".join(dict.fromkeys(filter(None, notes)))
 
 
 def _merged(was: Receipt, healed: Receipt) -> Receipt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
@@ -56,9 +56,15 @@ def reach_field(before: Reachability | None, during: Reachability | None) -> dic
     return {"nodes": list(nodes), "before": before.plain(), "during": during.plain()}
 
 
-def closed_pairs_note(after: Reachability | None, meant: Iterable[Pair]) -> str:
-    """For a receipt's `note`: pairs that healing did not open and no other fault cuts; empty when there are none."""
-    left = (
-        [] if after is None else [text for pair, text in zip(after.closed, after.plain(), strict=True) if pair not in set(meant)]
-    )
+def closed_pairs_note(reach: Mapping[str, Any], after: Reachability | None, cut: Collection[Pair], hurt: Collection[str]) -> str:
+    """For a receipt's `note`: pairs that are closed after healing, and that this fault may have closed; else empty.
+
+    reach: the receipt's, before healing; what was closed before the fault is none of its doing. cut, hurt: pairs that other
+    faults cut, and nodes that they hurt (a dead node's network may be gone), around the time of `after`.
+    """
+    if after is None:
+        return ""
+    before = set(reach.get("before", ()))
+    closed = [pair for pair in after.closed if pair not in cut and not {*pair} & {*hurt}]
+    left = [text for text in (f"{source}>{destination}" for source, destination in closed) if text not in before]
     return f"nothing crosses {', '.join(left)} after healing" if left else ""

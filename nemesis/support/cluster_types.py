@@ -6,6 +6,7 @@ from typing import Protocol
 
 from harness.api import (
     Cluster,
+    ClusterView,
     Fillable,
     Killable,
     Losable,
@@ -49,11 +50,11 @@ class KillablePartitionableCluster(Cluster, Killable, Partitionable, Protocol):
     """A cluster whose nodes can be cut off and killed."""
 
 
-class LosableCluster(Cluster, Losable, Protocol):
+class LosableCluster(ClusterView, Losable, Protocol):
     """A cluster whose links can lose packets."""
 
 
-class SlowableCluster(Cluster, Slowable, Protocol):
+class SlowableCluster(ClusterView, Slowable, Protocol):
     """A cluster whose links can have latency and a limited bandwidth."""
 
 

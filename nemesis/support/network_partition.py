@@ -14,6 +14,7 @@ from harness.api import Cluster, HarnessError, Pair, Receipt
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from nemesis.support.cluster_types import PartitionableCluster
+from nemesis.support.healing import healed
 
 Sides = tuple[tuple[str, ...], tuple[str, ...]]
 LinkScope = Literal["servers", "clients", "all"]  # whom a node's links lead to
@@ -109,7 +110,7 @@ def mend(cluster: PartitionableCluster, receipt: Receipt) -> Receipt:
     if closed:
         problems.append(f"still closed after healing: {', '.join(closed)}")
     healing = {"after": matrix(after), "dropped": {pair_name(pair): count for pair, count in dropped.items()}}
-    return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+    return healed(receipt, healing, problems, closed)
 
 
 def matrix(probed: Mapping[Pair, bool]) -> dict[str, bool]:

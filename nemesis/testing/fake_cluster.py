@@ -78,6 +78,7 @@ class FakeCluster(FakeEnvironment):
         self._statuses: dict[str, int] = {}
         self._versions: dict[str, str] = {}
         self._frozen: set[str] = set()
+        self._wiped: set[str] = set()
         self._next_pid = FIRST_PID
         self._partitions = FakePartitions(self.brokers, lambda: self.topics, self.awake, self._done)
         self.placements, self.in_service = self._partitions.placements, self._partitions.in_service
@@ -122,6 +123,13 @@ class FakeCluster(FakeEnvironment):
         self._done("wipe", node)
         if self.pid(node) is not None or node in self.controllers:
             raise ClusterError(f"{node} {'votes in the quorum' if node in self.controllers else 'lives'}")
+        if node not in self.stubborn:
+            self._wiped.add(node)
+
+    def stored_bytes(self, node: str) -> int:
+        """A million, or nothing between `wipe` and the next start."""
+        self._require_known(node)
+        return 0 if node in self._wiped else 1_000_000
 
     def unregister(self, node: str) -> None:
         self._partitions.unregister(node)
@@ -250,6 +258,7 @@ class FakeCluster(FakeEnvironment):
     def _start_process(self, node: str) -> None:
         self._next_pid += 1
         self._partitions.unregistered.discard(node)
+        self._wiped.discard(node)
         self._pids[node] = self._next_pid
 
     def _led(self, partition: str) -> str:

@@ -9,7 +9,7 @@ from nemesis.testing import FakeCluster
 def test_the_leader_is_cut_from_the_brokers_then_killed_and_the_cut_ends_with_it():
     cluster = FakeCluster()
     receipt = IsolateThenKill(target="leader:t-0", alone_s=0).inject(cluster, Random(1))
-    assert (receipt.targets, receipt.effective, receipt.note) == (("n1",), True, "")
+    assert (receipt.targets, receipt.effective, receipt.note, receipt.pairs) == (("n1",), True, "", ())
     assert receipt.evidence["during"] == {"n1>n2": False, "n1>n3": False, "n2>n1": False, "n3>n1": False}
     assert receipt.evidence["pids"]["during"] == {"n1": None}
     assert cluster.pid("n1") is None

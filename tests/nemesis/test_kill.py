@@ -82,6 +82,23 @@ def test_a_broker_that_survives_makes_the_fault_ineffective(monkeypatch):
     assert (receipt.effective, receipt.note) == (False, "n2 survived")
 
 
+def test_a_broker_that_another_fault_started_did_not_stay_dead():
+    cluster = FakeCluster()
+    receipt = Kill(target="broker:n1").inject(cluster, Random(1))
+    cluster.start("n1")
+    healed = Kill().heal(cluster, receipt)
+    assert (healed.healing["started"], healed.healing["ended_early"]) == ([], ["n1"])
+    assert healed.note == f"n1 did not stay away: it lives already, as process {cluster.pid('n1')}"
+
+
+def test_a_broker_that_does_not_start_is_left():
+    cluster = FakeCluster()
+    receipt = Kill(target="broker:n1").inject(cluster, Random(1))
+    cluster.stubborn.add("n1")
+    healed = Kill(answer_within_s=0).heal(cluster, receipt)
+    assert healed.healing["left"] == ["n1"]
+
+
 def test_healing_twice_starts_nothing_twice():
     cluster = FakeCluster()
     fault = Kill()

@@ -43,7 +43,52 @@ def test_a_link_that_is_not_affected_makes_the_fault_ineffective(fault):
     cluster.leaky = {("n1", "n2")}
     receipt = fault.inject(cluster, Random(1))
     assert receipt.effective is False
-    assert receipt.note in ("not slow: n1>n2", "as wide as before: n1>n2")
+    assert receipt.note in ("no slower than before: n1>n2", "as wide as before: n1>n2")
+
+
+class DeafCluster(FakeCluster):
+    """One whose links cannot be made slow: it says that they are."""
+
+    def slow(self, pairs, **how):
+        self._numbers += 1
+        return self._numbers
+
+
+@pytest.mark.parametrize("fault", [Latency(target="broker:n1", links="servers"), Bandwidth(target="broker:n1", links="servers")])
+def test_links_that_were_as_bad_before_show_no_effect(fault):
+    """Somebody had slowed them down already; of this fault nothing shows."""
+    cluster = DeafCluster()
+    pairs = [(a, b) for a in cluster.brokers for b in cluster.brokers if a != b]
+    FakeCluster.slow(cluster, pairs, **({"delay_ms": 300} if isinstance(fault, Latency) else {"kbit_s": 256}))
+    receipt = fault.inject(cluster, Random(1))
+    assert receipt.effective is False
+    assert receipt.note.startswith(("no slower than before: n1>n2", "as wide as before: n1>n2"))
+
+
+@pytest.mark.parametrize("ends", [lambda number: {}, lambda number: {("n1", "n2"): (1, 0)}])
+@pytest.mark.parametrize("fault", [Latency(target="broker:n1", links="servers"), Bandwidth(target="broker:n1", links="servers")])
+def test_a_fault_that_did_not_end_is_left(fault, ends):
+    """Whatever the call says that ends it."""
+    cluster = FakeCluster()
+    receipt = fault.inject(cluster, Random(1))
+    cluster.unslow = ends
+    healed = fault.heal(cluster, receipt)
+    assert healed.healing["left"] == ["n1>n2", "n1>n3", "n2>n1", "n3>n1"]
+    assert "n1>n2 " in healed.note
+    assert " still " in healed.note
+    del cluster.unslow
+    assert "left" not in fault.heal(cluster, receipt).healing
+    assert cluster.whole()
+
+
+@pytest.mark.parametrize("kind", [Latency, Bandwidth])
+def test_links_that_another_fault_slows_down_as_well_are_not_left(kind):
+    cluster = FakeCluster()
+    one, other = kind(target="broker:n1", links="servers"), kind(target="broker:n2", links="servers")
+    of_one, of_other = one.inject(cluster, Random(1)), other.inject(cluster, Random(2))
+    assert "left" not in one.heal(cluster, of_one).healing
+    assert "left" not in other.heal(cluster, of_other).healing
+    assert cluster.whole()
 
 
 @pytest.mark.parametrize("fault", [Latency(target="broker:n1"), Bandwidth(target="broker:n1")])

@@ -19,7 +19,7 @@ def test_a_broker_leaves_loses_its_data_and_joins_again():
     receipt = fault.inject(cluster, Random(1))
     assert (receipt.effective, receipt.note, receipt.targets) == (True, "", ("n2",))
     assert receipt.evidence["before"]["in_service"] == ["n1", "n2", "n3"]
-    assert receipt.evidence["during"] == {"pid": None, "in_service": ["n1", "n3"], "status": 143, "wiped": True}
+    assert receipt.evidence["during"] == {"pid": None, "in_service": ["n1", "n3"], "bytes": 0, "status": 143}
     assert cluster.calls == [("stop", "n2"), ("wipe", "n2"), ("unregister", "n2")]
     healed = fault.heal(cluster, receipt)
     assert (healed.note, healed.healing["answers"]) == ("", {"n2": True})
@@ -41,17 +41,38 @@ def test_the_last_in_sync_replica_is_not_removed():
     cluster.pause("n3")
     fault = Membership(target="broker:n2", gone_within_s=0, back_within_s=0)
     receipt = fault.inject(cluster, Random(1))
+    assert receipt.note == "n2 is left alone, for t-0 is in sync on n2, led by n2"
+    assert (receipt.effective, receipt.targets) == (False, ())
+    fault.heal(cluster, receipt)
+    assert cluster.calls == [("kill", "n1"), ("pause", "n3")]
+
+
+def test_a_broker_whose_followers_fall_behind_once_it_has_stopped_keeps_its_data():
+    """Then it has not left the cluster: it only stopped, which is not what the fault claims to do."""
+    cluster = cluster_of_three()
+    stop = cluster.stop
+    cluster.stop = lambda node: (stop(node), [cluster.kill(other) for other in ("n1", "n3")])
+    fault = Membership(target="broker:n2", gone_within_s=0, back_within_s=0)
+    receipt = fault.inject(cluster, Random(1))
     assert receipt.note.startswith("only stopped: the data of n2 is left alone, for t-0 is in sync on nobody")
-    assert (receipt.effective, receipt.evidence["during"]["wiped"]) == (True, False)
+    assert (receipt.effective, receipt.evidence["during"]["bytes"]) == (False, 1_000_000)
     assert ("wipe", "n2") not in cluster.calls
     assert "without n1, n3" in fault.heal(cluster, receipt).note
     assert cluster.pid("n2") is not None
 
 
+def test_a_broker_whose_disk_was_not_emptied_has_not_left():
+    """`wipe` returned, and the data are still there."""
+    cluster = cluster_of_three()
+    cluster.wipe = lambda node: None
+    receipt = Membership(target="broker:n2").inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, "only stopped: n2 still holds 1000000 bytes")
+
+
 def test_the_disk_of_a_voter_is_not_wiped():
     cluster = FakeCluster()
     receipt = Membership(target="broker:n2").inject(cluster, Random(1))
-    assert (receipt.note, receipt.evidence["during"]["wiped"]) == ("n2 votes in the quorum", False)
+    assert (receipt.effective, receipt.note) == (False, "n2 votes in the quorum")
     assert "a combined controller" in cluster.unavailable(Wipeable)
     assert ("unregister", "n2") not in cluster.calls
     Membership().heal(cluster, receipt)

@@ -40,6 +40,27 @@ def test_two_faults_on_one_link_end_separately():
     assert cluster.whole()
 
 
+def test_links_that_lost_as_much_before_show_no_effect():
+    cluster = FakeCluster()
+    cluster.lose([(a, b) for a in cluster.brokers for b in cluster.brokers if a != b], 0.5)
+    cluster.lose = lambda pairs, share: 99
+    receipt = PacketLoss(target="broker:n1", links="servers", share=0.5).inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note) == (False, "50.0% of the datagrams were lost before already")
+
+
+@pytest.mark.parametrize("ends", [lambda number: {}, lambda number: {("n1", "n2"): (10, 5)}])
+def test_a_loss_that_did_not_end_is_left(ends):
+    """Whatever the call says that ends it."""
+    cluster = FakeCluster()
+    fault = PacketLoss(target="broker:n1", links="servers", share=0.5)
+    receipt = fault.inject(cluster, Random(1))
+    cluster.unlose = ends
+    healed = fault.heal(cluster, receipt)
+    assert healed.healing["left"] == ["n1>n2", "n1>n3", "n2>n1", "n3>n1"]
+    assert healed.note.startswith("packets are still lost: n1>n2")
+    assert healed.effective is True
+
+
 def test_the_count_of_the_kernel_decides_the_effect():
     """No datagram of ours was lost, by luck or because nothing was done: the counters tell which."""
     cluster = FakeCluster()

@@ -13,9 +13,9 @@ def test_the_process_is_frozen_during_the_fault_and_awake_after():
     fault = Pause(target="controller")
     receipt = fault.inject(cluster, Random(1))
     assert (receipt.targets, receipt.effective, receipt.note) == (("n1",), True, "")
-    assert receipt.evidence == {"before": {"n1": "S"}, "during": {"n1": "T"}}
+    assert receipt.evidence == {"before": {"n1": "S"}, "during": {"n1": "T"}, "pids": {"n1": 4001}}
     healed = fault.heal(cluster, receipt)
-    assert healed.healing == {"after": {"n1": "S"}}
+    assert (healed.healing, healed.note) == ({"after": {"n1": "S"}, "pids": {"n1": 4001}}, "")
     assert cluster.whole()
 
 
@@ -59,7 +59,41 @@ def test_a_node_killed_while_frozen_does_not_disturb_healing():
     receipt = fault.inject(cluster, Random(1))
     cluster.kill("n1")
     healed = fault.heal(cluster, receipt)
-    assert (healed.healing, healed.note) == ({"after": {"n1": ""}}, "")
+    assert healed.healing == {"after": {"n1": ""}, "pids": {"n1": None}, "ended_early": ["n1"]}
+    assert healed.note == "n1 did not stay frozen: process 4001 is gone"
+
+
+def test_a_node_that_was_killed_and_started_meanwhile_was_not_frozen_all_the_time():
+    """The process that runs at healing is another one; if another fault froze that, it stays frozen."""
+    cluster = FakeCluster()
+    fault = Pause(target="broker:n1")
+    receipt = fault.inject(cluster, Random(1))
+    cluster.kill("n1")
+    cluster.start("n1")
+    cluster.pause("n1")
+    pid = cluster.pid("n1")
+    healed = fault.heal(cluster, receipt)
+    assert (healed.healing["ended_early"], healed.healing["pids"]) == (["n1"], {"n1": pid})
+    assert healed.note == f"n1 did not stay frozen: process 4001 is gone, {pid} runs"
+    assert cluster.process_state("n1") == "T"
+    assert "left" not in healed.healing
+
+
+def test_a_node_that_somebody_thawed_was_not_frozen_all_the_time():
+    cluster = FakeCluster()
+    receipt = Pause(target="broker:n1").inject(cluster, Random(1))
+    cluster.resume("n1")
+    healed = Pause(target="broker:n1").heal(cluster, receipt)
+    assert (healed.healing["ended_early"], healed.note) == (["n1"], "n1 did not stay frozen: it was awake already")
+
+
+def test_a_node_that_does_not_thaw_is_left(monkeypatch):
+    monkeypatch.setattr("nemesis.pause.SEEN_WITHIN_S", 0)
+    cluster = FakeCluster()
+    receipt = Pause(target="broker:n1").inject(cluster, Random(1))
+    cluster.resume = lambda node: None
+    healed = Pause(target="broker:n1").heal(cluster, receipt)
+    assert (healed.healing["left"], healed.note) == (["n1"], "n1 is still frozen after healing")
 
 
 def test_healing_twice_thaws_once():

@@ -62,9 +62,25 @@ def test_a_broker_that_survives_loses_nothing():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nemesis.kill.GONE_WITHIN_S", 0)
         receipt = PowerOff().inject(cluster, Random(1))
-    assert receipt.effective is False
-    assert receipt.note == "n1 survived; n1 is alive"
+    assert (receipt.effective, receipt.note) == (True, "n1 survived; n1 is alive")
     assert set(receipt.evidence["lost"]) == {"n2", "n3"}
+
+
+def test_a_broker_that_another_fault_killed_loses_its_power_too_and_the_receipt_says_so():
+    """Its log is cut, so the fault had an effect, although it killed nobody; the fault that killed it starts it again."""
+    cluster = FakeCluster()
+    cluster.unsynced = {"n1": {"t-0": (0, 7)}}
+    cluster.kill("n1")
+    fault = PowerOff(target="broker:n1")
+    receipt = fault.inject(cluster, Random(1))
+    assert (receipt.effective, receipt.note, receipt.targets) == (True, "n1 was dead already", ("n1",))
+    assert receipt.evidence["lost"] == {"n1": {"t-0": {"end": 0, "was": 7}}}
+    assert fault.heal(cluster, receipt).healing["started"] == []
+    again = fault.inject(cluster, Random(1))
+    assert (again.effective, again.note) == (
+        False,
+        "n1 was dead already; nothing was lost: all was synced, and nobody was killed",
+    )
 
 
 def test_healing_after_a_failed_injection_does_no_harm():

@@ -37,7 +37,15 @@ _POLL_S = 0.2
 _SEND_S = 2.0  # for an answer; a connection that hangs must not keep the lease from ending
 _LOG_BYTES = 1 << 18  # bytes of the log per answer
 DATA_FUNCTIONS: dict[str, Callable[[Path], Any]] = {
-    one.__name__: one for one in (node_directory.wipe, unsynced_data.lose_unsynced, disks.free, disks.fill, disks.clear)
+    one.__name__: one
+    for one in (
+        node_directory.wipe,
+        node_directory.stored_bytes,
+        unsynced_data.lose_unsynced,
+        disks.free,
+        disks.fill,
+        disks.clear,
+    )
 }
 
 Answer = dict[str, Any]

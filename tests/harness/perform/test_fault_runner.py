@@ -45,8 +45,8 @@ def test_a_fault_is_written_when_it_strikes_and_again_when_it_is_healed():
     assert second["healed_ns"] == T0 + 7 * S
     assert (second["effective"], second["evidence"], second["healing"]) == (
         True,
-        {"before": {"n2": "S"}, "during": {"n2": "T"}},
-        {"after": {"n2": "S"}},
+        {"before": {"n2": "S"}, "during": {"n2": "T"}, "pids": {"n2": 4002}},
+        {"after": {"n2": "S"}, "pids": {"n2": 4002}},
     )
 
 
@@ -150,14 +150,80 @@ def test_a_fault_that_hurts_and_then_raises_is_healed_at_once():
 def test_a_heal_that_raises_is_noted_beside_what_was_known():
     stage = Stage(planned(0, 1.0), make=fault(lambda *_: Receipt(effective=True, note="bit"), raises(OSError("no"))))
     stage.play()
-    assert (stage.last()[0]["effective"], stage.last()[0]["note"]) == (True, "bit; heal failed: OSError: no")
-    assert stage.last()[0]["healed_ns"]
+    assert (stage.last()[0]["effective"], stage.last()[0]["note"]) == (True, "bit; not healed: heal failed: OSError: no")
+
+
+def heals_later(*answers):
+    """A heal that goes through these answers; an error is raised."""
+    left = list(answers)
+
+    def heal(cluster, receipt):
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return replace(receipt, healing=answer)
+
+    return heal
+
+
+FAILURES = [
+    (ClusterError("n1 is away"), "heal failed: n1 is away"),
+    ({"after": {}, "left": ["n1", "n1>n2"]}, "n1, n1>n2"),
+]
+
+
+@pytest.mark.parametrize(("answer", "text"), FAILURES)
+def test_a_fault_that_was_not_healed_stays_active_and_is_healed_again_at_the_end(answer, text):
+    """Its receipt says so; the time of its healing is that of the second attempt."""
+    stage = Stage(planned(0, 1.0), make=fault(lambda *_: Receipt(effective=True), heals_later(answer, {"after": {}})))
+    stage.play(until_s=20)
+    line = stage.last()[0]
+    assert (line["healed_ns"], line["note"]) == (0, f"not healed: {text}")
+    assert stage.runner.active() == ["pause"]
+    stage.runner.stop()
+    line = stage.last()[0]
+    assert (line["healed_ns"], line["note"]) == (T0 + 20 * S, f"not healed at first: {text}")
+    assert stage.runner.active() == []
+
+
+@pytest.mark.parametrize(("answer", "text"), FAILURES)
+def test_a_fault_that_nothing_heals_has_no_time_of_healing(answer, text):
+    stage = Stage(planned(0, 1.0), make=fault(lambda *_: Receipt(effective=True), heals_later(answer, answer)))
+    stage.play()
+    stage.runner.stop()
+    assert stage.last()[0]["healed_ns"] == 0
+    assert stage.last()[0]["note"].endswith(f"not healed: {text}")
+
+
+def test_the_nodes_of_a_fault_that_was_not_healed_count_as_hurt():
+    def hurt(cluster, rng):
+        cluster.pause("n1")
+        return Receipt(targets=("n1",), effective=True)
+
+    make = {0: fault(hurt, raises(ClusterError("no"))), 1: known}
+    schedule = planned(0, 1.0), planned(1, 9.0, "kill", lane="b", target="broker:n2")
+    stage = Stage(*schedule, make=lambda injection: make[injection.id](injection))
+    stage.play()
+    assert "over the test's budget" in stage.last()[1]["note"]
+
+
+def test_what_another_fault_hurts_meanwhile_is_not_left():
+    """n1 is dead again because another fault killed it, not because this one was not healed."""
+
+    def heal(cluster, receipt):
+        return replace(receipt, healing={"left": ["n1"]})
+
+    make = {0: fault(lambda *_: Receipt(targets=("n1",), effective=True), heal), 1: known}
+    schedule = planned(0, 1.0, lasts_s=4.0), planned(1, 2.0, "kill", lane="b", lasts_s=9.0, target="broker:n1")
+    stage = Stage(*schedule, make=lambda injection: make[injection.id](injection))
+    stage.play()
+    assert (stage.last()[0]["healed_ns"], stage.last()[0]["note"]) == (T0 + 5 * S, "")
 
 
 def test_a_fault_that_returns_no_receipt_has_a_note_that_says_so():
     stage = Stage(planned(0, 1.0), make=fault(lambda *_: None, lambda *_: True))
     stage.play()
-    assert stage.last()[0]["note"] == "inject returned NoneType, not a Receipt; heal returned bool, not a Receipt"
+    assert stage.last()[0]["note"] == "inject returned NoneType, not a Receipt; not healed: heal returned bool, not a Receipt"
 
 
 def test_healing_adds_to_the_receipt_and_loses_nothing():

@@ -61,6 +61,59 @@ def test_a_pair_that_stays_closed_is_named():
     assert line["note"] == "nothing crosses n1>n2 after healing"
 
 
+def test_a_refused_fault_is_told_nothing_of_pairs_that_others_cut():
+    """It hurt nothing, so it is over at once; nobody looks whether it was healed."""
+    cluster = FakeCluster()
+    schedule = planned(0, 1.0, "isolate", lasts_s=20, target="broker:n2"), planned(1, 3.0, lane="b", target="broker:n3")
+    stage = Stage(*schedule, cluster=cluster)
+    stage.play(until_s=6)
+    line = stage.last()[1]
+    assert line["note"].startswith("over the test's budget")
+    assert (line["effective"], line["healed_ns"], line["reach"]) == (False, line["injected_ns"], {})
+    cluster.drop([("n1", "n3")])  # by a hand that the runner knows nothing of
+    stage.play()
+    assert "nothing crosses" not in stage.last()[1]["note"]
+
+
+def test_pairs_that_were_closed_before_a_fault_are_none_of_its_doing():
+    cluster = FakeCluster()
+    cluster.drop([("n1", "n3")])
+    (line,) = Stage(planned(0, 1.0), cluster=cluster).last_after_play()
+    assert (line["reach"]["after"], line["note"]) == (["n1>n3"], "")
+
+
+def test_a_pair_that_another_fault_mends_while_all_pairs_are_probed_is_none_of_this_ones_doing():
+    """The other's cut was seen, and is over when the note is written."""
+    cluster = FakeCluster()
+    stage = Stage(planned(0, 1.0), cluster=cluster)
+    stage.play(until_s=4)
+    other, probe = stage.runner._ledger.view(7, "isolate", strikes=True), cluster.probe
+    other.drop([("n1", "c0")])
+
+    def mend_afterwards(pairs):
+        seen = probe(pairs)
+        other.undrop([("n1", "c0")])
+        return seen
+
+    cluster.probe = mend_afterwards
+    stage.play()
+    assert stage.last()[0]["reach"]["after"] == ["n1>c0"]
+    assert stage.last()[0]["note"] == ""
+
+
+def test_pairs_of_a_node_that_another_fault_killed_are_none_of_this_ones_doing():
+    """Where a node's network goes with it (a container), nothing crosses to a dead one."""
+    cluster = FakeCluster()
+    probe = cluster.probe
+    cluster.probe = lambda pairs: {
+        pair: arrived and all(cluster.pid(node) for node in pair) for pair, arrived in probe(pairs).items()
+    }
+    schedule = planned(0, 1.0, target="broker:n2"), planned(1, 2.0, "kill", lasts_s=20, lane="b", target="broker:n3")
+    stage = Stage(*schedule, cluster=cluster, budget=FREE)
+    stage.play(until_s=7)
+    assert ("n2>n3" in stage.last()[0]["reach"]["after"], stage.last()[0]["note"]) == (True, "")
+
+
 def test_a_late_datagram_closes_nothing():
     """A pair that the second look finds open is open."""
     cluster = FakeCluster()

@@ -1,0 +1,44 @@
+"""Links that faults have made slow or lossy, so that each fault knows whether what it measures is another one's doing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from harness.api import ClusterView, Pair, Receipt
+
+Change = tuple[str, int]  # the call that began it, and the number that it returned
+
+
+class LinkChanges:
+    """The changes of links' quality that faults have begun and not ended. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[Change, set[Pair]] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, change: Change, pairs: Iterable[Pair]) -> None:
+        with self._lock:
+            self._pairs[change] = set(pairs)
+
+    def end(self, change: Change) -> None:
+        with self._lock:
+            self._pairs.pop(change, None)
+
+    def changed(self) -> set[Pair]:
+        """The links that are slow or lossy on purpose now."""
+        with self._lock:
+            return {pair for pairs in self._pairs.values() for pair in pairs}
+
+
+def links_of(receipt: Receipt) -> list[Pair]:
+    """The links that were measured before."""
+    names = [str(name).partition(">") for name in receipt.evidence.get("before", {})]
+    return [(source, destination) for source, _, destination in names]
+
+
+def still_hurt(cluster: ClusterView, links: Mapping[str, Any]) -> list[str]:
+    """Of links that are still bad after healing, those that no other fault has made so."""
+    others = {f"{source}>{destination}" for source, destination in cluster.shared(LinkChanges).changed()}
+    return [link for link in links if link not in others]
