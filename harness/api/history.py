@@ -93,9 +93,11 @@ RECEIPTS = (
     Column("pairs", "list of string", "`source>destination` of each cut direction"),
     Column("planned_ns", "int64", "when it was to be injected"),
     Column("injected_ns", "int64", "when it had taken hold"),
-    Column("healed_ns", "int64", "when it was healed; 0: not yet"),
+    Column("healed_ns", "int64", "when it was healed; 0: not yet, or not at all (the note says why)"),
     Column("evidence", "string", "JSON: what the fault saw before and during"),
-    Column("healing", "string", "JSON: what the fault saw after"),
+    Column(
+        "healing", "string", "JSON: what the fault saw after; `left`, `ended_early`: what it could not undo, what was over before"
+    ),
     Column("reach", "reach", "the harness's own probes; null where nodes have no network of their own"),
     Column("effective", "bool", "whether the evidence shows that it took hold; null: unknown"),
     Column("note", "string", "why it had no effect, and the like"),

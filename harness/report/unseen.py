@@ -31,7 +31,7 @@ def words(run: ReportData) -> str:
 
 def _during(run: ReportData, moment_ns: int) -> str:
     """The faults that were on at a moment, as the rest of a sentence."""
-    on = [fault for fault in run.faults or () if fault.get("injected_ns")]
+    on = [fault for fault in run.faults or () if fault.get("injected_ns") and fault.get("effective") is not False]
     on = [fault for fault in on if fault["injected_ns"] <= moment_ns <= (fault.get("healed_ns") or run.end_ns)]
     named = ", ".join(faults.name(fault) for fault in on[:_NAMED])
     return f", during {named}{' and others' if len(on) > _NAMED else ''}" if on else ""

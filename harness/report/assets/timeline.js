@@ -161,17 +161,17 @@
   }
   function bands() {
     for (const fault of data.faults) {
-      const from = x(fault.start), width = Math.max(2, x(fault.end) - from), useless = fault.effective === false;
+      const from = x(fault.start), width = Math.max(2, x(fault.end) - from), useless = fault.effective === false, doubtful = fault.effective === null;
       if (from > place.right || from + width < place.left) continue;
       const top = place.faults + fault.lane * LANE, ink = useless ? colour.bad : colour.fault;
-      box(from, AXIS, width, place.bottom - AXIS, ink, useless ? 0.05 : 0.09);
-      box(from, top, width, LANE - 3, ink, useless ? 0.12 : 0.32);
+      box(from, AXIS, width, place.bottom - AXIS, ink, useless || doubtful ? 0.05 : 0.09);
+      box(from, top, width, LANE - 3, ink, useless || doubtful ? 0.12 : 0.32);
       ctx.strokeStyle = ink;
-      ctx.setLineDash(useless ? [3, 2] : []);
+      ctx.setLineDash(fault.remark ? [3, 2] : []);
       ctx.strokeRect(from + 0.5, top + 0.5, width - 1, LANE - 4);
       ctx.setLineDash([]);
       const shown = Math.max(from, place.left), after = Math.min(x(fault.next), place.right), end = Math.min(from + width, after);
-      const words = (useless ? "no effect: " : "") + fault.label, wide = ctx.measureText(words).width;
+      const words = (fault.remark ? fault.remark + ": " : "") + fault.label, wide = ctx.measureText(words).width;
       const beside = wide > end - shown - 8 && wide < after - end - 8; // a label that does not fit stands behind, before the lane's next fault
       text(beside || wide <= end - shown - 6 ? words : short(fault.label, end - shown - 6), beside ? end + 4 : shown + 4, top + LANE / 2 - 1, colour.ink);
     }
@@ -356,7 +356,7 @@
     if (found.unseen) return found.unseen[1].toLocaleString("en") + " committed, not yet got by any reader\nat " + seconds(found.unseen[0]);
     if (found.finding) return found.finding.anomaly + " at " + seconds(found.finding.time) + "\n" + found.finding.sentence;
     const f = found.fault;
-    return f.label + "\nfrom " + seconds(f.start) + " to " + seconds(f.end) + (f.effective === false ? "\nno effect" : f.effective === null ? "\neffect not proven" : "");
+    return f.label + "\nfrom " + seconds(f.start) + " to " + seconds(f.end) + (f.remark ? "\n" + f.remark : "");
   }
   function pin(i) {
     state.pin = i;

@@ -28,7 +28,7 @@ class ReachGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultRow:
-    """One receipt. `state` is effective, no effect, or not proven."""
+    """One receipt. `state` is effective, no effect, or not proven; and beside it whether it was healed, and lasted till then."""
 
     id: int
     kind: str
@@ -72,26 +72,52 @@ def rows(run: ReportData) -> tuple[FaultRow, ...]:
 
 
 def _row(fault: Doc, origin_ns: int) -> FaultRow:
-    begun, healed = fault.get("injected_ns") or 0, fault.get("healed_ns") or 0
+    begun = fault.get("injected_ns") or 0
     state, css = {True: ("effective", "held"), False: ("no effect", "violated")}.get(
         fault.get("effective"),  # type: ignore[arg-type]
         ("not proven", "unknown"),
     )
-    lasted = duration(healed - begun) if begun and healed else "not healed" if begun else NOTHING
     return FaultRow(
         id=fault["id"],
         kind=fault.get("kind") or "?",
         role=fault.get("role") or "",
         targets=where(fault),
         when=at(begun, origin_ns) if begun else "never struck",
-        lasted=lasted,
-        state=state,
+        lasted=_lasted(fault),
+        state=", ".join([state, *_endings(fault)]),
         css=css,
         note=fault.get("note") or "",
         evidence=summary(fault.get("evidence"), fault.get("healing")),
         reach=reach_grid(fault.get("reach")),
         full=_full(fault),
     )
+
+
+def remarks(fault: Doc) -> list[str]:
+    """What must be said of a fault wherever it is drawn: that its effect does not show, or that it did not last as planned."""
+    effect = {False: "no effect", None: "effect not proven"}.get(fault.get("effective"))
+    return [effect, *_endings(fault)] if effect else _endings(fault)
+
+
+def _endings(fault: Doc) -> list[str]:
+    """How a fault that struck ended, unless it was healed as planned."""
+    if not fault.get("injected_ns"):
+        return []
+    early = ended_early(fault)
+    return ["not healed"] * (not fault.get("healed_ns")) + [f"ended early at {', '.join(early)}"] * bool(early)
+
+
+def ended_early(fault: Doc) -> list[str]:
+    """The nodes at which a fault was over before it was healed; how long it lasted there is not known."""
+    early = _mapping(fault.get("healing")).get("ended_early")
+    return [str(node) for node in early] if isinstance(early, list) else []
+
+
+def _lasted(fault: Doc) -> str:
+    begun, healed = fault.get("injected_ns") or 0, fault.get("healed_ns") or 0
+    if not begun or not healed:
+        return "until the end" if begun else NOTHING
+    return f"at most {duration(healed - begun)}" if ended_early(fault) else duration(healed - begun)
 
 
 def summary(evidence: Any, healing: Any) -> tuple[str, ...]:
@@ -154,8 +180,14 @@ def around(fault: Doc, origin_ns: int) -> str:
     """A fault beside a finding: `kill n2, from 3.2 s to 7.4 s`."""
     healed = fault.get("healed_ns")
     until = f"to {at(healed, origin_ns)}" if healed else "until the end"
-    effect = " (without effect)" if fault.get("effective") is False else ""
-    return f"{name(fault)}, from {at(fault.get('injected_ns'), origin_ns)} {until}{effect}"
+    said = ", ".join(remarks(fault))
+    return f"{name(fault)}, from {at(fault.get('injected_ns'), origin_ns)} {until}{f' ({said})' if said else ''}"
+
+
+def never_struck(run: ReportData) -> list[Doc]:
+    """The injections of the plan that have no receipt."""
+    struck = {fault["id"] for fault in run.faults or ()}
+    return [injection for injection in run.plan.get("schedule", ()) if injection.get("id") not in struck]
 
 
 def missing(run: ReportData) -> tuple[tuple[str, str], ...]:

@@ -209,6 +209,7 @@ def _fault(fault: Doc, run: ReportData) -> dict[str, Any]:
         "start": _us(fault["injected_ns"], run.origin_ns),
         "end": _us(fault.get("healed_ns") or run.end_ns, run.origin_ns),
         "effective": fault.get("effective"),
+        "remark": visible(", ".join(faults.remarks(fault))),
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.api import Property
 from harness.report.documents import ReportData
+from harness.report.panels import faults
 from harness.report.text import number, plain
 
 
@@ -55,8 +56,7 @@ def _unhurt(run: ReportData) -> list[Untested]:
     """Faults that were planned or done, and yet tested nothing."""
     if run.faults is None:
         return [Untested(what="Behaviour under faults", why="no receipts of faults could be read")]
-    fired = {fault["id"] for fault in run.faults}
-    missed = [i for i in run.plan.get("schedule", ()) if i.get("id") not in fired]
+    missed = faults.never_struck(run)
     made = [Untested(what=f"Fault {i.get('id')}, {i.get('kind')}", why="planned, but it never struck") for i in missed]
     doubts = {
         False: ("no effect", "the evidence shows that nothing was hurt"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.api import Property, Verdict
 from harness.report.documents import Doc, ReportData
+from harness.report.panels import faults
 from harness.report.text import at, duration, number, plain, plural
 
 
@@ -120,13 +121,19 @@ def tiles(run: ReportData) -> tuple[Tile, ...]:
 
 def _effect(run: ReportData) -> str:
     """What became of the faults, in a few words."""
-    counts = run.verdict.get("counts", {})
-    if not counts.get("faults"):
-        return "nothing was broken on purpose" if run.faults is not None else "no receipts could be read"
-    idle = counts.get("faults_without_effect") or 0
-    unproven = sum(fault.get("effective") is None for fault in run.faults or ())
-    parts = [f"{count:,} {words}" for count, words in ((idle, "without effect"), (unproven, "not proven")) if count]
-    return " · ".join(parts) or "all took effect"
+    if run.faults is None:
+        return "no receipts could be read"
+    missed = len(faults.never_struck(run))
+    if not run.faults and not missed:
+        return "nothing was broken on purpose"
+    found = (
+        (sum(fault.get("effective") is False for fault in run.faults), "without effect"),
+        (sum(fault.get("effective") is None for fault in run.faults), "not proven"),
+        (missed, "never struck"),
+        (sum(bool(fault.get("injected_ns")) and not fault.get("healed_ns") for fault in run.faults), "not healed"),
+        (sum(bool(faults.ended_early(fault)) for fault in run.faults), "ended early"),
+    )
+    return " · ".join(f"{count:,} {words}" for count, words in found if count) or "all took effect"
 
 
 def facts(run: ReportData) -> tuple[tuple[str, str], ...]:

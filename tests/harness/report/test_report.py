@@ -15,7 +15,7 @@ from harness.report import render
 from harness.report.documents import read
 from harness.report.model import page
 from harness.report.panels import timeline
-from harness.report.panels.faults import reach_grid, summary
+from harness.report.panels.faults import around, reach_grid, summary
 from harness.report.panels.findings import shares
 from harness.report.text import coded, fenced, for_markdown, shortened, visible
 from harness.runs.directory import open_run, write_left_behind
@@ -299,6 +299,49 @@ def test_reachability_is_shown_for_all_pairs_around_a_fault():
     assert open_grid.summary_line == "closed pairs of all 2: 0 → 0"
     assert reach_grid({"nodes": ["n1", "n2"], "before": [], "during": [], "after": []}).rows == ()
     assert reach_grid(None) is None
+
+
+FAULTS = {
+    "effective": example.fault(0, "kill", 2, 3),
+    "no effect": example.fault(0, "kill", 2, 3, effective=False, note="n2 was dead already"),
+    "effect not proven": example.fault(0, "kill", 2, 3, effective=None),
+    "not healed": example.fault(0, "kill", 2, None, note="not healed: heal failed: n2 is away"),
+    "ended early at n2": example.fault(0, "pause", 2, 3, healing={"after": {"n2": "S"}, "ended_early": ["n2"]}),
+}
+
+
+def run_with(folder, fault, **planned):
+    """Ten seconds with this fault."""
+    rows = example.ordered([example.op(0, 0, 0, 10), example.op(0, 1, 9_990, 10)])
+    faults = [fault] if fault else []
+    return page(read(open_run(example.write(folder, example.plan(**planned), example.verdict(rows, faults), rows, faults))))
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "lasted", "tile", "end_s"),
+    [
+        ("effective", "effective", "3.0 s", "all took effect", 5),
+        ("no effect", "no effect", "3.0 s", "1 without effect", 5),
+        ("effect not proven", "not proven", "3.0 s", "1 not proven", 5),
+        ("not healed", "effective, not healed", "until the end", "1 not healed", 10),
+        ("ended early at n2", "effective, ended early at n2", "at most 3.0 s", "1 ended early", 5),
+    ],
+)
+def test_a_fault_is_drawn_and_counted_by_its_evidence(tmp_path, kind, state, lasted, tile, end_s):
+    """Not by the plan: what shows no effect, was not healed, or was over before is said wherever the fault is."""
+    shown = run_with(tmp_path, FAULTS[kind])
+    assert [(fault.state, fault.lasted) for fault in shown.faults] == [(state, lasted)]
+    assert [one.note for one in shown.tiles if one.label == "faults"] == [tile]
+    (band,) = shown.timeline["faults"]
+    assert (band["remark"], band["end"]) == ("" if kind == "effective" else kind, end_s * 1_000_000)
+    words = around(FAULTS[kind], example.START)
+    assert words.endswith(f" ({band['remark']})" if band["remark"] else "to 5.000 s")
+
+
+def test_faults_that_were_planned_and_never_struck_are_counted(tmp_path):
+    schedule = [{"id": number, "kind": "kill", "at_s": 1, "lasts_s": 2} for number in (0, 1)]
+    shown = run_with(tmp_path, FAULTS["effective"], schedule=schedule)
+    assert [one.note for one in shown.tiles if one.label == "faults"] == ["1 never struck"]
 
 
 def test_a_planned_fault_that_never_struck_is_untested(tmp_path):
