@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def summary(shown: Page) -> str:
     return environment.get_template("summary.md").render(page=shown)
 
 
+@cache  # so that templates are compiled once
 def _environment(**options: Any) -> Environment:
     templates = ChoiceLoader([PackageLoader("harness.report"), PackageLoader("harness.report", "panels")])
     made = Environment(loader=templates, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, **options)
