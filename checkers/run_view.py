@@ -5,7 +5,7 @@ Lookups read only the few operations in question from the history.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -23,20 +23,29 @@ from checkers.spark.gathering import GatheredMessages
 from checkers.spark.lookup import records_of
 from checkers.spark.overview import Overview
 from checkers.spark.source import READ_ERRORS, Source
-from harness.api import MAX_OP, record_ids
+from harness.api import MAX_OP, Evidence, record_ids
 
 
 class RunView:
     """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
 
+    missing: kinds of evidence that the history lacks in part, or may lack.
     unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
     gathered: what run checks gathered of each partition, likewise.
     original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
         checks ran.
     """
 
-    def __init__(self, history: Source, spark: SparkSession, overview: Overview, contract: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        history: Source,
+        spark: SparkSession,
+        overview: Overview,
+        contract: Mapping[str, str],
+        missing: Collection[Evidence] = (),
+    ) -> None:
         self.history, self.spark, self.overview, self.contract = history, spark, overview, contract
+        self.missing = frozenset(missing)
         self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()
         self.original_values: dict[int, str] = {}

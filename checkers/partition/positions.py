@@ -112,13 +112,16 @@ class Positions(Resets):
         return np.asarray(went_back & ~self.between(partition, process, since, last))
 
 
-def positions(overview: Overview, history: Source, contract: Mapping[str, str]) -> Positions:
-    """The positions of a history's consumers. contract: `consumption`, `aborted_polls` and `left_out` count."""
+def positions(overview: Overview, history: Source, contract: Mapping[str, str], incomplete: bool = False) -> Positions:
+    """The positions of a history's consumers.
+
+    contract: `consumption` and `aborted_polls` count. incomplete: polls may be missing in the history.
+    """
     subscribed = contract["consumption"] == "subscribed"
     replaced = contract["aborted_polls"] == "rewound"  # Jepsen's client: a new one after every operation without known outcome
     tracks = _tracks(_rows(history, subscribed, replaced), subscribed, replaced)
     unknown = np.array(tracks.unknown, dtype=np.int64).reshape(-1, 2).T
-    anywhere = None in tracks.incomplete or "polls" in contract["left_out"].split(",")
+    anywhere = None in tracks.incomplete or incomplete
     return Positions(
         process=np.r_[overview.resets.process, unknown[0]],
         op=np.r_[overview.resets.op, unknown[1]],

@@ -26,6 +26,7 @@ from checkers.verdict.findings import SLACK_NS, Finding, group
 from checkers.verdict.progress import count_operations, progress
 from checkers.verdict.rules import FORBIDDEN, rule_for
 from checkers.verdict.run_checks import run_checks
+from checkers.verdict.weakening import gap_sentences, weaken
 from checkers.verdict.wording import FindingText
 from harness.api import (
     VERDICT_SCHEMA,
@@ -35,11 +36,12 @@ from harness.api import (
     Receipts,
     Run,
     RunFile,
+    missing_evidence,
     overlaid_contract,
     planned_contract,
 )
 
-SHOWN_PER_ANOMALY, SHOWN_PER_FINDING = 100, 200
+SHOWN_PER_ANOMALY, SHOWN_PER_FINDING, SHOWN_GAPS = 100, 200, 100
 RECORD = pa.struct(
     [("partition", pa.string()), ("offset", pa.int64()), ("v", pa.int64()), ("operation", pa.int64()), ("role", pa.string())]
 )
@@ -75,19 +77,21 @@ def judge(
     begun = time.monotonic()
     session = cache(spark if callable(spark) else lambda: spark or start_session(master))
     run.demand_readable(RunFile.PLAN)
+    run.demand_readable(RunFile.DAMAGE)
     full = overlaid_contract(_promised(run), contract or {})
     found, broken = (list(checks), []) if checks is not None else installed_checks()
     found, broken = with_more(found, broken, more or {})
     history = source_of(run, session)
     overview = _overview(history)
-    view = RunView(history, session(), overview, full)
+    view = RunView(history, session(), overview, full, missing_evidence(run.gaps))
     job = run_checks(view, found)
     receipts = run.known_receipts()
     judged = [_judged(check, job.results[check.name], view, receipts) for check in found]
     judged += [judge_property(one.name, rule_for(one.name, full), 0, [], error=one.reason) for one in broken]
+    judged = [weaken(one, run.gaps, full) for one in judged]
     unread = _unread(run.plan, overview) if full["final_read"] == "true" else []
     tail = job.unseen[-1][1] if job.unseen and full["final_read"] != "true" else 0
-    document = _document(run.plan, overview, job.counts, receipts, judged, unread, tail)
+    document = _document(run, overview, job.counts, judged, unread, tail)
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
     document["checker"] = {"spark": pyspark.__version__, "master": view.spark.sparkContext.master}
@@ -158,14 +162,14 @@ def _faults_around(finding: Finding, overview: Overview, receipts: Receipts) -> 
 
 
 def _document(
-    plan: Plan,
+    run: Run,
     overview: Overview,
     counts: Counts,
-    receipts: Receipts,
     judged: Sequence[JudgedProperty],
     unread: Sequence[str],
     tail: int,
 ) -> dict[str, Any]:
+    plan, receipts = run.plan, run.known_receipts()
     verdict, reason = decide(judged, unread, tail)
     expect = plan.get("expect") or ["valid"]
     expect = [expect] if isinstance(expect, str) else list(expect)
@@ -180,7 +184,8 @@ def _document(
         **{key: plan.get(key, "") for key in ("run", "campaign", "test")},
         "expect": expect,
         "expectation_met": expectation_met(expect, verdict, judged, plan.get("tolerate") or ()),
-        "weakened": weaknesses(receipts, cut_off, unread, tail),
+        "weakened": [*weaknesses(receipts, cut_off, unread, tail), *gap_sentences(run.gaps, judged)],
+        "gaps": [gap.document() for gap in run.gaps[:SHOWN_GAPS]],
         "properties": [one.document() for one in judged if not one.allowed],
         "allowed": [one.document() for one in judged if one.allowed],
         "findings": [finding.document(SHOWN_PER_FINDING) for finding in shown],

@@ -16,6 +16,7 @@ from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages, Gatherer
 from checkers.spark.job import CombinedResult, JobResult, run_partition_checks
 from checkers.spark.source import last_cause
 from checkers.verdict.rules import settings
+from harness.api import Evidence
 
 
 def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
@@ -34,7 +35,7 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
             of_partitions,
             overview.final_reads,
             settings(run.contract),
-            positions(overview, run.history, run.contract),
+            positions(overview, run.history, run.contract, incomplete=Evidence.POLLS in run.missing),
             moments(overview),
             run.gathered,
         )

@@ -31,16 +31,18 @@ from harness.api.contract import CONTRACT_KEYS, ContractKey
 from harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
 from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, HistoryError, Interrupted, OverBudget
 from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
+from harness.api.evidence import Evidence, Gap, GapKind, evidence_of, missing_evidence
 from harness.api.faults import ClusterView, Fault, Receipt, SharedState
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, split_record_id
 from harness.api.run import HistoryFile, Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
-from harness.api.values import HISTORY_VERSION, PLAN_SCHEMA, VERDICT_SCHEMA, Isolation, Outcome, Property, Verdict
+from harness.api.values import DAMAGE_SCHEMA, HISTORY_VERSION, PLAN_SCHEMA, VERDICT_SCHEMA, Isolation, Outcome, Property, Verdict
 from harness.api.workloads import CallError, Client, ClientSettings, Operation, PlannedOperation, Polled, Role, Workload
 
 __all__ = [
     "CONTRACT_KEYS",
+    "DAMAGE_SCHEMA",
     "HISTORY_VERSION",
     "MAX_OP",
     "MAX_PROCESS",
@@ -63,11 +65,14 @@ __all__ = [
     "DockerImage",
     "DockerLeftover",
     "DockerService",
+    "Evidence",
     "Exit",
     "FailedEvent",
     "Fault",
     "FaultChoice",
     "Fillable",
+    "Gap",
+    "GapKind",
     "HarnessError",
     "HeldBack",
     "HistoryError",
@@ -120,6 +125,8 @@ __all__ = [
     "Wipeable",
     "Workload",
     "contract_mistakes",
+    "evidence_of",
+    "missing_evidence",
     "note_event",
     "overlaid_contract",
     "phase_event",

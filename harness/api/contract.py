@@ -171,13 +171,5 @@ _TABLE = (
         meaning="`per key`: the same value may be sent to several partitions (histories from elsewhere).",
         planned=False,
     ),
-    ContractKey(
-        name="left_out",
-        values=("sends", "polls"),
-        listed=True,
-        default="",
-        meaning="What lines of a history that could not be read may have held.",
-        planned=False,
-    ),
 )
 CONTRACT_KEYS = {key.name: key for key in _TABLE}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from harness.api.errors import HistoryError
+from harness.api.evidence import Gap
 
 
 class RunFile:
@@ -127,7 +128,8 @@ class Run:
     """A run's directory as it was when it was opened. Tables (Parquet) stay in their files; `path` names them.
 
     plan: empty when there is none that can be read; `problems` says why.
-    damage: lines of the history that could not be read, a sentence each.
+    gaps: what the history lacks, as merging or adopting it found. merged: the names of the files that were merged; None: nobody
+    noted it.
     left_behind: what could not be removed from a cluster that is not ours, a sentence each with the remedy.
     verdict: the verdict's document; empty when there is none that can be read.
     problems: by file, why one of these documents is not there or cannot be read.
@@ -136,7 +138,8 @@ class Run:
 
     directory: Path
     plan: Plan = field(default_factory=Plan)
-    damage: tuple[str, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    merged: tuple[str, ...] | None = None
     left_behind: tuple[str, ...] = ()
     verdict: Mapping[str, Any] = field(default_factory=dict)
     problems: Mapping[str, Problem] = field(default_factory=dict)

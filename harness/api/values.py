@@ -7,6 +7,7 @@ from enum import Enum
 HISTORY_VERSION = 1
 VERDICT_SCHEMA = 1
 PLAN_SCHEMA = 1
+DAMAGE_SCHEMA = 1
 
 
 class Outcome(str, Enum):

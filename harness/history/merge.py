@@ -14,8 +14,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.api import HISTORY_VERSION, HistoryError, Outcome, Run, RunFile
+from harness.api import HISTORY_VERSION, Gap, HistoryError, HistoryFile, Outcome, Run, RunFile, evidence_of
 from harness.api.history import COMPLETION, HEADER, INVOCATION, OPERATIONS, PROCESS, RECEIPTS, REQUIRED, arrow_type, schema
+from harness.runs.directory import write_damage
 
 OPS_SCHEMA, FAULTS_SCHEMA = schema(OPERATIONS), schema(RECEIPTS)
 MOP, ERROR, STRANGE = (arrow_type(name) for name in ("mop", "error", "strange"))
@@ -25,16 +26,8 @@ ROWS_PER_GROUP = 32_768  # one row group is one Spark task
 # --------------------------------------------------------------------------------------------------
 # Merging
 # --------------------------------------------------------------------------------------------------
-class Damage(msgspec.Struct):
-    """A line that could not be read: where, and why. The rest of the history is judged without it."""
-
-    file: str
-    line: int
-    why: str
-
-
-def merge(run: Run) -> list[Damage]:
-    """Write `history.parquet` and `faults.parquet` from the workers' lines; returns what could not be read.
+def merge(run: Run) -> list[Gap]:
+    """Write `history.parquet` and `faults.parquet` from the workers' lines, and `damage.json`; returns what the history lacks.
 
     A run that was cut off before its first operation gives an empty history. Raises HistoryError for what is no run at all, and
     for a run whose history lies on another file system.
@@ -43,15 +36,16 @@ def merge(run: Run) -> list[Damage]:
     if not run.roster and run.lacks(RunFile.PLAN):
         raise HistoryError(f"{run}: no history/*.jsonl in it; is this a run's directory?")
     folder = run.path(RunFile.LINES)
-    damage: list[Damage] = []
+    damage: list[Gap] = []
     rows: list[dict[str, Any]] = []
     for file in run.roster:
-        rows.extend(_operations(folder / file.name, damage))
+        rows.extend(_operations(folder / file.name, file, damage))
     rows.sort(key=lambda row: (row["time"], row["process"]))
     for index, row in enumerate(rows):
         row["index"] = index
     _write(run.path(RunFile.HISTORY), rows, OPS_SCHEMA)
     _write(run.path(RunFile.RECEIPTS), _receipts(folder / RunFile.FAULT_LINES, damage), FAULTS_SCHEMA)
+    write_damage(run.directory, damage, [file.name for file in run.roster])
     return damage
 
 
@@ -70,7 +64,7 @@ def is_merged(run: Run) -> bool:
     return merged.exists() and all(path.stat().st_mtime <= merged.stat().st_mtime for path in lines)
 
 
-def _lines(path: Path, damage: list[Damage]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _lines(path: Path, file: HistoryFile, damage: list[Gap]) -> Iterator[tuple[int, dict[str, Any]]]:
     decode = msgspec.json.Decoder(dict[str, Any]).decode
     content = path.read_bytes().splitlines(keepends=True)
     for number, raw in enumerate(content, 1):
@@ -81,15 +75,19 @@ def _lines(path: Path, damage: list[Damage]) -> Iterator[tuple[int, dict[str, An
         except msgspec.DecodeError as error:
             cut = number == len(content) and not raw.endswith(b"\n")
             why = "cut off while it was written (the worker was killed)" if cut else f"not a JSON object: {error}"
-            damage.append(Damage(path.name, number, why))
+            damage.append(_unreadable(file, number, why))
 
 
-def _operations(path: Path, damage: list[Damage]) -> Iterator[dict[str, Any]]:
+def _unreadable(file: HistoryFile, number: int, why: str) -> Gap:
+    return Gap(file=file.name, line=number, why=why, role=file.role or "", slot=file.slot, evidence=evidence_of(file.role))
+
+
+def _operations(path: Path, file: HistoryFile, damage: list[Gap]) -> Iterator[dict[str, Any]]:
     """The operations of one worker's file. Processes of one file come one after the other."""
     header = begun = _BLANK  # what the lines so far say of every operation that follows
     opened: dict[tuple[int, int], dict[str, Any]] = {}
     done: list[dict[str, Any]] = []
-    for number, line in _lines(path, damage):
+    for number, line in _lines(path, file, damage):
         try:
             kind = line.get("type")
             if line.get("format") == "fencepost-history":
@@ -107,7 +105,7 @@ def _operations(path: Path, damage: list[Damage]) -> Iterator[dict[str, Any]]:
             else:
                 raise ValueError(f"unknown type {kind!r}")
         except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
-            damage.append(Damage(path.name, number, f"not understood ({type(error).__name__}: {error})"))
+            damage.append(_unreadable(file, number, f"not understood ({type(error).__name__}: {error})"))
     yield from done
     yield from opened.values()  # invoked, and nobody knows what became of it
 
@@ -161,11 +159,11 @@ def _mops(value: Iterable[list[Any]]) -> list[tuple[Any, ...]]:
     return rows
 
 
-def _receipts(path: Path, damage: list[Damage]) -> list[dict[str, Any]]:
+def _receipts(path: Path, damage: list[Gap]) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     last: dict[int, dict[str, Any]] = {}
-    for _, line in _lines(path, damage):
+    for _, line in _lines(path, HistoryFile(path.name, role="faults"), damage):
         if "id" in line:
             last[line["id"]] = {
                 **line,

@@ -12,6 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,8 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from harness.api import HistoryError, RunFile
-from harness.history.merge import FAULTS_SCHEMA, Damage
+from harness.api import Evidence, Gap, GapKind, HistoryError, RunFile, missing_evidence
+from harness.history.merge import FAULTS_SCHEMA
 from harness.interop.adopted_plan import contract, foreign_plan
 from harness.interop.blocks import BLOCK, blocks
 from harness.interop.detect import UNDERSTOOD, Format, detect, located
@@ -36,7 +37,7 @@ __all__ = ["UNDERSTOOD", "Format", "adopt", "detect"]
 MOST_DAMAGE = 1000
 
 
-def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None, block: int = BLOCK) -> list[Damage]:
+def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None, block: int = BLOCK) -> list[Gap]:
     """Write the history at `path` into the fresh results directory `run_dir`, ready to be judged, with a plan of what is known.
 
     overrides: contract keys (docs/campaigns.md) laid over what is taken for granted. block: bytes that are parsed at a time.
@@ -45,6 +46,7 @@ def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None,
     """
     path = located(path)
     found, given = detect(path), dict(overrides or {})
+    damage: list[Gap]
     if found.name == "fencepost-jsonl":
         damage = merge_lines(path, run_dir)
         functions, partitions = _contents(run_dir)
@@ -58,7 +60,8 @@ def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None,
         damage, functions, partitions, promised = _adopt_jepsen(path, run_dir, found, given, block)
     source = {"path": str(path), "format": found.name, "operations": dict(functions), "partitions": len(partitions)}
     write_plan(run_dir, foreign_plan(run_dir, source, promised, given, partitions))
-    write_damage(run_dir, [f"{item.file} line {item.line}: {item.why}" for item in damage])
+    if found.name != "fencepost-jsonl":  # merging has written it
+        write_damage(run_dir, damage, ())
     return damage
 
 
@@ -77,7 +80,7 @@ def _contents(run_dir: Path) -> tuple[Counter[str], list[str]]:
 # --------------------------------------------------------------------------------------------------
 def _adopt_jepsen(
     path: Path, run_dir: Path, found: Format, given: Mapping[str, str], block: int
-) -> tuple[list[Damage], Counter[str], list[str], dict[str, str]]:
+) -> tuple[list[Gap], Counter[str], list[str], dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix=".adopting-", dir=run_dir) as spill:
         try:
             parsed_blocks = list(_parsed(path, found, Path(spill), block))
@@ -88,7 +91,7 @@ def _adopt_jepsen(
         counted = [part.functions for part in parsed_blocks] + [rows.functions for rows in joining.rows.values()]
         functions = sum(counted, Counter[str]())
         together = any(one.together for one in parsed_blocks) or any(rows.together for rows in joining.rows.values())
-        promised = contract(functions, {"values": "per key", **given}, together, _hidden(parsed_blocks, joining))
+        promised = contract(functions, {"values": "per key", **given}, together)
         assembly = Assembly(parsed_blocks, joining, path.name, promised)
         if not assembly.write(run_dir):
             raise HistoryError(
@@ -101,6 +104,7 @@ def _adopt_jepsen(
         + joining.damage
         + assembly.damage
         + _unknown_functions(path, parsed_blocks)
+        + _beginning(path, parsed_blocks)
     )
     return _shortened(sorted(damage, key=lambda item: item.line)), functions, assembly.partitions, promised
 
@@ -117,20 +121,21 @@ def _parsed(path: Path, found: Format, spill: Path, size: int) -> Iterator[Parse
         yield from in_turn(pool, parse_block, work)
 
 
-def _hidden(parsed_blocks: list[ParsedBlock], joining: Joining) -> set[str]:
-    """What the lines that are not there may hold: those that could not be read, and those before the history's first."""
-    hidden = set[str]().union(*(one.may_hold for one in parsed_blocks))
+def _beginning(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
+    """What lies before a history that does not begin with its first operation."""
     begins = next((one.indexes[0] for one in parsed_blocks if one.indexes is not None), 0)
-    return hidden | ({"sends"} if joining.orphans or begins > 0 else set())
+    why = f"the history begins with operation {begins}; what was sent before it is not known"
+    return [Gap(file=path.name, why=why, kind=GapKind.SHORTENED, evidence=(Evidence.SENDS,))] if begins > 0 else []
 
 
-def _unknown_functions(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Damage]:
+def _unknown_functions(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
     first: dict[str, int] = {}
     for one in parsed_blocks:
         for f, line in one.unknown_functions.items():
             first.setdefault(f, line)
     return [
-        Damage(path.name, line, f"operations `{f}` are not of Kafka's workload; all are left out") for f, line in first.items()
+        Gap(file=path.name, line=line, why=f"operations `{f}` are not of Kafka's workload; all are left out")
+        for f, line in first.items()
     ]
 
 
@@ -143,8 +148,9 @@ def _what_else(parsed_blocks: list[ParsedBlock]) -> str:
     return f" ({'; '.join(words)})" if words else ""
 
 
-def _shortened(damage: list[Damage]) -> list[Damage]:
-    if len(damage) <= MOST_DAMAGE:
+def _shortened(damage: list[Gap]) -> list[Gap]:
+    rest = damage[MOST_DAMAGE:]
+    if not rest:
         return damage
-    rest = len(damage) - MOST_DAMAGE
-    return [*damage[:MOST_DAMAGE], Damage(damage[MOST_DAMAGE].file, damage[MOST_DAMAGE].line, f"and {rest} more from here on")]
+    held = tuple(sorted(missing_evidence(rest)))
+    return [*damage[:MOST_DAMAGE], replace(rest[0], why=f"and {len(rest)} more from here on", evidence=held)]

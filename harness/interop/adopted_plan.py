@@ -14,16 +14,13 @@ from harness.api import CONTRACT_KEYS, PLAN_SCHEMA, Plan, TopicPlan, overlaid_co
 _OURS = re.compile(r"(.+)-(\d+)")
 
 
-def contract(
-    functions: Mapping[str, int], given: Mapping[str, str], together: bool = False, left_out: Iterable[str] = ()
-) -> dict[str, str]:
+def contract(functions: Mapping[str, int], given: Mapping[str, str], together: bool = False) -> dict[str, str]:
     """What is taken to be promised: transactions when there was a `txn`, group consumption when there was a `subscribe`.
 
-    together: some `send` has several records, which Jepsen's clients do in transactions only. left_out: what lines that could not
-    be read may hold, `sends` or `polls`. Raises CampaignError when `given` cannot be kept by such a history.
+    together: some `send` has several records, which Jepsen's clients do in transactions only. Raises CampaignError when `given`
+    cannot be kept by such a history.
     """
     found = {
-        "left_out": ",".join(sorted(left_out)),
         "transactional": "true" if functions.get("txn") or together else "false",
         "consumption": "subscribed" if functions.get("subscribe") else "assigned",
         "final_read": "true" if functions.get("final-read") else "false",

@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from harness.api import HistoryError, RunFile
+from harness.api import Gap, HistoryError, RunFile
 from harness.history import merge
-from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA, Damage
+from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from harness.interop.blocks import opened
 from harness.runs.directory import open_run
 
 
-def merge_lines(path: Path, run_dir: Path) -> list[Damage]:
+def merge_lines(path: Path, run_dir: Path) -> list[Gap]:
     """Copy the JSON lines of a file or a directory to `run_dir`/history, and merge them."""
     folder = run_dir / RunFile.LINES
     folder.mkdir(exist_ok=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from harness.api import HarnessError, HistoryFile, Plan, Problem, Receipts, Run, RunFile
+import msgspec
+
+from harness.api import DAMAGE_SCHEMA, Evidence, Gap, HarnessError, HistoryFile, Plan, Problem, Receipts, Run, RunFile
 
 
 # --------------------------------------------------------------------------------------------------
@@ -19,19 +22,24 @@ def open_run(directory: Path) -> Run:
     """The run in `directory`. Raises nothing: what is missing or damaged is in `Run.problems`."""
     problems: dict[str, Problem] = {}
 
-    def document(file: str, kind: type[dict[str, Any]] | type[list[Any]]) -> Any:
-        found = _read_json(directory / file, kind)
+    def document(file: str) -> Any:
+        found = _read_json(directory / file, dict)
         if isinstance(found, Problem):
             problems[file] = found
-            return kind()
+            return {}
         return found
 
+    plan = document(RunFile.PLAN)
+    damage = _read_damage(directory / RunFile.DAMAGE)
+    if isinstance(damage, Problem):
+        problems[RunFile.DAMAGE], damage = damage, Damage()
     return Run(
         directory=directory,
-        plan=document(RunFile.PLAN, dict),
-        damage=tuple(map(str, document(RunFile.DAMAGE, list))),
-        left_behind=tuple(map(str, document(RunFile.LEFT_BEHIND, dict).get("left", ()))),
-        verdict=document(RunFile.VERDICT, dict),
+        plan=plan,
+        gaps=(*damage.gaps, *_left_out(plan)),
+        merged=damage.merged,
+        left_behind=tuple(map(str, document(RunFile.LEFT_BEHIND).get("left", ()))),
+        verdict=document(RunFile.VERDICT),
         problems=problems,
         read_roster=partial(_read_roster, directory / RunFile.LINES),
         read_receipts=partial(_read_receipts, directory / RunFile.RECEIPTS),
@@ -46,17 +54,46 @@ def read_plan(directory: Path) -> Plan:
     return cast(Plan, found)
 
 
-def _read_json(path: Path, kind: type[dict[str, Any]] | type[list[Any]]) -> Any:
-    """The JSON object or list in a file, or the problem with it."""
+def _read_json(path: Path, *kinds: type) -> Any:
+    """The JSON value in a file, of one of these types; or the problem with it."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         return Problem(path.name, str(error), missing=True)
     except (OSError, ValueError) as error:
         return Problem(path.name, str(error))
-    if not isinstance(found, kind):
-        return Problem(path.name, f"it holds a {type(found).__name__}, not a {kind.__name__}")
+    if not isinstance(found, kinds):
+        return Problem(path.name, f"it holds a {type(found).__name__}, not a {kinds[0].__name__}")
     return found
+
+
+@dataclass(frozen=True)
+class Damage:
+    """`damage.json`: what the history lacks, and the names of the files that were merged (None: nobody noted it)."""
+
+    gaps: tuple[Gap, ...] = ()
+    merged: tuple[str, ...] | None = None
+
+
+def _read_damage(path: Path) -> Damage | Problem:
+    found = _read_json(path, dict, list)
+    if isinstance(found, Problem):
+        return found
+    if isinstance(found, list):  # as it was before there were gaps: a sentence each
+        return Damage(tuple(Gap(file=RunFile.LINES, why=str(sentence)) for sentence in found))
+    try:
+        return msgspec.convert(found, Damage)
+    except msgspec.ValidationError as error:
+        return Problem(path.name, str(error))
+
+
+def _left_out(plan: Mapping[str, Any]) -> Iterator[Gap]:
+    """What an adopted history lacks by a plan of former days, which had it among the contract."""
+    contract = plan.get("contract")
+    former = str(contract.get("left_out") or "") if isinstance(contract, dict) else ""
+    for word, evidence in (("sends", (Evidence.SENDS,)), ("polls", (Evidence.POLLS, Evidence.POSITIONS))):
+        if word in former.split(","):
+            yield Gap(file=RunFile.LINES, why=f"lines that could not be read may have held {word}", evidence=evidence)
 
 
 def _read_roster(folder: Path) -> tuple[HistoryFile, ...]:
@@ -107,9 +144,10 @@ def write_plan(directory: Path, plan: Mapping[str, Any]) -> None:
     write_json(directory / RunFile.PLAN, plan)
 
 
-def write_damage(directory: Path, sentences: Iterable[str]) -> None:
-    """The lines of the history that could not be read, a sentence each."""
-    write_json(directory / RunFile.DAMAGE, list(sentences))
+def write_damage(directory: Path, gaps: Iterable[Gap], merged: Iterable[str]) -> None:
+    """What the history lacks, and which files were merged."""
+    document = {"schema": DAMAGE_SCHEMA, "merged": list(merged), "gaps": [gap.document() for gap in gaps]}
+    write_json(directory / RunFile.DAMAGE, document)
 
 
 def write_left_behind(directory: Path, sentences: Iterable[str]) -> None:

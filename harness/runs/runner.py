@@ -28,7 +28,6 @@ from harness.api import (
     PerformerEvent,
     Run,
     RunEvent,
-    RunFile,
     Test,
     note_event,
     phase_event,
@@ -37,7 +36,7 @@ from harness.history import merge
 from harness.planning.plan import hopeless, look_up_secrets, make_plan
 from harness.plugins import registry, services
 from harness.runs import store
-from harness.runs.directory import open_run, read_plan, write_damage, write_left_behind, write_plan, write_verdict
+from harness.runs.directory import open_run, read_plan, write_left_behind, write_plan, write_verdict
 from harness.secrets import sweep
 
 OnEvent = Callable[[RunEvent], None]
@@ -198,7 +197,7 @@ class Runner:
         self._phase("check", "checking")
         verdict = services.judge().judge(run, self._session, contract, own_checks)
         verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
-        verdict["weakened"] = [*verdict.get("weakened", []), *_left_out(run), *_ignored_checks(run, own_checks)]
+        verdict["weakened"] = [*verdict.get("weakened", []), *_ignored_checks(run, own_checks)]
         write_verdict(run.directory, verdict)
         self._phase("report", "writing the report")
         run = run.judged(verdict)
@@ -221,8 +220,7 @@ class Runner:
         if run.is_remote or merge.is_merged(run):
             return run
         self._phase("merge", "merging the workers' histories")
-        damage = merge.merge(run)
-        write_damage(run.directory, [f"{item.file} line {item.line}: {item.why}" for item in damage])
+        merge.merge(run)
         return open_run(run.directory)
 
     def _phase(self, phase: str, text: str) -> None:
@@ -260,10 +258,3 @@ def _cut_lifeline(performer: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         performer.kill()
         performer.wait()
-
-
-def _left_out(run: Run) -> list[str]:
-    """The lines of the history that could not be read, in a sentence; nothing when all could. Raises HistoryError."""
-    run.demand_readable(RunFile.DAMAGE)
-    shown = "; ".join(run.damage[:3]) + ("; ..." if len(run.damage) > 3 else "")
-    return [f"{len(run.damage)} lines of the history could not be read and were left out: {shown}"] if run.damage else []

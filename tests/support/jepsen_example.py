@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from harness.history.merge import Damage
+from harness.api import Gap
 from harness.interop.adopt import adopt
 
 DATA = Path(__file__).parent / "data"
@@ -19,7 +19,7 @@ class Adopted:
     def __init__(self, path: Path, run_dir: Path, **options: Any) -> None:
         run_dir.mkdir()
         self.dir = run_dir
-        self.damage: list[Damage] = adopt(path, run_dir, **options)
+        self.damage: list[Gap] = adopt(path, run_dir, **options)
         self.rows = self.table("history")
         self.faults = self.table("faults")
         values = self.table("values") if (run_dir / "values.parquet").exists() else []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.history.merge import Damage
+from harness.api import Evidence, Gap
 from harness.interop.jepsen.operation_rows import OperationRows
-from harness.interop.jepsen.parsed_blocks import NOT_UNDERSTOOD, ParsedBlock, PlacedEvent
+from harness.interop.jepsen.parsed_blocks import NOT_UNDERSTOOD, WORKERS_LINE, ParsedBlock, PlacedEvent
 
 
 class Joining:
@@ -16,8 +16,7 @@ class Joining:
         self._file = file
         self._open: dict[int, tuple[int, PlacedEvent]] = {}
         self.rows: dict[int, OperationRows] = {}
-        self.orphans = 0  # completions without invocation
-        self.damage: list[Damage] = []
+        self.damage: list[Gap] = []
 
     def join(self, parsed_blocks: Sequence[ParsedBlock]) -> None:
         for number, parsed in enumerate(parsed_blocks):
@@ -34,9 +33,8 @@ class Joining:
         if process in self._open:
             self._close(*self._open.pop(process), completion)
             return
-        self.orphans += 1
         why = "its invocation is missing; it is judged as if it began when it ended"
-        self.damage.append(Damage(self._file, completion.line, why))
+        self.damage.append(Gap(file=self._file, line=completion.line, why=why, evidence=(Evidence.SENDS,)))
         self._close(number, completion, completion)
 
     def _close(self, number: int, invoked: PlacedEvent, completed: PlacedEvent | None) -> None:
@@ -45,4 +43,5 @@ class Joining:
             rows, ended = self.rows.setdefault(number, OperationRows()), completed or invoked
             rows.add(invoked.at, invoked.event, completed and completed.event, value, ended.at)
         except NOT_UNDERSTOOD as error:
-            self.damage.append(Damage(self._file, (completed or invoked).line, f"not understood ({error})"))
+            gap = Gap(file=self._file, line=(completed or invoked).line, why=f"not understood ({error})", evidence=WORKERS_LINE)
+            self.damage.append(gap)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from harness.history.merge import Damage
+from harness.api import Evidence, Gap
 from harness.interop.blocks import Block
 from harness.interop.jepsen.identities import Ints
 from harness.interop.jepsen.lines import EdnLines, Event, JsonLines, Reader
@@ -31,7 +31,24 @@ IGNORED = frozenset(("debug-topic-partitions",))
 NOT_UNDERSTOOD = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 _F = rb"""(?::f |"f": ?")"""
 _ONLY = re.compile(_F + rb":?(send|poll)[\s,\"}]")
-_NEITHER = re.compile(_F + rb":?(?:assign|subscribe|crash|debug-topic-partitions)[\s,\"}]|nemesis")
+_MOVES = re.compile(_F + rb":?(?:assign|subscribe|crash)[\s,\"}]")
+_DEBUG = re.compile(_F + rb":?debug-topic-partitions[\s,\"}]")
+
+
+SENT, POLLED = (Evidence.SENDS, Evidence.OUTCOMES), (Evidence.POLLS, Evidence.POSITIONS)
+WORKERS_LINE = (*SENT, *POLLED)
+
+
+def _evidence(line: bytes) -> tuple[Evidence, ...]:
+    """What a line that cannot be read may have held: anything, unless what is left of it names what it was."""
+    if _MOVES.search(line):
+        return (Evidence.POSITIONS,)
+    if b"nemesis" in line:
+        return (Evidence.RECEIPTS,)
+    if _DEBUG.search(line):
+        return ()
+    named = _ONLY.search(line)
+    return {b"send": SENT, b"poll": POLLED}.get(named[1] if named else b"", WORKERS_LINE)
 
 
 class PlacedEvent(NamedTuple):
@@ -50,11 +67,11 @@ class ParsedBlock:
     early: completions whose invocation came before the block. opened: invocations without completion in it, by process.
     touched: processes that did anything. unknown_functions: operations of no known f, and the first line of each.
     indexes: the first and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise.
-    together: as in `OperationRows`. may_hold: what lines that could not be read may hold, `sends` or `polls`.
+    together: as in `OperationRows`.
     """
 
     spill: Path
-    damage: list[Damage] = field(default_factory=list)
+    damage: list[Gap] = field(default_factory=list)
     early: list[PlacedEvent] = field(default_factory=list)
     opened: dict[int, PlacedEvent] = field(default_factory=dict)
     touched: set[int] = field(default_factory=set)
@@ -64,7 +81,6 @@ class ParsedBlock:
     unknown_functions: dict[str, int] = field(default_factory=dict)
     indexes: tuple[int, int] | None = None
     together: bool = False
-    may_hold: set[str] = field(default_factory=set)
 
     @property
     def ops(self) -> Path:
@@ -105,8 +121,7 @@ def _take(parser: _BlockParser, position: int, line: bytes, event: Event | Excep
         try:
             parser.take(position, event, line.strip())
         except NOT_UNDERSTOOD as error:
-            parser.hidden(line)
-            parser.damaged(position, f"{'cut off in the middle' if last else 'not understood'} ({error})")
+            parser.damaged(position, f"{'cut off in the middle' if last else 'not understood'} ({error})", line)
 
 
 @contextmanager
@@ -133,14 +148,10 @@ class _BlockParser:
         self._process, self._index = (known.number(name) if known else np.empty(0) for name in ("process", "index"))
         self._together = np.empty((2, 0), dtype=np.int64)  # the pairs that were taken at once
 
-    def damaged(self, position: int, why: str) -> None:
-        self._parsed.damage.append(Damage(self._file, self._block.line(position), why))
-
-    def hidden(self, line: bytes) -> None:
-        """A line that cannot be read may have sent or polled anything, unless what is left of it names what it was."""
-        if not _NEITHER.search(line):
-            named = _ONLY.search(line)
-            self._parsed.may_hold |= {b"send": {"sends"}, b"poll": {"polls"}}.get(named[1] if named else b"", {"sends", "polls"})
+    def damaged(self, position: int, why: str, line: bytes) -> None:
+        """A line that cannot be read."""
+        gap = Gap(file=self._file, line=self._block.line(position), why=why, evidence=_evidence(line))
+        self._parsed.damage.append(gap)
 
     def take_pairs(self, known: PlainLines, read: Mapping[int, Event | Exception | None]) -> list[int]:
         """Take in at once what is an invocation and next its completion, both plain. Returns the lines that are left.
@@ -224,7 +235,7 @@ class _BlockParser:
             invoked = read or self._reader.event(line)
             self._rows.add(self._block.first + position, invoked, None, self._reader.value(invoked))
         except NOT_UNDERSTOOD as error:
-            self.damaged(position, f"not understood ({error})")
+            self.damaged(position, f"not understood ({error})", line)
 
     def _seen(self, position: int, event: Event, line: bytes) -> PlacedEvent:
         value, event.value = self._reader.value(event), None
@@ -237,7 +248,7 @@ class _BlockParser:
             try:
                 parsed.opened[process] = self._seen(position, event or self._reader.event(line), line)
             except NOT_UNDERSTOOD as error:
-                self.damaged(position, f"not understood ({error})")
+                self.damaged(position, f"not understood ({error})", line)
         numbers = self._numbers()
         if len(numbers):
             rising = numbers[0] >= 0 and (numbers[1:] > numbers[:-1]).all()

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.api import MAX_OP, MAX_PROCESS, HistoryError, RunFile, record_ids
-from harness.history.merge import ERROR, MOP, OPS_SCHEMA, STRANGE, Damage
+from harness.api import MAX_OP, MAX_PROCESS, Gap, HistoryError, RunFile, record_ids
+from harness.history.merge import ERROR, MOP, OPS_SCHEMA, STRANGE
 from harness.interop.jepsen.identities import NONE, Identities, Ints, RecordNames
 from harness.interop.jepsen.joining import Joining
 from harness.interop.jepsen.operation_rows import in_order, mapped
@@ -61,7 +61,7 @@ class Assembly:
         self._indexed = _indexed(parsed_blocks)
         senders = [part.senders for part in parsed_blocks] + [rows.senders for rows in joining.rows.values()]
         self._senders = np.array(sorted(set[int]().union(*senders)), dtype=np.int64)
-        self.damage: list[Damage] = []
+        self.damage: list[Gap] = []
 
     @property
     def partitions(self) -> list[str]:
@@ -169,10 +169,8 @@ class Assembly:
             (placeless, "polled records without an offset, and of their keys"),
         ):
             for row in np.unique(part.owner[which]).tolist():
-                number = int(part.number[row])
-                self.damage.append(
-                    Damage(self._file, int(part.ops["at"][row].as_py()) + 1, f"operation {number} {why}; left out")
-                )
+                line, why_left_out = int(part.ops["at"][row].as_py()) + 1, f"operation {int(part.number[row])} {why}; left out"
+                self.damage.append(Gap(file=self._file, line=line, why=why_left_out))
         return ~(repeated | placeless)
 
     def _mops(self, part: Part, v: Ints, partition: pa.Array, judged: Any) -> pa.ListArray:

@@ -99,8 +99,6 @@ def test_every_installed_check_has_a_definition_and_a_rule():
         ("duplicate", {"idempotence": "false", "transactional": "true"}, "forbidden"),
         ("aborted-read", {"transactional": "false"}, "forbidden"),
         ("torn-transaction", {"transactional": "false"}, "inapplicable"),
-        ("phantom", {"left_out": "polls"}, "forbidden"),
-        ("phantom", {"left_out": "polls,sends"}, "inapplicable"),
         ("wrong-partition", {}, "forbidden"),
         ("wrong-partition", {"values": "per key"}, "inapplicable"),
         ("poll-skip", {"consumption": "subscribed"}, "forbidden"),

@@ -193,7 +193,7 @@ def test_broken_lines_are_named_and_the_rest_is_judged(tmp_path):
     assert [(item.file, item.line) for item in found.damage] == [("history.edn", 7)]
     assert (found.rows[1]["type"], found.rows[1]["end"]) == ("info", None)
     assert [mop["partition"] for mop in found.rows[1]["mops"]] == ["0", "1"]
-    assert json.loads((found.dir / "damage.json").read_text())[0].startswith("history.edn line 7: not understood")
+    assert json.loads((found.dir / "damage.json").read_text())["gaps"][0]["why"].startswith("not understood")
 
 
 def test_a_completion_whose_invocation_was_broken_still_counts(tmp_path):

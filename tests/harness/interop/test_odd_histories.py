@@ -8,7 +8,8 @@ import json
 import pytest
 from support.jepsen_example import DATA, Adopted, adopted
 
-from harness.api import HistoryError
+from harness.api import Evidence, HistoryError, missing_evidence
+from harness.runs.directory import open_run
 
 QUEUE = (DATA / "queue.edn").read_text()
 INVOKE = "{:type :invoke, :f :txn, :value [[:send 0 1] [:poll]], :time 10, :process 0, :index 0}\n"
@@ -130,25 +131,27 @@ def test_several_records_in_one_send_are_a_transaction_unless_they_say_otherwise
 # Broken files
 # --------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("broken", "hidden"),
+    ("broken", "held"),
     [
-        ("{:type :ok, :f :poll, :value [[:po\n", "polls"),
-        ("{:type :invoke, :f :send, :va\n", "sends"),
-        ("{:type :invoke, :f :txn, :va\n", "polls,sends"),
-        ("%&$\n", "polls,sends"),
-        ("{:type :invoke, :f :assign, :value [\n", ""),
-        ("", ""),
+        ("{:type :ok, :f :poll, :value [[:po\n", {"polls", "positions"}),
+        ("{:type :invoke, :f :send, :va\n", {"sends", "outcomes"}),
+        ("{:type :invoke, :f :txn, :va\n", {"sends", "outcomes", "polls", "positions"}),
+        ("%&$\n", {"sends", "outcomes", "polls", "positions"}),
+        ("{:type :invoke, :f :assign, :value [\n", {"positions"}),
+        ("{:type :info, :f :start-partition, :process :nemesis, :value [\n", {"receipts"}),
+        ("{:type :invoke, :f :debug-topic-partitions, :value [\n", set()),
     ],
 )
-def test_what_a_broken_line_may_have_held_is_in_the_contract(tmp_path, broken, hidden):
+def test_a_broken_line_is_a_gap_in_what_it_may_have_held(tmp_path, broken, held):
     found = adopted(INVOKE + OK + broken + QUEUE.splitlines(keepends=True)[-1], tmp_path)
-    assert plan(found)["contract"]["left_out"] == hidden
-    assert len(found.damage) == bool(broken)
+    (gap,) = open_run(found.dir).gaps
+    assert (gap.line, {kind.value for kind in gap.evidence}) == (3, held)
 
 
-def test_a_history_without_its_beginning_may_lack_sends(tmp_path):
-    assert plan(adopted("".join(QUEUE.splitlines(keepends=True)[7:]), tmp_path))["contract"]["left_out"] == "sends"
-    assert plan(Adopted(DATA / "queue.edn", tmp_path / "whole"))["contract"]["left_out"] == ""
+def test_a_whole_history_has_no_gap_and_one_without_its_beginning_may_lack_sends(tmp_path):
+    assert open_run(Adopted(DATA / "queue.edn", tmp_path / "whole").dir).gaps == ()
+    found = adopted("".join(QUEUE.splitlines(keepends=True)[7:]), tmp_path)
+    assert Evidence.SENDS in missing_evidence(open_run(found.dir).gaps)
 
 
 @pytest.mark.parametrize("form", ["lines", "vector", "json", "array", "gzip"])

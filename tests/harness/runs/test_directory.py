@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.api import HarnessError, HistoryError, HistoryFile, Problem, RunFile
+from harness.api import Evidence, Gap, HarnessError, HistoryError, HistoryFile, Problem, RunFile, missing_evidence
 from harness.history.merge import FAULTS_SCHEMA
 from harness.history.writer import HistoryWriter
 from harness.runs.directory import open_run, read_plan, write_damage, write_json, write_left_behind, write_plan, write_verdict
@@ -16,14 +16,33 @@ from harness.runs.directory import open_run, read_plan, write_damage, write_json
 
 def test_an_opened_run_has_every_document_of_its_directory(tmp_path):
     write_plan(tmp_path, {"run": "k3f9x2", "contract": {"acks": "all"}})
-    write_damage(tmp_path, ["c0-0.jsonl line 3: cut off"])
+    gap = Gap(file="c0-0.jsonl", line=3, why="cut off", role="writer", slot=0, evidence=(Evidence.SENDS, Evidence.POLLS))
+    write_damage(tmp_path, [gap], ["c0-0.jsonl"])
     write_left_behind(tmp_path, ["the topic x"])
     write_verdict(tmp_path, {"verdict": "valid"})
     run = open_run(tmp_path)
     assert (run.id, run.contract) == ("k3f9x2", {"acks": "all"})
-    assert (run.damage, run.left_behind) == (("c0-0.jsonl line 3: cut off",), ("the topic x",))
+    assert (run.gaps, run.merged, run.left_behind) == ((gap,), ("c0-0.jsonl",), ("the topic x",))
     assert run.verdict == {"verdict": "valid"}
     assert not run.problems
+
+
+def test_damage_as_it_was_written_in_former_days_is_read(tmp_path):
+    """Sentences in `damage.json`, and what they held in the contract of an adopted history."""
+    write_json(tmp_path / RunFile.DAMAGE, ["h.edn line 3: cut off"])
+    write_plan(tmp_path, {"contract": {"left_out": "polls,sends"}})
+    run = open_run(tmp_path)
+    assert (str(run.gaps[0]), run.merged) == ("history: h.edn line 3: cut off", None)
+    assert missing_evidence(run.gaps) == {Evidence.SENDS, Evidence.POLLS, Evidence.POSITIONS}
+
+
+@pytest.mark.parametrize("gaps", [7, [3], [{"file": "x"}], [{"file": "x", "why": "y", "evidence": ["nonsense"]}]])
+def test_damage_of_another_shape_is_a_problem_that_names_the_file(tmp_path, gaps):
+    write_json(tmp_path / RunFile.DAMAGE, {"gaps": gaps})
+    run = open_run(tmp_path)
+    assert run.gaps == ()
+    with pytest.raises(HistoryError, match=r"damage\.json could not be read"):
+        run.demand_readable(RunFile.DAMAGE)
 
 
 def test_the_history_of_a_run_is_a_path_or_the_address_in_its_plan(tmp_path):

@@ -1,0 +1,205 @@
+"""What an answer needs of a history: a table of evidence for each anomaly, and what becomes of an answer without it.
+
+Two kinds of need are declared. Where evidence is missing that may hold the anomaly, nobody can say that it did not happen:
+`held` becomes `unknown`. Where evidence is missing without which a finding may be an effect of the gap, the finding proves
+nothing: it is left out, and what is left without findings is `unknown`. A finding that no gap can explain stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from checkers.verdict.decision import JudgedProperty
+from checkers.verdict.findings import Finding
+from checkers.verdict.rules import INAPPLICABLE
+from harness.api import Evidence, Gap, GapKind, Property
+from harness.api.record_ids import process_of
+
+SENDS, OUTCOMES, POLLS, POSITIONS = Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS
+COMMITTED, UNCOMMITTED = Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED
+FINAL = {COMMITTED, UNCOMMITTED}
+READS = {POLLS, *FINAL}
+NAMED = 3  # gaps or lines that a sentence names
+
+
+Explains = Callable[[Gap, Finding, Mapping[str, str]], bool]
+
+
+def _always(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Needs:
+    """One row: which evidence an anomaly needs, each with the reason.
+
+    absence: without it nobody can say that the anomaly did not happen; hidden: why. presence: without it a finding may be an
+    effect of what is missing; doubtful: why. explains: whether one gap of such evidence may explain one finding.
+    """
+
+    absence: Collection[Evidence]
+    hidden: str
+    presence: Collection[Evidence] = ()
+    doubtful: str = ""
+    explains: Explains = _always
+
+
+# --------------------------------------------------------------------------------------------------
+# Which gap may explain which finding
+# --------------------------------------------------------------------------------------------------
+def _may_have_sent(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> bool:
+    """A file of one worker held the sends of that worker's processes only.
+
+    A record without an identity of this run (its bytes are another's, or damaged) was sent by no line that is missing. Where
+    identities are given to values (`values = "per key"`), every record of nobody has such a number, and it says nothing.
+    """
+    if contract["values"] != "unique":
+        return True
+    senders = {process_of(row.v) for row in finding.rows if row.v >= 0}
+    if gap.slot is None or not gap.slots:
+        return bool(senders)
+    return any(sender % gap.slots == gap.slot for sender in senders)
+
+
+def _acknowledged_only(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> bool:
+    """Where two readers got different records at one offset, no lost acknowledgement explains it."""
+    read = {(row.offset, row.v) for row in finding.records("read")}
+    return len(read) == len({offset for offset, _ in read})
+
+
+# --------------------------------------------------------------------------------------------------
+# The table
+# --------------------------------------------------------------------------------------------------
+_LOST_PLACE = "whether an acknowledged record was lost, so that its offset was given away again, only the final read says"
+_ANYBODY = "whoever is missing may have got or sent such a record"
+_ORDER = Needs(
+    {SENDS, OUTCOMES, *FINAL}, "sends whose place is not known are not compared", {COMMITTED}, f"{_LOST_PLACE}: it has no place"
+)
+_ACROSS = Needs(
+    {SENDS, *READS},
+    "the consumer that is missing may have done so, and records of nobody are not compared",
+    {POSITIONS},
+    "a line that is missing may have moved the consumer",
+)
+_INSIDE = replace(_ACROSS, presence=(), doubtful="")  # what one operation returned stands in one line
+_READ_CYCLE = Needs({SENDS, OUTCOMES, POLLS}, "an operation that is missing may close a cycle")
+_ORDER_CYCLE = Needs(
+    {SENDS, OUTCOMES, *READS},
+    "an operation that is missing may close a cycle",
+    {SENDS, *FINAL},
+    "a record that is missing may lie between two others, and a lost one has no place",
+)
+
+NEEDS: dict[str, Needs] = {
+    "lost-write": Needs(
+        {SENDS, OUTCOMES, *FINAL},
+        "promises that are missing were compared with nothing, and without a whole final read nobody knows what the log holds",
+        FINAL,
+        "the final read may have returned in a missing line what seems to be lost",
+    ),
+    "torn-transaction": Needs(
+        {SENDS, OUTCOMES, COMMITTED},
+        "transactions that are missing were compared with nothing, and nobody knows all that the final read returned",
+        {COMMITTED},
+        "the final read may have returned the other records in a missing line",
+    ),
+    "stale-read": Needs(
+        {SENDS, POLLS, COMMITTED},
+        "a reader that is missing may have got more before the final read began",
+        {COMMITTED},
+        "the final read may have returned in a missing line what it seems to lack",
+    ),
+    "phantom": Needs(
+        READS,
+        "a reader that is missing may have got one",
+        {SENDS},
+        "a line that is missing may have sent the record",
+        _may_have_sent,
+    ),
+    "wrong-partition": Needs({SENDS, *READS}, _ANYBODY),
+    "duplicate": Needs({SENDS, OUTCOMES, *READS}, _ANYBODY),
+    "aborted-read": Needs({SENDS, OUTCOMES, POLLS, COMMITTED}, _ANYBODY),
+    "dirty-read": Needs({SENDS, OUTCOMES, POLLS, COMMITTED}, _ANYBODY),
+    "inconsistent-offset": Needs({SENDS, OUTCOMES, *READS}, _ANYBODY, {COMMITTED}, _LOST_PLACE, _acknowledged_only),
+    **dict.fromkeys(("poll-skip", "nonmonotonic-poll"), _ACROSS),
+    **dict.fromkeys(("int-poll-skip", "int-nonmonotonic-poll"), _INSIDE),
+    **dict.fromkeys(("order-inversion", "real-time-inversion"), _ORDER),
+    **dict.fromkeys(("nonmonotonic-send", "int-nonmonotonic-send", "int-send-skip"), _ORDER),
+    **{name + suffix: _READ_CYCLE for name in ("G1c-wr",) for suffix in ("", "-process", "-realtime")},
+    **{name + suffix: _ORDER_CYCLE for name in ("G0", "G1c", "G-single", "G2") for suffix in ("", "-process", "-realtime")},
+    "lso-stall": Needs({Evidence.SETTLING}, "nobody knows where the last stable offsets stood after healing"),
+}
+_EVERYTHING = frozenset(Evidence) - {Evidence.RECEIPTS}
+PLUGIN = Needs(
+    _EVERYTHING,
+    "the check was added by a plug-in, and which evidence it needs is not known",
+    _EVERYTHING,
+    "the check was added by a plug-in, and what is missing may explain what it found",
+)
+
+
+def needs_of(anomaly: str) -> Needs:
+    """The row of an anomaly; that of plug-ins when it has none."""
+    return NEEDS.get(anomaly, PLUGIN)
+
+
+# --------------------------------------------------------------------------------------------------
+# Weakening
+# --------------------------------------------------------------------------------------------------
+def weaken(one: JudgedProperty, gaps: Sequence[Gap], contract: Mapping[str, str]) -> JudgedProperty:
+    """A property's answer, as far as it stands without what the gaps have taken. contract: a full one."""
+    if one.rule.judged == INAPPLICABLE:
+        return one
+    needs = needs_of(one.name)
+    doubting = [gap for gap in gaps if set(gap.evidence) & set(needs.presence)]
+    proven = [finding for finding in one.findings if not any(needs.explains(gap, finding, contract) for gap in doubting)]
+    doubtful = len(one.findings) - len(proven)
+    if doubtful:
+        count = f"{doubtful} finding{'s prove' if doubtful > 1 else ' proves'} nothing"
+        reason = "; ".join(filter(None, (one.reason, f"{count}, for {needs.doubtful} ({_named(doubting)})")))
+        return replace(one, verdict=Property.VIOLATED if proven else Property.UNKNOWN, findings=proven, reason=reason)
+    hiding = [gap for gap in gaps if gap.kind is not GapKind.UNATTESTED and set(gap.evidence) & set(needs.absence)]
+    if not hiding or one.findings or one.verdict is Property.UNKNOWN or _never_exercised(one, needs, contract):
+        return one
+    return replace(one, verdict=Property.UNKNOWN, reason=f"{needs.hidden} ({_named(hiding)})")
+
+
+def _never_exercised(one: JudgedProperty, needs: Needs, contract: Mapping[str, str]) -> bool:
+    """Whether an anomaly of final reads had no chance to show in a history that has none by its nature."""
+    finals_only = one.verdict is Property.NOT_EXERCISED and COMMITTED in needs.presence
+    return finals_only and contract["final_read"] == "false"
+
+
+def _named(gaps: Sequence[Gap]) -> str:
+    more = f"; and {len(gaps) - NAMED} more" if len(gaps) > NAMED else ""
+    return "; ".join(str(gap) for gap in gaps[:NAMED]) + more
+
+
+# --------------------------------------------------------------------------------------------------
+# In words
+# --------------------------------------------------------------------------------------------------
+def gap_sentences(gaps: Iterable[Gap], judged: Sequence[JudgedProperty]) -> list[str]:
+    """What is missing, a sentence for each file, with the properties that are unknown for it."""
+    by_file = groupby(sorted(gaps, key=lambda gap: (gap.file, gap.line)), key=lambda gap: gap.file)
+    return [_sentence(list(group), judged) for _, group in by_file]
+
+
+def _sentence(gaps: Sequence[Gap], judged: Sequence[JudgedProperty]) -> str:
+    held = {kind for gap in gaps for kind in gap.evidence}
+    unknown = [
+        one.name
+        for one in judged
+        if one.verdict is Property.UNKNOWN
+        and not one.allowed
+        and held & {*needs_of(one.name).absence, *needs_of(one.name).presence}
+    ]
+    parts = [_named(gaps)]
+    if Evidence.RECEIPTS in held:
+        parts.append("what the faults did is not wholly known")
+    if unknown:
+        parts.append(f"so it is unknown whether there was {', '.join(unknown)}")
+    elif Evidence.RECEIPTS not in held:
+        parts.append("no answer rests on it")
+    return "; ".join(parts)

@@ -1,0 +1,100 @@
+"""What a history is evidence of, and what of it is missing: the one type for a run's own damage and for an adopted history's.
+
+Merging and adopting find gaps, `damage.json` keeps them (docs/run-directory.md), and the judge weakens the checks that needed
+what is missing (`checkers.verdict.weakening`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class Evidence(str, Enum):
+    """A kind of evidence that a history holds.
+
+    sends: which records were sent. outcomes: how their operations ended, and where they were acknowledged. polls: what readers
+    of the main phase got. positions: what moved a consumer (assignments, rebalances). final-committed, final-uncommitted: the
+    final reads at each isolation level. settling: the last stable offsets after healing. receipts: what the faults did.
+    """
+
+    SENDS = "sends"
+    OUTCOMES = "outcomes"
+    POLLS = "polls"
+    POSITIONS = "positions"
+    FINAL_COMMITTED = "final-committed"
+    FINAL_UNCOMMITTED = "final-uncommitted"
+    SETTLING = "settling"
+    RECEIPTS = "receipts"
+
+
+class GapKind(str, Enum):
+    """What became of a file, or of a line in it.
+
+    surplus: it does not belong to the run, or is there twice; it is not read. unattested: nothing is known to be missing, but no
+    manifest says that nothing is.
+    """
+
+    MISSING = "missing"
+    EMPTIED = "emptied"
+    SHORTENED = "shortened"
+    SURPLUS = "surplus"
+    UNREADABLE = "unreadable"
+    UNATTESTED = "unattested"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """Something that a run's history lacks, or must not be believed.
+
+    file: its name. line: the line, from 1; 0: not one line. why: in words. role: `writer`, `reader`, `final`, `harness` or
+    `faults`; empty when it is not known. slot, slots: the place of the worker whose file it is, and how many places there are
+    (None, 0: not known). lines: how many lines are missing (None: not known). evidence: what the missing may have held.
+    """
+
+    file: str
+    why: str
+    kind: GapKind = GapKind.UNREADABLE
+    line: int = 0
+    role: str = ""
+    slot: int | None = None
+    slots: int = 0
+    lines: int | None = None
+    evidence: tuple[Evidence, ...] = ()
+
+    def __str__(self) -> str:
+        if self.line:
+            return f"{self.file} line {self.line}: {self.why}"
+        whose = f" ({self.role}{'' if self.slot is None or self.slot < 0 else f' {self.slot}'})" if self.role else ""
+        return f"{self.file}{whose}: {self.why}"
+
+    def document(self) -> dict[str, Any]:
+        """The gap as in `damage.json` and `verdict.json`."""
+        return {**vars(self), "kind": self.kind.value, "evidence": [kind.value for kind in self.evidence]}
+
+
+_BY_ROLE = {
+    "writer": (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS),  # transactions poll, too
+    "reader": (Evidence.POLLS,),
+    "final": (Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED),
+    "harness": (Evidence.SETTLING,),
+    "faults": (Evidence.RECEIPTS,),
+}
+_UNKNOWN_ROLE = tuple(kind for kind in Evidence if kind not in (Evidence.POSITIONS, Evidence.RECEIPTS))
+
+
+def evidence_of(role: str | None, isolation: str | None = None) -> tuple[Evidence, ...]:
+    """What a file of a process in some role holds; everything that a worker may write when the role is not known.
+
+    isolation: a final reader's, if it is known.
+    """
+    if role == "final" and isolation:
+        return (Evidence.FINAL_UNCOMMITTED if isolation == "read_uncommitted" else Evidence.FINAL_COMMITTED,)
+    return _BY_ROLE.get(role or "", _UNKNOWN_ROLE)
+
+
+def missing_evidence(gaps: Iterable[Gap]) -> frozenset[Evidence]:
+    """All kinds of evidence of which something is, or may be, missing."""
+    return frozenset(kind for gap in gaps for kind in gap.evidence)

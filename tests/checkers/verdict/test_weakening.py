@@ -1,0 +1,131 @@
+"""What becomes of an answer whose evidence is missing in part: rows of the table, without Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from checkers.registry import installed_checks
+from checkers.verdict.decision import JudgedProperty, judge_property
+from checkers.verdict.findings import Finding, FindingRecord
+from checkers.verdict.rules import RULES, full_contract, rule_for
+from checkers.verdict.weakening import NEEDS, gap_sentences, weaken
+from harness.api import Evidence, Gap, GapKind, Property, evidence_of, record_id
+
+CONTRACT = full_contract({"transactional": "true", "isolation": "read_committed"})
+WRITER = Gap(
+    file="c3-0.jsonl", why="is missing", kind=GapKind.MISSING, role="writer", slot=3, slots=11, evidence=evidence_of("writer")
+)
+READER = Gap(
+    file="c9-0.jsonl", why="is missing", kind=GapKind.MISSING, role="reader", slot=8, slots=11, evidence=evidence_of("reader")
+)
+FINAL = Gap(file="c9-0.jsonl", why="is missing", role="final", slot=9, slots=11, evidence=evidence_of("final", "read_committed"))
+SECOND = Gap(
+    file="c10-0.jsonl", why="is missing", role="final", slot=10, slots=11, evidence=evidence_of("final", "read_uncommitted")
+)
+HARNESS = Gap(file="harness.jsonl", why="is missing", role="harness", evidence=evidence_of("harness"))
+FAULTS = Gap(file="faults.jsonl", why="is missing", role="faults", evidence=evidence_of("faults"))
+UNATTESTED = Gap(file="manifest.json", why="is missing", kind=GapKind.UNATTESTED, evidence=(Evidence.SENDS, Evidence.POLLS))
+
+
+def record(v: int, offset: int = 5, role: str = "read") -> FindingRecord:
+    return FindingRecord("t-0", 1, v, offset, 10, role)
+
+
+def judged(name: str, *findings: list[FindingRecord], compared: int = 7) -> JudgedProperty:
+    return judge_property(name, rule_for(name, CONTRACT), compared, [Finding(name, rows) for rows in findings])
+
+
+def test_every_check_has_a_row_and_every_row_a_reason():
+    assert set(NEEDS) == set(RULES) == {check.name for check in installed_checks()[0]}
+    assert all(row.absence and row.hidden and bool(row.presence) == bool(row.doubtful) for row in NEEDS.values())
+
+
+@pytest.mark.parametrize(
+    ("gap", "unknown", "held"),
+    [
+        (WRITER, "lost-write torn-transaction duplicate aborted-read dirty-read wrong-partition G1c-wr phantom", "lso-stall"),
+        (
+            READER,
+            "phantom poll-skip nonmonotonic-poll aborted-read dirty-read stale-read",
+            "lost-write torn-transaction lso-stall",
+        ),
+        (FINAL, "lost-write torn-transaction stale-read phantom duplicate aborted-read", "lso-stall G1c-wr"),
+        (SECOND, "lost-write phantom inconsistent-offset duplicate", "torn-transaction stale-read aborted-read lso-stall"),
+        (HARNESS, "lso-stall", "lost-write phantom poll-skip torn-transaction"),
+        (FAULTS, "", "lost-write phantom poll-skip torn-transaction lso-stall"),
+        (UNATTESTED, "", "lost-write phantom poll-skip torn-transaction lso-stall"),
+    ],
+    ids=lambda value: value.file if isinstance(value, Gap) else None,
+)
+def test_what_is_missing_weakens_the_answers_that_needed_it_and_no_other(gap, unknown, held):
+    answers = {name: weaken(judged(name), [gap], CONTRACT) for name in NEEDS}
+    assert {name: answers[name].verdict for name in unknown.split()} == dict.fromkeys(unknown.split(), Property.UNKNOWN)
+    assert {name: answers[name].verdict for name in held.split()} == dict.fromkeys(held.split(), Property.HELD)
+    assert all(str(gap) in answers[name].reason for name in unknown.split())
+
+
+def test_what_was_not_exercised_for_want_of_the_missing_file_is_unknown():
+    assert weaken(judged("lso-stall", compared=0), [HARNESS], CONTRACT).verdict is Property.UNKNOWN
+    elsewhere = full_contract(CONTRACT, {"final_read": "false"})
+    assert weaken(judged("stale-read", compared=0), [READER], elsewhere).verdict is Property.NOT_EXERCISED
+
+
+@pytest.mark.parametrize(
+    ("name", "gap", "records", "stays"),
+    [
+        ("lost-write", FINAL, [record(7, role="missing")], False),
+        ("lost-write", SECOND, [record(7, role="missing")], False),
+        ("lost-write", READER, [record(7, role="missing")], True),
+        ("torn-transaction", FINAL, [record(7), record(8, role="missing")], False),
+        ("stale-read", FINAL, [record(7), record(8, role="missing")], False),
+        ("phantom", WRITER, [record(record_id(3, 0, 0))], False),
+        ("phantom", WRITER, [record(record_id(14, 9, 0))], False),  # a successor in the same place: 3 + 11
+        ("phantom", WRITER, [record(record_id(4, 0, 0))], True),
+        ("phantom", WRITER, [record(-1)], True),  # its bytes are of no run of ours
+        ("phantom", UNATTESTED, [record(record_id(4, 0, 0))], False),
+        ("phantom", UNATTESTED, [record(-1)], True),
+        ("phantom", READER, [record(record_id(3, 0, 0))], True),
+        ("duplicate", WRITER, [record(7, 5), record(7, 8)], True),  # two reads of one record at different offsets
+        ("inconsistent-offset", FINAL, [record(7, 5), record(8, 5)], True),  # two readers got different records
+        ("inconsistent-offset", FINAL, [record(7, 5, "sent"), record(8, 5)], False),
+        ("aborted-read", WRITER, [record(7, role="sent"), record(7)], True),
+        ("poll-skip", WRITER, [record(7), record(8, 6)], True),
+        ("G-single", WRITER, [record(7), record(8, 6)], False),
+    ],
+)
+def test_a_finding_stays_unless_what_is_missing_may_explain_it(name, gap, records, stays):
+    answer = weaken(judged(name, records), [gap], CONTRACT)
+    assert (len(answer.findings), answer.verdict) == ((1, Property.VIOLATED) if stays else (0, Property.UNKNOWN))
+    assert stays or "proves nothing" in answer.reason
+
+
+def test_of_several_findings_the_proven_ones_stay_and_the_others_are_counted():
+    answer = weaken(judged("phantom", [record(record_id(3, 0, 0))], [record(record_id(4, 0, 0))]), [WRITER], CONTRACT)
+    assert (answer.verdict, len(answer.findings)) == (Property.VIOLATED, 1)
+    assert answer.reason.startswith("1 finding proves nothing")
+
+
+def test_records_of_nobody_in_an_adopted_history_may_have_been_sent_by_any_line():
+    elsewhere = full_contract(CONTRACT, {"values": "per key"})
+    broken = Gap(file="history.edn", line=3, why="not understood", evidence=(Evidence.SENDS,))
+    assert weaken(judged("phantom", [record(-7)]), [broken], elsewhere).verdict is Property.UNKNOWN
+
+
+def test_a_check_of_a_plug_in_needs_everything_but_receipts():
+    assert weaken(judged("their-own", [record(7)]), [HARNESS], CONTRACT).verdict is Property.UNKNOWN
+    assert weaken(judged("their-own"), [READER], CONTRACT).verdict is Property.UNKNOWN
+    assert weaken(judged("their-own"), [FAULTS], CONTRACT).verdict is Property.HELD
+
+
+def test_what_the_contract_does_not_judge_stays_so():
+    plain = full_contract({"transactional": "false"})
+    one = judge_property("torn-transaction", rule_for("torn-transaction", plain), 0, [])
+    assert weaken(one, [WRITER], plain) == one
+
+
+def test_a_sentence_for_each_file_says_what_is_unknown_for_it():
+    answers = [weaken(judged(name), [HARNESS, FAULTS], CONTRACT) for name in ("lso-stall", "lost-write")]
+    assert gap_sentences([HARNESS, FAULTS], answers) == [
+        "faults.jsonl (faults): is missing; what the faults did is not wholly known",
+        "harness.jsonl (harness): is missing; so it is unknown whether there was lso-stall",
+    ]
