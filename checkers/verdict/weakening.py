@@ -14,8 +14,7 @@ from itertools import groupby
 from checkers.verdict.decision import JudgedProperty
 from checkers.verdict.findings import Finding
 from checkers.verdict.rules import INAPPLICABLE
-from harness.api import Evidence, Gap, GapKind, Property
-from harness.api.record_ids import process_of
+from harness.api import Evidence, Gap, GapKind, Property, record_ids
 
 SENDS, OUTCOMES, POLLS, POSITIONS = Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS, Evidence.POSITIONS
 COMMITTED, UNCOMMITTED = Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED
@@ -57,7 +56,7 @@ def _may_have_sent(gap: Gap, finding: Finding, contract: Mapping[str, str]) -> b
     """
     if contract["values"] != "unique":
         return True
-    senders = {process_of(row.v) for row in finding.rows if row.v >= 0}
+    senders = {record_ids.process_of(row.v) for row in finding.rows if row.v >= 0}
     if gap.slot is None or not gap.slots:
         return bool(senders)
     return any(sender % gap.slots == gap.slot for sender in senders)
