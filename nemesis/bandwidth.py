@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from harness.api import PacketTimes, Pair, Receipt, Slowable
+from harness.api.bounds import Between, demand_bounds
 from nemesis import latency
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import undo_on_error
@@ -34,13 +35,12 @@ class Bandwidth:
 
     target: str = "random"  # the role whose links are limited
     links: LinkScope = "all"  # its links to servers, clients, or all
-    kbit_s: float = 512.0  # of each link, in each direction
+    kbit_s: Annotated[float, Between(64, 50_000)] = 512.0  # of each link, in each direction
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ANY)
         network_partition.check_links(self.links)
-        if not 64 <= self.kbit_s <= 50_000:
-            raise ValueError(f"kbit_s = {self.kbit_s:g}: must be between 64 and 50000")
+        demand_bounds(self)
 
     def inject(self, cluster: SlowableCluster, rng: Random) -> Receipt:
         """Limit the links of the node that has the role now."""

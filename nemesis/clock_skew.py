@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from harness.api import HarnessError, Receipt, Skewable
+from harness.api.bounds import Between, demand_bounds
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from nemesis.support.cluster_types import SkewableCluster
@@ -29,13 +30,12 @@ class ClockSkew:
     needs: ClassVar[tuple[type, ...]] = (Skewable,)
 
     target: str = "random"  # the role whose clock jumps
-    by_s: float = 60.0  # how far
+    by_s: Annotated[float, Between(LEAST_S, 10 * 365 * 86400)] = 60.0  # how far
     direction: Direction = "random"  # ahead, behind, or one of them at random each time
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
-        if not LEAST_S <= self.by_s <= 10 * 365 * 86400:
-            raise ValueError(f"by_s = {self.by_s:g}: must be between 3 and ten years")
+        demand_bounds(self)
         if self.direction not in get_args(Direction):
             raise ValueError(f'direction = "{self.direction}": must be one of {", ".join(get_args(Direction))}')
 

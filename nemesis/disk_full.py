@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.api import Fillable, HarnessError, Receipt
+from harness.api.bounds import Wait, demand_bounds
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.cluster_types import FillableCluster
@@ -28,13 +29,12 @@ class DiskFull:
     needs: ClassVar[tuple[type, ...]] = (Fillable,)
 
     target: str = "random"  # the role whose disk fills up
-    notice_s: float = 4.0  # how long the broker has to notice, and to end, before the fault counts as begun
-    answer_within_s: float = 60.0  # how long healing waits for a broker to answer again
+    notice_s: Wait = 4.0  # how long the broker has to notice, and to end, before the fault counts as begun
+    answer_within_s: Wait = 60.0  # how long healing waits for a broker to answer again
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
-        if self.notice_s < 0 or self.answer_within_s < 0:
-            raise ValueError(f"notice_s = {self.notice_s}, answer_within_s = {self.answer_within_s}: must not be negative")
+        demand_bounds(self)
 
     def inject(self, cluster: FillableCluster, rng: Random) -> Receipt:
         """Fill the disk of the broker that has the role now, and wait for its complaint."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from harness.api import HarnessError, Killable, Receipt, Stoppable
+from harness.api.bounds import Between, Wait, demand_bounds
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.cluster_types import StoppableCluster
@@ -28,16 +29,13 @@ class GracefulStop:
     needs: ClassVar[tuple[type, ...]] = (Stoppable, Killable)
 
     target: str = "random"  # the role that is stopped
-    count: int = 1  # how many, with the target random
-    gone_within_s: float = 15.0  # how long they may take to end
-    answer_within_s: float = 30.0  # how long healing waits for the started brokers to answer
+    count: Annotated[int, Between(1, 50)] = 1  # how many, with the target random
+    gone_within_s: Wait = 15.0  # how long they may take to end
+    answer_within_s: Wait = 30.0  # how long healing waits for the started brokers to answer
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ONE_BROKER, self.count)
-        if self.gone_within_s < 0 or self.answer_within_s < 0:
-            raise ValueError(
-                f"gone_within_s = {self.gone_within_s}, answer_within_s = {self.answer_within_s}: must not be negative"
-            )
+        demand_bounds(self)
 
     def inject(self, cluster: StoppableCluster, rng: Random) -> Receipt:
         """Stop the brokers that have the role now."""

@@ -8,6 +8,7 @@ from random import Random
 from typing import ClassVar
 
 from harness.api import HarnessError, Killable, Partitionable, Receipt
+from harness.api.bounds import Wait, demand_bounds
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from nemesis.support.cluster_types import KillablePartitionableCluster
@@ -29,13 +30,12 @@ class IsolateThenKill:
     needs: ClassVar[tuple[type, ...]] = (Partitionable, Killable)
 
     target: str = "leader"  # the role that is isolated and dies
-    alone_s: float = 8.0  # how long it is isolated before it dies; the in-sync replicas shrink after replica.lag.time.max.ms
-    answer_within_s: float = 30.0  # how long healing waits for the started broker to answer
+    alone_s: Wait = 8.0  # how long it is isolated before it dies; the in-sync replicas shrink after replica.lag.time.max.ms
+    answer_within_s: Wait = 30.0  # how long healing waits for the started broker to answer
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
-        if self.alone_s < 0 or self.answer_within_s < 0:
-            raise ValueError(f"alone_s = {self.alone_s}, answer_within_s = {self.answer_within_s}: must not be negative")
+        demand_bounds(self)
 
     def inject(self, cluster: KillablePartitionableCluster, rng: Random) -> Receipt:
         """Cut, wait, kill, and let the others' network be whole again."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from harness.api import HarnessError, Killable, Receipt
+from harness.api.bounds import Between, Wait, demand_bounds
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.cluster_types import KillableCluster
@@ -28,13 +29,12 @@ class Kill:
     needs: ClassVar[tuple[type, ...]] = (Killable,)
 
     target: str = "random"  # the role that dies
-    count: int = 1  # how many, with the targets random and client
-    answer_within_s: float = 30.0  # how long healing waits for the started brokers to answer
+    count: Annotated[int, Between(1, 500)] = 1  # how many, with the targets random and client
+    answer_within_s: Wait = 30.0  # how long healing waits for the started brokers to answer
 
     def __post_init__(self) -> None:
         targets.check(self.target, count=self.count)
-        if self.answer_within_s < 0:
-            raise ValueError(f"answer_within_s = {self.answer_within_s}: must not be negative")
+        demand_bounds(self)
 
     def inject(self, cluster: KillableCluster, rng: Random) -> Receipt:
         """Kill the nodes that have the role now."""

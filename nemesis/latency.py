@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from statistics import median
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from harness.api import PacketTimes, Pair, Receipt, Slowable
+from harness.api.bounds import Between, demand_bounds
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import undo_on_error
 from nemesis.support.cluster_types import SlowableCluster
@@ -34,15 +35,14 @@ class Latency:
 
     target: str = "random"  # the role whose links are delayed
     links: LinkScope = "all"  # its links to servers, clients, or all
-    delay_ms: float = 200.0  # of each packet, in each direction
-    jitter_ms: float = 20.0  # so much more or less, at random
+    delay_ms: Annotated[float, Between(5, MOST_MS)] = 200.0  # of each packet, in each direction
+    jitter_ms: Annotated[float, Between(0, MOST_MS)] = 20.0  # so much more or less, at random
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ANY)
         network_partition.check_links(self.links)
-        if not 5 <= self.delay_ms <= MOST_MS:
-            raise ValueError(f"delay_ms = {self.delay_ms:g}: must be between 5 and {MOST_MS}")
-        if not 0 <= self.jitter_ms <= self.delay_ms / 2:
+        demand_bounds(self)
+        if self.jitter_ms > self.delay_ms / 2:
             raise ValueError(f"jitter_ms = {self.jitter_ms:g}: must be between 0 and half of delay_ms")
 
     def inject(self, cluster: SlowableCluster, rng: Random) -> Receipt:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from harness.api import HarnessError, Pair, Partitionable, Receipt
+from harness.api.bounds import Between, Wait, demand_bounds
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import no_target
 from nemesis.support.cluster_types import PartitionableCluster
@@ -26,17 +27,14 @@ class LinkFlap:
 
     target: str = "random"  # the role whose links flap
     links: LinkScope = "all"  # its links to servers, clients, or all
-    times: int = 3  # how often they go down
-    down_s: float = 1.0  # how long they are down each time
-    up_s: float = 0.5  # how long they are up in between
+    times: Annotated[int, Between(1, 10_000)] = 3  # how often they go down
+    down_s: Wait = 1.0  # how long they are down each time
+    up_s: Wait = 0.5  # how long they are up in between
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
         network_partition.check_links(self.links)
-        if self.times < 1:
-            raise ValueError(f"times = {self.times}: links must go down at least once")
-        if self.down_s < 0 or self.up_s < 0:
-            raise ValueError(f"down_s = {self.down_s}, up_s = {self.up_s}: must not be negative")
+        demand_bounds(self)
 
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
         """Cut and mend the links of the broker that has the role now; leave them cut."""

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wipeable
+from harness.api.bounds import Wait, demand_bounds
 from nemesis.graceful_stop import revive
 from nemesis.support import placement, targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
@@ -34,13 +35,12 @@ class Membership:
 
     target: str = "random"  # the role that leaves
     unregister: bool = True  # unregister it while it is away
-    gone_within_s: float = 15.0  # how long it may take to end
-    back_within_s: float = 45.0  # how long healing waits until it is in sync
+    gone_within_s: Wait = 15.0  # how long it may take to end
+    back_within_s: Wait = 45.0  # how long healing waits until it is in sync
 
     def __post_init__(self) -> None:
         targets.check(self.target, tuple(role for role in targets.ONE_BROKER if role != "controller"))
-        if self.gone_within_s < 0 or self.back_within_s < 0:
-            raise ValueError(f"gone_within_s = {self.gone_within_s}, back_within_s = {self.back_within_s}: must not be negative")
+        demand_bounds(self)
 
     def inject(self, cluster: ReplaceableCluster, rng: Random) -> Receipt:
         """Let the broker that plays the role leave for good."""

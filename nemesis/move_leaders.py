@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from harness.api import ClusterView, HarnessError, Receipt
+from harness.api.bounds import Between, demand_bounds
 from nemesis.support import placement
 from nemesis.support.attempts import no_target
 
@@ -22,9 +23,10 @@ class MoveLeaders:
     needs: ClassVar[tuple[type, ...]] = ()
 
     target: str = "random"  # the partitions: random, all (of the workload), or partition:orders-0
-    count: int = 1  # how many, with the target random
+    count: Annotated[int, Between(1, 5000)] = 1  # how many, with the target random
 
     def __post_init__(self) -> None:
+        demand_bounds(self)
         placement.check(self.target, self.count)
 
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:

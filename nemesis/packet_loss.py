@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from harness.api import Losable, Pair, Receipt
+from harness.api.bounds import Between, demand_bounds
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import undo_on_error
 from nemesis.support.cluster_types import LosableCluster
@@ -33,15 +34,12 @@ class PacketLoss:
 
     target: str = "random"  # the role whose links lose packets
     links: LinkScope = "all"  # its links to servers, clients, or all
-    share: float = 0.1  # of the packets, in each direction
+    share: Annotated[float, Between(0.0001, 0.95)] = 0.1  # of the packets, in each direction; for all there is isolate
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.ANY)
         network_partition.check_links(self.links)
-        if not 0.0001 <= self.share <= 0.95:
-            raise ValueError(
-                f"share = {self.share}: must be between 0.0001 and 0.95; for all packets there are isolate and cut-clients"
-            )
+        demand_bounds(self)
 
     def inject(self, cluster: LosableCluster, rng: Random) -> Receipt:
         """Drop packets of the node that has the role now."""

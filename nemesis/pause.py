@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from harness.api import HarnessError, Pausable, Receipt
+from harness.api.bounds import Between, demand_bounds
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.cluster_types import PausableCluster
@@ -29,10 +30,11 @@ class Pause:
     needs: ClassVar[tuple[type, ...]] = (Pausable,)
 
     target: str = "random"  # the role that freezes
-    count: int = 1  # how many, with the targets random and client
+    count: Annotated[int, Between(1, 500)] = 1  # how many, with the targets random and client
 
     def __post_init__(self) -> None:
         targets.check(self.target, count=self.count)
+        demand_bounds(self)
 
     def inject(self, cluster: PausableCluster, rng: Random) -> Receipt:
         """Freeze the nodes that have the role now."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from harness.api import HarnessError, Powered, Receipt
+from harness.api.bounds import Between, Wait, demand_bounds
 from nemesis.kill import Kill
 from nemesis.support import targets
 from nemesis.support.cluster_types import PoweredCluster
@@ -26,11 +27,12 @@ class PowerOff:
     needs: ClassVar[tuple[type, ...]] = (Powered,)
 
     target: str = "all"  # the role whose power fails
-    count: int = 1  # how many, with the target random
-    answer_within_s: float = 60.0  # how long healing waits for the started brokers to answer
+    count: Annotated[int, Between(1, 50)] = 1  # how many, with the target random
+    answer_within_s: Wait = 60.0  # how long healing waits for the started brokers to answer
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS, self.count)
+        demand_bounds(self)
         self._kill()
 
     def inject(self, cluster: PoweredCluster, rng: Random) -> Receipt:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from harness.api import ClusterView, HarnessError, Placement, Receipt
+from harness.api.bounds import Between, Wait, demand_bounds
 from nemesis.support import placement
 from nemesis.support.attempts import undo_on_error
 from nemesis.support.waiting import poll_until
@@ -26,16 +27,13 @@ class Reassign:
     needs: ClassVar[tuple[type, ...]] = ()
 
     target: str = "random"  # the partitions: random, all (of the workload), or partition:orders-0
-    count: int = 1  # how many, with the target random
-    moved_within_s: float = 10.0  # how long to wait for the move
-    back_within_s: float = 30.0  # how long healing waits for the way back
+    count: Annotated[int, Between(1, 5000)] = 1  # how many, with the target random
+    moved_within_s: Wait = 10.0  # how long to wait for the move
+    back_within_s: Wait = 30.0  # how long healing waits for the way back
 
     def __post_init__(self) -> None:
         placement.check(self.target, self.count)
-        if self.moved_within_s < 0 or self.back_within_s < 0:
-            raise ValueError(
-                f"moved_within_s = {self.moved_within_s}, back_within_s = {self.back_within_s}: must not be negative"
-            )
+        demand_bounds(self)
 
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Move now, and wait until the new replicas are in sync."""

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable
+from harness.api.bounds import Wait, demand_bounds
 from nemesis.graceful_stop import revive
 from nemesis.support.attempts import attempt_each, undo_on_error
 from nemesis.support.cluster_types import UpgradableCluster
@@ -32,12 +33,11 @@ class RollingRestart:
     version: str = ""  # the version they come back as (one of the cluster's `upgrades`); empty: the one they run
     kill: bool = False  # SIGKILL instead of SIGTERM
     controllers: bool = False  # separate controllers too, before the brokers
-    gone_within_s: float = 15.0  # how long each may take to end
-    within_s: float = 50.0  # for all of them; nodes that are not reached by then are left as they are
+    gone_within_s: Wait = 15.0  # how long each may take to end
+    within_s: Wait = 50.0  # for all of them; nodes that are not reached by then are left as they are
 
     def __post_init__(self) -> None:
-        if self.gone_within_s < 0 or self.within_s < 0:
-            raise ValueError(f"gone_within_s = {self.gone_within_s}, within_s = {self.within_s}: must not be negative")
+        demand_bounds(self)
 
     def inject(self, cluster: UpgradableCluster, rng: Random) -> Receipt:
         """Restart them all, in a random order."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from random import Random
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from harness.api import HarnessError, HeldBack, Receipt, Throttleable
+from harness.api.bounds import Between, Wait, demand_bounds
 from nemesis.support import targets
 from nemesis.support.attempts import no_target, undo_on_error
 from nemesis.support.cluster_types import ThrottleableCluster
@@ -31,16 +32,13 @@ class SlowDisk:
     needs: ClassVar[tuple[type, ...]] = (Throttleable,)
 
     target: str = "random"  # the role whose disk is slow
-    delay_ms: float = 100.0  # of each write and each sync
-    mb_s: float = 0.0  # megabytes that are written in a second; 0: no limit
-    notice_s: float = 4.0  # how long the broker has to write something before the fault counts as without effect
+    delay_ms: Annotated[float, Between(LEAST_MS, MOST_MS)] = 100.0  # of each write and each sync
+    mb_s: Annotated[float, Between(0, 100_000)] = 0.0  # megabytes that are written in a second; 0: no limit
+    notice_s: Wait = 4.0  # how long the broker has to write something before the fault counts as without effect
 
     def __post_init__(self) -> None:
         targets.check(self.target, targets.BROKERS)
-        if not LEAST_MS <= self.delay_ms <= MOST_MS:
-            raise ValueError(f"delay_ms = {self.delay_ms:g}: must be between {LEAST_MS} and {MOST_MS}")
-        if self.mb_s < 0 or self.notice_s < 0:
-            raise ValueError(f"mb_s = {self.mb_s:g}, notice_s = {self.notice_s:g}: must not be negative")
+        demand_bounds(self)
 
     def inject(self, cluster: ThrottleableCluster, rng: Random) -> Receipt:
         """Make the disk of the broker that has the role now slow, and look until it has waited."""

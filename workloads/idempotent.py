@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 
 from harness.api import CallError, Client, Isolation, Operation, Outcome, PlannedOperation, Role, TopicSpec
+from harness.api.bounds import HOUR_S, Between, demand_bounds
 from workloads.support import outcomes
 from workloads.support.polling import note, read, reader_operations
 from workloads.support.sending import send
@@ -28,20 +29,19 @@ class Idempotent:
     record_bytes: about the size of a record's value
     """
 
-    writers: int = 8
-    readers: int = 2
-    uncommitted_readers: int = 0
-    partitions: int = 4
-    burst: tuple[int, int] = (1, 5)
-    message_timeout_s: float = 10.0
-    record_bytes: int = 100
+    writers: Annotated[int, Between(1, 500)] = 8
+    readers: Annotated[int, Between(0, 500)] = 2
+    uncommitted_readers: Annotated[int, Between(0, 500)] = 0
+    partitions: Annotated[int, Between(1, 5000)] = 4
+    burst: Annotated[tuple[int, int], Between(1, 10_000)] = (1, 5)
+    message_timeout_s: Annotated[float, Between(0, HOUR_S, above=True)] = 10.0
+    record_bytes: Annotated[int, Between(0, 10_000_000)] = 100
 
     def __post_init__(self) -> None:
+        demand_bounds(self)
         low, high = self.burst
-        if not 1 <= low <= high:
+        if low > high:
             raise ValueError(f"burst: (fewest, most) with 1 <= fewest <= most, not ({low}, {high})")
-        if self.writers < 1 or self.partitions < 1:
-            raise ValueError("writers and partitions must be at least 1")
 
     def topics(self) -> dict[str, TopicSpec]:
         return {"t": TopicSpec(partitions=self.partitions)}

@@ -9,9 +9,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 
 from harness.api import CallError, Client, Isolation, Operation, Outcome, PlannedOperation, Role, TopicSpec
+from harness.api.bounds import HOUR_S, Between, demand_bounds
 from workloads.support import outcomes
 from workloads.support.polling import note, polled, read, reader_operations
 from workloads.support.sending import send
@@ -39,26 +40,23 @@ class Transactions:
     record_bytes: about the size of a record's value
     """
 
-    writers: int = 8
-    readers: int = 2
-    uncommitted_readers: int = 1
-    partitions: int = 4
-    sends: tuple[int, int] = (1, 4)
-    poll_share: float = 0.2
-    abort_share: float = 0.1
-    think_ms: float = 5.0
+    writers: Annotated[int, Between(1, 500)] = 8
+    readers: Annotated[int, Between(0, 500)] = 2
+    uncommitted_readers: Annotated[int, Between(0, 500)] = 1
+    partitions: Annotated[int, Between(1, 5000)] = 4
+    sends: Annotated[tuple[int, int], Between(1, 10_000)] = (1, 4)
+    poll_share: Annotated[float, Between(0, 1)] = 0.2
+    abort_share: Annotated[float, Between(0, 1)] = 0.1
+    think_ms: Annotated[float, Between(0, 600_000)] = 5.0
     flush_before_abort: bool = True
-    transaction_timeout_s: float = 15.0
-    record_bytes: int = 100
+    transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 15.0
+    record_bytes: Annotated[int, Between(0, 10_000_000)] = 100
 
     def __post_init__(self) -> None:
+        demand_bounds(self)
         low, high = self.sends
-        if not 1 <= low <= high:
+        if low > high:
             raise ValueError(f"sends: (fewest, most) with 1 <= fewest <= most, not ({low}, {high})")
-        if self.writers < 1 or self.partitions < 1:
-            raise ValueError("writers and partitions must be at least 1")
-        if not (0 <= self.abort_share <= 1 and 0 <= self.poll_share <= 1):
-            raise ValueError("abort_share and poll_share are shares: between 0 and 1")
 
     def topics(self) -> dict[str, TopicSpec]:
         return {"t": TopicSpec(partitions=self.partitions)}

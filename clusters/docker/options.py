@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from clusters.kafka.options import MOST_MB, EnvironmentOptions
+from harness.api.bounds import Between
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,13 +16,12 @@ class DockerOptions(EnvironmentOptions):
     image: str = (
         ""  # brokers' image, `{version}` in it is Kafka's; default: fencepost/kafka:{version}, else apache/kafka:{version}
     )
-    memory_mb: int = 1536  # of each broker's container; more than that, and the kernel ends it
-    cpus: float = 0.0  # processors of each broker's container; 0: no limit
+    memory_mb: Annotated[int, Between(256, 2 * MOST_MB)] = 1536  # of each broker's container; beyond, the kernel ends it
+    cpus: Annotated[float, Between(0, 1024)] = 0.0  # processors of each broker's container; 0: no limit
 
     def mistakes(self) -> list[str]:
         unclear = [f'image = "{self.image}": one image cannot hold several versions; write {{version}} where the version belongs']
         one_for_all = self.image and "{version}" not in self.image
-        return super().mistakes() + (unclear if one_for_all and len(self.all_versions()) > 1 else [])
-
-    def limits(self) -> dict[str, tuple[float, float]]:
-        return {**super().limits(), "memory_mb": (self.heap_mb + 128, 2 * MOST_MB), "cpus": (0, 1024)}
+        small = [f"memory_mb = {self.memory_mb}: a heap of {self.heap_mb} MB needs {self.heap_mb + 128} or more"]
+        found = super().mistakes() + (unclear if one_for_all and len(self.all_versions()) > 1 else [])
+        return found + (small if self.memory_mb < self.heap_mb + 128 else [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from harness.api import (
     CampaignError,
@@ -22,6 +22,7 @@ from harness.api import (
     Upgradable,
     Wipeable,
 )
+from harness.api.bounds import Between, out_of_bounds
 from harness.secrets import mistakes
 
 NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault of your own can (nemesis/README.md)"
@@ -51,7 +52,7 @@ class ExternalOptions:
     bootstrap: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     prefix: str = "fencepost-"
-    replication: int = 3
+    replication: Annotated[int, Between(1, 100)] = 3
     kafka: str = ""
 
     def __post_init__(self) -> None:
@@ -64,7 +65,7 @@ class ExternalOptions:
         ]
         if not _PREFIX.fullmatch(self.prefix):
             wrong.append(f'prefix = "{self.prefix}": 1 to 100 letters, digits, dots, dashes and underscores')
-        return wrong + ([f"replication = {self.replication}: must be at least 1"] if self.replication < 1 else [])
+        return [*wrong, *out_of_bounds(self)]
 
     def _settings_mistakes(self) -> list[str]:
         from clusters.external.connection import OURS, refusal

@@ -22,13 +22,14 @@ from pathlib import Path
 
 from clusters.kafka import broker_config
 from clusters.kafka.java import java
-from harness.api import ClusterError
+from clusters.kafka.versions import KNOWN, numbers, refusal
+from harness.api import CampaignError, ClusterError, HarnessError
 
-KNOWN = ("3.2.0", "3.9.1", "4.1.1", "4.2.0", "4.3.0")  # server, tools and connect all released
 _SCALA = "2.13"
 _SLF4J = "1.7.36"  # Kafka brings slf4j's API of this line, and no logger
 _MANIFEST = "manifest.json"
 _FETCH_S = 900.0
+_UNREACHED = ("UnknownHost", "Host ", "ConnectException", "timed out", "Connection refused", "SERVER ERROR")
 
 Ivy = Callable[[Path, Path, Path], "subprocess.CompletedProcess[str]"]  # (ivy.xml, destination, cache)
 
@@ -65,8 +66,10 @@ def fetch(version: str, on_progress: Callable[[str], None] = lambda _: None, ivy
     """The distribution of `version`, from the cache or else from Maven's central repository (about a minute, 45 MB).
 
     `on_progress` gets one line about each long step; `ivy` replaces the resolver (tests). Raises ClusterError naming the
-    version and the resolver's output, when it does not exist, the network is away or Java is missing.
+    version and the resolver's output, when the network is away or Java is missing; CampaignError when there is no such version.
     """
+    if wrong := refusal(version):
+        raise CampaignError([wrong])
     if found := _read(version):
         return found
     with _locked(on_progress):
@@ -78,7 +81,7 @@ def fetch(version: str, on_progress: Callable[[str], None] = lambda _: None, ivy
 def installed() -> list[Distribution]:
     """Every complete distribution in the cache, oldest version first."""
     found = [_read(path.parent.name) for path in kafka_dir().glob(f"*/{_MANIFEST}")]
-    return sorted((d for d in found if d), key=lambda d: [int(n) if n.isdigit() else -1 for n in d.version.split(".")])
+    return sorted((d for d in found if d), key=lambda d: numbers(d.version))
 
 
 def verify(version: str) -> list[str]:
@@ -132,7 +135,7 @@ def _fetch(version: str, on_progress: Callable[[str], None], ivy: Ivy) -> Distri
         done = ivy(recipe, directory, cache_dir() / "ivy")
         jars = {path.name: _sha256(path) for path in sorted(directory.glob("*.jar"))}
         if done.returncode != 0 or f"kafka_{_SCALA}-{version}.jar" not in jars:
-            raise ClusterError(_refused(version, done.stdout + done.stderr))
+            raise _refused(version, done.stdout + done.stderr)
         (directory / _MANIFEST).write_text(json.dumps({"version": version, "jars": jars}, indent=1))
         directory.chmod(0o755)
         directory.rename(kafka_dir() / version)
@@ -153,12 +156,16 @@ def _recipe(version: str) -> str:
 """
 
 
-def _refused(version: str, output: str) -> str:
-    """The error text: the relevant lines of the resolver's output, and the remedy."""
+def _refused(version: str, output: str) -> HarnessError:
+    """What is wrong: there is no such version, or it could not be reached; with the resolver's own words."""
     lines = [line.strip(" \t:") for line in output.splitlines()]
-    relevant = ("not found", "UnknownHost", "ConnectException", "timed out", "Connection refused", "ERROR", "SERVER ERROR")
-    causes = list(dict.fromkeys(line for line in lines if any(word in line for word in relevant)))[:4]
-    return (
+    unreached = [line for line in lines if any(word in line for word in _UNREACHED)]
+    absent = [line for line in lines if "not found" in line]
+    if absent and not unreached:
+        known = ", ".join(KNOWN)
+        return CampaignError([f"Kafka {version}: there is no such version ({absent[0]}). Known to be complete: {known}"])
+    causes = list(dict.fromkeys(line for line in lines if line in [*unreached, *absent] or "ERROR" in line))[:4]
+    return ClusterError(
         f"Kafka {version} could not be fetched: {'; '.join(causes) or ' '.join(lines[-3:])}. Versions known to be complete: "
         f"{', '.join(KNOWN)}. If the version exists, is Maven's central repository reachable from here?"
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from clusters.kafka.options import THROTTLE_ONLY_LOCAL
 from clusters.redpanda.settings import properties
 from harness.api import CampaignError, Fillable, Powered, Skewable, Throttleable, Upgradable, Wipeable
+from harness.api.bounds import Between, out_of_bounds
 
 LEAST_MB, MOST_MB = 512, 1 << 17
 _OTHERS_MB = 256  # of a container's memory: for what is not the broker's own
@@ -23,21 +24,15 @@ class RedpandaOptions:
     disk_mb: ClassVar[int] = 0  # nor knows how it does without room
     skewable: ClassVar[bool] = False  # nor how it tells its time
 
-    brokers: int = 3
+    brokers: Annotated[int, Between(1, 50)] = 3
     redpanda: str = "v26.1.14"  # version: tag of the image
     image: str = "docker.redpanda.com/redpandadata/redpanda:{version}"  # `{version}` in it is the option `redpanda`
     settings: Mapping[str, Any] = field(default_factory=dict)  # cluster properties, laid over ours
-    memory_mb: int = 1536  # of each broker's container; more than that, and the kernel ends it
-    cpus: float = 0.0  # processors of each broker's container; 0: no limit
+    memory_mb: Annotated[int, Between(LEAST_MB + _OTHERS_MB, MOST_MB)] = 1536  # of each container; beyond, the kernel ends it
+    cpus: Annotated[float, Between(0, 1024)] = 0.0  # processors of each broker's container; 0: no limit
 
     def __post_init__(self) -> None:
-        limits = {"brokers": (1, 50), "memory_mb": (LEAST_MB + _OTHERS_MB, MOST_MB), "cpus": (0, 1024)}
-        wrong = [
-            f"{name} = {value}: must be between {low} and {high}"
-            for name, (low, high) in limits.items()
-            if not low <= (value := getattr(self, name)) <= high
-        ]
-        if wrong:
+        if wrong := out_of_bounds(self):
             raise CampaignError(wrong)
 
     @property

@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
 from clusters.kafka.options import EnvironmentOptions
 from harness.api import ClusterError, Fillable
+from harness.api.bounds import Between
 
 if TYPE_CHECKING:
     from clusters.ssh.host import SshHost
@@ -28,11 +29,11 @@ class SshOptions(EnvironmentOptions):
     verify_host_keys: bool = True  # refuse hosts that are not in known_hosts
     directory: str = "/var/tmp/fencepost"  # there; jars stay in it, a run's data goes with the run
     addresses: tuple[str, ...] = ()  # IPv4 addresses for Kafka, one per host; default: those behind the names in `hosts`
-    port: int = 9092  # of the client listener; the four above are used too (9093-9094 TCP, 9095-9096 UDP)
+    port: Annotated[int, Between(1024, 65536 - PORTS)] = 9092  # for clients; the four above too (9093-9094 TCP, 9095-9096 UDP)
     sudo: bool = False  # change packet rules and mount disks by `sudo -n`, for users other than root
     java: str = "java"  # the program there
     python: str = "python3"  # the program there
-    lease_s: float = 15.0  # how long a host waits for a harness that is silent, before it undoes everything
+    lease_s: Annotated[float, Between(2, 600)] = 15.0  # how long a host waits for a silent harness, before it undoes all
 
     def mistakes(self) -> list[str]:
         wanted, mistakes = self.brokers + self.controllers, super().mistakes()
@@ -43,9 +44,6 @@ class SshOptions(EnvironmentOptions):
         if len(set(self.hosts)) < len(self.hosts):
             mistakes.append("hosts: one is named twice; every node needs a host of its own")
         return mistakes + [f"hosts: {error}" for text in self.hosts if (error := _unreadable(text))]
-
-    def limits(self) -> dict[str, tuple[float, float]]:
-        return {**super().limits(), "port": (1024, 65536 - PORTS), "lease_s": (2, 600)}
 
     def missing(self) -> dict[type, str]:
         """What can be known without asking the hosts; they are asked when the cluster starts."""
@@ -74,8 +72,7 @@ class SshOptions(EnvironmentOptions):
         return found
 
     def _by_node(self, items: Sequence[str]) -> dict[str, str]:
-        names = [f"n{i + 1}" for i in range(self.brokers)] + [f"k{i + 1}" for i in range(self.controllers)]
-        return {name: items[i] for i, name in enumerate(names)} if items else {}
+        return {name: items[i] for i, name in enumerate(self.nodes())} if items else {}
 
 
 def _unreadable(text: str) -> str:

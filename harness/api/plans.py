@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass, field
 from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
+from harness.api.bounds import MOST_EXACT, WEEK_S
 from harness.api.contract import CONTRACT_KEYS
 
 Span = tuple[float, float]  # lowest and highest, in the unit of the field's name
@@ -19,6 +20,7 @@ Setting = str | int | float | bool  # of Kafka, as TOML writes it
 Tables = tuple[Mapping[str, Any], ...]
 PLAIN_TYPES: tuple[Any, ...] = (str, int, float, bool, tuple[str, ...])
 WHEN = ("transaction-open",)  # some client is inside a transaction
+MOST_REPEATS = 1000
 RANDOM, IN_TURN = ORDERS = ("random", "in turn")
 
 
@@ -37,9 +39,9 @@ class RunOption:
 class Key:
     """What a key of a campaign means, and which values it takes besides those of its type.
 
-    text: a sentence of the reference page. at: where it stands in its table; empty: under the field's name. above, least: bounds
-    of a number, or of the lowest one of a span. choices: the values, or the keys of a table, that there are; empty: any. option:
-    sets the key in `fencepost run`. settings: sets options of the plug-in that the key chooses.
+    text: a sentence of the reference page. at: where it stands in its table; empty: under the field's name. above, least, most:
+    bounds of a number, or of both of a span; of a text, `most` is its length. choices: the values, or the keys of a table, that
+    there are; empty: any. option: sets the key in `fencepost run`. settings: sets options of the plug-in that the key chooses.
     planned: the plan has its value, under the same name, where that is plain.
     """
 
@@ -48,6 +50,7 @@ class Key:
     at: tuple[str, ...] = ()
     above: float | None = None
     least: float | None = None
+    most: float | None = None
     choices: tuple[str, ...] = ()
     option: RunOption | None = None
     settings: RunOption | None = None
@@ -97,9 +100,14 @@ class FaultChoice:
     kind: Annotated[str, Key("The fault: a name that `fencepost plugins` lists, or an import path `module:Class`.")]
     options: Mapping[str, Any] = field(default_factory=dict)
     every_s: Annotated[
-        Span, Key("The pause before the fault, from the end of the lane's fault before: seconds, or [lowest, highest].", least=0)
+        Span,
+        Key(
+            "The pause before the fault, from the end of the lane's fault before: seconds, or [lowest, highest].",
+            least=0,
+            most=WEEK_S,
+        ),
     ] = (3.0, 6.0)
-    lasts_s: Annotated[Span, Key("How long the fault lasts: seconds, or [lowest, highest].", above=0)] = (3.0, 6.0)
+    lasts_s: Annotated[Span, Key("How long the fault lasts: seconds, or [lowest, highest].", above=0, most=WEEK_S)] = (3.0, 6.0)
     lane: Annotated[
         str, Key("The timeline of the fault: faults of one lane never overlap, lanes do not depend on each other.")
     ] = "main"
@@ -120,9 +128,15 @@ class Lane:
     ] = RANDOM
     busy_s: Annotated[
         Span | None,
-        Key("With `quiet_s`: for so long faults strike, then there is a quiet period. Seconds, or [lowest, highest].", above=0),
+        Key(
+            "With `quiet_s`: for so long faults strike, then there is a quiet period. Seconds, or [lowest, highest].",
+            above=0,
+            most=WEEK_S,
+        ),
     ] = None
-    quiet_s: Annotated[Span | None, Key("How long a quiet period lasts: seconds, or [lowest, highest].", above=0)] = None
+    quiet_s: Annotated[
+        Span | None, Key("How long a quiet period lasts: seconds, or [lowest, highest].", above=0, most=WEEK_S)
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +147,7 @@ class Budget:
     single one, when no other is active, may hurt what it asks for.
     """
 
-    nodes: Annotated[int | None, Key("At most so many brokers and controllers at a time.", least=1)] = None
+    nodes: Annotated[int | None, Key("At most so many brokers and controllers at a time.", least=1, most=100)] = None
     keep_quorum: Annotated[
         bool | None, Key("`true`: fewer than half of the brokers, and of the controllers. `false`: no limit but `nodes`.")
     ] = None
@@ -183,14 +197,19 @@ class Test:
             option=RunOption("--budget", text="How much all faults may hurt at a time (nodes, keep_quorum)."),
         ),
     ] = Budget()
-    time_s: Annotated[float, Key("How long the workload runs, in seconds.", above=0, option=RunOption("--time", "-t"))] = 60.0
+    time_s: Annotated[
+        float, Key("How long the workload runs, in seconds.", above=0, most=WEEK_S, option=RunOption("--time", "-t"))
+    ] = 60.0
     rate: Annotated[
-        float, Key("Operations a second over all writers; 0: as fast as it goes.", least=0, option=RunOption("--rate"))
+        float,
+        Key("Operations a second over all writers; 0: as fast as it goes.", least=0, most=1e6, option=RunOption("--rate")),
     ] = 0.0
     seed: Annotated[
         int | None,
         Key(
             "Decides every draw of the run. Default: the campaign's.",
+            least=0,
+            most=MOST_EXACT,
             option=RunOption("--seed", text="Repeats the draws of an earlier run. Default: drawn."),
             planned=False,
         ),
@@ -249,9 +268,17 @@ class Test:
             option=RunOption("--checker", metavar="MODULE:NAME", text="A check of yours, run beside the installed ones."),
         ),
     ] = ()
-    repeat: Annotated[int, Key("How often the test is run, with the seeds s, s+1, s+2, ...", least=1, planned=False)] = 1
+    repeat: Annotated[
+        int, Key("How often the test is run, with the seeds s, s+1, s+2, ...", least=1, most=MOST_REPEATS, planned=False)
+    ] = 1
     name: Annotated[
-        str, Key("The test's name.", option=RunOption("--name", text="The test's name. Default: the workload's."), planned=False)
+        str,
+        Key(
+            "The test's name.",
+            most=1000,
+            option=RunOption("--name", text="The test's name. Default: the workload's."),
+            planned=False,
+        ),
     ]
     campaign: str = ""
 

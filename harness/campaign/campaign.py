@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import secrets
 import shlex
 from collections import Counter
@@ -17,11 +18,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from harness.api import CampaignError, Test
+from harness.api.bounds import MOST_EXACT
 from harness.api.plans import Key, Tables
+from harness.campaign.lines import CampaignText
 from harness.campaign.test import KeyReader, read_test
-from harness.campaign.toml import Keys, at_point, flat_settings, merged, name_in_file, read_toml
-from harness.plugins.registry import make_importable, unknown
+from harness.campaign.toml import Keys, at_point, flat_settings, merged, place_in_file, read_toml
+from harness.plugins.registry import make_importable, shown, unknown
 
+MOST_TESTS, MOST_RUNS = 1000, 10_000  # of one campaign
 MATRIX = """\
 A table of lists. The test is performed once for every combination of their values, each with a name of its own
 (`steady[3.9.1,target=leader]`). A key is the path of what varies: `"cluster.kafka"`, `"nemesis[0].target"`, or `"nemesis"` for
@@ -32,8 +36,10 @@ all faults together."""
 class CampaignFile:
     """The keys of a campaign file itself."""
 
-    name: Annotated[str, Key("The campaign's name, and that of the folder of its runs. Default: the file's name.")] = ""
-    seed: Annotated[int | None, Key("Decides every draw of every test. Default: drawn. `--seed` comes before it.")] = None
+    name: Annotated[str, Key("The campaign's name, and that of the folder of its runs. Default: the file's name.", most=100)] = ""
+    seed: Annotated[
+        int | None, Key("Decides every draw of every test. Default: drawn. `--seed` comes before it.", least=0, most=MOST_EXACT)
+    ] = None
     defaults: Annotated[
         Mapping[str, Any], Key("Keys of a test that lie beneath every test: tables merge deeply, lists and values are replaced.")
     ] = field(default_factory=dict)
@@ -66,23 +72,27 @@ def read(path: Path, seed: int | None = None, cluster: Mapping[str, Any] | None 
     cluster: a kind and options that are laid over every test's `[test.cluster]`, so that one campaign runs anywhere.
     Raises CampaignError with every mistake: file, key, what is wrong, and the nearest right word.
     """
-    table = read_toml(path)
-    reader = KeyReader(lambda keys: ".".join(str(key) for key in keys))
+    table, text = read_toml(path)
+    written_file = CampaignText(path, text)
+    reader = KeyReader(written_file.place)
     file = CampaignFile(**reader.fields(CampaignFile, table))
-    mistakes = reader.mistakes
     if table.get("test", []) == []:
-        mistakes.append("test: there is none; a campaign needs at least one [[test]]")
+        reader.wrong(("test",), "there is none; a campaign needs at least one [[test]]")
     name = file.name or path.stem
     make_importable([Path.cwd(), path.parent])
     tests: list[Test] = []
-    for number, own in enumerate(file.test):
-        found, wrong = _tests_of(number, own, file.defaults, name, cluster or {})
+    for number, own in enumerate(file.test[:MOST_TESTS]):
+        source = _Source(written_file, ("test", number), flat_settings(own), flat_settings(file.defaults), name)
+        found, wrong = _tests_of(source, cluster or {})
         tests += found
-        mistakes += wrong
-    mistakes += _duplicate_names([own.get("name") for own in file.test])
-    mistakes += _duplicate_names([test.name for test in tests])
-    if mistakes:
-        raise CampaignError([f"{path}: {mistake}" for mistake in dict.fromkeys(mistakes)])
+        reader.mistakes += wrong
+        if len(tests) + len(reader.mistakes) > 2 * MOST_TESTS:  # enough is known
+            break
+    names = ([own.get("name") for own in file.test], [test.name for test in tests])
+    for mistake in [*_duplicate_names(*names), *_too_many(file, tests)]:
+        reader.wrong(("test",), mistake)
+    if reader.mistakes:
+        raise CampaignError(list(dict.fromkeys(reader.mistakes)))
     if seed is not None:
         tests = [replace(test, seed=seed) for test in tests]
     drawn = next(s for s in (seed, file.seed, draw_seed()) if s is not None)
@@ -112,36 +122,68 @@ def planned(campaign: Campaign, only: Sequence[str] = (), repeat: int | None = N
     ]
 
 
-def _tests_of(
-    number: int, own: Mapping[str, Any], defaults: Mapping[str, Any], campaign: str, cluster: Mapping[str, Any]
-) -> tuple[list[Test], list[str]]:
+@dataclass(frozen=True)
+class _Source:
+    """One `[[test]]` as it was written: the file, where in it, its own table and the defaults beneath, and the campaign."""
+
+    file: CampaignText
+    where: Keys
+    own: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    campaign: str
+
+    def place(self, keys: Keys, point: Mapping[str, Any]) -> str:
+        return self.file.place(place_in_file(keys, self.where, self.own, self.defaults, point))
+
+    def in_matrix(self, *keys: str | int) -> str:
+        return self.file.place((*(self.where if "matrix" in self.own else ("defaults",)), "matrix", *keys))
+
+
+def _tests_of(source: _Source, cluster: Mapping[str, Any]) -> tuple[list[Test], list[str]]:
     """Every test that one `[[test]]` makes, and every mistake in it."""
-    own, defaults = flat_settings(own), flat_settings(defaults)
-    table = merged(merged(defaults, own), {"cluster": dict(cluster)} if cluster else {})
-    matrix = table.pop("matrix", {})
-    where = f"test[{number}]"
-    if not isinstance(matrix, dict) or not all(isinstance(values, list) and values for values in matrix.values()):
-        return [], [f"{where}.matrix: must be a table of lists that are not empty, not {matrix!r}"]
-    tests, mistakes = [], []
+    table = merged(merged(source.defaults, source.own), {"cluster": dict(cluster)} if cluster else {})
+    matrix, mistakes = _matrix(table.pop("matrix", {}), source)
+    tests = []
     for values in itertools.product(*matrix.values()):
         point = dict(zip(matrix, values, strict=True))
 
         def locate(keys: Keys, point: Mapping[str, Any] = point) -> str:
-            return name_in_file(keys, where, own, defaults, point)
+            return source.place(keys, point)
 
+        varied, nowhere = at_point(table, point)
+        mistakes += [f"{source.in_matrix(key)}: leads nowhere in this test" for key in nowhere]
         try:
-            tests.append(read_test(at_point(table, point), locate, campaign))
+            tests.append(read_test(varied, locate, source.campaign))
         except CampaignError as error:
             mistakes += error.mistakes
     return tests, mistakes
 
 
-def _duplicate_names(names: Sequence[Any]) -> list[str]:
-    return [
-        f'test: {count} tests are called "{name}"'
-        for name, count in Counter(map(str, names)).items()
-        if count > 1 and name != "None"
+def _matrix(given: Any, source: _Source) -> tuple[dict[str, list[Any]], list[str]]:
+    """The part of a matrix that can be used, so that what else is wrong is found too; and every mistake in it."""
+    if not isinstance(given, dict):
+        return {}, [f"{source.in_matrix()}: must be a table of lists that are not empty, not {shown(given)}"]
+    usable = {key: values for key, values in given.items() if isinstance(values, list) and values}
+    mistakes = [
+        f"{source.in_matrix(key)}: must be a list that is not empty, not {shown(values)}"
+        for key, values in given.items()
+        if key not in usable
     ]
+    if (combinations := math.prod(len(values) for values in usable.values())) > MOST_TESTS:
+        return {}, [*mistakes, f"{source.in_matrix()}: makes {combinations} tests; a campaign has at most {MOST_TESTS}"]
+    return usable, mistakes
+
+
+def _duplicate_names(*lists: Sequence[Any]) -> list[str]:
+    counts = [(name, count) for names in lists for name, count in Counter(map(str, names)).items()]
+    return [f'{count} tests are called "{name}"' for name, count in counts if count > 1 and name != "None"]
+
+
+def _too_many(file: CampaignFile, tests: Sequence[Test]) -> list[str]:
+    if max(len(file.test), len(tests)) > MOST_TESTS:
+        return [f"there are {max(len(file.test), len(tests))}; a campaign has at most {MOST_TESTS}"]
+    runs = sum(test.repeat for test in tests)
+    return [f"there are {runs} runs with all repeats; a campaign has at most {MOST_RUNS}"] if runs > MOST_RUNS else []
 
 
 def _command(campaign: Campaign, test: Test, seed: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 OURS = {"bootstrap.servers", "metadata.broker.list", "transactional.id"}  # decided by the harness
@@ -16,13 +17,20 @@ def refused_settings(kind: str, settings: Mapping[str, str], beneath: Mapping[st
     """
     alone = {key: _refusal(kind, {key: value}) for key, value in settings.items()}
     wrong = [(key, f"librdkafka says: {text}") for key, text in alone.items() if text and "Failed to create" not in text]
-    if kind == "producer" and settings and not wrong and (together := _refusal(kind, {**beneath, **settings})):
+    if kind == "producer" and not wrong and (together := _refusal(kind, {**beneath, **settings})):
         wrong.append(("", f"librdkafka says: {together}"))
     return wrong
 
 
 def _refusal(kind: str, settings: Mapping[str, Any]) -> str:
     """Why librdkafka makes no client of these settings; empty when it does."""
+    return _refusal_of(kind, tuple(sorted(settings.items())))
+
+
+@lru_cache(maxsize=1000)
+def _refusal_of(kind: str, items: tuple[tuple[str, Any], ...]) -> str:
+    """`_refusal`, once for each: tests of a campaign have most settings in common."""
+    settings = dict(items)
     import confluent_kafka
 
     try:

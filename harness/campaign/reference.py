@@ -13,8 +13,10 @@ from dataclasses import MISSING
 from typing import Any, get_args, get_origin
 
 from harness.api import CONTRACT_KEYS, Budget, Choice, ContractKey, FaultChoice, Lane, Test
+from harness.api.bounds import plain
 from harness.api.plans import DeclaredKey, Span, declared
 from harness.campaign.campaign import MATRIX, CampaignFile
+from harness.plugins.type_words import in_words
 
 PAGE = """\
 # Campaign files
@@ -127,29 +129,21 @@ def _values(key: DeclaredKey) -> str:
     limits = key.key
     if limits.choices and key.type is str:
         return ", ".join(f"`{json.dumps(choice)}`" for choice in limits.choices)
-    above = f" above {limits.above:g}" if limits.above is not None else ""
-    least = f", at least {limits.least:g}" if limits.least is not None else ""
-    return _type(key.type) + above + least
+    above = f"above {plain(limits.above)}" if limits.above is not None else ""
+    least = f"at least {plain(limits.least)}" if limits.least is not None else ""
+    characters = " characters" if key.type is str else ""
+    most = f"at most {plain(limits.most)}{characters}" if limits.most is not None else ""
+    return ", ".join(filter(None, (_type(key.type), above, least, most)))
 
 
 def _type(hint: Any) -> str:
-    for kind, text in _TYPES:
-        if hint == kind or hint == kind | None:
-            return text
+    if hint in (Span, Span | None):
+        return "a number or two"
     if get_origin(hint) is tuple:
         return "a text, or a list of texts" if get_args(hint)[0] is str else "a list of tables"
-    if get_origin(hint) is Mapping and dataclasses.is_dataclass(get_args(hint)[1]):
-        return "tables by name"
-    return "a table"
-
-
-_TYPES: tuple[tuple[Any, str], ...] = (
-    (bool, "`true` or `false`"),
-    (int, "a whole number"),
-    (float, "a number"),
-    (str, "a text"),
-    (Span, "a number or two"),
-)
+    if get_origin(hint) is Mapping:
+        return "tables by name" if dataclasses.is_dataclass(get_args(hint)[1]) else "a table"
+    return "a table" if dataclasses.is_dataclass(hint) else in_words(hint)
 
 
 def _default(key: DeclaredKey) -> str:

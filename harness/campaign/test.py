@@ -17,6 +17,7 @@ from typing import Any, get_args, get_origin
 
 from harness import secrets
 from harness.api import CampaignError, Choice, FaultChoice, Lane, Test, contract_mistakes
+from harness.api.bounds import plain, unusable_numbers
 from harness.api.plans import DeclaredKey, Key, Span, Tables, declared
 from harness.campaign.client_settings import OURS, refused_settings
 from harness.campaign.toml import Keys
@@ -52,7 +53,7 @@ class KeyReader:
         self.mistakes: list[str] = []
 
     def wrong(self, keys: Keys, text: str) -> None:
-        self.mistakes.append(f"{self.locate(keys)}: {text}")
+        self.mistakes.append(f"{self.locate(keys)}: {' '.join(text.split())}")
 
     def fields(self, cls: Any, table: Mapping[str, Any], keys: Keys = (), *, closed: bool = True) -> dict[str, Any]:
         """The values of the keys that `cls` declares, by field. closed: there are no other keys."""
@@ -72,7 +73,7 @@ class KeyReader:
 
     def is_table(self, keys: Keys, given: Any) -> bool:
         if not isinstance(given, dict):
-            self.wrong(keys, f"must be a table, not {given!r}")
+            self.wrong(keys, f"must be a table, not {registry.shown(given)}")
         return isinstance(given, dict)
 
     def value(self, key: DeclaredKey, given: Any, keys: Keys) -> Any:
@@ -113,7 +114,7 @@ class KeyReader:
     def tables(self, given: Any, keys: Keys, written: str) -> Tables:
         if isinstance(given, list) and all(isinstance(entry, dict) for entry in given):
             return tuple(given)
-        self.wrong(keys, f"must be a list of tables ({written}, in double brackets), not {given!r}")
+        self.wrong(keys, f"must be a list of tables ({written}, in double brackets), not {registry.shown(given)}")
         return ()
 
     def fault(self, table: Mapping[str, Any], keys: Keys) -> FaultChoice:
@@ -132,11 +133,17 @@ class KeyReader:
             return {name: self.record(entry_type, entry, (*keys, name)) for name, entry in table.items()}
         if entry_type is Any:
             return table
-        for name, value in table.items():
-            if not isinstance(value, str | int | float):
-                self.wrong((*keys, name), f"must be a text, a number, true or false, not {value!r}")
-        settings = {name: value for name, value in table.items() if isinstance(value, str | int | float)}
+        settings = {name: value for name, value in table.items() if self.is_setting((*keys, name), value)}
         return {name: as_text(value) for name, value in settings.items()} if entry_type is str else settings
+
+    def is_setting(self, keys: Keys, value: Any) -> bool:
+        if not isinstance(value, str | int | float):
+            self.wrong(keys, f"must be a text, a number, true or false, not {registry.shown(value)}")
+            return False
+        odd = [text for _, text in unusable_numbers(value)]
+        for text in odd:
+            self.wrong(keys, text)
+        return not odd
 
     def plain(self, key: DeclaredKey, given: Any, keys: Keys) -> Any:
         """A number, a text, a flag, a list of texts (or one of them), a span (or the one length that it always has)."""
@@ -172,19 +179,23 @@ def _breaches(key: DeclaredKey, value: Any) -> list[str]:
     if isinstance(value, str):
         if limits.choices and value not in (*limits.choices, key.default):
             return [registry.unknown("value", value, limits.choices)]
+        if limits.most is not None and len(value) > limits.most:
+            return [f"must have at most {limits.most:g} characters, not {len(value)}"]
         return ["must not be empty"] if key.default is MISSING and not value.strip() else []
-    if key.type in SPANS:
+    if key.type in SPANS and value is not None:
         low, high = value
-        wrong = [f"must be [lowest, highest], not [{low:g}, {high:g}]"] if low > high else []
-        return [*_out_of_bounds(limits, low), *wrong]
+        wrong = [f"must be [lowest, highest], not [{plain(low)}, {plain(high)}]"] if low > high else []
+        return [*_out_of_bounds(limits, low), *_out_of_bounds(limits, high), *wrong]
     return _out_of_bounds(limits, value) if isinstance(value, int | float) else []
 
 
 def _out_of_bounds(limits: Key, number: float) -> list[str]:
     if limits.above is not None and number <= limits.above:
-        return [f"must be above {limits.above:g}, not {number:g}"]
+        return [f"must be above {plain(limits.above)}, not {plain(number)}"]
     if limits.least is not None and number < limits.least:
-        return [f"must be at least {limits.least:g}, not {number:g}"]
+        return [f"must be at least {plain(limits.least)}, not {plain(number)}"]
+    if limits.most is not None and number > limits.most:
+        return [f"must be at most {plain(limits.most)}, not {plain(number)}"]
     return []
 
 
@@ -264,7 +275,8 @@ class _Rules:
             self.made("nemesis", fault, keys)
         if fault.when and self.workload is not None and not self.transactional():
             self.wrong((*keys, "when"), "this workload has no transactions")
-        if text := schedule.too_dense(fault.every_s, fault.lasts_s):
+        dense = schedule.too_dense(fault.every_s, fault.lasts_s)
+        if text := dense or schedule.too_many(fault.every_s, fault.lasts_s, self.test.time_s):
             self.wrong(keys, text)
 
     def lane(self, name: str, lane: Lane) -> None:

@@ -14,6 +14,7 @@ from harness.api import CampaignError
 
 _toml: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
+MOST_BYTES = 1 << 20  # of a campaign file
 Keys = tuple[str | int, ...]  # ("nemesis", 0, "target")
 
 # Tables whose keys are settings of Kafka: dots belong to the key, quoted or not.
@@ -25,16 +26,33 @@ SETTINGS_TABLES: tuple[tuple[str, ...], ...] = (
 )
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The table in the file `path`. Raises CampaignError: not readable, not UTF-8, not TOML (with line and column)."""
+def read_toml(path: Path) -> tuple[dict[str, Any], str]:
+    """The table in the file `path`, and its text. Raises CampaignError: not readable, not UTF-8, not TOML (with its line)."""
+    text = _text_of(path)
     try:
-        return dict(_toml.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise CampaignError([f"{path}: cannot be read: {error.strerror}"]) from error
-    except UnicodeDecodeError as error:
-        raise CampaignError([f"{path}: is not UTF-8 text: {error}"]) from error
+        return dict(_toml.loads(text)), text
     except _toml.TOMLDecodeError as error:
-        raise CampaignError([f"{path}: is not TOML: {error}"]) from error
+        at_end = f"{error}".replace("at end of document", f"at line {text.count(chr(10)) + 1}, the end of the file")
+        raise CampaignError([f"{path}: is not TOML: {at_end}"]) from error
+    except RecursionError as error:
+        raise CampaignError([f"{path}: is not TOML that can be read: lists or tables lie too deep within each other"]) from error
+    except ValueError as error:  # a number of thousands of digits
+        raise CampaignError([f"{path}: is not TOML that can be read: {error}"]) from error
+
+
+def _text_of(path: Path) -> str:
+    try:
+        if path.exists() and not path.is_file():
+            raise CampaignError([f"{path}: cannot be read: it is no file"])
+        with path.open("rb") as file:
+            found = file.read(MOST_BYTES + 1)
+        if len(found) > MOST_BYTES:
+            raise CampaignError([f"{path}: is larger than {MOST_BYTES >> 20} MiB; is it a campaign?"])
+        return found.decode("utf-8")
+    except (OSError, ValueError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            raise CampaignError([f"{path}: is not UTF-8 text: {error}"]) from error
+        raise CampaignError([f"{path}: cannot be read: {getattr(error, 'strerror', error)}"]) from error
 
 
 def toml_value(text: str) -> Any:
@@ -46,15 +64,16 @@ def toml_value(text: str) -> Any:
     return value if isinstance(value, bool | int | float | str | list | dict) else text
 
 
-def at_point(test: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
-    """The table of one combination of the matrix."""
-    table = copied(test)
+def at_point(test: Mapping[str, Any], point: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The table of one combination of the matrix, and the keys that lead nowhere in it."""
+    table, nowhere = copied(test), []
     for key, value in point.items():
-        _put(table, matrix_keys(key), value)
+        if not _put(table, matrix_keys(key), value):
+            nowhere.append(key)
     labels = ",".join(_label(key, value) for key, value in point.items())
     if labels and isinstance(table.get("name"), str):
         table["name"] = f"{table['name']}[{labels}]"
-    return table
+    return table, nowhere
 
 
 def matrix_keys(key: str) -> Keys:
@@ -63,20 +82,29 @@ def matrix_keys(key: str) -> Keys:
         prefix = ".".join(table) + "."
         if key.startswith(prefix):
             return (*table, key[len(prefix) :])
-    return tuple(int(part) if part.isdecimal() else part for part in re.split(r"[.\[]", key.replace("]", "")))
+    return tuple(int(part) if re.fullmatch(r"[0-9]{1,6}", part) else part for part in re.split(r"[.\[]", key.replace("]", "")))
 
 
-def _put(table: Any, keys: Keys, value: Any) -> None:
-    """Set `value` at `keys`, making tables on the way; left out where something else is in the way, which reading reports."""
+def _put(table: Any, keys: Keys, value: Any) -> bool:
+    """Set `value` at `keys`, making tables on the way; whether that could be done."""
     for key in keys[:-1]:
         if isinstance(key, str) and isinstance(table, dict):
             table = table.setdefault(key, {})
         elif isinstance(key, int) and isinstance(table, list) and key < len(table):
             table = table[key]
         else:
-            return
-    if isinstance(table, dict):
-        table[keys[-1]] = value
+            return False
+    if not _fits(table, keys[-1]):
+        return False
+    table[keys[-1]] = value
+    return True
+
+
+def _fits(table: Any, key: str | int) -> bool:
+    """Whether a value can be set under this key."""
+    if isinstance(key, int):
+        return isinstance(table, list) and key < len(table)
+    return isinstance(table, dict)
 
 
 def _label(key: str, value: Any) -> str:
@@ -128,14 +156,13 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
-def name_in_file(keys: Keys, where: str, own: Mapping[str, Any], defaults: Mapping[str, Any], point: Mapping[str, Any]) -> str:
-    """What the value at `keys` is called in the file: in the test, in its matrix, or in the defaults."""
+def place_in_file(keys: Keys, where: Keys, own: Mapping[str, Any], defaults: Mapping[str, Any], point: Mapping[str, Any]) -> Keys:
+    """Where the value at `keys` of a test stands in the file: in the test (at `where`), in its matrix, or in the defaults."""
     for key in point:
         if matrix_keys(key) == keys[: len(matrix_keys(key))]:
-            holder = where if key in own.get("matrix", {}) else "defaults"
-            return f'{holder}.matrix."{key}"'
+            return (*(where if key in own.get("matrix", {}) else ("defaults",)), "matrix", key)
     inherited = _holds(defaults, keys) and not _holds(own, keys)
-    return ("defaults" if inherited else where) + _written(keys)
+    return (*(("defaults",) if inherited else where), *keys)
 
 
 def _holds(table: Any, keys: Keys) -> bool:
@@ -147,7 +174,8 @@ def _holds(table: Any, keys: Keys) -> bool:
     return True
 
 
-def _written(keys: Keys) -> str:
+def written(keys: Keys) -> str:
+    """A path of keys as TOML writes it: `.nemesis[0].target`."""
     parts = []
     for key in keys:
         if isinstance(key, int):

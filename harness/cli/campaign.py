@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.api.bounds import MOST_EXACT
+from harness.api.plans import MOST_REPEATS
 from harness.cli.console import EXIT_CODES, Conf, Json, Master, Results, Texts, count, err, out, pairs, print_json, table
 
 if TYPE_CHECKING:
@@ -33,8 +35,10 @@ def register(app: typer.Typer) -> None:
 def campaign(
     file: Annotated[Path, typer.Argument(help="The campaign, a TOML file.")],
     only: Annotated[Texts, typer.Option("--only", metavar="NAME", help="Only this test, or all tests of this matrix.")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Comes before every seed in the file.")] = None,
-    repeat: Annotated[int | None, typer.Option("--repeat", min=1, help="How often each test is run.")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, max=MOST_EXACT, help="Comes before every seed in the file.")
+    ] = None,
+    repeat: Annotated[int | None, typer.Option("--repeat", min=1, max=MOST_REPEATS, help="How often each test is run.")] = None,
     cluster: Annotated[str | None, typer.Option("--cluster", help="Where brokers live, whatever the file says.")] = None,
     cluster_set: Annotated[Texts, pairs("--cluster-set", "An option of the cluster, laid over the file's.")] = None,
     results: Results = None,

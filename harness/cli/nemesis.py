@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.api import Choice, Exit
+from harness.api.bounds import MOST_EXACT
 from harness.cli.console import Texts, err, out, pairs, print_line, table
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def check(
     ],
     cluster: Annotated[str, typer.Option("--cluster", help="Where brokers live.")] = "local",
     cluster_set: Annotated[Texts, pairs("--cluster-set", "An option of the cluster.")] = None,
-    seed: Annotated[int, typer.Option("--seed", help="What the faults draw from.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=MOST_EXACT, help="What the faults draw from.")] = 1,
     json_: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answers to this file as well.")] = None,
 ) -> None:
     from harness.cli.arguments import cluster_of, faults_of

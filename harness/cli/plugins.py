@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Annotated, Any
 
 import typer
@@ -56,10 +55,18 @@ def _description(group: str, name: str, plug_in: Any) -> dict[str, Any]:
     return {
         "group": group,
         "name": name,
-        "doc": inspect.getdoc(getattr(plug_in, "function", plug_in)) or "",  # of a check: its function's
+        "doc": _description_of(plug_in),
         "options": [vars(one) for one in options(plug_in)],
         "breaches": breaches(group, plug_in),
     }
+
+
+def _description_of(plug_in: Any) -> str:
+    """The docstring, of a check its function's, without what is shown as options, or concerns nobody but its authors."""
+    from harness.plugins.registry import doc_without_options
+
+    kept = doc_without_options(plug_in).split("\n\n")
+    return "\n\n".join(part for part in kept if not part.startswith("Slow twin:"))
 
 
 def _describe(found: dict[str, Any]) -> None:
@@ -94,4 +101,4 @@ def _first_line(group: str, name: str) -> str:
         return f"cannot be used: {error}"
     if wrong := breaches(group, plug_in):
         return f"cannot be used: {'; '.join(wrong)}"
-    return (inspect.getdoc(getattr(plug_in, "function", plug_in)) or "").partition("\n")[0]
+    return _description_of(plug_in).partition("\n")[0]

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.api import Exit
+from harness.api.bounds import MOST_EXACT
 from harness.cli.console import RUN_HELP, Conf, Json, Master, Results, out, print_json, print_line, table
 
 EXAMPLES = "\b\nExamples:\n  fencepost selfcheck\n  fencepost selfcheck latest --seed 7"
@@ -19,7 +20,7 @@ def register(app: typer.Typer) -> None:
 
 def selfcheck(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help=RUN_HELP + " Without one: a generated history.")] = None,
-    seed: Annotated[int, typer.Option(help="Decides what is damaged.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_EXACT, help="Decides what is damaged.")] = 0,
     results: Results = None,
     json_: Json = False,
     master: Master = "local[*]",

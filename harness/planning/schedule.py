@@ -12,6 +12,8 @@ from harness.api import CampaignError, FaultChoice, Injection, Lane
 from harness.api.plans import IN_TURN, ORDERS
 
 LAST_START_S = 1.0  # no fault starts later than this before the end
+SHORTEST_S = 0.1  # from one fault of a lane to the next
+MOST_FAULTS = 20_000  # of one lane in one run
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ def draw(nemeses: Sequence[FaultChoice], time_s: float, seed: int, settings: Map
     """
     settings = settings or {}
     wrong = [text for number, choice in enumerate(nemeses) for text in mistakes(choice, f"nemesis[{number}]")]
+    wrong += [text for one in nemeses for text in [too_many(one.every_s, one.lasts_s, time_s)] if text]
     wrong += [text for name, lane in settings.items() for text in lane_mistakes(lane, f"lanes.{name}")]
     if wrong:
         raise CampaignError(wrong)
@@ -63,6 +66,8 @@ def mistakes(choice: FaultChoice, where: str) -> list[str]:
     """What is wrong with a choice's `every_s` and `lasts_s`; `where` names its table."""
     found = []
     for key, (low, high) in (("every_s", choice.every_s), ("lasts_s", choice.lasts_s)):
+        if not math.isfinite(low + high):
+            found.append(f"{where}.{key}: [{low:g}, {high:g}] is not finite")
         if low < 0:
             found.append(f"{where}.{key}: [{low:g}, {high:g}] begins before 0")
         if low > high:
@@ -72,8 +77,19 @@ def mistakes(choice: FaultChoice, where: str) -> list[str]:
 
 def too_dense(every_s: tuple[float, float], lasts_s: tuple[float, float]) -> str:
     """Why faults cannot follow each other so fast; empty when they can."""
-    if every_s[0] + lasts_s[0] < 0.1:
-        return "every_s and lasts_s together may fall below 0.1 s; a fault takes longer than that"
+    if every_s[0] + lasts_s[0] < SHORTEST_S:
+        return f"every_s and lasts_s together may fall below {SHORTEST_S:g} s; a fault takes longer than that"
+    return ""
+
+
+def too_many(every_s: tuple[float, float], lasts_s: tuple[float, float], time_s: float) -> str:
+    """Why so long a run cannot have faults that follow each other so fast; empty when it can."""
+    shortest_s = max(SHORTEST_S, every_s[0] + lasts_s[0])
+    if time_s / shortest_s > MOST_FAULTS:
+        return (
+            f"may strike {time_s / shortest_s:.0f} times in time_s = {time_s:g}; a lane has at most {MOST_FAULTS} faults: "
+            "let every_s or lasts_s begin higher"
+        )
     return ""
 
 

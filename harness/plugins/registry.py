@@ -21,9 +21,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from harness.api import CampaignError
+from harness.api.bounds import bounds_of, unusable_numbers
+from harness.plugins.type_words import in_words
 
 GROUPS = ("cluster", "workload", "client", "nemesis", "checker")
 RENAMED_FAULTS = {  # a fault's former name -> its name
@@ -37,11 +39,12 @@ RENAMED_FAULTS = {  # a fault's former name -> its name
     "strand": "isolate-then-kill",
 }
 SEARCH_VARIABLE = "FENCEPOST_PLUGIN_PATH"  # inherited by the processes that perform a test
+_OPTION_DOC = re.compile(r"^([a-z_][\w, ]*): (.+(?:\n[ \t]+.+)*)", flags=re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a plug-in: its name, its type as text, its default as text ("required": none), and its sentence."""
+    """One option of a plug-in: its name, what it may be in words, its default as text ("required": none), and its sentence."""
 
     name: str
     type: str
@@ -100,13 +103,14 @@ def build(cls: Any, options: Mapping[str, Any], where: str) -> Any:
 def attempt(cls: Any, options: Mapping[str, Any]) -> tuple[Any, list[tuple[str, str]]]:
     """An instance of `cls` with these options, or what is wrong with them: pairs of a key (`count`, `pair[1]`) and a sentence.
 
-    Wrong is what is unknown, missing, of another type than the field, or refused by the class itself (then the key is empty).
-    Values are JSON-like, as TOML gives them; "3" is no number.
+    Wrong is what is unknown, missing, of another type than the field, outside its bounds, or refused by the class itself (then
+    the key is empty). Values are JSON-like, as TOML gives them; "3" is no number.
     """
     fields = {field.name: field for field in option_fields(cls)}
     mistakes = [(key, unknown("option", key, fields)) for key in options if key not in fields]
     mistakes += [(name, "missing") for name, field in fields.items() if name not in options and _required(field)]
     hints = get_type_hints(cls) if fields else {}
+    bounds = bounds_of(cls) if fields else {}
     values = {}
     for key in options:
         if key in fields:
@@ -114,43 +118,70 @@ def attempt(cls: Any, options: Mapping[str, Any]) -> tuple[Any, list[tuple[str, 
             mistakes += [(key + inner, text) for inner, text in wrong]
     if mistakes:
         return None, mistakes
+    outside = {key: text for key, one in bounds.items() if key in values and (text := one.refusal(values[key]))}
+    if any(_required(fields[key]) for key in outside):
+        return None, list(outside.items())
+    made, refused = _made(cls, {key: value for key, value in values.items() if key not in outside})
+    mistakes = [*outside.items(), *(("", text) for text in refused)]
+    return None if mistakes else made, mistakes
+
+
+def _made(cls: Any, values: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    """An instance, or what the class itself refuses."""
     try:
         return cls(**values), []
     except CampaignError as error:
-        return None, [("", mistake) for mistake in error.mistakes]
+        return None, error.mistakes
     except (ValueError, TypeError) as error:
-        return None, [("", str(error))]
+        return None, [str(error)]
 
 
 def convert(value: Any, hint: Any) -> tuple[Any, list[tuple[str, str]]]:
     """`value` (JSON-like) as the type `hint`, and what is wrong with it: pairs of an inner key (`[1]`) and a sentence."""
     import pydantic
 
+    if odd := list(unusable_numbers(value)):
+        return None, odd
     try:
         adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(hint)
         return adapter.validate_json(json.dumps(value, default=str), strict=True), []
     except pydantic.ValidationError as error:
-        wrong = {_inner(found["loc"]): f"{found['msg'][:1].lower()}{found['msg'][1:]}, not {value!r}" for found in error.errors()}
+        wrong = {_inner(found["loc"]): f"{_lowered(found['msg'])}, not {shown(value)}" for found in error.errors()}
         return None, list(wrong.items())
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
 
 
 def options(cls: Any) -> list[Option]:
     """The options of a plug-in's class, in the order it declares them. A function or plain class has none."""
-    docs = _field_docs(cls)
+    fields = option_fields(cls)
+    if not fields:
+        return []
+    docs, hints, bounds = _field_docs(cls), get_type_hints(cls), bounds_of(cls)
     return [
         Option(
             name=field.name,
-            type=_type_text(field.type),
+            type=in_words(hints[field.name], bounds.get(field.name)),
             default=_default(field),
             doc=docs.get(field.name, ""),
         )
-        for field in option_fields(cls)
+        for field in fields
     ]
 
 
 def option_fields(cls: Any) -> list[dataclasses.Field[Any]]:
-    """The dataclass fields that a person may set; none for what is no dataclass."""
-    return [field for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
+    """The dataclass fields that a person may set; none for what is no dataclass, and for a check, which is an instance of one."""
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        return []
+    return [field for field in dataclasses.fields(cls) if field.init]
+
+
+def shown(value: Any) -> str:
+    """A value in a sentence about it: on one line, and not at any length."""
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:80]}... ({len(text)} characters)"
 
 
 def unknown(what: str, word: str, choices: Iterable[str]) -> str:
@@ -198,12 +229,6 @@ def _required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _type_text(hint: Any) -> str:
-    if isinstance(hint, str):
-        return hint
-    return str(hint) if get_origin(hint) else getattr(hint, "__name__", str(hint))
-
-
 def _default(field: dataclasses.Field[Any]) -> str:
     if _required(field):
         return "required"
@@ -240,7 +265,15 @@ def _own_field_docs(cls: Any) -> dict[str, str]:
 
 def _docs_in_docstring(cls: Any) -> dict[str, str]:
     """`count: how many` and its indented continuation lines; `target, count: ...` speaks of both."""
-    paragraphs = re.findall(r"^([a-z_][\w, ]*): (.+(?:\n[ \t]+.+)*)", inspect.getdoc(cls) or "", flags=re.MULTILINE)
     names = {field.name for field in option_fields(cls)}
+    paragraphs = _OPTION_DOC.findall(inspect.getdoc(cls) or "")
     spoken = {name: " ".join(text.split()) for several, text in paragraphs for name in re.split(r",\s*", several)}
     return {name: text for name, text in spoken.items() if name in names}
+
+
+def doc_without_options(plug_in: Any) -> str:
+    """The docstring of a plug-in (of a check: of its function) without the sentences about its options."""
+    doc = inspect.getdoc(getattr(plug_in, "function", plug_in)) or ""
+    names = {field.name for field in option_fields(plug_in)}
+    cut = _OPTION_DOC.sub(lambda found: "" if set(re.split(r",\s*", found[1])) <= names else found[0], doc)
+    return re.sub(r"\n{3,}", "\n\n", cut).strip()

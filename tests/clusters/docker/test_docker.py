@@ -20,14 +20,16 @@ TOPICS = {"t": TopicSpec(partitions=1)}
 
 
 def test_all_mistakes_in_options_are_reported_at_once():
-    """A container too small for its heap, no brokers, and a version for a node that is not there."""
+    """A container too small for its heap, no version, and a version for a node that is not there."""
     with pytest.raises(CampaignError) as caught:
-        Docker(brokers=0, heap_mb=512, memory_mb=512, controllers=1, versions={"n1": "3.9.1"})
+        Docker(brokers=2, heap_mb=512, memory_mb=512, controllers=1, versions={"n3": "3.9.1"}, upgrades=("4",))
     assert caught.value.mistakes == [
-        "brokers = 0: must be between 1 and 50",
-        "memory_mb = 512: must be between 640 and 131072",
-        "versions.n1: no such node; there are k1",
+        "versions.n3: no such node; there are k1, n1, n2",
+        'upgrades: "4" is no version of Kafka; one is written like 4.3.0',
+        "memory_mb = 512: a heap of 512 MB needs 640 or more",
     ]
+    with pytest.raises(CampaignError, match="brokers = 0: must be between 1 and 50"):
+        Docker(brokers=0)
     with pytest.raises(CampaignError, match="one image cannot hold several versions"):
         Docker(image="my/kafka:4.3.0", versions={"n1": "3.9.1"})
 

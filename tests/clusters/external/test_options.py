@@ -38,8 +38,8 @@ def test_all_mistakes_in_settings_are_reported_without_secrets():
         replication=0,
     )
     assert [text.split(":")[0] for text in found] == [
+        "must be between 1 and 100, not 0",
         'prefix = "a b"',
-        "replication = 0",
         "settings.sasl.password",
         "settings.ssl.key.pem",
         "settings.client.id",

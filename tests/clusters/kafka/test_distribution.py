@@ -6,7 +6,7 @@ import pytest
 
 from clusters.kafka import distribution
 from clusters.kafka.java import java
-from harness.api import ClusterError
+from harness.api import CampaignError, ClusterError
 
 
 @pytest.fixture(autouse=True)
@@ -69,12 +69,25 @@ def test_leftovers_of_a_killed_fetch_are_removed_by_the_next(cache):
 def test_an_unknown_version_is_named_with_the_known_ones():
     """The resolver's own words, without its banner."""
     said = ":: problems summary ::\n\t\tmodule not found: org.apache.kafka#kafka_2.13;9.9.9\n"
-    with pytest.raises(ClusterError) as refused:
+    with pytest.raises(CampaignError) as refused:
         distribution.fetch("9.9.9", ivy=Ivy(said))
     text = str(refused.value)
-    assert "Kafka 9.9.9 could not be fetched: module not found: org.apache.kafka#kafka_2.13;9.9.9" in text
+    assert "Kafka 9.9.9: there is no such version (module not found: org.apache.kafka#kafka_2.13;9.9.9)" in text
     assert "3.2.0, 3.9.1, 4.1.1, 4.2.0, 4.3.0" in text
     assert "problems summary" not in text
+
+
+def test_a_repository_out_of_reach_says_nothing_about_the_version():
+    said = "Host far.example not found. url=https://far.example/x\n\t\tmodule not found: org.apache.kafka#kafka_2.13;4.3.0\n"
+    with pytest.raises(ClusterError, match=r"could not be fetched: Host far\.example not found"):
+        distribution.fetch("4.3.0", ivy=Ivy(said))
+
+
+@pytest.mark.parametrize("version", ["../../x", "254", "", "4.3", "4.3.0/..", "4.3.0-rc1", "2.8.1", "latest"])
+def test_what_is_no_version_never_becomes_a_path(version, cache):
+    with pytest.raises(CampaignError):
+        distribution.fetch(version, ivy=Ivy())
+    assert not (cache / "kafka").exists()
 
 
 def test_installed_lists_versions_in_their_order():

@@ -136,7 +136,7 @@ def test_a_dry_run_lists_the_runs_and_starts_nothing(fencepost):
 def test_a_campaign_with_a_mistake_exits_with_254(fencepost):
     code, _, err = fencepost("campaign", a_campaign('[[test]]\nname = "valid"\nworkload.wirters = 3\n'))
     assert code == 254
-    assert 'night.toml: test[0].workload.wirters: unknown option "wirters"; did you mean "writers"?' in err
+    assert 'night.toml:8: test[0].workload.wirters: unknown option "wirters"; did you mean "writers"?' in err
     assert "1 mistake; nothing was started" in err
     assert not Path("results").exists()
 
@@ -272,9 +272,20 @@ def test_plugins_with_a_name_prints_its_options(fencepost):
     _, out, _ = fencepost("plugins", "letters")
     rows = [" ".join(line.split()) for line in out.splitlines()]
     assert "letters (workload)" in rows
-    assert "writers int 8 how many write at the same time" in rows
+    assert out.count("how many write") == 1
+    assert "writers a whole number 8 how many write at the same time" in rows
     described = json.loads(fencepost("plugins", "letters", "--json")[1])
     assert [option["name"] for option in described[0]["options"]] == ["writers", "sends", "slow"]
+
+
+@pytest.mark.parametrize(("name", "internal"), [("lost-write", "CheckResult"), ("lost-write", "tests/"), ("kill", "ClassVar")])
+def test_plugins_shows_what_an_author_of_campaigns_needs_and_no_internals(fencepost, name, internal):
+    code, out, _ = fencepost("plugins", name)
+    assert code == 0
+    assert internal not in out
+    if name == "lost-write":
+        assert "A promised record that a completed final read did not return." in out
+        assert "It has no options." in out
 
 
 def test_plugins_finds_a_class_in_the_current_directory(fencepost):

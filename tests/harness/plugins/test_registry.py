@@ -98,7 +98,7 @@ def test_options_are_described_by_docstring_comment_or_string_below():
     assert described["writers"].doc == "how many write at the same time"
     assert described["sends"].doc == "letters per envelope, fewest and most"
     assert described["slow"].doc == "writes with a quill"
-    assert (described["sends"].type, described["sends"].default) == ("tuple[int, int]", "[1, 4]")
+    assert (described["sends"].type, described["sends"].default) == ("two whole numbers", "[1, 4]")
 
 
 def test_a_class_that_is_no_dataclass_has_no_options():

@@ -1,0 +1,86 @@
+"""Bounds of a plug-in's options: a field declares them in its type, and nobody starts what lies outside.
+
+`writers: Annotated[int, Between(1, 500)] = 8`. They are checked where options are read (`harness.plugins.registry`), shown by
+`fencepost plugins NAME`, and stand on the reference page (docs/campaigns.md).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, get_type_hints
+
+HOUR_S, WEEK_S = 3600.0, 604_800.0
+MOST_EXACT = 2**53 - 1  # the greatest whole number that every reader of JSON keeps
+
+
+@dataclass(frozen=True)
+class Between:
+    """The least and the greatest value of a number; of several numbers, those of each. above: the least itself is excluded."""
+
+    least: float
+    most: float
+    above: bool = False
+
+    def refusal(self, value: Any) -> str:
+        """Why a value is refused; empty when it lies inside, or is no number."""
+        numbers = value if isinstance(value, list | tuple) else [value]
+        outside = any(isinstance(one, int | float) and not self._holds(one) for one in numbers)
+        return f"must be {self}, not {plain(value)}" if outside else ""
+
+    def _holds(self, number: float) -> bool:
+        return self.least <= number <= self.most and not (self.above and number == self.least)
+
+    def __str__(self) -> str:
+        if self.above:
+            return f"above {plain(self.least)} and at most {plain(self.most)}"
+        return f"between {plain(self.least)} and {plain(self.most)}"
+
+
+Wait = Annotated[float, Between(0, HOUR_S)]  # how long to wait for something, in seconds
+
+
+def plain(value: Any) -> str:
+    """A number without an exponent and without a needless fraction: 604800, 0.5; anything else as it is."""
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer() and abs(value) < MOST_EXACT:
+        return str(int(value))
+    return str(value)
+
+
+def bounds_of(cls: Any) -> dict[str, Between]:
+    """The bounds that the fields of a dataclass declare."""
+    hints = get_type_hints(cls, include_extras=True)
+    found = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in dataclasses.fields(cls)}
+    return {name: note for name, notes in found.items() for note in notes if isinstance(note, Between)}
+
+
+def out_of_bounds(instance: Any) -> list[str]:
+    """What of an instance lies outside its declared bounds, a sentence each."""
+    return [
+        f"{name} = {plain(value)}: {text}"
+        for name, bounds in bounds_of(type(instance)).items()
+        for value in [getattr(instance, name)]
+        if (text := bounds.refusal(value).partition(", not ")[0])
+    ]
+
+
+def demand_bounds(instance: Any) -> None:
+    """Raise ValueError with everything of an instance that lies outside its declared bounds."""
+    if wrong := out_of_bounds(instance):
+        raise ValueError("; ".join(wrong))
+
+
+def unusable_numbers(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
+    """Numbers in a value as TOML gives it that mean no amount: pairs of an inner key (`[1]`) and a sentence."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from unusable_numbers(one, f"{where}.{key}")
+    elif isinstance(value, list | tuple):
+        for number, one in enumerate(value):
+            yield from unusable_numbers(one, f"{where}[{number}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield where, f"must be a finite number, not {value}"
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        yield where, "must be a number of at most 64 bits"
