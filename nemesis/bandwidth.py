@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from harness.api import PacketTimes, Pair, Receipt, Slowable
-from harness.api.bounds import Between, demand_bounds
+from harness.api import Between, PacketTimes, Pair, Receipt, Slowable, demand_bounds
 from nemesis import latency
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import undo_on_error

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, ClassVar, Literal, get_args
 
-from harness.api import HarnessError, Receipt, Skewable
-from harness.api.bounds import Between, demand_bounds
+from harness.api import Between, HarnessError, Receipt, Skewable, demand_bounds
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from nemesis.support.cluster_types import SkewableCluster

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import Fillable, HarnessError, Receipt
-from harness.api.bounds import Wait, demand_bounds
+from harness.api import Fillable, HarnessError, Receipt, Wait, demand_bounds
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.cluster_types import FillableCluster

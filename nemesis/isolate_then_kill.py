@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from harness.api import HarnessError, Killable, Partitionable, Receipt
-from harness.api.bounds import Wait, demand_bounds
+from harness.api import HarnessError, Killable, Partitionable, Receipt, Wait, demand_bounds
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from nemesis.support.cluster_types import KillablePartitionableCluster

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import HarnessError, Pair, Partitionable, Receipt
-from harness.api.bounds import Between, Wait, demand_bounds
+from harness.api import Between, HarnessError, Pair, Partitionable, Receipt, Wait, demand_bounds
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import no_target
 from nemesis.support.cluster_types import PartitionableCluster

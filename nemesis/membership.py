@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wipeable
-from harness.api.bounds import Wait, demand_bounds
+from harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wait, Wipeable, demand_bounds
 from nemesis.graceful_stop import revive
 from nemesis.support import placement, targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error

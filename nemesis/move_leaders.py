@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import ClusterView, HarnessError, Receipt
-from harness.api.bounds import Between, demand_bounds
+from harness.api import Between, ClusterView, HarnessError, Receipt, demand_bounds
 from nemesis.support import placement
 from nemesis.support.attempts import no_target
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import Losable, Pair, Receipt
-from harness.api.bounds import Between, demand_bounds
+from harness.api import Between, Losable, Pair, Receipt, demand_bounds
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import undo_on_error
 from nemesis.support.cluster_types import LosableCluster

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import HarnessError, Pausable, Receipt
-from harness.api.bounds import Between, demand_bounds
+from harness.api import Between, HarnessError, Pausable, Receipt, demand_bounds
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.cluster_types import PausableCluster

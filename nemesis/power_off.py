@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from harness.api import HarnessError, Powered, Receipt
-from harness.api.bounds import Between, Wait, demand_bounds
+from harness.api import Between, HarnessError, Powered, Receipt, Wait, demand_bounds
 from nemesis.kill import Kill
 from nemesis.support import targets
 from nemesis.support.cluster_types import PoweredCluster

@@ -7,8 +7,7 @@ from functools import partial
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import ClusterView, HarnessError, Placement, Receipt
-from harness.api.bounds import Between, Wait, demand_bounds
+from harness.api import Between, ClusterView, HarnessError, Placement, Receipt, Wait, demand_bounds
 from nemesis.support import placement
 from nemesis.support.attempts import undo_on_error
 from nemesis.support.waiting import poll_until

@@ -8,8 +8,7 @@ from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable
-from harness.api.bounds import Wait, demand_bounds
+from harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable, Wait, demand_bounds
 from nemesis.graceful_stop import revive
 from nemesis.support.attempts import attempt_each, undo_on_error
 from nemesis.support.cluster_types import UpgradableCluster

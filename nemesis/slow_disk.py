@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Annotated, Any, ClassVar
 
-from harness.api import HarnessError, HeldBack, Receipt, Throttleable
-from harness.api.bounds import Between, Wait, demand_bounds
+from harness.api import Between, HarnessError, HeldBack, Receipt, Throttleable, Wait, demand_bounds
 from nemesis.support import targets
 from nemesis.support.attempts import no_target, undo_on_error
 from nemesis.support.cluster_types import ThrottleableCluster

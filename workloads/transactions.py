@@ -11,8 +11,19 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any
 
-from harness.api import CallError, Client, Isolation, Operation, Outcome, PlannedOperation, Role, TopicSpec
-from harness.api.bounds import HOUR_S, Between, demand_bounds
+from harness.api import (
+    HOUR_S,
+    Between,
+    CallError,
+    Client,
+    Isolation,
+    Operation,
+    Outcome,
+    PlannedOperation,
+    Role,
+    TopicSpec,
+    demand_bounds,
+)
 from workloads.support import outcomes
 from workloads.support.polling import note, polled, read, reader_operations
 from workloads.support.sending import send

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from clusters.kafka.options import MOST_MB, EnvironmentOptions
-from harness.api.bounds import Between
+from harness.api import Between
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from harness.api import (
+    Between,
     CampaignError,
     Fillable,
     Killable,
@@ -21,8 +22,8 @@ from harness.api import (
     Throttleable,
     Upgradable,
     Wipeable,
+    out_of_bounds,
 )
-from harness.api.bounds import Between, out_of_bounds
 from harness.secrets import mistakes
 
 NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault of your own can (nemesis/README.md)"

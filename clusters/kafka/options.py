@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 from clusters.kafka.broker_settings import broker_settings
 from clusters.kafka.versions import numbers, refusal
-from harness.api import CampaignError, Fillable, Skewable, Throttleable, Wipeable
-from harness.api.bounds import Between, out_of_bounds
+from harness.api import Between, CampaignError, Fillable, Skewable, Throttleable, Wipeable, out_of_bounds
 
 MOST_MB, MOST_BROKERS = 1 << 16, 50
 SMALLEST_DISK_MB = 64

@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from clusters.kafka.options import THROTTLE_ONLY_LOCAL
 from clusters.redpanda.settings import properties
-from harness.api import CampaignError, Fillable, Powered, Skewable, Throttleable, Upgradable, Wipeable
-from harness.api.bounds import Between, out_of_bounds
+from harness.api import Between, CampaignError, Fillable, Powered, Skewable, Throttleable, Upgradable, Wipeable, out_of_bounds
 
 LEAST_MB, MOST_MB = 512, 1 << 17
 _OTHERS_MB = 256  # of a container's memory: for what is not the broker's own

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
 from clusters.kafka.options import EnvironmentOptions
-from harness.api import ClusterError, Fillable
-from harness.api.bounds import Between
+from harness.api import Between, ClusterError, Fillable
 
 if TYPE_CHECKING:
     from clusters.ssh.host import SshHost

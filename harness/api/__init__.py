@@ -8,6 +8,7 @@ checks needs numpy and Spark, and stands in `checkers.api`. Words are those of J
 
 from __future__ import annotations
 
+from harness.api.bounds import HOUR_S, Between, Wait, bounds_of, demand_bounds, out_of_bounds
 from harness.api.capabilities import (
     Fillable,
     HeldBack,
@@ -44,6 +45,7 @@ __all__ = [
     "CONTRACT_KEYS",
     "DAMAGE_SCHEMA",
     "HISTORY_VERSION",
+    "HOUR_S",
     "MAX_OP",
     "MAX_PROCESS",
     "MAX_SEQ",
@@ -51,6 +53,7 @@ __all__ = [
     "VERDICT_SCHEMA",
     "WHEN",
     "Admin",
+    "Between",
     "Budget",
     "CallError",
     "CampaignError",
@@ -122,12 +125,16 @@ __all__ = [
     "TopicSpec",
     "Upgradable",
     "Verdict",
+    "Wait",
     "Wipeable",
     "Workload",
+    "bounds_of",
     "contract_mistakes",
+    "demand_bounds",
     "evidence_of",
     "missing_evidence",
     "note_event",
+    "out_of_bounds",
     "overlaid_contract",
     "phase_event",
     "planned_contract",

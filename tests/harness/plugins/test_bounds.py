@@ -8,7 +8,7 @@ from typing import Annotated, get_args, get_type_hints
 
 import pytest
 
-from harness.api.bounds import Between, Wait, bounds_of, demand_bounds
+from harness.api import Between, Wait, bounds_of, demand_bounds
 from harness.plugins import registry
 from harness.plugins.registry import attempt, load, names, option_fields
 
