@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from pyspark import RDD
 from checkers.graph.edges import EDGES
 from checkers.spark.gathering import ExecutorMessage, GatheredMessages
 from checkers.spark.source import from_message, message, to_message
+from harness.api import liveness
 
 Message = tuple[str, bytes]  # of a partition
 Job = Callable[[Iterable[Message]], Iterator[pa.RecordBatch]]
@@ -99,22 +98,22 @@ class SparkEdges:
     def __init__(self, partitions: list[str], messages: RDD[ExecutorMessage], to_driver: list[tuple[str, bytes]]) -> None:
         self.partitions, self.to_driver = partitions, to_driver
         self._edges = messages.filter(lambda one: one.name == EDGES).map(lambda one: (one.partition, one.message))
-        self._shared: list[_MappedArrays] = []
+        self._shared: list[liveness.TemporaryPlace] = []
 
     def __enter__(self) -> SparkEdges:
         return self
 
     def __exit__(self, *_: object) -> None:
         for one in self._shared:
-            shutil.rmtree(one.folder, ignore_errors=True)
+            one.remove()
 
     def share(self, arrays: Arrays) -> SharedArrays:
         """On one machine in memory once, for all processes; on a cluster a copy for each Python worker (Spark's broadcast)."""
         context = self._edges.context
         if not context.master.startswith("local"):
             return context.broadcast(dict(arrays))  # type: ignore[no-any-return]
-        self._shared.append(_MappedArrays(arrays))
-        return self._shared[-1]
+        self._shared.append(liveness.TemporaryPlace("shared"))
+        return _MappedArrays(self._shared[-1].path, arrays)
 
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
         return _collected(self._edges.mapPartitions(lambda edges: map(message, job(edges))), schema)
@@ -144,8 +143,8 @@ def _by_bucket(rows: Any) -> Iterator[tuple[int, Any]]:
 class _MappedArrays:
     """Arrays in files that every process of this machine maps."""
 
-    def __init__(self, arrays: Arrays) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="fencepost-shared-"))
+    def __init__(self, folder: Path, arrays: Arrays) -> None:
+        self.folder = folder
         self._names = list(arrays)
         for name, values in arrays.items():
             np.save(self.folder / f"{name}.npy", values)

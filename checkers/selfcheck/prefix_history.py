@@ -7,7 +7,6 @@ to the first: each anomaly, and each cycle, lies in one of them and not in both.
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 from checkers.lawful_history import write_lawful
 from checkers.partition.log import NONE
 from checkers.selfcheck.history_rows import HistoryRows, read_rows, rows_of
+from harness.api import liveness
 
 GAP = 10_000_000  # ns between the two
 SMALL = 160  # transactions of the lawful one
@@ -65,8 +65,8 @@ def free_topic(rows: HistoryRows) -> str:
 
 def small_lawful(beside: HistoryRows) -> HistoryRows:
     """A lawful history in which every damage can be planted, with processes and partitions that another one does not use."""
-    with tempfile.TemporaryDirectory(prefix="fencepost-selfcheck-") as folder:
-        made = read_rows(Path(write_lawful(Path(folder), transactions=SMALL).history))
+    with liveness.temporary_directory("selfcheck") as folder:
+        made = read_rows(Path(write_lawful(folder, transactions=SMALL).history))
     process, topic = free_process(beside), free_topic(beside)
     numbers = made.table["process"].to_numpy()
     columns = {

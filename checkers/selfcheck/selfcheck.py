@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ from checkers.selfcheck.prefix_history import prepend, small_lawful
 from checkers.selfcheck.record_damages import DamagedHistory
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
-from harness.api import Run, RunFile, SelfcheckRow
+from harness.api import Run, RunFile, SelfcheckRow, liveness
 
 GENERATED = 400  # transactions of the history that is made when none is given
 UNJUDGED = ("not exercised", "unknown")
@@ -102,8 +101,8 @@ def selfcheck(
     run: a run whose history is merged, or None for a generated lawful one. checks: instead of the installed ones.
     The same seed plants the same damages. Raises HistoryError when the run has no readable history.
     """
-    with tempfile.TemporaryDirectory(prefix="fencepost-selfcheck-") as temporary:
-        copy = _copy(run, Path(temporary) / "clean", seed)
+    with liveness.temporary_directory("selfcheck") as temporary:
+        copy = _copy(run, temporary / "clean", seed)
         return list(_rows(Checker(copy, spark, contract or {}, checks), seed, damages))
 
 

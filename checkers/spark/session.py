@@ -5,11 +5,9 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +17,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from checkers.spark.class_archive import archive_options
-from harness.api import HarnessError
+from harness.api import HarnessError, liveness
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -69,27 +67,45 @@ def start_session(master: str = "local[*]", memory: str = "768m", conf: Mapping[
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    scratch = Path(tempfile.mkdtemp(prefix="fencepost-spark-"))
-    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    quiet = scratch / "log4j2.properties"
-    quiet.write_text(_LOG4J)
-    own = {**LOCAL, "spark.local.dir": str(scratch)} if local else {}
-    java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} {JAVA} {archive_options()}"
-    given = {**SETTINGS, **own, "spark.driver.memory": memory, **(conf or {})}
-    given[JAVA_OPTIONS] = f"{java} {given.get(JAVA_OPTIONS, '')}".strip()
+    given = {**SETTINGS, **(LOCAL if local else {}), "spark.driver.memory": memory, **(conf or {})}
     settings = SparkConf().setMaster(_with_retry(master)).setAppName("fencepost").setAll(list(given.items()))
-    context = SparkContext._active_spark_context or SparkContext(
-        conf=settings, gateway=_start_jvm(settings, scratch / "driver.log")
-    )
+    scratch, context = None, SparkContext._active_spark_context
+    if context is None:
+        scratch = liveness.TemporaryPlace("spark")
+        atexit.register(_end, scratch)
+        context = _new_context(settings, local, scratch)
     context.setLogLevel("ERROR")
-    return cast(SparkSession, _LazySession(context, settings))
+    return cast(SparkSession, _LazySession(context, settings, scratch))
+
+
+def _new_context(settings: SparkConf, local: bool, scratch: liveness.TemporaryPlace) -> SparkContext:
+    """A context, and a JVM whose files lie in `scratch`, which goes when the context or the process ends."""
+    quiet = scratch.path / "log4j2.properties"
+    quiet.write_text(_LOG4J)
+    if local:
+        settings.setIfMissing("spark.local.dir", str(scratch.path))
+    java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} {JAVA} {archive_options()}"
+    settings.set(JAVA_OPTIONS, f"{java} {settings.get(JAVA_OPTIONS, '')}".strip())
+    try:
+        return SparkContext(conf=settings, gateway=_start_jvm(settings, scratch.path / "driver.log"))
+    except BaseException:
+        scratch.remove()
+        raise
+
+
+def _end(scratch: liveness.TemporaryPlace) -> None:
+    """At the end of the process: nothing is written into the directory any more when it is removed."""
+    with suppress(Exception):  # the JVM may be gone
+        if SparkContext._active_spark_context is not None:
+            SparkContext._active_spark_context.stop()
+    scratch.remove()
 
 
 class _LazySession:
     """A SparkSession that makes its SQL part, which takes a second, on first use: local files need only RDDs."""
 
-    def __init__(self, context: SparkContext, settings: SparkConf) -> None:
-        self.sparkContext, self._settings = context, settings
+    def __init__(self, context: SparkContext, settings: SparkConf, scratch: liveness.TemporaryPlace | None) -> None:
+        self.sparkContext, self._settings, self._scratch = context, settings, scratch
 
     @cached_property
     def _sql_session(self) -> SparkSession:
@@ -100,6 +116,8 @@ class _LazySession:
 
     def stop(self) -> None:
         (self._sql_session if "_sql_session" in vars(self) else self.sparkContext).stop()
+        if self._scratch:
+            self._scratch.remove()
 
 
 def _interpreter(local: bool) -> str:

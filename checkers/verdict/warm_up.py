@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 from pyspark.sql import SparkSession
 
 from checkers.lawful_history import write_lawful
 from checkers.verdict.judge import judge
+from harness.api import liveness
 
 
 def warm(spark: SparkSession) -> None:
     """Judge a tiny built-in history, so that JIT, code generation and Python workers are hot when the real one arrives."""
-    with tempfile.TemporaryDirectory(prefix="fencepost-warm-") as folder:
-        judge(write_lawful(Path(folder), transactions=200), spark=spark)
+    with liveness.temporary_directory("warm") as folder:
+        judge(write_lawful(folder, transactions=200), spark=spark)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from docker.errors import DockerException
 from harness.api import ClusterError
 
 SANDBOX, RUN, NODE, OWNER = "fencepost.sandbox", "fencepost.run", "fencepost.node", "fencepost.owner"
+_SOCKET = Path("/var/run/docker.sock")
 _TIMEOUT_S = 60
 _POOL = 256  # every container keeps two connections: its streams, and the wait for its end
 
@@ -59,34 +59,13 @@ def opened() -> Iterator[Any]:
         client.close()
 
 
-def owner() -> str:
-    """An identity of this process that no later process has, as text for a label."""
-    return f"{socket.gethostname()} {_boot()} {os.getpid()} {_started(os.getpid())}"
-
-
-def alive(owner: str) -> bool:
-    """Whether the process that wrote this label may still live: false only if it is surely gone."""
-    host, boot, pid, started = [*owner.split(" "), "", "", "", ""][:4]
-    if host != socket.gethostname() or not pid.isdigit():
-        return True
-    return boot == _boot() and _started(int(pid)) == started
-
-
-def _boot() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def _started(pid: int) -> str:
-    """When a process started, in the kernel's ticks; empty when there is none, or it is a zombie."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    return "" if fields[0] == "Z" else fields[19]
+def is_here() -> bool:
+    """Whether there may be a daemon at all: it is named, or the machine's own has a socket."""
+    return bool(os.environ.get("DOCKER_HOST")) or _SOCKET.exists()
 
 
 def _address() -> str:
-    return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    return os.environ.get("DOCKER_HOST") or f"unix://{_SOCKET}"
 
 
 def _reason(error: DockerException) -> str:

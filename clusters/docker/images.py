@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from docker.errors import DockerException, ImageNotFound
 
 from clusters.docker import engine
 from clusters.kafka.distribution import Distribution, fetch
-from harness.api import ClusterError
+from harness.api import ClusterError, liveness
 
 OFFICIAL, OURS, BASE = "apache/kafka", "fencepost/kafka", "fencepost/base:bookworm"
 _SUITE, _PACKAGES = "bookworm", "openjdk-17-jre-headless,libfaketime"
@@ -116,10 +115,10 @@ def _pulled(client: Any, name: str, on_progress: Progress) -> Image | None:
 def _ensure_base(client: Any, on_progress: Progress) -> str:
     if not _is_up_to_date(client):
         program = _debootstrap()
-        with tempfile.TemporaryDirectory(prefix="fencepost-base-") as directory:
-            _bootstrap(program, Path(directory, "root"), on_progress)
+        with liveness.temporary_directory("base") as directory:
+            _bootstrap(program, directory / "root", on_progress)
             on_progress(f"importing it as {BASE}")
-            _import(client, Path(directory, "root"))
+            _import(client, directory / "root")
     return BASE
 
 

@@ -1,27 +1,40 @@
-"""Everything in Docker with our labels: which run it belongs to, whether that still lives, and its removal."""
+"""Everything in Docker with our labels: which run it belongs to, whether that still lives, and its removal.
+
+Each thing has the identity of its run's process as a label (`harness.api.liveness`). Where that process can be seen, it decides.
+From another PID namespace, container or host it cannot; then the containers do. Every node has a helper that ends when it loses
+its harness, or when that has not renewed its lease for `LEASE_S` (`helper_agent`), and all containers of the node end with it. So
+a run of which a container runs is alive, or died within the lease; a run without is over, unless it is being set up just now.
+"""
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError, NotFound
 
 from clusters.docker import engine
-from harness.api import ClusterError
+from clusters.docker.helper_agent import LEASE_S
+from harness.api import ClusterError, liveness
 
 _REMOVE_S = 30.0
+_SETTING_UP_S = 600.0  # within which a run that has a network has a container too
+_NOT_RUNNING = ("created", "exited", "dead", "removing")
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """What one run has in Docker. `live`: the run may still be going on, so it is not to be touched."""
+    """What one run has in Docker. `live`: the run may still be going on, so it is not to be touched; `user`: who says so."""
 
     sandbox: str
     run: str
     live: bool
+    user: str = ""
     containers: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
@@ -34,23 +47,20 @@ class Leftover:
     def remove(self) -> None:
         """End and remove it all. Raises ClusterError for a live run, and for what could not be removed."""
         if self.live:
-            raise ClusterError(f"{self} are in use")
+            raise ClusterError(f"{self} are in use: {self.user}")
         with engine.opened() as client:
             remove(client, self.sandbox)
 
 
 def find() -> list[Leftover]:
-    """What every run of this machine has in Docker now; nothing when no daemon answers."""
-    try:
-        client = engine.connect()
-    except ClusterError:
+    """What every run of this machine has in Docker now; nothing on a machine without Docker.
+
+    Raises ClusterError when a daemon does not answer.
+    """
+    if not engine.is_here():
         return []
-    try:
+    with engine.opened() as client:
         found = _labelled(client, engine.SANDBOX)
-    except DockerException:
-        return []
-    finally:
-        client.close()
     sandboxes = dict.fromkeys(item["Labels"][engine.SANDBOX] for items in found for item in items)
     return [_leftover(sandbox, *(_of(sandbox, items) for items in found)) for sandbox in sandboxes]
 
@@ -99,13 +109,43 @@ def _of(sandbox: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _leftover(
     sandbox: str, containers: list[dict[str, Any]], networks: list[dict[str, Any]], volumes: list[dict[str, Any]]
 ) -> Leftover:
-    labels = [item["Labels"] for item in [*containers, *networks, *volumes]]
-    live = any(engine.alive(one.get(engine.OWNER, "")) for one in labels)
+    items = [*containers, *networks, *volumes]
+    labels = [item["Labels"] for item in items]
+    running = [item["Names"][0].lstrip("/") for item in containers if item["State"] not in _NOT_RUNNING]
+    user = user_of([one.get(engine.OWNER, "") for one in labels], running, min(map(_age_s, items)))
     return Leftover(
         sandbox=sandbox,
         run=labels[0].get(engine.RUN, "?"),
-        live=live,
+        live=bool(user),
+        user=user,
         containers=tuple(item["Names"][0].lstrip("/") for item in containers),
         networks=tuple(item["Name"] for item in networks),
         volumes=tuple(item["Name"] for item in volumes),
     )
+
+
+def user_of(owners: Sequence[str], running: Sequence[str], age_s: float) -> str:
+    """Who uses what one run has, empty for nobody.
+
+    owners: identities of the run's processes. running: its containers that run. age_s: since the newest of it was made.
+    """
+    lives = [liveness.alive(owner) for owner in owners]
+    if any(lives):
+        owner = owners[lives.index(True)].split(" ")
+        return f"its process {owner[3]} is alive"
+    if None not in lives:
+        return ""
+    if running:
+        return f"its process is not to be seen from here, and {running[0]} runs, which ends {LEASE_S:.0f} s after its harness"
+    return f"its process is not to be seen from here, and it was made {age_s:.0f} s ago" if age_s < _SETTING_UP_S else ""
+
+
+def _age_s(item: dict[str, Any]) -> float:
+    """Seconds since something was made: containers have a number, networks and volumes a text of ISO 8601."""
+    made = item.get("Created", item.get("CreatedAt", ""))
+    if isinstance(made, (int, float)):
+        return time.time() - made
+    found = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", str(made))
+    if not found:
+        return 0.0
+    return time.time() - datetime.fromisoformat(found[1] + found[2].replace("Z", "+00:00")).timestamp()

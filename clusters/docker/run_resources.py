@@ -11,6 +11,7 @@ from docker.types import Mount
 
 from clusters.docker import engine, init, leftovers
 from clusters.docker.network import Network
+from harness.api import liveness
 
 
 class RunResources:
@@ -20,7 +21,7 @@ class RunResources:
         self.client = client
         self.sandbox = os.environ.get(init.SANDBOX) or init.new()
         self.name = f"fencepost-{re.sub(r'[^A-Za-z0-9_.-]', '-', run_dir.name)}-{self.sandbox}"
-        self.labels = {engine.SANDBOX: self.sandbox, engine.RUN: run_dir.name, engine.OWNER: engine.owner()}
+        self.labels = {engine.SANDBOX: self.sandbox, engine.RUN: run_dir.name, engine.OWNER: liveness.identity()}
         self.network = Network(client, self.name, self.labels)
 
     def labels_for(self, node: str) -> dict[str, str]:

@@ -109,10 +109,12 @@ class DockerImage(Protocol):
 
 
 class DockerLeftover(Protocol):
-    """What one run has in Docker, as text; `live`: the run may still be going on, and `remove` refuses."""
+    """What one run has in Docker, as text; `live`: the run may still be going on, by `user`, and `remove` refuses."""
 
     @property
     def live(self) -> bool: ...
+    @property
+    def user(self) -> str: ...
     def remove(self) -> None: ...
 
 
@@ -126,4 +128,4 @@ class DockerService(Protocol):
         """Why there can be no cluster in Docker; empty when there can."""
 
     def leftovers(self) -> Sequence[DockerLeftover]:
-        """What any run has in Docker now; nothing when no daemon answers."""
+        """What any run has in Docker now; nothing on a machine without Docker. Raises ClusterError: no answer."""

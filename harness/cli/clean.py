@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.api import ClusterError
 from harness.cli.console import Results, print_line
+
+if TYPE_CHECKING:
+    from harness.runs.leftovers import Leftover, Process
 
 
 def register(app: typer.Typer) -> None:
@@ -19,33 +24,69 @@ def clean(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove runs without asking.")] = False,
     results: Results = None,
 ) -> None:
-    """Remove leftovers: broken-off downloads, brokers' data of runs that are over, sandboxes whose harness died, and what dead
-    runs have in Docker.
+    """Remove leftovers: broken-off downloads, brokers' data of runs that are over, sandboxes whose harness died, temporary
+    directories of killed sessions, and what dead runs have in Docker.
 
-    There should be none. What belongs to a run that may still live is named and left alone. With --runs, old runs go as well,
-    after a question.
+    There should be none. What is in use is named with its user and left alone. With --runs, old runs go as well, after a
+    question.
     """
     from harness.runs import leftovers
     from harness.runs.store import results_root
 
     root, running = results_root(results), leftovers.processes()
+    removed = sum([_end_sandboxes(running), _clean_docker()])
+    old = leftovers.old_runs(root, runs) if runs is not None else []
+    if old and not (yes or typer.confirm(f"Remove {len(old)} runs older than {runs:g} days below {root}?")):
+        old = []
+    gone = {one.directory for one in old}
+    data = [one for one in leftovers.data_directories(root) if one.locked not in gone]
+    for one in [*leftovers.downloads(), *leftovers.temporary_directories(), *data, *old]:
+        removed += _remove(one, running)
+    if not removed:
+        print_line("nothing removed")
+
+
+def _end_sandboxes(running: Sequence[Process]) -> int:
+    """End the sandboxes that have lost their harness; how many."""
+    from harness.runs import leftovers
+
     orphans = leftovers.orphaned_sandboxes(running)
     for process in orphans:
         leftovers.end(process)
         print_line(f"ended process {process.pid}: {process.command}")
-    in_docker = leftovers.in_docker()
-    for left in in_docker:
-        if left.live:
-            print_line(f"left alone: {left}; its run is alive")
-        else:
-            left.remove()
-            print_line(f"removed {left}")
-    removable = [*leftovers.stale_fetches(), *leftovers.data_directories(root, running)]
-    old = leftovers.old_runs(root, runs, running) if runs is not None else []
-    if old and (yes or typer.confirm(f"Remove {len(old)} runs older than {runs:g} days below {root}?")):
-        removable = [*(path for path in removable if path.parent not in old), *old]
-    for directory in removable:
-        leftovers.remove(directory)
-        print_line(f"removed {directory}")
-    if not (orphans or removable or any(not left.live for left in in_docker)):
-        print_line("nothing removed")
+    return len(orphans)
+
+
+def _clean_docker() -> int:
+    """Remove what dead runs have in Docker; of how many."""
+    from harness.runs import leftovers
+
+    removed = 0
+    try:
+        for left in leftovers.in_docker():
+            if left.live:
+                print_line(f"left alone: {left}; {left.user}")
+            else:
+                left.remove()
+                print_line(f"removed {left}")
+                removed += 1
+    except ClusterError as error:
+        print_line(f"what may be left in Docker is not known: {error}")
+    return removed
+
+
+def _remove(one: Leftover, running: Sequence[Process]) -> int:
+    """Remove a directory that nobody uses; how many were."""
+    from harness.runs import leftovers
+
+    with one.unused(running) as user:
+        if user:
+            print_line(f"left alone: {one.directory}, in use by {user}")
+            return 0
+        try:
+            leftovers.remove(one.directory)
+        except OSError as error:
+            print_line(f"left alone: {one.directory} cannot be removed: {error.strerror}")
+            return 0
+        print_line(f"removed {one.directory}")
+        return 1

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.api import CampaignError
+from harness.api import CampaignError, liveness
 from harness.cli.console import Results, RunArgument, print_line
 
 EXAMPLES = "\b\nExamples:\n  fencepost export latest --format jepsen-edn --out merge.edn"
@@ -30,10 +30,12 @@ def export(
     from harness.runs.store import find, results_root
 
     found = find(results_root(results), run)
-    if not merge.is_merged(found):
-        merge.merge(found)
     target = to or found.path(f"history.{format_.rpartition('-')[2]}")
     if not target.parent.is_dir():
         raise CampaignError([f"--out {target}: there is no directory {target.parent}"])
-    lines = exporting.export(found, format_, target)
+    merge.demand_local(found)
+    with liveness.hold(found.directory):
+        if not merge.is_merged(found):
+            merge.merge(found)
+        lines = exporting.export(found, format_, target)
     print_line(f"{target} ({lines} lines)")

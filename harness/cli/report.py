@@ -14,7 +14,10 @@ def register(app: typer.Typer) -> None:
 
 def report(run: RunArgument, results: Results = None) -> None:
     """Write a run's report again, and print where it is."""
+    from harness.api import liveness
     from harness.report import render
     from harness.runs.store import find, results_root
 
-    print_line(str(render(find(results_root(results), run))))
+    found = find(results_root(results), run)
+    with liveness.hold(found.directory):
+        print_line(str(render(found)))

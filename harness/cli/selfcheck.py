@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
-from harness.api import Exit
+from harness.api import Exit, liveness
 from harness.api.bounds import MOST_EXACT
 from harness.cli.console import RUN_HELP, Conf, Json, Master, Results, out, print_json, print_line, table
 
@@ -42,7 +43,8 @@ def selfcheck(
     judge = services.judge()
     spark = judge.start_session(master, conf)
     try:
-        rows = judge.selfcheck(found, spark, seed)
+        with liveness.hold(found.directory) if found else nullcontext():
+            rows = judge.selfcheck(found, spark, seed)
     finally:
         spark.stop()
     if json_:

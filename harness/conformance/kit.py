@@ -130,7 +130,10 @@ def missing_stories(results: Sequence[StoryResult], died: StoryResult | None) ->
 def leftovers_of(run_dir: Path) -> list[str]:
     """What a run has on this machine: processes that name its directory, and containers and networks with its label."""
     mine = [one.command[:100] for one in leftovers.processes() if str(run_dir) in one.command and one.pid != os.getpid()]
-    return mine + [str(left) for left in leftovers.in_docker() if run_dir.name in str(left)]
+    in_docker: list[str] = []
+    with suppress(ClusterError):  # no daemon answers: then no cluster of ours is in Docker
+        in_docker = [str(left) for left in leftovers.in_docker() if run_dir.name in str(left)]
+    return mine + in_docker
 
 
 def _name(choice: Choice) -> str:

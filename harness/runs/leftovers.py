@@ -1,31 +1,61 @@
-"""What runs may leave behind, and how it is found. Nothing here should ever be found; `fencepost clean` looks all the same."""
+"""What runs may leave behind, and how it is found. Nothing here should ever be found; `fencepost clean` looks all the same.
+
+Nothing that lives is touched. Directories have a lock while they are used, and what is in Docker a label of its process
+(`harness.api.liveness`). A sandbox lives as long as its harness, which is the case while somebody has the other end of its
+standard input open: the kernel knows that, in whichever PID namespace or container the harness is, and whatever its process id.
+"""
 
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
+import stat
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from harness.api import DockerLeftover, Run
+from harness.api import DockerLeftover, Run, liveness
 from harness.plugins import services
 from harness.runs import store
 
 SANDBOXES = ("clusters.local.init", "clusters.docker.init")  # the first processes of sandboxes
-STALE_FETCH_S = 3600.0
+TEMPORARY = ("spark", "warm", "shared", "selfcheck", "base")  # kinds of temporary directories
+UNLOCKED_S = 24 * 3600.0  # age from which a temporary directory without a lock, of an older version, is left over
+_PATIENCE_S = 5.0
 
 
+# --------------------------------------------------------------------------------------------------
+# Processes
+# --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Process:
     """A process as /proc shows it."""
 
     pid: int
     parent: int
-    command: str
+    words: tuple[str, ...]
+
+    @property
+    def command(self) -> str:
+        return " ".join(self.words)
+
+    @property
+    def is_sandbox(self) -> bool:
+        """Whether it is the supervisor of a sandbox, and no program that only has its name among its arguments."""
+        python, option, module = [*self.words, "", "", ""][:3]
+        return os.path.basename(python).startswith("python") and option == "-m" and module in SANDBOXES
+
+    @property
+    def grace_s(self) -> float:
+        """How long it may go on without its harness, to clean up elsewhere."""
+        given = [word.partition("=")[2] for word in self.words if word.startswith("--grace=")]
+        return float(given[0]) if given else 0.0
 
 
 def processes(proc: Path = Path("/proc")) -> list[Process]:
@@ -33,50 +63,108 @@ def processes(proc: Path = Path("/proc")) -> list[Process]:
     found = []
     for directory in proc.glob("[0-9]*"):
         try:
-            command = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            words = (directory / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
             parent = int((directory / "stat").read_text().rpartition(")")[2].split()[1])
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue  # it ended while we looked, or is not ours
-        found.append(Process(int(directory.name), parent, command))
+        found.append(Process(int(directory.name), parent, tuple(words)))
     return found
 
 
 def orphaned_sandboxes(running: Sequence[Process]) -> list[Process]:
-    """Sandboxes whose harness is gone: they hang on the first process of the machine."""
-    sandboxes = [process for process in running if any(name in process.command for name in SANDBOXES)]
-    return [process for process in sandboxes if process.parent == 1]
+    """Sandboxes whose harness is surely gone, and that have not ended within the time that they have for it."""
+    lost = [process for process in running if process.is_sandbox and has_lost_its_harness(process.pid)]
+    deadline = time.monotonic() + max((process.grace_s for process in lost), default=0.0) + _PATIENCE_S
+    while lost and time.monotonic() < deadline:
+        time.sleep(0.1)
+        lost = [process for process in lost if has_lost_its_harness(process.pid)]
+    return lost
+
+
+def has_lost_its_harness(pid: int) -> bool:
+    """Whether nobody can write any more to the pipe that is a process's standard input: false where that cannot be seen."""
+    try:
+        descriptor = os.open(f"/proc/{pid}/fd/0", os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return False
+        waiting = select.poll()
+        waiting.register(descriptor, 0)  # POLLHUP is always reported
+        return any(events & select.POLLHUP for _, events in waiting.poll(0))
+    finally:
+        os.close(descriptor)
 
 
 def end(process: Process) -> None:
     """Kill a sandbox's first process; the kernel ends the rest with it."""
-    os.kill(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGKILL)
 
 
+# --------------------------------------------------------------------------------------------------
+# In Docker
+# --------------------------------------------------------------------------------------------------
 def in_docker() -> Sequence[DockerLeftover]:
-    """What any run has in Docker now, found by label; nothing when no daemon answers."""
+    """What any run has in Docker now, found by label; nothing on a machine without Docker. Raises ClusterError: no answer."""
     return services.docker().leftovers()
 
 
-def data_directories(root: Path, running: Sequence[Process]) -> list[Path]:
-    """Brokers' data of runs that are over: `data/` lives only as long as its run."""
-    unused = [run for run in store.list_runs(root) if not _in_use(run, running)]
-    return [run.path("data") for run in unused if run.path("data").is_dir()]
+# --------------------------------------------------------------------------------------------------
+# Directories
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Leftover:
+    """A directory, and the one whose lock says whether it is in use (itself, or the run's)."""
+
+    directory: Path
+    locked: Path
+
+    @contextmanager
+    def unused(self, running: Sequence[Process]) -> Iterator[str]:
+        """Who uses it, empty for nobody: then nobody can begin to within the block."""
+        with liveness.exclusive(self.locked) as holder:
+            yield holder or _user(self.locked, running)
 
 
-def stale_fetches(now: float | None = None) -> list[Path]:
-    """Directories of downloads of Kafka that were broken off more than an hour ago."""
-    oldest = (now or time.time()) - STALE_FETCH_S
-    return [path for path in services.kafka().directory().glob(".*-*") if path.is_dir() and path.stat().st_mtime < oldest]
+def data_directories(root: Path) -> list[Leftover]:
+    """Brokers' data: `data/` lives only as long as its run."""
+    found = [Leftover(run.path("data"), run.directory) for run in store.list_runs(root)]
+    return [one for one in found if one.directory.is_dir() and not one.directory.is_symlink()]
 
 
-def old_runs(root: Path, days: float, running: Sequence[Process], now: datetime | None = None) -> list[Path]:
-    """Directories of runs that were created more than `days` days ago and are over."""
+def downloads() -> list[Leftover]:
+    """Directories of downloads of Kafka; that of their parent is the lock of whoever fetches."""
+    kafka = services.kafka().directory()
+    return [Leftover(path, kafka) for path in kafka.glob(".*-*") if path.is_dir()]
+
+
+def old_runs(root: Path, days: float, now: datetime | None = None) -> list[Leftover]:
+    """Directories of runs that were created more than `days` days ago."""
     limit = (now or datetime.now(timezone.utc)) - timedelta(days=days)
-    return [run.directory for run in store.list_runs(root) if _created(run) < limit and not _in_use(run, running)]
+    return [Leftover(run.directory, run.directory) for run in store.list_runs(root) if _created(run) < limit]
+
+
+def temporary_directories(now: float | None = None) -> list[Leftover]:
+    """Our directories among the temporary ones. Those without a lock, of older versions, must be older than a day."""
+    oldest = (now or time.time()) - UNLOCKED_S
+    kinds = [f"{liveness.PREFIX}{kind}-*" for kind in TEMPORARY]
+    found = [path for kind in kinds for path in Path(tempfile.gettempdir()).glob(kind)]
+    return [Leftover(path, path) for path in sorted(found) if _is_ours(path, oldest)]
 
 
 def remove(directory: Path) -> None:
     shutil.rmtree(directory)
+
+
+def _is_ours(path: Path, oldest: float) -> bool:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return ours and (os.path.lexists(path / liveness.LOCK) or found.st_mtime < oldest)
 
 
 def _created(run: Run) -> datetime:
@@ -87,5 +175,7 @@ def _created(run: Run) -> datetime:
     return created if created.tzinfo else created.replace(tzinfo=timezone.utc)
 
 
-def _in_use(run: Run, running: Sequence[Process]) -> bool:
-    return any(run.directory.name in process.command for process in running)
+def _user(directory: Path, running: Sequence[Process]) -> str:
+    """A process that names a directory, such as one of an older version, which took no lock; empty when there is none."""
+    names = (process for process in running if directory.name in process.command and process.pid != os.getpid())
+    return next((f"process {process.pid} ({process.command[:80]})" for process in names), "")

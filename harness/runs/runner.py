@@ -29,6 +29,7 @@ from harness.api import (
     Run,
     RunEvent,
     Test,
+    liveness,
     note_event,
     phase_event,
 )
@@ -57,6 +58,7 @@ class Runner:
         self._performer: subprocess.Popen[bytes] | None = None
         self._run_dir = results
         self._stopping = False
+        self._held = (results, liveness.Hold(None))  # the run that is performed or judged
 
     # -- Spark -----------------------------------------------------------------------------------
     def start_spark(self, *, warm: bool = True) -> None:
@@ -94,8 +96,17 @@ class Runner:
         for text in hopeless(test):
             self._on_event(note_event(text))
         run_dir = store.new_run_dir(self._results, test.campaign or test.name, run)
+        self._hold(run_dir)
         write_plan(run_dir, plan)
         return run_dir
+
+    def _hold(self, run_dir: Path) -> int | None:
+        """Keep a run from being removed until the next is held, or all is over; the file that holds it."""
+        held, lock = self._held
+        if held != run_dir or lock.descriptor is None:
+            lock.close()
+            self._held = run_dir, liveness.hold(run_dir)
+        return self._held[1].descriptor
 
     # -- perform ---------------------------------------------------------------------------------
     def perform(self, run_dir: Path) -> None:
@@ -107,10 +118,17 @@ class Runner:
         argv = provider.sandbox([sys.executable, "-m", "harness.perform.performer", str(run_dir.resolve())])
         (run_dir / "logs").mkdir(exist_ok=True)
         ended: PerformedEvent | FailedEvent | None = None
+        lock = self._hold(run_dir)  # the supervisor has it too, and lives until all in the sandbox is gone
         with open(run_dir / "logs" / "performer.log", "ab") as log:
             # a session of its own: Ctrl-C reaches the harness alone, and the harness decides what it means
             performer = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=_environment(run_dir), start_new_session=True
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=_environment(run_dir),
+                start_new_session=True,
+                pass_fds=() if lock is None else (lock,),
             )
         self._performer, self._run_dir = performer, run_dir
         if self._stopping:
@@ -171,6 +189,7 @@ class Runner:
         contract: what a history without plan is taken to promise. Raises CampaignError (nothing is there) and HistoryError.
         """
         run_dir = store.new_run_dir(self._results, "adopted", secrets.token_hex(3))
+        self._hold(run_dir)
         self._phase("fetch", f"{url}: what is needed of it goes to {run_dir}")
         from harness.history import remote
 
@@ -191,6 +210,7 @@ class Runner:
         from harness.report import render  # here, and not above: until Spark has started, nothing else is to do
 
         own_checks = {path: registry.load("checker", path) for path in checkers}
+        self._hold(run.directory)
         began = time.monotonic()
         run = self._merged(run)
         merge_s = time.monotonic() - began
@@ -233,6 +253,7 @@ class Runner:
         if self._spark is not None:
             self._spark.stop()
             self._spark = None
+        self._held[1].close()
 
 
 def _ignored_checks(run: Run, named: Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -11,7 +12,7 @@ from clusters.docker import engine, host_python, images, leftovers
 from clusters.docker.cluster import DockerCluster
 from clusters.docker.provider import Docker
 from clusters.kafka.distribution import fetch
-from harness.api import CampaignError, ClusterError, TopicSpec
+from harness.api import CampaignError, ClusterError, TopicSpec, liveness
 
 TOPICS = {"t": TopicSpec(partitions=1)}
 
@@ -41,15 +42,35 @@ def test_versions_are_compared_by_number():
     assert [options.version(node) for node in ("n1", "n2", "n3")] == ["3.10.0", "3.9.1", "4.3.0"]
 
 
-def test_an_owner_is_dead_only_if_that_is_sure():
-    """We live; the same number of another time or boot is somebody else; of another machine nothing is known."""
-    host_name, boot, pid, started = engine.owner().split(" ")
-    assert engine.alive(engine.owner())
-    assert not engine.alive(f"{host_name} {boot} {pid} {int(started) - 1}")
-    assert not engine.alive(f"{host_name} another-boot {pid} {started}")
-    assert not engine.alive(f"{host_name} {boot} {1 << 22} {started}")
-    assert engine.alive(f"elsewhere {boot} {pid} {started}")
-    assert engine.alive("")
+HERE = liveness.identity()
+DEAD = " ".join([*HERE.split(" ")[:3], str(1 << 22), "7"])
+ELSEWHERE = " ".join([*HERE.split(" ")[:2], "4026500000", "1", "7"])  # in another PID namespace: in a container, say
+
+
+@pytest.mark.parametrize(
+    ("owners", "running", "age_s", "user"),
+    [
+        ([HERE], [], 9999, f"its process {os.getpid()} is alive"),
+        ([DEAD, HERE], ["n1"], 9999, f"its process {os.getpid()} is alive"),
+        ([DEAD], ["n1"], 1, ""),
+        ([ELSEWHERE], ["n1"], 9999, "its process is not to be seen from here, and n1 runs, which ends 60 s after its harness"),
+        ([ELSEWHERE], [], 5, "its process is not to be seen from here, and it was made 5 s ago"),
+        ([ELSEWHERE], [], 9999, ""),
+        (["of an older version"], ["n1"], 9999, "its process is not to be seen from here, and n1 runs, which ends 60 s after"),
+    ],
+)
+def test_what_a_run_has_is_removed_only_if_the_run_is_surely_over(owners, running, age_s, user):
+    found = leftovers.user_of(owners, running, age_s)
+    assert found.startswith(user)
+    assert bool(found) == bool(user)
+
+
+def test_the_age_of_things_is_read_as_docker_writes_it():
+    made = datetime.now(timezone.utc) - timedelta(seconds=100)
+    zulu = made.strftime("%Y-%m-%dT%H:%M:%S")
+    for item in ({"Created": made.timestamp()}, {"Created": f"{zulu}.123456789Z"}, {"CreatedAt": f"{zulu}+00:00"}):
+        assert 95 < leftovers._age_s(item) < 160
+    assert leftovers._age_s({}) == 0
 
 
 def test_no_daemon_is_one_clear_sentence(monkeypatch, tmp_path):
@@ -59,6 +80,13 @@ def test_no_daemon_is_one_clear_sentence(monkeypatch, tmp_path):
     )
     with pytest.raises(ClusterError, match="no cluster in Docker here: no Docker daemon answers"):
         Docker().sandbox(["true"])
+    with pytest.raises(ClusterError, match="no Docker daemon answers"):
+        leftovers.find()
+
+
+def test_a_machine_without_docker_has_nothing_in_it(monkeypatch, tmp_path):
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr(engine, "_SOCKET", tmp_path / "docker.sock")
     assert leftovers.find() == []
 
 

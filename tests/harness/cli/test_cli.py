@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from support.fake_engine import FakeEngine
 
+from harness.api import ClusterError, liveness
 from harness.cli import console, main
 from harness.runs import store
 from harness.runs.directory import write_plan
@@ -307,9 +311,41 @@ def test_doctor_prints_a_table_or_json(fencepost):
     assert "run is possible here" in fencepost("doctor")[1]
 
 
-def test_clean_removes_data_of_finished_runs_and_with_an_option_old_runs(fencepost, monkeypatch):
+@pytest.fixture
+def only_ours(monkeypatch, tmp_path):
+    """What `clean` sees beside the results: nothing of other runs on this machine."""
     monkeypatch.setenv("FENCEPOST_CACHE", "cache")
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")  # else it lists other runs of this machine
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("harness.plugins.services.docker", lambda: Docker([]))
+
+
+class Docker:
+    """What runs have left in Docker; an error when it does not answer."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def leftovers(self):
+        if isinstance(self.found, Exception):
+            raise self.found
+        return self.found
+
+
+class LeftInDocker:
+    """What one run has there."""
+
+    def __init__(self, user=""):
+        self.user, self.live, self.removed = user, bool(user), False
+
+    def __str__(self):
+        return "1 network of run y in Docker"
+
+    def remove(self):
+        assert not self.live
+        self.removed = True
+
+
+def test_clean_removes_data_of_finished_runs_and_with_an_option_old_runs(fencepost, only_ours):
     fencepost(*RUN, "--name", "valid")
     [run] = store.list_runs(Path("results"))
     (run.directory / "data" / "n1").mkdir(parents=True)
@@ -319,6 +355,29 @@ def test_clean_removes_data_of_finished_runs_and_with_an_option_old_runs(fencepo
     write_plan(run.directory, {**plan, "created": "2020-01-01T00:00:00Z"})
     assert fencepost("clean", "--runs", "30", "--yes")[1] == f"removed {run.directory}\n"
     assert not run.directory.exists()
+
+
+def test_clean_leaves_a_run_in_use_alone_and_names_its_user(fencepost, only_ours):
+    """Its data, and all of it when it is old."""
+    fencepost(*RUN, "--name", "valid")
+    [run] = store.list_runs(Path("results"))
+    (run.directory / "data").mkdir()
+    with liveness.hold(run.directory):
+        _, out, _ = fencepost("clean", "--runs", "0", "--yes")
+    assert re.search(rf"left alone: {run.directory}, in use by .* \(process {os.getpid()} on ", out)
+    assert out.endswith("nothing removed\n")
+    assert run.path("data").is_dir()
+
+
+def test_clean_says_what_is_used_in_docker_and_that_a_daemon_does_not_answer(fencepost, only_ours, monkeypatch):
+    dead, live = LeftInDocker(), LeftInDocker("its process 7 is alive")
+    monkeypatch.setattr("harness.plugins.services.docker", lambda: Docker([dead, live]))
+    lines = fencepost("clean")[1].splitlines()
+    assert lines == ["removed 1 network of run y in Docker", "left alone: 1 network of run y in Docker; its process 7 is alive"]
+    assert (dead.removed, live.removed) == (True, False)
+    monkeypatch.setattr("harness.plugins.services.docker", lambda: Docker(ClusterError("no Docker daemon answers")))
+    code, out, _ = fencepost("clean")
+    assert (code, out) == (0, "what may be left in Docker is not known: no Docker daemon answers\nnothing removed\n")
 
 
 def test_every_command_has_help(fencepost):

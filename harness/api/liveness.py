@@ -1,0 +1,213 @@
+"""Who still lives: how a run, a temporary directory or a container is told from what a dead process has left.
+
+A process id alone says nothing: it is used again, and means another process in every PID namespace and container. So:
+
+* **A directory is in use while its lock is held.** `hold` takes the kernel's lock (flock(2)) on the file `.lock` in it, shared
+  with all others who use it. The lock belongs to the open file, and ends with the last process that has it open, however it dies.
+  It is the same lock in every PID namespace and container that has the directory, whatever path leads to it. A child that
+  inherits the file holds the lock too: the supervisor of a run's sandbox does, until all in the sandbox is gone. Who removes a
+  directory takes the lock alone (`exclusive`), so that nobody begins to use it meanwhile. What cannot be locked (another user's,
+  a file system without locks) counts as in use.
+* **A process is known by an `identity`:** host, boot, PID namespace, process id, and the time of its start. It is surely dead if
+  that boot is over, or if it is missing in the PID namespace that we are in too. Of another namespace nothing is known (`None`).
+
+The file has a line for each who took the lock since it was last free, for people: the lock decides, not the line.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import socket
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+
+LOCK = ".lock"
+PREFIX = "fencepost-"  # of temporary directories
+_READ = 64 << 10
+_WAIT_S = 10.0  # for somebody who removes the directory
+
+
+# --------------------------------------------------------------------------------------------------
+# Processes
+# --------------------------------------------------------------------------------------------------
+def identity() -> str:
+    """An identity of this process that no other has: `host boot namespace pid start`."""
+    return " ".join((socket.gethostname(), _boot(), _namespace(), str(os.getpid()), _started(os.getpid())))
+
+
+def alive(of: str) -> bool | None:
+    """Whether the process with this identity lives; None when that cannot be known here."""
+    parts = of.split(" ")
+    if len(parts) != 5 or not parts[3].isdigit() or "-" in parts:
+        return None
+    host, boot, namespace, pid, started = parts
+    if boot != _boot():
+        return False if host == socket.gethostname() else None
+    return _started(int(pid)) == started if namespace == _namespace() else None
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:  # no Linux
+        return "-"
+
+
+def _namespace() -> str:
+    try:
+        return str(os.stat("/proc/self/ns/pid").st_ino)
+    except OSError:
+        return "-"
+
+
+def _started(pid: int) -> str:
+    """When a process started, in the kernel's ticks; empty when there is none, or it is a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
+
+
+# --------------------------------------------------------------------------------------------------
+# Directories
+# --------------------------------------------------------------------------------------------------
+class Hold:
+    """A directory in use, until it is closed. descriptor: for a child that is to hold the lock as well; None without lock."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self.descriptor = descriptor
+
+    def close(self) -> None:
+        """End our use. Children that have inherited the lock go on holding it."""
+        descriptor, self.descriptor = self.descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def __enter__(self) -> Hold:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def hold(directory: Path) -> Hold:
+    """Use a directory from now on. Where it cannot be locked it is used without, since nobody else can lock it either."""
+    deadline = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            descriptor = _opened(directory)
+        except OSError:
+            return Hold(None)
+        with suppress(OSError):
+            if _locked(descriptor, fcntl.LOCK_EX):  # nobody uses it: what the file says is old
+                os.ftruncate(descriptor, 0)
+            if _locked(descriptor, fcntl.LOCK_SH) and _is_there(descriptor, directory):
+                os.write(descriptor, json.dumps(_line()).encode() + b"\n")
+                return Hold(descriptor)
+        os.close(descriptor)
+        if time.monotonic() > deadline or not directory.is_dir():
+            return Hold(None)
+        time.sleep(0.02)
+
+
+@contextmanager
+def exclusive(directory: Path) -> Iterator[str]:
+    """Whether nobody uses a directory: empty, and nobody can begin to within the block; else who does, as text."""
+    try:
+        descriptor = _opened(directory)
+    except OSError as error:
+        yield f"unknown: it cannot be locked ({error.strerror})"
+        return
+    try:
+        try:
+            free = _locked(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            yield f"unknown: it cannot be locked ({error.strerror})"
+            return
+        yield "" if free else _holders(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _opened(directory: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(directory / LOCK, flags, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(0, "its .lock is no file")
+    return descriptor
+
+
+def _locked(descriptor: int, how: int) -> bool:
+    """Take the lock, unless somebody's is in the way. Raises OSError where there are no locks."""
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_there(descriptor: int, directory: Path) -> bool:
+    """Whether the file is still the directory's: it may have been removed before we had the lock."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(directory / LOCK))
+    except OSError:
+        return False
+
+
+def _line() -> dict[str, str]:
+    what = " ".join([Path(sys.argv[0] or "python").name, *sys.argv[1:2]])
+    since = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return {"what": what[:80], "since": since, "process": identity()}
+
+
+def _holders(descriptor: int) -> str:
+    """Who has the lock, as far as the file says: those that are not known to be dead."""
+    lines, found = 0, []
+    for line in os.pread(descriptor, _READ, 0).decode(errors="replace").splitlines():
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            entry = json.loads(line)
+            lines += 1
+            host, _, _, pid, _ = entry["process"].split(" ")
+            if alive(entry["process"]) is not False:
+                found.append(f"{entry['what']} (process {pid} on {host}, since {entry['since']})")
+    return ", ".join(found) or (
+        "the sandbox of a process that has died, which is ending" if lines else "somebody who does not say who"
+    )
+
+
+# --------------------------------------------------------------------------------------------------
+# Temporary directories
+# --------------------------------------------------------------------------------------------------
+class TemporaryPlace:
+    """A temporary directory of our own (mode 0700, a name nobody can foresee), in use until it is removed."""
+
+    def __init__(self, kind: str, parent: Path | None = None) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-", dir=parent))
+        self._hold = hold(self.path)
+
+    def remove(self) -> None:
+        """Remove it with all that is in it; nothing if it is gone."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self._hold.close()
+
+
+@contextmanager
+def temporary_directory(kind: str, parent: Path | None = None) -> Iterator[Path]:
+    """`fencepost-KIND-...` for the length of a block; if we are killed, `fencepost clean` finds it."""
+    place = TemporaryPlace(kind, parent)
+    try:
+        yield place.path
+    finally:
+        place.remove()

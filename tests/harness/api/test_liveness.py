@@ -1,0 +1,130 @@
+"""Who lives: by the kernel's lock on a directory, and by what is known of a process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from harness.api import liveness
+
+NAMESPACE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc")
+HOLDER = """
+import sys
+from pathlib import Path
+from harness.api import liveness
+held = liveness.hold(Path(sys.argv[1]))
+print(liveness.identity(), flush=True)
+sys.stdin.read()
+"""
+PARENT = """
+import subprocess, sys
+from pathlib import Path
+from harness.api import liveness
+held = liveness.hold(Path(sys.argv[1]))
+child = subprocess.Popen(["sleep", "60"], pass_fds=(held.descriptor,), stdout=subprocess.DEVNULL)
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def started():
+    """Starts a program with a directory; its first line."""
+    processes = []
+
+    def start(*prefix, program=HOLDER, directory):
+        argv = [*prefix, sys.executable, "-c", program, str(directory)]
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        processes.append(process)
+        return process, process.stdout.readline().strip()
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def user(directory):
+    with liveness.exclusive(directory) as found:
+        return found
+
+
+def test_a_directory_is_in_use_until_the_last_of_its_users_is_killed(tmp_path, started):
+    first, _ = started(directory=tmp_path)
+    second, _ = started(directory=tmp_path)
+    assert f"process {first.pid} on {socket.gethostname()}" in user(tmp_path)
+    first.kill()
+    first.wait()
+    assert f"process {first.pid} " not in user(tmp_path)
+    assert f"process {second.pid} " in user(tmp_path)
+    second.kill()
+    second.wait()
+    assert user(tmp_path) == ""
+
+
+def test_a_user_in_another_pid_namespace_is_seen_as_any_other(tmp_path, started):
+    """Its process id is 1 there; ours of that number is another process."""
+    process, identity = started(*NAMESPACE, directory=tmp_path)
+    assert identity.split(" ")[3] == "1"
+    assert liveness.alive(identity) is None
+    assert "process 1 on" in user(tmp_path)
+    process.stdin.close()
+    process.wait()
+    assert user(tmp_path) == ""
+
+
+def test_a_child_that_has_inherited_the_lock_holds_it_when_its_parent_is_killed(tmp_path, started):
+    process, child = started(program=PARENT, directory=tmp_path)
+    process.kill()
+    process.wait()
+    assert user(tmp_path) == "the sandbox of a process that has died, which is ending"
+    os.kill(int(child), 9)
+    deadline = time.monotonic() + 20
+    while user(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert user(tmp_path) == ""
+
+
+def test_nobody_can_begin_to_use_a_directory_that_is_being_removed(tmp_path, monkeypatch):
+    directory = tmp_path / "run"
+    directory.mkdir()
+    monkeypatch.setattr(liveness, "_WAIT_S", 0.1)
+    with liveness.exclusive(directory) as found:
+        assert found == ""
+        assert liveness.hold(directory).descriptor is None
+    with liveness.hold(directory) as held:
+        assert held.descriptor is not None
+        assert user(directory)
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink("/etc/passwd", path)])
+def test_what_is_no_lock_counts_as_in_use_and_stops_nobody(tmp_path, make):
+    make(tmp_path / liveness.LOCK)
+    assert user(tmp_path).startswith("unknown: it cannot be locked")
+    assert liveness.hold(tmp_path).descriptor is None
+
+
+def test_a_process_is_dead_only_if_that_is_sure():
+    """The same number of another time or boot is another process; of another machine or PID namespace nothing is known."""
+    host, boot, namespace, pid, began = liveness.identity().split(" ")
+    assert liveness.alive(liveness.identity()) is True
+    assert liveness.alive(f"{host} {boot} {namespace} {pid} {int(began) - 1}") is False
+    assert liveness.alive(f"{host} another-boot {namespace} {pid} {began}") is False
+    assert liveness.alive(f"{host} {boot} {namespace} {1 << 22} {began}") is False
+    assert liveness.alive(f"{host} {boot} 4026500000 {1 << 22} {began}") is None
+    assert liveness.alive(f"elsewhere another-boot {namespace} {pid} {began}") is None
+    assert liveness.alive(f"{host} {boot} {pid} {began}") is None
+    assert liveness.alive("") is None
+
+
+def test_a_temporary_directory_is_ours_alone_in_use_and_gone_at_the_end(tmp_path):
+    with liveness.temporary_directory("warm", tmp_path) as path:
+        assert path.stat().st_mode & 0o777 == 0o700
+        assert user(path)
+    assert list(tmp_path.iterdir()) == []
