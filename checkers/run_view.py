@@ -67,6 +67,12 @@ class RunView:
         """index, process, op, isolation, final, v, partition, offset, ended: a row per returned record. Cached."""
         return self._mops(1).cache()
 
+    def release(self) -> None:
+        """Let go of the cached tables: another history may be written to the same place."""
+        for name in ("sends", "reads"):
+            if name in self.__dict__:
+                self.__dict__.pop(name).unpersist()
+
     def _mops(self, kind: int) -> DataFrame:
         whole = ("index", "process", "op", "f", "type", "isolation", "final", "time", "end", "decided")
         return self.ops.select(*whole, F.explode("mops").alias("mop")).where(F.col("mop.kind") == kind).select(*whole, "mop.*")

@@ -38,8 +38,8 @@ class Judgement:
 
     @cached_property
     def properties(self) -> dict[str, Mapping[str, Any]]:
-        """Every anomaly's answer by name, forbidden or allowed."""
-        return {one["name"]: one for one in (*self.document["properties"], *self.document["allowed"])}
+        """Every anomaly's answer by name, forbidden or allowed; the forbidden one where it has both."""
+        return {one["name"]: one for one in (*self.document["allowed"], *self.document["properties"])}
 
     @cached_property
     def counts(self) -> dict[str, int]:

@@ -22,9 +22,10 @@ from checkers.spark.overview import Overview, read_overview
 from checkers.spark.session import start_session
 from checkers.spark.source import READ_ERRORS, Source, SparkSource, last_cause, source_of
 from checkers.verdict.decision import JudgedProperty, decide, expectation_met, judge_property, weaknesses
+from checkers.verdict.evidence import shown
 from checkers.verdict.findings import SLACK_NS, Finding, group
 from checkers.verdict.progress import count_operations, progress
-from checkers.verdict.rules import FORBIDDEN, rule_for
+from checkers.verdict.rules import FORBIDDEN, rule_for, rule_on_evidence
 from checkers.verdict.run_checks import run_checks
 from checkers.verdict.weakening import gap_sentences, weaken
 from checkers.verdict.wording import FindingText
@@ -86,7 +87,8 @@ def judge(
     view = RunView(history, session(), overview, full, missing_evidence(run.gaps))
     job = run_checks(view, found)
     receipts = run.known_receipts()
-    judged = [_judged(check, job.results[check.name], view, receipts) for check in found]
+    judged = [one for check in found for one in _judged(check, job.results[check.name], view, receipts)]
+    view.release()
     judged += [judge_property(one.name, rule_for(one.name, full), 0, [], error=one.reason) for one in broken]
     judged = [weaken(one, run.gaps, full) for one in judged]
     unread = _unread(run.plan, overview) if full["final_read"] == "true" else []
@@ -123,19 +125,32 @@ def _overview(history: Source) -> Overview:
 # --------------------------------------------------------------------------------------------------
 # Judging
 # --------------------------------------------------------------------------------------------------
-def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: Receipts) -> JudgedProperty:
-    """A check's result as a property: its findings, with a sentence and the faults around each, under the rule that decides."""
-    rule = rule_for(check.name, run.contract)
+def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: Receipts) -> list[JudgedProperty]:
+    """A check's result as a property: its findings, with a sentence and the faults around each, under the rule that decides.
+
+    Two properties where the rule allows some findings, and evidence that it leaves intact shows others.
+    """
+    rule, strict = rule_for(check.name, run.contract), rule_on_evidence(check.name, run.contract)
     findings = group(check.name, result.rows, run.original_values, check.across)
+    error, certain = result.error, [False] * len(findings)
+    try:
+        if rule.unless and strict.judged == FORBIDDEN:
+            certain = shown(check.name, findings, rule.unless, run)
+    except READ_ERRORS as broken:
+        error = f"what the readers got could not be looked up ({last_cause(broken)})"
     text = FindingText(run)
-    for finding in findings:
-        finding.forbidden = rule.judged == FORBIDDEN
+    for finding, is_certain in zip(findings, certain, strict=True):
+        finding.forbidden = (strict if is_certain else rule).judged == FORBIDDEN
         finding.sentence = _sentence(check, finding, text)
         finding.detail = check.detail(finding, text) if check.detail else {}
         finding.faults = _faults_around(finding, run.overview, receipts)
     lacking = result.lacking or check.needs
-    reason = result.error or (f"{result.more} more were found; only examples are kept" if result.more else "")
-    return judge_property(check.name, rule, result.compared, findings, error=reason, lacking=lacking)
+    reason = error or (f"{result.more} more were found; only examples are kept" if result.more else "")
+    binding, others = (
+        [one for one, is_certain in zip(findings, certain, strict=True) if is_certain is kind] for kind in (True, False)
+    )
+    parts = [(strict, binding)] * bool(binding) + [(rule, others)] * bool(others or not binding)
+    return [judge_property(check.name, by, result.compared, some, error=reason, lacking=lacking) for by, some in parts]
 
 
 def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:

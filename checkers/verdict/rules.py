@@ -7,10 +7,11 @@ Keys are those of `harness.api.CONTRACT_KEYS`, whose defaults stand for absent o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from checkers.partition.log import Settings
+from checkers.verdict.evidence import FINAL_READS, READS
 from harness.api import overlaid_contract, planned_contract
 
 FORBIDDEN, ALLOWED, INAPPLICABLE = "forbidden", "allowed", "inapplicable"
@@ -21,21 +22,55 @@ class Rule:
     """One row: under `when`, the anomaly is forbidden, allowed, or cannot be judged; and why.
 
     essential: every run under this rule must have exercised it, or the run's verdict is unknown.
+    unless: evidence (`checkers.verdict.evidence`) that the setting leaves intact: findings that it shows by itself are not
+    allowed by this row, and the next row without such a condition decides about them.
     """
 
     judged: str
     reason: str
     when: Mapping[str, str] = field(default_factory=dict)
     essential: bool = False
+    unless: str = ""
 
 
 _COMPACTED = Rule(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
 _RETAINED = Rule(INAPPLICABLE, "the topic deletes old records: an absent record proves nothing", {"retention": "!none"})
 _NO_TRANSACTIONS = Rule(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
-_UNCLEAN = Rule(
+_LOSSES = (  # settings under which records can be cut off that were acknowledged, or even read; each with how
+    ({"unclean_leader_election": "true"}, "an unclean election cuts off what the new leader lacks (KIP-106)"),
+    ({"power_failures": "all replicas"}, "what no replica had synced to disk is gone when the power of all fails"),
+    (
+        {"power_failures": "one replica", "min_insync_replicas": "1"},
+        "the leader may be the only replica in sync, and its power failure takes what it had not synced to disk",
+    ),
+)
+
+
+def _cut_off(consequence: str, unless: str = "", **when: str) -> tuple[Rule, ...]:
+    """What follows where a log may be cut off, and under which settings besides."""
+    return tuple(Rule(ALLOWED, f"{how}: {consequence}", {**setting, **when}, unless=unless) for setting, how in _LOSSES)
+
+
+_GONE = _cut_off("acknowledged records may be lost")
+_TRUNCATED = _cut_off("records that were read already may be gone; consumers then go back or on (KIP-320)")
+_COORDINATOR = (
+    Rule(
+        ALLOWED,
+        "an unclean election may cut off the coordinator's log: it then writes markers of the transaction before into the next",
+        {"unclean_coordinator": "true", "transactional": "true"},
+    ),
+    Rule(
+        ALLOWED,
+        "a power failure may cut off the coordinator's log: it then writes markers of the transaction before into the next",
+        {"power_failures": "all replicas", "transactional": "true"},
+    ),
+)
+_ALONE = Rule(
     ALLOWED,
-    "unclean leader election may cut off records that were read already; consumers then go back or on (KIP-106, KIP-320)",
-    {"unclean_leader_election": "true"},
+    "with acks=0 or 1 a leader acknowledges alone, and the next leader gives its offsets away again; what readers got is on all "
+    "replicas in sync (KIP-101), and binds",
+    {"acks": "!all"},
+    unless=READS,
 )
 _KEPT = Rule(
     FORBIDDEN,
@@ -70,11 +105,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _RETAINED,
         Rule(ALLOWED, "acks=0 acknowledges what no broker has seen", {"acks": "0"}),
         Rule(ALLOWED, "acks=1 acknowledges before any follower has the record; a new leader may not have it", {"acks": "1"}),
-        Rule(
-            ALLOWED,
-            "unclean leader election may elect a replica that lacks acknowledged records (KIP-106)",
-            {"unclean_leader_election": "true"},
-        ),
+        *_GONE,
         Rule(
             FORBIDDEN,
             "acks=all waits for every in-sync replica; with min.insync.replicas=1 that may be the leader alone, but only an "
@@ -89,6 +120,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "duplicate": (
+        *_cut_off("a record that was read and then cut off is appended again by its retry, once in each log", FINAL_READS),
         Rule(
             FORBIDDEN,
             "transactional producers append a retry only once (KIP-98)",
@@ -100,9 +132,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "aborted-read": (
         Rule(FORBIDDEN, "what surely failed outside transactions was never appended", {"transactional": "!true"}),
+        *_cut_off("the producer's next marker decides records whose own ABORT marker is gone", transactional="true"),
         Rule(FORBIDDEN, _G1),
     ),
     "dirty-read": (
+        *_COORDINATOR,
         Rule(FORBIDDEN, "nobody gets a record before it is sent", {"transactional": "!true"}),
         Rule(FORBIDDEN, _G1),
     ),
@@ -110,10 +144,15 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _NO_TRANSACTIONS,
         _COMPACTED,
         _RETAINED,
+        *_cut_off("of a transaction over several partitions one may lose records, or the marker that shows them"),
         Rule(FORBIDDEN, _ATOMIC, {"final_read": "false"}),
         Rule(FORBIDDEN, _ATOMIC, essential=True),
     ),
-    "inconsistent-offset": (Rule(FORBIDDEN, "an offset names one record for ever (the replication protocol; KIP-101)"),),
+    "inconsistent-offset": (
+        *_cut_off("its offset is given away again, and who read it before got another record there", FINAL_READS),
+        _ALONE,
+        Rule(FORBIDDEN, "an offset names one record for ever (the replication protocol; KIP-101)"),
+    ),
     "phantom": (Rule(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),),
     "wrong-partition": (
         Rule(
@@ -124,21 +163,23 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(FORBIDDEN, "a record is stored in the partition to which it was sent"),
     ),
     "order-inversion": (
+        *_cut_off("a record that is gone, and read or acknowledged before, lay higher than its successor does", FINAL_READS),
+        _ALONE,
         Rule(FORBIDDEN, "sequence numbers keep a producer's order in each partition (KIP-98)", {"transactional": "true"}),
         Rule(FORBIDDEN, "sequence numbers keep a producer's order in each partition (KIP-98)", {"idempotence": "true"}),
         Rule(FORBIDDEN, "max.in.flight=1: a send begins after the one before has ended", {"max_in_flight": "1"}),
         Rule(ALLOWED, "without idempotence, retries of several requests in flight may overtake each other"),
     ),
-    **dict.fromkeys(("poll-skip", "int-poll-skip"), (_COMPACTED, _RETAINED, _UNCLEAN, _KEPT, Rule(FORBIDDEN, _IN_ORDER))),
-    **dict.fromkeys(("nonmonotonic-poll", "int-nonmonotonic-poll"), (_UNCLEAN, _KEPT, Rule(FORBIDDEN, _IN_ORDER))),
+    **dict.fromkeys(("poll-skip", "int-poll-skip"), (_COMPACTED, _RETAINED, *_TRUNCATED, _KEPT, Rule(FORBIDDEN, _IN_ORDER))),
+    **dict.fromkeys(("nonmonotonic-poll", "int-nonmonotonic-poll"), (*_TRUNCATED, _KEPT, Rule(FORBIDDEN, _IN_ORDER))),
     "stale-read": (
         _COMPACTED,
         _RETAINED,
-        _UNCLEAN,
+        *_TRUNCATED,
         Rule(FORBIDDEN, "what a read_committed reader got is below the high watermark and decided for ever (KIP-98, KIP-101)"),
     ),
     "real-time-inversion": (
-        _UNCLEAN,
+        *_TRUNCATED,
         Rule(
             FORBIDDEN,
             "acks=all and one leader lineage: an acknowledged record lies before whatever is sent after it (KIP-101)",
@@ -153,13 +194,17 @@ RULES: dict[str, tuple[Rule, ...]] = {
         name: (
             _NO_TRANSACTIONS,
             Rule(ALLOWED, "read_uncommitted readers get records before they are decided", {"isolation": "!read_committed"}),
+            *_COORDINATOR,
             Rule(FORBIDDEN, reason),
         )
         for name, reason in _DECIDED.items()
     },
     **_permitted(_UNORDERED, "G0", "G1c"),
     **_permitted(_LAGGING, "G-single", "G2"),
-    "lso-stall": (Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),),
+    "lso-stall": (
+        *_cut_off("with the marker of a transaction, which nobody writes again", transactional="true"),
+        Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),
+    ),
 }
 PLUGIN_RULES = (Rule(FORBIDDEN, "the check was added by a plug-in, and no clause allows what it looks for"),)
 
@@ -170,8 +215,17 @@ def full_contract(planned: Mapping[str, str], given: Mapping[str, str] | None = 
 
 
 def rule_for(anomaly: str, contract: Mapping[str, str]) -> Rule:
-    """The rule that decides about an anomaly under a full contract."""
-    return next(row for row in (*RULES.get(anomaly, ()), *PLUGIN_RULES) if _holds(row, contract))
+    """The rule that decides about an anomaly under a full contract, as long as no evidence stands against it (`Rule.unless`)."""
+    return next(row for row in _applicable(anomaly, contract))
+
+
+def rule_on_evidence(anomaly: str, contract: Mapping[str, str]) -> Rule:
+    """The rule that decides about findings that the evidence shows against `rule_for`."""
+    return next(row for row in _applicable(anomaly, contract) if not row.unless)
+
+
+def _applicable(anomaly: str, contract: Mapping[str, str]) -> Iterator[Rule]:
+    return (row for row in (*RULES.get(anomaly, ()), *PLUGIN_RULES) if _holds(row, contract))
 
 
 def _holds(row: Rule, contract: Mapping[str, str]) -> bool:

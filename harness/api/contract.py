@@ -118,7 +118,16 @@ _TABLE = (
         values=_FLAG,
         default="false",
         elsewhere="false",
+        implies={"false": {"unclean_coordinator": "false"}},
         meaning="A replica that is not in sync may become leader (`unclean.leader.election.enable`).",
+    ),
+    ContractKey(
+        name="unclean_coordinator",
+        values=_FLAG,
+        default="false",
+        elsewhere="false",
+        implies={"true": {"unclean_leader_election": "true"}},
+        meaning="The same for the transaction coordinator's own topic (`unclean.leader.election.enable` of the brokers).",
     ),
     ContractKey(
         name="min_insync_replicas",

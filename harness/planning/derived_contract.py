@@ -21,7 +21,7 @@ def derive(
 ) -> dict[str, str]:
     """The contract of a test's effective producer, topic and broker settings, for one topic. A topic overlays the brokers' own.
 
-    Transactions also rest on the coordinator's topic, which has the brokers' settings: an unclean election there counts too.
+    Transactions also rest on the coordinator's topic, which has the brokers' settings.
     """
     roles = tuple(roles)
     transactional = any(role.transactional for role in roles)
@@ -30,14 +30,15 @@ def derive(
     in_flight = str(_first(producer, _IN_FLIGHT, _IN_FLIGHT_IDEMPOTENT if idempotent else "1000000"))
     committed = any(role.isolation is Isolation.COMMITTED for role in roles)
     overlaid = {**broker, **topic}
-    elected = (overlaid, broker) if transactional else (overlaid,)
+    unclean_coordinator = transactional and _flag(broker.get("unclean.leader.election.enable"))
     found = {
         "acks": acks if acks in ("0", "1") else "all",
         "idempotence": _text(idempotent),
         "transactional": _text(transactional),
         "isolation": (Isolation.COMMITTED if committed else Isolation.UNCOMMITTED).value,
         "max_in_flight": in_flight,
-        "unclean_leader_election": _text(any(_flag(one.get("unclean.leader.election.enable")) for one in elected)),
+        "unclean_leader_election": _text(unclean_coordinator or _flag(overlaid.get("unclean.leader.election.enable"))),
+        "unclean_coordinator": _text(unclean_coordinator),
         "min_insync_replicas": str(overlaid.get("min.insync.replicas", "1")),
         "compaction": _text("compact" in str(topic.get("cleanup.policy", broker.get("log.cleanup.policy", "delete")))),
         "retention": _retention(topic, broker),

@@ -73,7 +73,7 @@ def test_an_unclean_election_of_the_coordinators_topic_counts_for_transactions()
     """`__transaction_state` has the brokers' settings, whatever the workload's topics have."""
     topic, broker = {"unclean.leader.election.enable": "false"}, {"unclean.leader.election.enable": "true"}
     transactional = derive([Role(name="writer", transactional=True)], {}, topic, broker)
-    assert transactional["unclean_leader_election"] == "true"
+    assert (transactional["unclean_leader_election"], transactional["unclean_coordinator"]) == ("true", "true")
     assert derive([WRITER], {}, topic, broker)["unclean_leader_election"] == "false"
 
 

@@ -1,0 +1,163 @@
+"""Settings that permit losses: which anomalies they allow, which they do not, and what evidence stands against a permission."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from support.histories import UNCOMMITTED, History, answer, violated
+
+from checkers.verdict.evidence import SHOWS
+from checkers.verdict.findings import Finding, FindingRecord
+from checkers.verdict.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, RULES, full_contract, rule_for, rule_on_evidence
+
+READERS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"}
+LOST = {"lost-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
+CUT_TRANSACTIONS = {"torn-transaction", "aborted-read", "lso-stall"}
+EARLY = {"dirty-read", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime"}
+ABSENCE = {"lost-write", "poll-skip", "int-poll-skip", "stale-read"}
+UNCLEAN = {"unclean_leader_election": "true"}
+PLAIN = {"transactional": "false"}
+TRANSACTIONS = {"transactional": "true", "isolation": "read_committed"}
+
+# The setting, beneath it plain or transactional producers, and every anomaly that is judged otherwise than without the setting.
+TABLE = [
+    ({"acks": "0"}, PLAIN, {"lost-write", "duplicate", "order-inversion", "inconsistent-offset"}),
+    ({"acks": "1"}, PLAIN, {"lost-write", "duplicate", "order-inversion", "inconsistent-offset"}),
+    ({"acks": "1", "max_in_flight": "1"}, PLAIN, {"lost-write", "duplicate", "order-inversion", "inconsistent-offset"}),
+    ({"idempotence": "false"}, PLAIN, {"duplicate", "order-inversion"}),
+    ({"idempotence": "false", "max_in_flight": "1"}, PLAIN, {"duplicate"}),
+    ({"min_insync_replicas": "1"}, PLAIN, set()),
+    ({"min_insync_replicas": "1"}, TRANSACTIONS, set()),
+    (UNCLEAN, PLAIN, LOST),
+    (UNCLEAN, TRANSACTIONS, LOST | CUT_TRANSACTIONS),
+    ({"unclean_coordinator": "true"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | EARLY),
+    ({"power_failures": "all replicas"}, PLAIN, LOST),
+    ({"power_failures": "all replicas"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | EARLY),
+    ({"power_failures": "one replica", "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS),
+    ({"power_failures": "one replica", "min_insync_replicas": "2"}, TRANSACTIONS, set()),
+    ({"retention": "1000"}, PLAIN, ABSENCE),
+    ({"retention": "1000"}, TRANSACTIONS, ABSENCE | {"torn-transaction"}),
+    ({"compaction": "true"}, TRANSACTIONS, ABSENCE | {"torn-transaction"}),
+]
+
+
+@pytest.mark.parametrize(("setting", "beneath", "otherwise"), TABLE, ids=str)
+def test_a_setting_changes_the_judgement_of_these_anomalies_and_of_no_other(setting, beneath, otherwise):
+    before, after = full_contract(beneath), full_contract(beneath, setting)
+    changed = {
+        name: rule_for(name, after).judged for name in RULES if rule_for(name, after).judged != rule_for(name, before).judged
+    }
+    absent = INAPPLICABLE if setting.keys() & {"retention", "compaction"} else ALLOWED
+    assert changed == dict.fromkeys(otherwise, absent)
+
+
+@pytest.mark.parametrize(
+    ("setting", "beneath", "bound"),
+    [
+        ({"acks": "1"}, PLAIN, {"inconsistent-offset"}),
+        ({"acks": "1", "max_in_flight": "1"}, PLAIN, {"inconsistent-offset", "order-inversion"}),
+        (UNCLEAN, PLAIN, {"inconsistent-offset", "duplicate", "order-inversion"}),
+        (UNCLEAN, TRANSACTIONS, {"inconsistent-offset", "duplicate", "order-inversion"}),
+        ({**UNCLEAN, "idempotence": "false"}, PLAIN, {"inconsistent-offset"}),
+    ],
+    ids=str,
+)
+def test_evidence_that_a_setting_leaves_intact_stands_against_its_permission(setting, beneath, bound):
+    full = full_contract(beneath, setting)
+    allowed = {name for name in RULES if rule_for(name, full).judged == ALLOWED}
+    assert {name for name in allowed if rule_on_evidence(name, full).judged == FORBIDDEN} == bound
+
+
+def test_every_condition_on_evidence_is_one_that_can_be_looked_for():
+    assert {name for name, rules in RULES.items() for rule in rules if rule.unless} == set(SHOWS)
+
+
+def found(*records):
+    return Finding("any", [FindingRecord("t-0", 0, v, offset, 0, "read") for v, offset in records])
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "finding", "reads", "is_shown"),
+    [
+        ("inconsistent-offset", found((1, 7), (2, 7)), [(7, 1), (7, 2)], True),
+        ("inconsistent-offset", found((1, 7), (2, 7)), [(7, 2), (9, 1)], False),
+        ("inconsistent-offset", found((1, 7), (2, 7)), [], False),
+        ("duplicate", found((1, 7), (1, 8)), [(7, 1), (8, 1)], True),
+        ("duplicate", found((1, 7), (1, 8)), [(8, 1), (7, 2), (9, 2)], False),
+        ("order-inversion", found((1, 9), (2, 8)), [(9, 1), (8, 2)], True),
+        ("order-inversion", found((1, 9), (2, 8)), [(7, 1), (8, 2)], False),
+        ("order-inversion", found((1, 9), (2, 8)), [(8, 2)], False),
+    ],
+)
+def test_what_reads_show_by_themselves(anomaly, finding, reads, is_shown):
+    frame = pd.DataFrame([("t-0", offset, v) for offset, v in reads], columns=["partition", "offset", "v"])
+    assert SHOWS[anomaly](finding, frame) is is_shown
+
+
+def allowed(document):
+    return {one["name"] for one in document["allowed"] if one["verdict"] == "violated"}
+
+
+PLAIN_CONTRACT = {"transactional": "false", "isolation": "read_uncommitted"}
+ACKS_1 = {**PLAIN_CONTRACT, "acks": "1", "idempotence": "false", "final_read": "false"}
+
+
+def test_with_acks_1_an_offset_that_was_acknowledged_alone_may_be_given_away_again(judged):
+    """The leader that acknowledged a@7 was cut off; the next one gave offset 7 to b. No final read says that a is lost."""
+    h = History()
+    h.send(0, {"t-0": [5, 7]})
+    h.send(1, {"t-0": [None]})
+    h.poll(2, {"t-0": [5, (7, h.ops[1]["mops"][0][2])]}, UNCOMMITTED)
+    document = judged(h, ACKS_1)
+    assert (violated(document), allowed(document) & {"inconsistent-offset"}) == ([], {"inconsistent-offset"})
+    h.poll(3, {"t-0": [5, 7]}, UNCOMMITTED)
+    document = judged(h, ACKS_1)
+    assert violated(document) == ["inconsistent-offset"], "readers get only what all replicas in sync have"
+
+
+def test_after_an_unclean_election_what_was_read_may_be_cut_off_and_all_that_follows_from_it(judged):
+    h = History()
+    h.txn(0, {"t-0": [5, 7]})
+    h.txn(1, {"t-1": [3], "t-2": [3]})  # t-2 is cut off: a torn transaction
+    h.txn(2, {"t-3": [4]}, type="fail")  # its ABORT marker is cut off, and the next transaction's COMMIT shows it
+    h.txn(2, {"t-3": [6]})
+    h.txn(3, {"t-4": [None]}, type="info", end=None, decided=None)  # read at 9, cut off, and appended again at 8 by its retry
+    retried = h.ops[-1]["mops"][0][2]
+    h.poll(8, {"t-0": [5, 7], "t-1": [3], "t-2": [3], "t-4": [(9, retried)]})
+    h.txn(4, {"t-0": [None]})
+    replacing = h.ops[-1]["mops"][0][2]
+    h.settle({"t-5": (6, 9)}, type="info")  # a marker of t-5 is cut off
+    h.final({"t-0": [5, (7, replacing)], "t-1": [3], "t-2": [], "t-3": [4, 6], "t-4": [(8, retried)]})
+    lawful = {"lost-write", "inconsistent-offset", "torn-transaction", "aborted-read", "duplicate", "lso-stall", "stale-read"}
+    assert set(violated(judged(h))) == lawful
+    document = judged(h, UNCLEAN)
+    assert (violated(document), allowed(document) & lawful) == ([], lawful)
+
+
+def test_an_unclean_election_excuses_nothing_that_the_final_reads_show_of_one_log(judged):
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.txn(1, {"t-0": [None], "t-1": [3]})
+    h.txn(2, {"t-2": [9]})
+    h.txn(2, {"t-2": [8]})
+    other = h.ops[1]["mops"][0][2]
+    reads = {"t-0": [5, (5, other)], "t-1": [3, (4, h.v("t-1", 3))], "t-2": [8, 9]}
+    h.poll(8, {"t-0": [(5, other)]})
+    h.final(reads)
+    document = judged(h, UNCLEAN)
+    assert violated(document) == ["duplicate", "inconsistent-offset", "order-inversion"]
+    assert answer(document, "duplicate")["contract"].startswith("transactional producers append a retry only once")
+
+
+def test_p2_is_judged_by_the_contract_that_its_campaign_names(judged):
+    """Two readers got two records at one offset: allowed by the settings, forbidden by `unclean_leader_election = "false"`."""
+    h = History()
+    h.send(0, {"t-0": [5, 7]})
+    h.poll(8, {"t-0": [5, 7]})
+    h.send(1, {"t-0": [None]})
+    h.final({"t-0": [5, (7, h.ops[-1]["mops"][0][2])]})
+    named = {"contract": {**PLAIN_CONTRACT, "unclean_leader_election": "false"}, "expect": ["lost-write", "inconsistent-offset"]}
+    document = judged(h, named["contract"], expect=named["expect"])
+    assert (document["verdict"], document["expectation_met"]) == ("invalid", True)
+    document = judged(h, {**PLAIN_CONTRACT, **UNCLEAN}, expect=named["expect"])
+    assert document["verdict"] == "valid"
