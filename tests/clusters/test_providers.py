@@ -27,13 +27,14 @@ FAULTS = (
     "link-flap", "move-coordinator", "move-group-coordinator", "move-leaders", "one-way", "packet-loss", "pause", "power-off",
     "reassign", "topic-settings",
 )  # fmt: skip
+# On each provider those whose means are its own: its firewall, its traffic control, its signals, its disks. Others cut the same
+# links and stop the same processes in another pattern, or ask Kafka; they strike on `local`, and elsewhere in the nightly.
+BY_ITS_OWN_MEANS = ("bandwidth", "cut-client", "graceful-stop", "latency", "one-way", "packet-loss", "power-off")
 LOCAL_ALWAYS_OTHERS_NIGHTLY = pytest.mark.parametrize(
     "provider", ["local", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("docker", "ssh"))], indirect=True
 )
 HOSTS = []  # those that the present provider uses by ssh, once there are any
-OF_THEIR_OWN = {kind: {"disk_mb": 200, "skewable": True} for kind in ("docker", "ssh")}  # a disk and a clock for each broker
 UNABLE = {  # provider -> faults that it cannot do, and words of the reason that the receipt gives
-    "local": {"disk-full": "disk_mb = 300", "clock-skew": "skewable = true"},  # with these: local/test_environment.py
     "ssh": {
         "cut-client": "a host that is reached by ssh cannot tell one from another",
     },
@@ -57,11 +58,18 @@ def provider(request):
 @pytest.fixture(scope="module")
 def seen(provider, tmp_path_factory):
     run = tmp_path_factory.mktemp("run")
-    scenes = ["start", "kill", "pause", "partition", "roles", "heal", "faults", "disk_and_clock", "versions"]
-    own = OF_THEIR_OWN.get(provider["kind"], {})
+    faults = "faults" if provider["kind"] == "local" else f"faults:{','.join(BY_ITS_OWN_MEANS)}"
+    scenes = ["start", "kill", "pause", "partition", "roles", "heal", faults, "disk_and_clock", "versions"]
+    if provider["kind"] == "local" and faketime.trouble() == "":
+        scenes.append("clocks")
     zone = {**os.environ, "TZ": "Asia/Tokyo"}  # not that of a container
-    seen = play(run, *scenes, env=zone, **provider, **own)
+    seen = play(run, *scenes, env=zone, **provider, **own_disk_and_clock(provider))
     return {**seen, "left": remains(run) + [rule for hosts in HOSTS for rule in hosts.rules()]}
+
+
+def own_disk_and_clock(provider):
+    """Options that give each broker a small disk, and a clock that can be set; a local cluster is refused without the library."""
+    return {"disk_mb": 200, "skewable": provider["kind"] != "local" or faketime.trouble() == ""}
 
 
 def remains(run):
@@ -80,7 +88,7 @@ def test_three_brokers_come_up_with_their_topics(seen):
     assert seen["answers"] == [True, True, True]
     assert seen["ends"] == seen["starts"] == {"t-0": 0, "t-1": 0, "t-2": 0}
     assert seen["lagging"] == {}
-    assert seen["unavailable"] == [None, None]
+    assert seen["unavailable"][:3] == [None, None, None]
 
 
 def test_an_open_transaction_holds_the_last_stable_offset_back(seen):
@@ -142,12 +150,28 @@ def test_heal_makes_the_cluster_whole(seen):
     assert seen["all in sync"]
 
 
-@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize(
+    ("provider", "kind"),
+    [(name, kind) for name in ("local", "docker", "ssh") for kind in (FAULTS if name == "local" else BY_ITS_OWN_MEANS)],
+    indirect=["provider"],
+)
 def test_every_fault_takes_hold_and_is_healed(seen, provider, kind):
-    """By its own evidence, with nothing to remark; healing twice does no harm, and every pair talks again.
+    """By its own evidence, with nothing to remark; healing twice does no harm, and every pair talks again."""
+    took_hold_and_was_healed(seen, provider, kind)
 
-    What a provider cannot do has no effect, does no harm, and says why.
-    """
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("provider", ["docker", "ssh"], indirect=True)
+def test_every_fault_takes_hold_and_is_healed_wherever_brokers_run(provider, tmp_path):
+    """Those that also strike in every `make test`, and all others."""
+    seen = play(tmp_path, "faults", **provider, **own_disk_and_clock(provider))
+    for kind in FAULTS:
+        took_hold_and_was_healed(seen, provider, kind)
+    no_fault_was_left_out_and_none_hurt_a_client(seen, FAULTS)
+
+
+def took_hold_and_was_healed(seen, provider, kind):
+    """What a provider cannot do has no effect, does no harm, and says why."""
     if words := UNABLE.get(provider["kind"], {}).get(kind):
         assert words in seen["faults"][kind].pop("notes")[0]
         assert seen["faults"][kind] == {"effective": False, "healing": False, "whole": True}
@@ -155,17 +179,18 @@ def test_every_fault_takes_hold_and_is_healed(seen, provider, kind):
     assert seen["faults"][kind] == {"effective": True, "notes": ["", "", ""], "healing": True, "whole": True}
 
 
-def test_no_fault_is_left_out_and_none_hurts_a_client(seen):
-    assert tuple(seen["faults"]) == FAULTS
+def test_no_fault_is_left_out_and_none_hurts_a_client(seen, provider):
+    no_fault_was_left_out_and_none_hurt_a_client(seen, FAULTS if provider["kind"] == "local" else BY_ITS_OWN_MEANS)
+
+
+def no_fault_was_left_out_and_none_hurt_a_client(seen, faults):
+    assert tuple(seen["faults"]) == faults
     assert seen["clients"] == [None, None, None]
     assert seen["in sync after all faults"]
 
 
-def test_a_full_disk_is_noticed_and_healing_brings_the_broker_back(seen, provider):
+def test_a_full_disk_is_noticed_and_healing_brings_the_broker_back(seen):
     """Its own log says so; the broker ends, is started again, and catches up with the others, whose disks stay as they were."""
-    if words := UNABLE.get(provider["kind"], {}).get("disk-full"):
-        assert words in seen["no disk"]
-        return
     struck = seen["disk"]
     assert (struck["effective"], struck["note"]) == (True, "")
     assert struck["evidence"]["before"]["n2"] > 50 << 20
@@ -177,19 +202,36 @@ def test_a_full_disk_is_noticed_and_healing_brings_the_broker_back(seen, provide
     assert seen["in sync after the full disk"]
 
 
-def test_a_wrong_clock_outlives_the_broker_and_is_set_right(seen, provider):
-    """An hour ahead by the broker's own word, also by that of the one that was started in its place."""
-    if words := UNABLE.get(provider["kind"], {}).get("clock-skew"):
-        assert words in seen["no clock"]
-        return
+@pytest.fixture
+def clocks(seen, provider):
+    """What was seen of clocks; visibly skipped where libfaketime is missing."""
     if faketime.library() is None:
-        assert "libfaketime" in seen["no clock"]
-        pytest.skip(f"no libfaketime on this machine, so none in the image and on the hosts of the tests: {seen['no clock']}")
-    assert seen["clock"]["note"] == ""
-    assert seen["clock"]["before"]["n2"] == pytest.approx(0, abs=1)
-    assert seen["clock"]["during"]["n2"] == pytest.approx(3600, abs=1)
-    assert seen["wrong after a restart"] == pytest.approx(3600, abs=1)
-    assert seen["clock"]["after"]["n2"] == pytest.approx(0, abs=1)
+        reason = faketime.trouble() if provider["kind"] == "local" else seen["no clock"]
+        assert "libfaketime" in reason
+        pytest.skip(f"no libfaketime on this machine, so none in the image and on the hosts of the tests: {reason}")
+    return seen
+
+
+def test_a_wrong_clock_outlives_the_broker_and_is_set_right(clocks):
+    """An hour ahead by the broker's own word, also by that of the one that was started in its place."""
+    assert clocks["clock"]["note"] == ""
+    assert clocks["clock"]["before"]["n2"] == pytest.approx(0, abs=1)
+    assert clocks["clock"]["during"]["n2"] == pytest.approx(3600, abs=1)
+    assert clocks["wrong after a restart"] == pytest.approx(3600, abs=1)
+    assert clocks["clock"]["after"]["n2"] == pytest.approx(0, abs=1)
+
+
+@pytest.mark.parametrize("provider", ["local"], indirect=True)
+def test_a_clock_jumps_ahead_and_behind_and_is_set_right(clocks, provider):
+    """An hour each, by the broker's own word, while other clocks stay right; healing the whole cluster sets it right too."""
+    for direction, by_s in (("ahead", 3600), ("behind", -3600)):
+        struck = clocks["clocks"][direction]
+        assert (struck["effective"], struck["note"]) == (True, "")
+        assert struck["evidence"]["during"]["n2"] == pytest.approx(by_s, abs=1)
+        assert struck["evidence"]["before"]["n2"] == pytest.approx(0, abs=1)
+        assert struck["healing"]["after"]["n2"] == pytest.approx(0, abs=1)
+    assert clocks["other clock"] == pytest.approx(0, abs=1)
+    assert clocks["right after all"] == pytest.approx(0, abs=1)
 
 
 def test_brokers_log_their_own_words(seen):

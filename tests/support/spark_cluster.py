@@ -1,4 +1,4 @@
-"""A standalone Spark cluster of one master and two workers, from PySpark's own jars, and drivers that judge on it."""
+"""A standalone Spark cluster: a master and a worker with two executors, from PySpark's own jars; and drivers that judge on it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typing import Any
 
 import pyspark
 
+from checkers.spark.class_archive import archive_options
 from checkers.spark.session import JAVA
 
 HOME = Path(pyspark.__file__).parent
@@ -28,17 +29,16 @@ START_S, PATIENCE_S = 90.0, 300.0
 
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
-    """The address of a standalone master with two registered workers, of one core each."""
+    """The address of a standalone master with a registered worker, which has room for two executors of a core each."""
     port = _free_port()
     address, main = f"spark://127.0.0.1:{port}", "org.apache.spark.deploy"
     listens = ("--host", "127.0.0.1", "--port", str(port), "--webui-port", "0")
     running = [_daemon(folder, "master", f"{main}.master.Master", *listens)]
     try:
         _wait_for("I have been elected leader", folder / "master.log", running[0])
-        names, sizes = ("worker-1", "worker-2"), ("--cores", "1", "--memory", "1200m", "--webui-port", "0")
-        running += [_daemon(folder, name, f"{main}.worker.Worker", "--host", "127.0.0.1", *sizes, address) for name in names]
-        for name, process in zip(names, running[1:], strict=True):
-            _wait_for("Successfully registered with master", folder / f"{name}.log", process)
+        sizes = ("--host", "127.0.0.1", "--cores", "2", "--memory", "2400m", "--webui-port", "0")
+        running.append(_daemon(folder, "worker", f"{main}.worker.Worker", *sizes, address))
+        _wait_for("Successfully registered with master", folder / "worker.log", running[1])
         yield address
     finally:
         for process in reversed(running):
@@ -59,9 +59,9 @@ class Driver:
         python = log.with_name("python")
         python.write_text(f'#!/bin/sh\n: > "{self.used}"\nexec "{sys.executable}" "$@"\n')
         python.chmod(0o755)
-        quick = f"spark.executor.extraJavaOptions={JAVA}"
+        executors = ("spark.executor.cores=1", f"spark.executor.extraJavaOptions={JAVA} {_class_archive()}")
         self._process = subprocess.Popen(
-            [sys.executable, str(DRIVER), master, quick, *conf],
+            [sys.executable, str(DRIVER), master, *executors, *conf],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log.open("w"),
@@ -105,12 +105,19 @@ def _free_port() -> int:
         return int(server.getsockname()[1])
 
 
+def _class_archive() -> str:
+    """Options by which a JVM maps the classes that a local session has archived; none where there is no archive yet."""
+    options = archive_options()
+    return options if "SharedArchiveFile" in options else ""
+
+
 def _daemon(folder: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
     """A JVM of Spark's own, its output in a file."""
     java = shutil.which("java", path=os.environ.get("JAVA_HOME", "") + "/bin:" + os.environ["PATH"])
     assert java
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED]
-    command = [java, "-Xmx256m", *JAVA.split(), *opened, "-cp", f"{HOME}/jars/*", *arguments]
+    classpath = f"{HOME}/conf:{HOME}/jars/*"  # as that of a driver, so that the archive fits
+    command = [java, "-Xmx256m", *JAVA.split(), *_class_archive().split(), *opened, "-cp", classpath, *arguments]
     env = {
         **os.environ,
         "SPARK_HOME": str(HOME),

@@ -1,4 +1,4 @@
-"""A real Spark cluster of one master and two workers, from PySpark's own jars, judges as the local one does.
+"""A real Spark cluster of a master and a worker with two executors, from PySpark's own jars, judges as the local one does.
 
 So it does when a Python worker, or a whole executor, is lost in the middle of a check.
 """
