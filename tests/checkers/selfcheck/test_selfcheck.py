@@ -20,7 +20,7 @@ from harness.runs.directory import open_run
 @pytest.fixture(scope="module")
 def lawful(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lawful")
-    write_lawful(folder, transactions=300, seed=5)
+    write_lawful(folder, transactions=150, seed=5)  # enough for every damage to have its place
     return folder
 
 
