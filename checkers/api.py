@@ -49,6 +49,8 @@ class CheckResult:
     lacking: when nothing was compared, what was missing, in words.
     more: how many findings were left out because `rows` has examples only (anomalies that are lawful and frequent).
     unknown: why no answer can be given although there were no rows, in words.
+    several: of partition checks: operations (history indices), one entry for each of some records, those of one operation next to
+        each other. An operation with two or more entries over all partitions is one thing more that was compared.
     """
 
     compared: int
@@ -56,6 +58,7 @@ class CheckResult:
     lacking: str = ""
     more: int = 0
     unknown: str = ""
+    several: Any = ()
 
     @property
     def count(self) -> int:
@@ -77,7 +80,8 @@ class Check(Generic[Where]):
     scope: `partition` (function over a `PartitionLog`) or `run` (function over a `RunView`).
     across: findings are grouped by cause over all partitions (a transaction), not inside each (a run of offsets).
     resolve: second step over the few suspicious rows of all partitions, for anomalies that no partition can decide alone;
-        returns the rows that stay. It may set `rows.attrs["compared"]` to add to what was compared.
+        returns the rows that stay. It may set `rows.attrs["compared"]` to add to what was compared, and `rows.attrs["unread"]`
+        to how many promises it knows of that nobody got or had to get.
     explain: one plain sentence per finding.
     gather: what a run check needs of every partition: a function over its `PartitionLog`, run in the one job; its messages are in
         `RunView.gathered`. Checks that share the function share the messages.

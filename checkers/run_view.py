@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ from pyspark.sql import functions as F
 
 from checkers.arrays import Bools, Ints
 from checkers.partition.log import NONE
-from checkers.spark.gathering import GatheredMessages
-from checkers.spark.lookup import records_of
+from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages
+from checkers.spark.lookup import READ_COLUMNS, READ_TEXTS, records_of, returned
 from checkers.spark.overview import Overview
 from checkers.spark.source import READ_ERRORS, Source
-from harness.api import MAX_OP, Evidence, record_ids
+from harness.api import MAX_OP, Evidence, Isolation, record_ids
 
 
 class RunView:
@@ -106,6 +106,19 @@ class RunView:
         return answer
 
     # ---- records ----
+    def got_at_read_committed(self, sends: pd.DataFrame) -> Bools:
+        """Which of a few sends (`partition`, `v`) a read_committed reader got in their partition."""
+        if sends.empty:
+            return np.zeros(0, dtype=np.bool_)
+        look_up = partial(returned, identities=pa.array(sends["v"].unique()), isolation=Isolation.COMMITTED.value)
+        if len(self.overview) <= SHORT_HISTORY:
+            parts = list(look_up(self.history.batches(READ_COLUMNS, READ_TEXTS)[1]))
+        else:
+            parts = self.history.map_batches(self.spark, READ_COLUMNS, look_up).collect()
+        got = {pair for part in parts for pair in part}
+        pairs = zip(sends["partition"], sends["v"], strict=True)
+        return np.fromiter((pair in got for pair in pairs), dtype=np.bool_, count=len(sends))
+
     @cached_property
     def origins(self) -> dict[int, tuple[str, int]]:
         """Of the `unsent` identities those that this run sent elsewhere: identity -> (partition, operation)."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pyspark.sql import functions as F
 
 from checkers.api import CheckResult, join_rows, partition_check
 from checkers.arrays import Ints
@@ -20,7 +19,6 @@ from checkers.partition.versions import stretch_numbers
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
-from harness.api import Isolation
 
 
 def _explain_inconsistent(finding: Finding, text: FindingText) -> str:
@@ -51,10 +49,8 @@ def _proven(ops: Any, run: RunView) -> set[int]:
     """Transactions of which a read_committed reader got some record."""
     if not len(ops):
         return set()
-    wanted = run.sends_of(ops)
-    got = run.reads.where(F.col("v").isin(wanted["v"].tolist()) & (F.col("isolation") == Isolation.COMMITTED.value))
-    got = got.select("partition", "v").distinct().toPandas()
-    return set(wanted.merge(got, on=["partition", "v"])["op"])
+    sent = run.sends_of(ops)
+    return set(sent["op"][run.got_at_read_committed(sent)])
 
 
 @partition_check("inconsistent-offset", resolve=_resolve_inconsistent, explain=_explain_inconsistent, needs="no record was read")

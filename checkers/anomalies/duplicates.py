@@ -34,9 +34,10 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
 def duplicate(log: PartitionLog) -> CheckResult:
     """One sent record at two or more offsets of its partition, both visible at the isolation level in use.
 
-    A record sent in a transaction counts where read_committed returned it; one sent outside transactions where anybody got it.
-    The same offset read by many readers is one place. An acknowledgement tells of a place too, when the operation did not
-    fail and nobody read another record there (`inconsistent-offset` has that).
+    A record sent in a transaction counts where read_committed returned it, and where anybody got it if the workload reads at
+    read_uncommitted; one sent outside transactions where anybody got it. The same offset read by many readers is one place. An
+    acknowledgement tells of a place too, when the operation did not fail and nobody read another record there
+    (`inconsistent-offset` has that).
 
     compared: records read at least once. One cause: the operation that sent them.
 
@@ -54,7 +55,8 @@ def duplicate(log: PartitionLog) -> CheckResult:
     """
     sends, reads = log.sends, log.reads
     visible = reads.send >= 0  # a mask over the reads; of those with a send, the ones that count for it
-    visible[visible] &= reads.judged[visible] | ~sends.txn[reads.send[visible]]
+    if not log.settings.read_uncommitted:
+        visible[visible] &= reads.judged[visible] | ~sends.txn[reads.send[visible]]
     low, high = log.span(visible)  # over the sends
     elsewhere = (sends.offset != NONE) & (sends.status != ABORTED) & (low != NONE) & (sends.offset != low)
     elsewhere[elsewhere] = ~np.isin(sends.offset[elsewhere], reads.offset)  # acknowledged where nobody read anything

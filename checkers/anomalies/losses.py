@@ -13,6 +13,7 @@ from checkers.arrays import Bools, Ints
 from checkers.partition.final_witness import final_witness
 from checkers.partition.log import INFO, NONE, PartitionLog
 from checkers.partition.result_rows import send_rows
+from checkers.partition.undecided import PROOF, UNREAD, passed_in_time, undecided_rows
 from checkers.partition.versions import stretch_numbers
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
@@ -37,15 +38,18 @@ def _explain_lost(finding: Finding, text: FindingText) -> str:
 def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     """Keep what is surely lost: promises, and the missing records of undecided transactions that prove to be committed.
 
-    An undecided transaction emits a row for each of its records in every partition, so that its proof (one record that a
-    read_committed reader got, role `read`) is found wherever it is. Misplaced records are not lost: `wrong-partition` has them.
+    An undecided transaction emits a row for each of its records in every partition, so that its proof is found wherever it is
+    (`checkers.partition.undecided`). Of its records that nobody got, those that nobody had to get stay unread: they are counted.
+    Misplaced records are not lost: `wrong-partition` has them.
     """
     undecided = run.status(rows["op"].to_numpy()) == INFO
     undecided &= run.transactional(rows["op"].to_numpy())
-    proven = set(rows.loc[undecided & (rows["role"] == "read"), "op"])
-    committed = ~undecided | rows["op"].isin(proven)
-    kept = rows[committed & (rows["role"] == "missing") & ~rows["v"].isin(run.misplaced)]
-    kept.attrs["compared"] = int((undecided & committed).sum())
+    rows = passed_in_time(rows)
+    committed = ~undecided | rows["op"].isin(rows.loc[rows["role"] == PROOF, "op"])
+    judged, there = committed & (rows["role"] != UNREAD), ~rows["v"].isin(run.misplaced)
+    kept = rows[judged & (rows["role"] == "missing") & there]
+    kept.attrs["compared"] = int((undecided & judged).sum())
+    kept.attrs["unread"] = int((committed & ~judged & there).sum())
     return kept
 
 
@@ -58,9 +62,11 @@ def lost_write(log: PartitionLog) -> CheckResult:
     Promised: every record of a transaction whose commit returned ok; an acknowledged record outside transactions; an
     acknowledged record of an undecided transaction of which a read_committed reader got some record (any record when the
     operation has no completion at all: commit follows only after every acknowledgement). The final read is the completed
-    read_committed one, else the completed read_uncommitted one (which sees more). Without either, only what lies below an
-    offset that was later read at the same isolation level, and was read by nobody at all, is lost: the tail may simply be
-    unpolled. Where the history does not tell what some poll returned, it must also lie between two consecutive reads of one
+    read_committed one, else the completed read_uncommitted one (which sees more). Without either, only what lies below a record
+    that somebody got, and was read by nobody at all, is lost: the tail may simply be unpolled. It lies below by its offset, or,
+    where that is unknown, because the other record was sent later: after the acknowledgement or the end of the operation, or
+    after a read_committed reader got any record of the transaction (its marker follows all of its records).
+    Where the history does not tell what some poll returned, it must also lie between two consecutive reads of one
     consumer, or between the partition's start and the first read after it: that poll may have got the record, and no other.
     In a partition whose last stable offset is stuck, a record above it is hidden: lost only if read_uncommitted misses it too.
 
@@ -80,16 +86,10 @@ def lost_write(log: PartitionLog) -> CheckResult:
     Slow twin: `lost_writes` in tests/support/reference.py.
     """
     judged, returned, lacking = final_witness(log)
-    undecided = log.sends.txn & (log.sends.status == INFO)
-    missing = judged & ~returned
-    lost = log.promised & missing
-    doubtful = undecided & missing & (log.acked | ~log.sends.finished)
-    proof = undecided & log.seen_committed
-    cause = _neighbours(log, lost, returned)
+    lost = log.promised & judged & ~returned
     rows = [
-        send_rows(log, lost, cause, "missing"),
-        send_rows(log, doubtful & ~lost, -2 - log.sends.op, "missing"),
-        send_rows(log, proof, -2 - log.sends.op, "read"),
+        send_rows(log, lost, _neighbours(log, lost, returned), "missing"),
+        *undecided_rows(log, log.acked | ~log.sends.finished, judged, returned),
     ]
     return CheckResult(int((log.promised & judged).sum()), join_rows(*rows), lacking)
 

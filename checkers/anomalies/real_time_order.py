@@ -10,14 +10,12 @@ import numpy as np
 
 from checkers.api import CheckResult, partition_check
 from checkers.arrays import Ints
-from checkers.partition.log import NONE, PartitionLog
+from checkers.partition.log import FOREVER, NONE, PartitionLog
 from checkers.partition.result_rows import pair_rows
 from checkers.partition.versions import visible
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 from harness.api import record_ids
-
-LATEST = np.iinfo(np.int64).max
 
 
 def _explain_inversion(finding: Finding, text: FindingText) -> str:
@@ -58,7 +56,7 @@ def real_time_inversion(log: PartitionLog) -> CheckResult:
     if not len(sent):
         return CheckResult(0)
     began, process = log.sends.began[sent], record_ids.process_of(log.sends.v[sent])
-    ended = np.where(log.sends.ended[sent] != NONE, log.sends.ended[sent], LATEST)
+    ended = np.where(log.sends.ended[sent] != NONE, log.sends.ended[sent], FOREVER)
     compared = int((began > ended.min()).sum())
     low, high = _inverted(began, ended, process)
     if not len(low):
@@ -73,14 +71,14 @@ def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:
     one above it that was acknowledged first: if that one was not acknowledged before the send began, none was.
     """
     first = _first_acknowledged_above(ended)
-    late = np.flatnonzero(began > np.r_[ended, LATEST][first])
+    late = np.flatnonzero(began > np.r_[ended, FOREVER][first])
     own = process[first[late]] == process[late]
     low, high = [late[~own]], [first[late[~own]]]
     # Where the first one is of the same producer it hides the others: look again with that producer's sends left out.
     for producer in np.unique(process[late[own]]):
         hidden = late[own & (process[late] == producer)]
-        above = _first_acknowledged_above(np.where(process == producer, LATEST, ended))[hidden]
-        inverted = began[hidden] > np.r_[ended, LATEST][above]
+        above = _first_acknowledged_above(np.where(process == producer, FOREVER, ended))[hidden]
+        inverted = began[hidden] > np.r_[ended, FOREVER][above]
         low.append(hidden[inverted])
         high.append(above[inverted])
     return np.concatenate(low), np.concatenate(high)
@@ -97,4 +95,4 @@ def _first_acknowledged_above(ended: Ints) -> Ints:
     its_position = np.where(ended == suffix_minimum, np.arange(count), count)
     nearest = np.minimum.accumulate(its_position[::-1])[::-1]
     above = np.r_[nearest[1:], count]
-    return np.asarray(np.where(np.r_[suffix_minimum[1:], LATEST] == LATEST, count, above), dtype=np.int64)
+    return np.asarray(np.where(np.r_[suffix_minimum[1:], FOREVER] == FOREVER, count, above), dtype=np.int64)

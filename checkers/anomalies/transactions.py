@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 
 from checkers.api import CheckResult, join_rows, partition_check
-from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
+from checkers.arrays import Bools
+from checkers.partition.final_witness import final_witness
+from checkers.partition.log import ABORTED, COMMITTED, FOREVER, INFO, NONE, PartitionLog
 from checkers.partition.result_rows import reads_with_writers, send_rows
+from checkers.partition.undecided import passed_in_time, undecided_rows
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
-from harness.api import record_ids
 
 
 # --------------------------------------------------------------------------------------------------
@@ -41,8 +43,8 @@ def aborted_read(log: PartitionLog) -> CheckResult:
     Outside transactions: an unacknowledged record of an operation that surely failed was returned to anybody. What became of the
     operation that polled it does not matter: a polled record is evidence.
 
-    compared: records of failed transactions in partitions with such a reader, and of other failed operations in partitions that
-    were read. One cause: the failed operation.
+    compared: records of failed operations that such a reader could have got: it read up to their place or beyond, in a poll that
+    ended after they were sent, or made a complete final read. One cause: the failed operation.
 
     Example::
 
@@ -58,11 +60,26 @@ def aborted_read(log: PartitionLog) -> CheckResult:
     """
     failed, txn = log.sends.status == ABORTED, log.sends.txn
     aborted, refused = failed & txn, failed & ~txn & ~log.acked  # masks over the sends
-    compared = int(aborted.sum()) * bool(log.reads.judged.any()) + int(refused.sum()) * bool(len(log.reads))
+    everybody, finally_read = np.ones(len(log.reads), dtype=np.bool_), bool(log.final.committed or log.final.uncommitted)
+    compared = int((aborted & (log.covered | _within_reach(log, log.reads.judged))).sum())
+    compared += int((refused & (finally_read | _within_reach(log, everybody))).sum())
     shown = ~log.unsent_reads  # a mask over the reads: those with a send; at the end, of these, those of failed operations
     writer = log.reads.send[shown]
     shown[shown] = (aborted[writer] & log.reads.judged[shown]) | refused[writer]
     return reads_with_writers(log, shown, compared)
+
+
+def _within_reach(log: PartitionLog, which: Bools) -> Bools:
+    """Sends that some of these reads could have returned: by time, and by place where that is known.
+
+    Reads are sorted by offset, so what was returned last at or above a place is a running maximum from the highest offset down.
+    """
+    offset, ended = log.reads.offset[which], log.reads.ended[which]
+    if not len(offset):
+        return np.zeros(len(log.sends), dtype=np.bool_)
+    last = np.maximum.accumulate(np.where(ended == NONE, FOREVER, ended)[::-1])[::-1]
+    at = np.where(log.place == NONE, 0, np.searchsorted(offset, log.place))
+    return np.asarray(np.r_[last, NONE][at] >= np.maximum(log.sends.began, 0))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -127,7 +144,7 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
     seen, missing = finding.records("read"), finding.records("missing")
     return (
         f"{text.name(missing[0].op)} {text.outcome(missing[0].op)}; its records at {text.places(seen)} were read back, "
-        f"but {text.written(missing)} {'was' if len(missing) == 1 else 'were'} not returned by the complete final read."
+        f"but {text.written(missing)} {text.how_missing(missing[0].partition, len(missing))}."
     )
 
 
@@ -136,14 +153,18 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
     Exact although partitions report little: a covered partition that reports no missing record of an ok transaction returned all
     of them, and one that reports nothing seen of a failed transaction returned none. So the sends of the suspicious operations
-    (read again from the history, these few only) fill in what was left out.
+    (read again from the history, these few only) fill in what was left out. Where no complete final read covers a partition, what
+    it did not report of an ok transaction is looked up among all reads.
     """
-    rows = _may_be_torn(rows, run)
+    rows = passed_in_time(rows)
+    rows = _may_be_torn(rows[rows["role"].isin(["read", "missing"])], run)
     reported = rows.drop_duplicates("v").set_index("v")["role"]
     sends = run.sends_of(rows["op"].unique())
-    sends = sends[run.covered(sends["partition"], sends["offset"].to_numpy()) | sends["v"].isin(reported.index)]
     status = pd.Series(run.status(sends["op"].to_numpy()), index=sends.index)
-    silent = status.map({COMMITTED: "read", ABORTED: "missing", INFO: ""})
+    covered = run.covered(sends["partition"], sends["offset"].to_numpy())
+    silent = status.map({COMMITTED: "read", ABORTED: "missing", INFO: ""}).where(covered, "")
+    doubtful = sends[~covered & (status == COMMITTED) & ~sends["v"].isin(reported.index)]
+    silent[doubtful.index[run.got_at_read_committed(doubtful)]] = "read"
     role = sends["v"].map(reported).fillna(silent)
     tried = (sends["began"] != NONE) | (status == COMMITTED) | ~run.finished(sends["op"].to_numpy())
     missed = tried & ~sends["v"].isin(run.misplaced)
@@ -169,14 +190,17 @@ def _may_be_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     needs="no transaction of two or more records in partitions with a complete read_committed final read",
 )
 def torn_transaction(log: PartitionLog) -> CheckResult:
-    """A completed final read shows some but not all records of one transaction, whatever its outcome was.
+    """Read_committed readers get some but not all records of one transaction, whatever its outcome was.
 
-    Only partitions with a completed read_committed final read count, and in them only what lies below a stuck last stable
-    offset. A record counts as missing even without acknowledgement: commit follows only after every acknowledgement, so a
-    transaction of which anything is visible must show everything that it tried to send (KAFKA-17754: a late EndTxn commits what
-    happened to be in the log). Sends of a completed operation that never began are not records of the transaction.
+    A completed read_committed final read shows what it returned, and misses what it did not; in a partition whose last stable
+    offset is stuck it says that of what lies below. In a partition without such a read a record is shown if any read_committed
+    reader got it, and missing by the rules of `lost-write`. A record counts as missing even without acknowledgement: commit
+    follows only after every acknowledgement, so a transaction of which anything is visible must show everything that it tried to
+    send (KAFKA-17754: a late EndTxn commits what happened to be in the log). Sends of a completed operation that never began are
+    not records of the transaction.
 
-    compared: transactions of two or more records, counted where their second record was sent. One cause: the transaction.
+    compared: transactions with two or more records that completed read_committed final reads had to show. One cause: the
+    transaction.
 
     Example::
 
@@ -191,9 +215,14 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     Slow twin: `torn_transactions` in tests/support/reference.py.
     """
     sends = log.sends
-    part = sends.txn & log.covered
+    judged, returned, _ = final_witness(log)
+    shown = sends.txn & (log.covered & log.seen_final if log.final.committed else log.seen_committed)
+    missing = sends.txn & judged & ~returned
+    tried = (sends.began != NONE) | (sends.status == COMMITTED) | ~sends.finished
     # Only the surprising half is reported: `_resolve_torn` fills in the records of the same transactions that are as expected.
-    missing = part & ~log.seen_final & (sends.status != ABORTED)
-    shown = part & log.seen_final & (sends.status != COMMITTED)
-    rows = join_rows(send_rows(log, missing, sends.op, "missing"), send_rows(log, shown, sends.op, "read"))
-    return CheckResult(int((part & (record_ids.seq_of(sends.v) == 1)).sum()), rows)
+    rows = join_rows(
+        send_rows(log, missing & (sends.status == COMMITTED), sends.op, "missing"),
+        send_rows(log, shown & (sends.status != COMMITTED), sends.op, "read"),
+        *undecided_rows(log, tried, judged, returned),
+    )
+    return CheckResult(0, rows, several=sends.op[sends.txn & log.covered & tried])

@@ -21,8 +21,7 @@ import pyarrow as pa
 from checkers.arrays import Ints
 from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.layers import DIRTY_WR, RW, WR, WW
-from checkers.graph.spans import FOREVER
-from checkers.partition.log import ABORTED, COMMITTED, NONE, PartitionLog, slices
+from checkers.partition.log import ABORTED, COMMITTED, FOREVER, NONE, PartitionLog, slices
 from checkers.spark.gathering import PartitionMessages
 
 FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"

@@ -13,8 +13,8 @@ from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.edges import FIRSTS, decode
 from checkers.graph.gathered_edges import Arrays, SharedArrays
 from checkers.graph.layers import ANTI, ANTI_TIME, DATA, RW
-from checkers.graph.spans import FOREVER, ends, points, rank, reading_points
-from checkers.partition.log import NONE
+from checkers.graph.spans import ends, points, rank, reading_points
+from checkers.partition.log import FOREVER, NONE
 from checkers.spark.overview import Overview
 
 

@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from checkers.graph.layers import BY_PROCESS, BY_TIME, NO_ORDER, PROCESS, REALTIME, RW, SEVERAL, WW, Layer
-from checkers.graph.spans import FOREVER
+from checkers.partition.log import FOREVER
 
 BUDGET = 200_000  # steps of one search from one edge
 DETOUR_BUDGET, DETOUR_LENGTH = 20_000, 12

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from checkers.arrays import Bools, Ints
-from checkers.partition.log import NONE
+from checkers.partition.log import FOREVER, NONE
 from checkers.spark.overview import Overview
-
-FOREVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)

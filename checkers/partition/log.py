@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from checkers.arrays import Bools, Ints
 
 NONE = -1
+FOREVER = np.iinfo(np.int64).max  # later than any time
 COMMITTED, ABORTED, INFO = 0, 1, 2  # what is known of the operation that sent a record
 SLICE = 1 << 21  # rows worked on at once, where all of them together would need several times their own memory
 _INDEX_BITS = 40  # of an operation's history index, beside its process
@@ -77,12 +78,14 @@ class Settings:
     """What the contract says about how a log is to be read; a check never looks at the contract itself.
 
     all_readers: every non-final reader is judged as read_committed, whatever it is.
+    read_uncommitted: the workload reads at read_uncommitted, so that what such readers get is what it sees.
     pipelined_order: the producer promises the order of sends in flight together (idempotence, KIP-98).
     from_start: every process begins to read at the start of the log.
     rewinds: after an operation that did not end ok, the client goes back to the first record that it polled in it.
     """
 
     all_readers: bool = False
+    read_uncommitted: bool = False
     pipelined_order: bool = True
     from_start: bool = True
     rewinds: bool = False

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from checkers.arrays import Ints
-from checkers.partition.log import NONE, PartitionLog
+from checkers.partition.log import FOREVER, NONE, PartitionLog
 from checkers.spark.overview import Overview
 
 POINTS = 200
-NEVER = np.iinfo(np.int64).max
 
 
 def moments(overview: Overview) -> Ints:
@@ -26,23 +25,24 @@ def moments(overview: Overview) -> Ints:
 def unseen_at(log: PartitionLog, times: Ints) -> Ints:
     """How many promised records of one partition were unseen at each of these sorted times.
 
-    A record is unseen from its acknowledgement, in a transaction from the first call of commit if that came later, until a
+    A record is unseen from its acknowledgement (without one, from the end of its committed transaction), in a transaction from
+    the first call of commit if that came later, until a
     reader of the main phase, at whatever isolation level, got it for the first time.
     """
     if not len(times):
         return np.empty(0, dtype=np.int64)
     sends = log.sends
-    counted = log.promised & log.acked
-    known = np.maximum(sends.ended, sends.decided)[counted]
+    counted = log.promised & (log.acked | (sends.over != NONE))
+    known = np.maximum(np.where(log.acked, sends.ended, sends.over), sends.decided)[counted]
     read = np.maximum(_first_read(log)[counted], known)
     return np.asarray(_count_until(known, times) - _count_until(read, times), dtype=np.int64)
 
 
 def _first_read(log: PartitionLog) -> Ints:
-    """When each send was first returned to a reader of the main phase (NEVER: to none)."""
+    """When each send was first returned to a reader of the main phase (FOREVER: to none)."""
     reads = log.reads
     which = ~reads.final & (reads.send >= 0) & (reads.ended != NONE)
-    first = np.full(len(log.sends), NEVER, dtype=np.int64)
+    first = np.full(len(log.sends), FOREVER, dtype=np.int64)
     np.minimum.at(first, reads.send[which], reads.ended[which])
     return first
 

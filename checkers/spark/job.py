@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
 from checkers.arrays import Ints
+from checkers.partition import several_records
 from checkers.partition.assembly import unpack_log
 from checkers.partition.log import FinalRead, PartitionLog, Resets, Settings
 from checkers.partition.unseen import total_unseen, unseen_at
@@ -45,6 +46,7 @@ class CombinedResult:
     lacking: str = ""
     error: str = ""
     more: int = 0  # findings beyond those in `rows`
+    unread: int = 0  # promises that the second step found, and that nobody got or had to get
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,14 @@ class JobResult:
 
 @dataclass(frozen=True)
 class PackedResult:
-    """A check's result for one partition (`CheckResult`), its rows as an Arrow message; or its error."""
+    """A check's result for one partition (`CheckResult`), its rows and `several` as Arrow messages; or its error."""
 
     compared: int = 0
     lacking: str = ""
     more: int = 0
     error: str = ""
     rows: bytes = b""
+    several: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,8 @@ def _combined(name: str, partitions: Sequence[PartitionResult]) -> CombinedResul
     rows = pd.concat([_rows(partition, one.rows) for partition, one in results if one.rows] or [_no_rows()], ignore_index=True)
     lacking = "; ".join(sorted({one.lacking for _, one in results} - {""}))
     error = next((one.error for _, one in results if one.error), "")
-    return CombinedResult(rows, sum(one.compared for _, one in results), lacking, error, sum(one.more for _, one in results))
+    compared = sum(one.compared for _, one in results) + several_records.count(one.several for _, one in results)
+    return CombinedResult(rows, compared, lacking, error, sum(one.more for _, one in results))
 
 
 def _rows(partition: str, packed: bytes) -> pd.DataFrame:
@@ -210,7 +214,8 @@ def _result(check: Check[PartitionLog], log: PartitionLog) -> PackedResult:
     """One check's result for one partition. What it raises becomes the result's error."""
     try:
         result = check(log)
-        return PackedResult(result.compared, result.lacking, result.more, rows=_packed_rows(result))
+        several = several_records.packed(result.several)
+        return PackedResult(result.compared, result.lacking, result.more, rows=_packed_rows(result), several=several)
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
         return PackedResult(error=f"{type(error).__name__}: {error}")
 

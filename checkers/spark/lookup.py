@@ -13,6 +13,7 @@ from checkers.spark.source import Source
 from harness.api import history
 
 _TYPES = {column.name: pa.string() if column.type == "string" else pa.int64() for column in history.STRUCTS["mop"]}
+READ_COLUMNS, READ_TEXTS = ("isolation", "mops"), ("isolation",)
 MOPS = pa.schema({"op": pa.int64(), **_TYPES})  # op: history index of the operation
 
 
@@ -20,6 +21,17 @@ def records_of(source: Source, ops: Iterable[int]) -> pa.Table:
     """Micro-operations of some operations (by history index) as `MOPS`; NONE where a number is unknown."""
     batches = source.operations(np.fromiter(ops, dtype=np.int64), ("index", "mops"))
     return pa.Table.from_batches(list(_flat(batches)), schema=MOPS)
+
+
+def returned(batches: Iterable[pa.RecordBatch], identities: pa.Array, isolation: str) -> Iterator[set[tuple[str, int]]]:
+    """Which of some records the operations of an isolation level got, in batches of `READ_COLUMNS`: (partition, identity)."""
+    for batch in batches:
+        level = batch.column("isolation")
+        lists = batch.filter(pc.fill_null(pc.equal(level, isolation), False)).column("mops")
+        mops = dict(zip((field.name for field in lists.type.value_type), lists.flatten().flatten(), strict=True))
+        which = pc.and_(pc.not_equal(mops["kind"], 0), pc.is_in(mops["v"], identities))
+        names = pc.cast(mops["partition"].filter(which), pa.string()).to_pylist()
+        yield set(zip(names, mops["v"].filter(which).to_pylist(), strict=True))
 
 
 def _flat(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

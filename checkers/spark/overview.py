@@ -150,6 +150,12 @@ def _first_times(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> dict[in
     return {process: int(numbers["time"][numbers["process"] == process].min()) for process in {row["process"] for row in rows}}
 
 
+def _offsets(values: Any, count: int) -> tuple[int, ...]:
+    """A list of so many known offsets; empty for anything else. Clients write unknown offsets as null or as negative numbers."""
+    known = isinstance(values, list) and len(values) == count and all(type(value) is int and value >= 0 for value in values)
+    return tuple(values) if known else ()
+
+
 def _settling(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The last measurement of last stable offsets and high watermarks."""
     if not rows:
@@ -157,11 +163,8 @@ def _settling(rows: list[dict[str, Any]]) -> dict[str, Any]:
     last = rows[-1]
     detail = last["detail"]
     values = detail.get("partitions", detail)
-    settled = {
-        partition: (int(pair[0]), int(pair[1]))
-        for partition, pair in values.items()
-        if isinstance(pair, list) and len(pair) == 2 and None not in pair
-    }
+    known = {partition: _offsets(pair, 2) for partition, pair in values.items()}
+    settled = {partition: (pair[0], pair[1]) for partition, pair in known.items() if pair}
     when = last["end"] if last["end"] is not None else last["time"]
     bound = detail.get("bound_s", 0.0) if "partitions" in detail else 0.0
     return {"settled": settled, "settle_op": last["index"], "settle_time": when, "settle_bound_s": float(bound or 0.0)}
@@ -176,9 +179,10 @@ def _final_reads(rows: list[dict[str, Any]], settled: dict[str, tuple[int, int]]
             continue
         reader[row["process"]] = (row["process"], row["index"], first[row["process"]])
         for partition, span in row["detail"].items():
-            if isinstance(span, list) and len(span) == 3 and None not in span and span[2] >= span[1]:
+            offsets = _offsets(span, 3)
+            if offsets and offsets[2] >= offsets[1]:
                 levels = complete.setdefault(partition, {True: {}, False: {}})
-                levels[row["isolation"] != UNCOMMITTED][row["process"]] = span[1]
+                levels[row["isolation"] != UNCOMMITTED][row["process"]] = offsets[1]
     return {partition: _final_read(levels, settled.get(partition), reader) for partition, levels in complete.items()}
 
 

@@ -18,6 +18,7 @@ IMPLIES: dict[str, tuple[str, ...]] = {
     # what was read too early and then aborted is never returned to others
     "dirty-read": ("poll-skip", "int-poll-skip", "stale-read", *_READ_CYCLES),
 }
+LIVENESS = ("lso-stall",)  # that nothing hangs says nothing of any record
 UNSEEN = "were returned to nobody, and without a final read nobody knows whether they are lost or late"
 
 
@@ -69,7 +70,7 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
     unknown = [one for one in forbidden if one.verdict is Property.UNKNOWN]
     if unknown:
         return Verdict.UNKNOWN, "; ".join(f"{one.name} could not be judged: {one.reason}" for one in unknown)
-    if not any(one.compared for one in forbidden):
+    if not any(one.compared for one in forbidden if one.name not in LIVENESS):
         return Verdict.UNKNOWN, "nothing was compared: the history shows nothing that could be right or wrong"
     idle = [one for one in forbidden if one.rule.essential and one.verdict is Property.NOT_EXERCISED]
     if idle:

@@ -17,7 +17,7 @@ from checkers.api import Check
 from checkers.partition.log import NONE
 from checkers.registry import installed_checks, with_more
 from checkers.run_view import RunView
-from checkers.spark.job import CombinedResult, Counts
+from checkers.spark.job import CombinedResult, Counts, JobResult
 from checkers.spark.overview import Overview, read_overview
 from checkers.spark.session import start_session
 from checkers.spark.source import READ_ERRORS, Source, SparkSource, last_cause, source_of
@@ -92,7 +92,7 @@ def judge(
     judged += [judge_property(one.name, rule_for(one.name, full), 0, [], error=one.reason) for one in broken]
     judged = [weaken(one, run.gaps, full) for one in judged]
     unread = _unread(run.plan, overview) if full["final_read"] == "true" else []
-    tail = job.unseen[-1][1] if job.unseen and full["final_read"] != "true" else 0
+    tail = _unread_promises(job) if full["final_read"] != "true" else 0
     document = _document(run, overview, job.counts, judged, unread, tail)
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
@@ -220,6 +220,12 @@ def _unread(plan: Plan, overview: Overview) -> list[str]:
     planned = [f"{topic}-{number}" for topic, spec in topics.items() for number in range(int(spec.get("partitions", 0)))]
     finals = overview.final_reads
     return [partition for partition in planned if partition not in finals or not finals[partition].committed]
+
+
+def _unread_promises(job: JobResult) -> int:
+    """How many promises nobody got by the end of a history without a final phase, those of undecided transactions included."""
+    last = job.unseen[-1][1] if job.unseen else 0
+    return last + sum(result.unread for result in job.results.values())
 
 
 # --------------------------------------------------------------------------------------------------

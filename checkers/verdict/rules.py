@@ -249,6 +249,7 @@ def settings(contract: Mapping[str, str]) -> Settings:
     ordered = "true" in (contract["idempotence"], contract["transactional"])
     return Settings(
         all_readers=contract["readers"] == "all" or contract["judge_uncommitted_readers"] == "true",
+        read_uncommitted=contract["isolation"] == "read_uncommitted",
         pipelined_order=ordered,
         from_start=contract["first_poll"] == "beginning",
         rewinds=contract["aborted_polls"] == "rewound",

@@ -73,6 +73,7 @@ def _second_step(check: Check[Any], result: CombinedResult, run: RunView) -> Com
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other result with it
         return CombinedResult(result.rows.iloc[:0], result.compared, error=f"{type(error).__name__}: {error}")
     result.compared += int(rows.attrs.get("compared", 0))
+    result.unread += int(rows.attrs.get("unread", 0))
     result.rows = rows
     return result
 

@@ -128,9 +128,23 @@ class FlatHistory:
         """Whether a record had to be returned, if it is a promise, and was not."""
         if send["p"] in self.judged:
             return send["v"] not in self.final
-        later = [read["offset"] for read in self.reads if read["p"] == send["p"] and self.committed(read)]
         where = self.place[send["v"]]
-        return send["v"] not in self.seen and where is not None and any(where < offset for offset in later)
+        if send["v"] in self.seen:
+            return False
+        if where is not None:
+            return any(where < read["offset"] for read in self.reads if read["p"] == send["p"])
+        later = [one["began"] for one in self.sends if one["p"] == send["p"] and one["v"] in self.seen]
+        return any(began is not None and self.appended_by(send) < began for began in later)
+
+    def appended_by(self, send: Row) -> float:
+        """When a record was in the log, if it ever was."""
+        op = self.ops[send["op"]]
+        times = [] if send["ended"] is None else [send["ended"]]
+        if op["type"] == "ok":
+            times.append(op["end"])
+        if op["type"] == "info":  # a reader that got any record of it proves the commit, before which all were appended
+            times += [read["ended"] for read in self.here if self.committed(read) and self.home[read["v"]]["op"] == send["op"]]
+        return min(times, default=float("inf"))
 
     @cached_property
     def lost(self) -> set[int]:
@@ -250,9 +264,13 @@ def dirty_reads(h: FlatHistory) -> Found:
 def torn_transactions(h: FlatHistory) -> Found:
     found = set()
     for number in range(len(h.ops)):
-        mine = [send for send in h.sends if send["op"] == number and send["p"] in h.judged]
-        shown = [send["v"] for send in mine if send["v"] in h.final]
-        missing = [send["v"] for send in mine if send["v"] not in h.final and send["v"] not in h.misplaced]
+        mine = [send for send in h.sends if send["op"] == number]
+        shown = [send["v"] for send in mine if send["v"] in (h.final if send["p"] in h.judged else h.seen_committed)]
+        missing = [
+            send["v"]
+            for send in mine
+            if h.missing(send) and send["v"] not in h.misplaced and (send["p"] in h.judged or h.status(send) != "fail")
+        ]
         if shown and missing:
             found.update([*shown, *missing])
     return found

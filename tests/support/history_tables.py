@@ -1,0 +1,114 @@
+"""Histories written as tables, as in the docstrings of the checks (`checkers/anomalies/__init__.py` says how to read one).
+
+Beside what docstrings need: `send a` is a record without acknowledgement, `send a@?` one acknowledged at an unknown offset, `read
+a@?` one returned without an offset, `-x` a record of an operation that never began. Kinds: `txn`, `send` (outside transactions),
+`poll`, `final read`, `settle`, each of the readers also with `uncommitted`, a final read also with `short` (it ended before the
+end). A `txn` may read. Outcomes: `committed`, `aborted`, `unknown`, and for a transaction `unasked` (unknown, commit was never
+called), `failed` (whose commit was called).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from harness.api import record_id
+from support.histories import COMMITTED, UNCOMMITTED
+
+MS = 1_000_000
+OUTCOMES = {"": "ok", "committed": "ok", "acknowledged": "ok", "aborted": "fail", "failed": "fail"}
+KINDS = {"txn": ("txn", "writer"), "send": ("send", "writer"), "poll": ("poll", "reader"), "final read": ("poll", "final")}
+NOBODY = 19  # the process of records that no row sends
+END = 100  # offset at which final reads end
+
+
+class HistoryTable:
+    """The operations of a table, in partitions, processes and a time of its own.
+
+    v: the identity of each record by its name. settled: partition -> the two offsets that `settle` saw.
+    """
+
+    def __init__(self, lines: Sequence[str], topic: str = "t", base: int = 0, start: int = 1_000 * MS) -> None:
+        self.topic, self.base, self.start = topic, base, start
+        self.ops: list[dict[str, Any]] = []
+        self.v: dict[str, int] = {}
+        self.settled: dict[str, list[int]] = {}
+        self._next_op: dict[int, int] = {}
+        head, *rows = [re.split(r"\s{2,}", line.strip()) for line in lines]
+        self.partitions = head[3:-1]
+        for row in rows:
+            self._operation(*(row + [""] * (len(head) - len(row))))
+        for op in self.ops:
+            op["mops"] = [mop if mop[0] == 0 else self._named(*mop) for mop in op["mops"]]
+
+    def _operation(self, ms: str, who: str, kind: str, *cells: str) -> None:
+        begin, end = (int(at) if at else None for at in ms.split("-"))
+        assert begin is not None
+        if kind == "settle":
+            offsets = [[int(offset) for offset in re.findall(r"-?\d+", cell)] for cell in cells[:-1]]
+            found = {self._own(partition): pair for partition, pair in zip(self.partitions, offsets, strict=True) if pair}
+            self.settled.update(found)
+            return
+        process = self.base + int(who)
+        level = UNCOMMITTED if "uncommitted" in kind else COMMITTED
+        short, kind = "short" in kind, kind.replace(" uncommitted", "").replace(" short", "")
+        op = self._row(process, *KINDS[kind], cells[-1], begin, end) | {"isolation": level}
+        for partition, cell in zip(self.partitions, cells[:-1], strict=True):
+            self._records(op, self._own(partition), cell)
+        self.ops.append(op)
+        if kind == "final read":
+            spans = {self._own(partition): [0, END, END - short] for partition in self.partitions}
+            last = {"op": op["op"] + 1, "f": "final-read", "time": op["end"], "detail": json.dumps(spans), "mops": []}
+            self._next_op[process] += 1
+            self.ops.append({**op, **last})
+
+    def _row(self, process: int, f: str, role: str, outcome: str, begin: int, end: int | None) -> dict[str, Any]:
+        number = self._next_op[process] = self._next_op.get(process, -1) + 1
+        type = OUTCOMES.get(outcome, "info")
+        start, over = self.start + begin * MS, None if end is None else self.start + end * MS
+        called = f == "txn" and outcome not in ("aborted", "unasked")
+        op = {"process": process, "slot": process, "op": number, "node": "c0", "role": role, "f": f, "final": role == "final"}
+        op |= {"transactional_id": None, "intent": ("commit" if called else "abort") if f == "txn" else None, "type": type}
+        op |= {"time": start, "end": over, "decided": over if called else None}
+        return {**op, "errors": [], "strange": [], "detail": None, "mops": []}
+
+    def _own(self, partition: str) -> str:
+        return f"{self.topic}-{partition.rpartition('-')[2]}"
+
+    def _records(self, op: dict[str, Any], partition: str, cell: str) -> None:
+        """`send a@5, b` and `read a@5, c@6` in the order of the words."""
+        verb = ""
+        for word in cell.replace(",", "").split():
+            if word in ("send", "read"):
+                verb = word
+            elif word != "-":
+                name, at, offset = word.partition("@")
+                place = int(offset) if offset.lstrip("-").isdigit() else None
+                self._record(op, partition, verb, name, place, bool(at))
+
+    def _record(self, op: dict[str, Any], partition: str, verb: str, name: str, offset: int | None, acknowledged: bool) -> None:
+        if verb == "send":
+            begun, name = not name.startswith("-"), name.removeprefix("-")
+            v = self.v[name] = record_id(op["process"], op["op"], len(op["mops"]))
+            began = op["time"] + 10 * (1 + len(op["mops"]))
+            op["mops"].append((0, partition, v, offset, began if begun else None, began + 5 if acknowledged else None))
+        else:
+            op["mops"].append((1, partition, name, offset, None, op["end"]))
+
+    def _named(self, kind: int, partition: str, name: str, *rest: Any) -> tuple[Any, ...]:
+        """A read with the identity of its record, which a later row may have sent, or none."""
+        v = self.v.setdefault(name, record_id(self.base + NOBODY, len(self.v), 0))
+        return kind, partition, v, *rest
+
+
+def with_settling(ops: Sequence[dict[str, Any]], settled: dict[str, list[int]]) -> list[dict[str, Any]]:
+    """Operations in the order of time, and the harness' last look at some partitions (without any: none)."""
+    ops = sorted(ops, key=lambda op: op["time"])
+    if not settled:
+        return ops
+    op = {"process": -1, "slot": -1, "op": 0, "node": None, "role": "harness", "f": "settle", "final": False, "isolation": None}
+    op |= {"type": "info", "time": ops[-1]["time"] + MS, "end": ops[-1]["time"] + 2 * MS, "decided": None, "mops": []}
+    op |= {"transactional_id": None, "intent": None, "errors": [], "strange": []}
+    return [*ops, {**op, "detail": json.dumps({"partitions": settled, "bound_s": 30})}]
