@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,7 +22,7 @@ from checkers.selfcheck.prefix_history import prepend, small_lawful
 from checkers.selfcheck.record_damages import DamagedHistory
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
-from harness.api import Run, RunFile, SelfcheckRow, liveness
+from harness.api import OPERATIONS, Run, RunFile, SelfcheckRow, liveness
 
 GENERATED = 400  # transactions of the history that is made when none is given
 UNJUDGED = ("not exercised", "unknown")
@@ -110,10 +109,10 @@ def _copy(run: Run | None, folder: Path, seed: int) -> Run:
     """The clean run in a directory of its own: faults and logs play no part."""
     if run is None:
         return write_lawful(folder, transactions=GENERATED, seed=seed)
+    run.demand_table(RunFile.HISTORY, OPERATIONS)
     copy = Run(directory=folder, plan=run.plan, problems=run.problems)
     folder.mkdir()
-    with suppress(FileNotFoundError):  # judging says what is missing
-        shutil.copyfile(run.history, copy.history)
+    shutil.copyfile(run.history, copy.history)
     return copy
 
 

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from checkers.arrays import Ints
-from harness.api import Run, RunFile
+from harness.api import VALUES, Run, RunFile, demand_columns
 
 Job = Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]
 MOPS_PER_BATCH = 250_000
@@ -113,8 +113,9 @@ class LocalSource:
 
     def original_values(self, identities: Ints) -> dict[int, str]:
         path = self.path.with_name(RunFile.VALUES)
-        if not path.exists():
+        if not os.path.lexists(path):
             return {}
+        demand_columns(path, VALUES)
         return _value_names(ds.dataset(path).to_table(columns=["v", "value"], filter=ds.field("v").isin(pa.array(identities))))
 
 
@@ -163,7 +164,8 @@ def _may_hold(group: pq.RowGroupMetaData, wanted: Ints) -> bool:
 
 
 def _value_names(table: pa.Table) -> dict[int, str]:
-    return dict(zip(table["v"].to_pylist(), table["value"].to_pylist(), strict=True))
+    named = table.filter(pc.is_valid(table["value"]))
+    return dict(zip(named["v"].to_pylist(), named["value"].to_pylist(), strict=True))
 
 
 # --------------------------------------------------------------------------------------------------

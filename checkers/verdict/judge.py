@@ -30,6 +30,7 @@ from checkers.verdict.run_checks import run_checks
 from checkers.verdict.weakening import gap_sentences, weaken
 from checkers.verdict.wording import FindingText
 from harness.api import (
+    OPERATIONS,
     VERDICT_SCHEMA,
     CampaignError,
     HistoryError,
@@ -40,6 +41,7 @@ from harness.api import (
     missing_evidence,
     overlaid_contract,
     planned_contract,
+    replacing,
 )
 
 SHOWN_PER_ANOMALY, SHOWN_PER_FINDING, SHOWN_GAPS = 100, 200, 100
@@ -82,6 +84,8 @@ def judge(
     full = overlaid_contract(_promised(run), contract or {})
     found, broken = (list(checks), []) if checks is not None else installed_checks()
     found, broken = with_more(found, broken, more or {})
+    if not run.is_remote:
+        run.demand_table(RunFile.HISTORY, OPERATIONS)
     history = source_of(run, session)
     overview = _overview(history)
     view = RunView(history, session(), overview, full, missing_evidence(run.gaps))
@@ -114,7 +118,7 @@ def _promised(run: Run) -> dict[str, str]:
 def _overview(history: Source) -> Overview:
     try:
         overview = read_overview(history)
-    except READ_ERRORS as error:
+    except (*READ_ERRORS, ValueError) as error:
         raise HistoryError(f"{history}: cannot be read ({last_cause(error)}); merge the run's history first") from error
     index, times = overview.index, overview.time
     if isinstance(history, SparkSource) and not ((index[1:] > index[:-1]) & (times[1:] >= times[:-1])).all():
@@ -233,6 +237,5 @@ def _unread_promises(job: JobResult) -> int:
 # --------------------------------------------------------------------------------------------------
 def _write_anomalies(run: Run, judged: Sequence[JudgedProperty]) -> None:
     rows = sorted((finding.document() for one in judged for finding in one.findings), key=lambda row: row["id"])
-    part = run.path(f"{RunFile.ANOMALIES}.part")
-    pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES_SCHEMA), part)
-    part.replace(run.path(RunFile.ANOMALIES))
+    with replacing(run.path(RunFile.ANOMALIES)) as part:
+        pq.write_table(pa.Table.from_pylist(rows, schema=ANOMALIES_SCHEMA), part)

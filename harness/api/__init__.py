@@ -34,6 +34,8 @@ from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, 
 from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from harness.api.evidence import Evidence, Gap, GapKind, evidence_of, missing_evidence
 from harness.api.faults import ClusterView, Fault, Receipt, SharedState
+from harness.api.files import regular, replacing
+from harness.api.history import OPERATIONS, VALUES, demand_columns
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, split_record_id
 from harness.api.run import HistoryFile, Plan, Problem, Receipts, Run, RunFile, TopicPlan
@@ -49,7 +51,9 @@ __all__ = [
     "MAX_OP",
     "MAX_PROCESS",
     "MAX_SEQ",
+    "OPERATIONS",
     "PLAN_SCHEMA",
+    "VALUES",
     "VERDICT_SCHEMA",
     "WHEN",
     "Admin",
@@ -131,6 +135,7 @@ __all__ = [
     "bounds_of",
     "contract_mistakes",
     "demand_bounds",
+    "demand_columns",
     "evidence_of",
     "missing_evidence",
     "note_event",
@@ -139,5 +144,7 @@ __all__ = [
     "phase_event",
     "planned_contract",
     "record_id",
+    "regular",
+    "replacing",
     "split_record_id",
 ]

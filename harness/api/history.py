@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from harness.api.files import regular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,6 +105,11 @@ RECEIPTS = (
     Column("effective", "bool", "whether the evidence shows that it took hold; null: unknown"),
     Column("note", "string", "why it had no effect, and the like"),
 )
+VALUES = (
+    Column("v", "int64", "identity of the record"),
+    Column("partition", "string", "the partition, by its name"),
+    Column("value", "string", "the original value"),
+)
 
 
 def schema(columns: Sequence[Column]) -> pa.Schema:
@@ -109,6 +117,25 @@ def schema(columns: Sequence[Column]) -> pa.Schema:
     import pyarrow as pa  # here, because a worker starts without it
 
     return pa.schema([(column.name, arrow_type(column.type)) for column in columns])
+
+
+def demand_columns(path: Path, columns: Sequence[Column]) -> None:
+    """Raises OSError when a file is no Parquet table that has all these columns, with their types.
+
+    The text says what is wrong, and not where: whoever asks names the file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        found = pq.read_schema(regular(path))
+    except pa.ArrowException as error:
+        raise OSError(f"it is no whole Parquet file: {error}") from error
+    for field in schema(columns):
+        if field.name not in found.names:
+            raise OSError(f"its column `{field.name}` is missing (docs/history.md)")
+        if not found.field(field.name).type.equals(field.type):
+            raise OSError(f"its column `{field.name}` is {found.field(field.name).type}, not {field.type} (docs/history.md)")
 
 
 def arrow_type(name: str) -> pa.DataType:

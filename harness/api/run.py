@@ -9,10 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
-from harness.api.errors import HistoryError
+from msgspec import Meta
+
+from harness.api.errors import CampaignError, HistoryError
 from harness.api.evidence import Gap
+from harness.api.history import Column, demand_columns
+
+MOST_PARTITIONS = 1_000_000  # of a topic, in a plan: more than any cluster has, and few enough to be counted
 
 
 class RunFile:
@@ -31,6 +36,7 @@ class RunFile:
     OPERATIONS = "operations.parquet"
     REPORT = "report.html"
     SUMMARY = "summary.md"
+    LOGS = "logs"  # the directory of what brokers, workers and the harness wrote
 
 
 # --------------------------------------------------------------------------------------------------
@@ -59,9 +65,22 @@ class ClientPlan(TypedDict, total=False):
 
 
 class TopicPlan(TypedDict, total=False):
-    partitions: int
+    partitions: Annotated[int, Meta(ge=0, le=MOST_PARTITIONS)]
     replication: Any  # a number; None in an adopted history
     settings: Mapping[str, str]
+
+
+class InjectionPlan(TypedDict, total=False):
+    """A planned fault (`harness.api.Injection`)."""
+
+    id: int
+    at_s: float
+    lasts_s: float
+    kind: str
+    options: Mapping[str, Any] | None
+    lane: str
+    seed: int
+    when: str
 
 
 class Plan(TypedDict, total=False):
@@ -87,7 +106,7 @@ class Plan(TypedDict, total=False):
     topics: Mapping[str, TopicPlan]
     contract: Mapping[str, str]
     overridden: Mapping[str, str]
-    schedule: Sequence[Mapping[str, Any]]
+    schedule: Sequence[InjectionPlan]
     budget: Mapping[str, Any]
     unavailable: Mapping[str, str]
     machine: Mapping[str, Any]
@@ -108,6 +127,33 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.file} is missing" if self.missing else f"{self.file} could not be read ({self.reason})"
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        if self.file in _MERGED:
+            return _MERGED_AGAIN if self.missing else f"remove it: {_MERGED_AGAIN}"
+        return _REMEDIES.get(self.file, "remove it")
+
+
+def table_problem(path: Path, columns: Sequence[Column]) -> Problem | None:
+    """What is wrong with a Parquet table that should have these columns; None when nothing is, as far as its head tells."""
+    try:
+        demand_columns(path, columns)
+    except FileNotFoundError as error:
+        return Problem(path.name, str(error), missing=True)
+    except OSError as error:
+        return Problem(path.name, error.strerror or str(error))
+    return None
+
+
+_MERGED = (RunFile.HISTORY, RunFile.RECEIPTS, RunFile.DAMAGE)
+_MERGED_AGAIN = "`fencepost check` merges it again from the lines in `history/`; without these, check the original history again"
+_REMEDIES = {
+    RunFile.PLAN: "put it back from where the run was performed; without it `fencepost check` can judge only the history, as one "
+    "from elsewhere: name its `history/` or `history.parquet`",
+    RunFile.VERDICT: "judge the run with `fencepost check`",
+}
 
 
 @dataclass(frozen=True)
@@ -161,7 +207,21 @@ class Run:
     def demand_readable(self, file: str) -> None:
         """Raises HistoryError for a document that is there and cannot be read."""
         if file in self.problems and not self.lacks(file):
-            raise HistoryError(f"{self}: {self.problems[file]}; is the run's directory whole?")
+            raise HistoryError(self.sentence(self.problems[file]))
+
+    def demand_plan(self) -> None:
+        """Raises CampaignError for a run whose plan is missing or cannot be read: nobody knows what it promised."""
+        if RunFile.PLAN in self.problems:
+            raise CampaignError([self.sentence(self.problems[RunFile.PLAN])])
+
+    def demand_table(self, file: str, columns: Sequence[Column]) -> None:
+        """Raises HistoryError for a table that is missing or damaged, or lacks one of these columns in its type."""
+        if problem := table_problem(self.path(file), columns):
+            raise HistoryError(self.sentence(problem))
+
+    def sentence(self, problem: Problem) -> str:
+        """A problem with a file of this run, and what to do about it."""
+        return f"{self}: {problem}; {problem.remedy}"
 
     def judged(self, verdict: Mapping[str, Any]) -> Run:
         """The run with the verdict that was just written."""
@@ -216,4 +276,4 @@ class Run:
             return self.receipts
         if self.receipts.missing:
             return ()
-        raise HistoryError(f"{self}: {self.receipts}; is the run's directory whole?")
+        raise HistoryError(self.sentence(self.receipts))

@@ -85,10 +85,10 @@ def run_or_history(text: str, root: Path, contract: Mapping[str, str]) -> Run:
     """
     from harness.interop import adopt
     from harness.runs.directory import open_run
-    from harness.runs.store import find, new_run_dir
+    from harness.runs.store import find, is_run, new_run_dir
 
     path = Path(text.removeprefix("file://"))
-    if not path.exists() or (path / RunFile.PLAN).is_file():
+    if not path.exists() or is_run(path):
         return find(root, str(path))
     adopted = new_run_dir(root, "adopted", secrets.token_hex(3))
     try:

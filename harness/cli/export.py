@@ -27,6 +27,7 @@ def export(
     """Write a run's history as Jepsen's own checker reads it, and print where it is."""
     from harness.history import merge
     from harness.interop.jepsen import export as exporting
+    from harness.runs.merging import merged
     from harness.runs.store import find, results_root
 
     found = find(results_root(results), run)
@@ -35,7 +36,5 @@ def export(
         raise CampaignError([f"--out {target}: there is no directory {target.parent}"])
     merge.demand_local(found)
     with liveness.hold(found.directory):
-        if not merge.is_merged(found):
-            merge.merge(found)
-        lines = exporting.export(found, format_, target)
+        lines = exporting.export(merged(found), format_, target)
     print_line(f"{target} ({lines} lines)")

@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from harness.api import Run
-from harness.cli.console import Json, Results, out, print_json, print_line, table
+from harness.api import Run, RunFile
+from harness.cli.console import Json, Results, err, out, print_json, print_line, table
 
 
 def register(app: typer.Typer) -> None:
@@ -20,19 +20,22 @@ def list_runs(results: Results = None, json_: Json = False) -> None:
     """Every run that lies in the results, with its verdict; the newest last."""
     from harness.runs import store
 
-    runs = store.list_runs(store.results_root(results))
+    root = store.results_root(results)
+    runs = store.list_runs(root)
+    for damaged in store.damaged_runs(root):
+        err().print(damaged.sentence(damaged.problems[RunFile.PLAN]), soft_wrap=True)
     if json_:
         print_json([_document(run) for run in runs])
         return
     if not runs:
-        print_line(f"no runs below {store.results_root(results)}")
+        print_line(f"no runs below {root}")
         return
-    rows = [(run.id, run.campaign, run.test, run.created, _outcome(run.verdict)) for run in runs]
+    rows = [(run.id, run.campaign, run.test, run.created, _outcome(run)) for run in runs]
     out().print(table(("run", "campaign", "test", "created", "verdict"), rows))
 
 
 def _document(run: Run) -> dict[str, Any]:
-    """A run as `--json` shows it; `verdict` is empty while there is none."""
+    """A run as `--json` shows it; `verdict` is empty while there is none. problems: sentences about files that cannot be read."""
     return {
         "directory": run.directory,
         "id": run.id,
@@ -41,10 +44,18 @@ def _document(run: Run) -> dict[str, Any]:
         "created": run.created,
         "verdict": str(run.verdict.get("verdict", "")),
         "expectation_met": run.verdict.get("expectation_met"),
+        "problems": [str(problem) for problem in run.problems.values() if not problem.missing],
     }
 
 
-def _outcome(verdict: Mapping[str, Any]) -> str:
+def _outcome(run: Run) -> str:
+    if RunFile.VERDICT in run.problems and not run.lacks(RunFile.VERDICT):
+        return str(run.problems[RunFile.VERDICT])
+    return outcome_text(run.verdict)
+
+
+def outcome_text(verdict: Mapping[str, Any]) -> str:
+    """A verdict's document in a few words."""
     if not verdict.get("verdict"):
         return "not judged"
     met = verdict.get("expectation_met")

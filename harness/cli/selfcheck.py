@@ -34,6 +34,7 @@ def selfcheck(
     from harness.cli.arguments import spark_conf_of
     from harness.history import merge
     from harness.plugins import services
+    from harness.runs.merging import merged
     from harness.runs.store import find, results_root
 
     conf = spark_conf_of(spark_conf or ())
@@ -44,7 +45,7 @@ def selfcheck(
     spark = judge.start_session(master, conf)
     try:
         with liveness.hold(found.directory) if found else nullcontext():
-            rows = judge.selfcheck(found, spark, seed)
+            rows = judge.selfcheck(merged(found) if found else None, spark, seed)
     finally:
         spark.stop()
     if json_:

@@ -5,7 +5,6 @@ The format, version 1, is documented in docs/history.md.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.api import HISTORY_VERSION, Gap, HistoryError, HistoryFile, Outcome, Run, RunFile, evidence_of
+from harness.api import HISTORY_VERSION, Gap, HistoryError, HistoryFile, Outcome, Run, RunFile, evidence_of, replacing
 from harness.api.history import COMPLETION, HEADER, INVOCATION, OPERATIONS, PROCESS, RECEIPTS, REQUIRED, arrow_type, schema
 from harness.runs.directory import write_damage
 
@@ -55,13 +54,6 @@ def demand_local(run: Run) -> None:
         raise HistoryError(
             f"{run}: its history lies at {run.history}; copy that run's directory to this machine, and name the copy"
         )
-
-
-def is_merged(run: Run) -> bool:
-    """Whether `history.parquet` is there and not older than any worker's lines (or there are no lines at all)."""
-    merged, folder = run.path(RunFile.HISTORY), run.path(RunFile.LINES)
-    lines = [path for name in (*(file.name for file in run.roster), RunFile.FAULT_LINES) if (path := folder / name).exists()]
-    return merged.exists() and all(path.stat().st_mtime <= merged.stat().st_mtime for path in lines)
 
 
 def _lines(path: Path, file: HistoryFile, damage: list[Gap]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -188,12 +180,11 @@ def _mops_column(per_row: list[list[tuple[Any, ...]]]) -> pa.Array:
 
 def _write(path: Path, rows: list[dict[str, Any]], schema: pa.Schema) -> None:
     """Write atomically: a half-written Parquet file is never seen under its name."""
-    part = path.with_name(path.name + ".part")
     columns = {}
     for name, kind in zip(schema.names, schema.types, strict=True):
         if name == "mops":
             columns[name] = _mops_column([row["mops"] for row in rows])
         else:
             columns[name] = pa.array([row.get(name) for row in rows], kind)
-    pq.write_table(pa.table(columns, schema=schema), part, compression="zstd", row_group_size=ROWS_PER_GROUP)
-    os.replace(part, path)
+    with replacing(path) as part:
+        pq.write_table(pa.table(columns, schema=schema), part, compression="zstd", row_group_size=ROWS_PER_GROUP)

@@ -13,6 +13,7 @@ from typing import Any, cast
 from harness import secrets
 from harness.api import PLAN_SCHEMA, CampaignError, Plan, Role, Test, TopicPlan, TopicSpec, overlaid_contract
 from harness.api.plans import declared
+from harness.api.run import InjectionPlan
 from harness.planning import derived_contract, schedule
 from harness.plugins import registry
 from harness.plugins.fault_validation import foreseen
@@ -33,6 +34,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
     faults = [_instance("nemesis", choice.kind, choice.options) for choice in test.nemesis]
     producer = {**workload.producer_settings(), **test.producer}
     promised = _promised(workload.roles(), producer, topics, description)
+    drawn = schedule.draw(test.nemesis, test.time_s, seed, test.lanes)
     return {
         "schema": PLAN_SCHEMA,
         "run": run,
@@ -55,7 +57,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         "topics": topics,
         "contract": overlaid_contract(promised, test.contract),
         "overridden": dict(test.contract),
-        "schedule": [dataclasses.asdict(injection) for injection in schedule.draw(test.nemesis, test.time_s, seed, test.lanes)],
+        "schedule": [cast(InjectionPlan, dataclasses.asdict(one)) for one in drawn],
         "budget": dataclasses.asdict(test.budget),
         "unavailable": {name: why for fault in faults for name, why in foreseen(fault, provider).items()},
         "machine": machine(),

@@ -17,6 +17,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.api import Run, RunFile
+from harness.api.files import replacing
 from harness.report.documents import read
 from harness.report.model import Page, page
 from harness.report.text import coded, fenced, for_html, for_markdown, number, plural
@@ -30,7 +31,7 @@ _SCRIPTS = ("errors.js", "page.js", "timeline.js")  # the first before everythin
 def render(run: Run) -> Path:
     """Write `report.html` and `summary.md` of a run; returns the path of the first.
 
-    Raises HarnessError when `plan.json` or `verdict.json` cannot be read. Whatever else is missing, the report says so.
+    Raises CampaignError when `plan.json` or `verdict.json` cannot be read. Whatever else is missing, the report says so.
     """
     made = page(read(run))
     report = run.path(RunFile.REPORT)
@@ -73,6 +74,5 @@ def _hash(content: str) -> str:
 
 def _write(path: Path, text: str) -> None:
     """Write atomically; a character that UTF-8 cannot hold (half of a surrogate pair) is written as an escape."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, "utf-8", errors="backslashreplace", newline="\n")
-    part.replace(path)
+    with replacing(path) as part:
+        part.write_text(text, "utf-8", errors="backslashreplace", newline="\n")

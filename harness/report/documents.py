@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,13 +17,16 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from harness.api import HarnessError, Plan, Problem, Run, RunFile
+from harness.api import CampaignError, Plan, Problem, Run, RunFile
+from harness.api.files import regular
+from harness.api.history import OPERATIONS, VALUES, demand_columns
 from harness.runs.directory import described
 
 Doc = Mapping[str, Any]
 Ints = npt.NDArray[np.int64]
 NEVER = -1
 LIGHT = ("index", "process", "slot", "op", "node", "role", "f", "type", "intent", "final", "time", "end")
+SHOWN = (*LIGHT, "mops", "errors")
 _WORDS = ("f", "type", "intent", "node", "role")
 _HEAVY_ROWS = 65_536
 MOST_PERMITTED = 5
@@ -127,7 +131,7 @@ class ReportData:
             return {}
         wanted = ds.field("v").isin(pa.array(sorted(set(identities)), pa.int64()))
         found = self.values.to_table(columns=["v", "value"], filter=wanted)
-        return dict(zip(found["v"].to_pylist(), found["value"].to_pylist(), strict=True))
+        return {v: value or "" for v, value in zip(found["v"].to_pylist(), found["value"].to_pylist(), strict=True)}
 
     @property
     def origin_ns(self) -> int:
@@ -148,42 +152,41 @@ class ReportData:
 
 
 def read(run: Run) -> ReportData:
-    """What a run's report is made of. Raises HarnessError when plan or verdict cannot be read; the rest may be missing."""
-    _demand(run, RunFile.PLAN, "is this a run's directory?")
+    """What a run's report is made of. Raises CampaignError when plan or verdict cannot be read; the rest may be missing."""
+    run.demand_plan()
     notes: list[str] = []
     ops = anomalies = values = None
     history = run.path(RunFile.OPERATIONS if run.is_remote else RunFile.HISTORY)
     if run.is_remote:
         notes.append(f"The history itself lies at {run.history}; this page was made from what the check brought of it.")
     try:
+        demand_columns(history, [column for column in OPERATIONS if column.name in SHOWN])
         ops = _ops(history)
-    except (OSError, pa.ArrowException, KeyError) as error:
+    except (OSError, pa.ArrowException, ValueError) as error:
         notes.append(f"{_problem(history, error)}: no timeline, and findings without their operations.")
     faults = None if isinstance(run.receipts, Problem) else tuple(run.receipts)
     if faults is None:
         notes.append(f"{run.receipts}: what the faults did is not known.")
     try:
-        anomalies = pq.read_metadata(run.path(RunFile.ANOMALIES)).num_rows
+        anomalies = pq.read_metadata(regular(run.path(RunFile.ANOMALIES))).num_rows
     except (OSError, pa.ArrowException) as error:
         notes.append(f"{_problem(run.path(RunFile.ANOMALIES), error)}: only the findings in verdict.json are shown.")
     try:
         values = _values(run.path(RunFile.VALUES))
-    except (OSError, pa.ArrowException, KeyError) as error:
+    except (OSError, pa.ArrowException) as error:
         notes.append(f"{_problem(run.path(RunFile.VALUES), error)}: records are told by their identities alone.")
+    unread = (run.problems.get(file) for file in (RunFile.DAMAGE, RunFile.LEFT_BEHIND))
+    notes += [f"{problem}." for problem in unread if problem and not problem.missing]
     notes += [f"Left behind on the cluster: {sentence}" for sentence in run.left_behind]
-    _demand(run, RunFile.VERDICT, f"judge the run first: fencepost check {run}")
+    if problem := run.problems.get(RunFile.VERDICT):
+        raise CampaignError([f"{run}: {problem}, and the report needs it; judge the run first: fencepost check {run}"])
     return ReportData(
         plan=run.plan, verdict=run.verdict, ops=ops, faults=faults, anomalies=anomalies, notes=tuple(notes), values=values
     )
 
 
-def _demand(run: Run, file: str, remedy: str) -> None:
-    if problem := run.problems.get(file):
-        raise HarnessError(f"the report needs {run.path(file)}, which could not be read ({problem.reason}); {remedy}")
-
-
 def _problem(path: Path, error: Exception) -> Problem:
-    return Problem(path.name, described(error), missing=not path.exists())
+    return Problem(path.name, described(error), missing=isinstance(error, FileNotFoundError))
 
 
 def _ops(path: Path) -> Ops:
@@ -223,9 +226,7 @@ def _coded(column: Any, names: dict[str, int]) -> Any:
 
 def _values(path: Path) -> ds.Dataset | None:
     """The original values; our own histories have none."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
-    found = ds.dataset(path)
-    if lacking := {"v", "value"} - set(found.schema.names):
-        raise KeyError(*sorted(lacking))
-    return found
+    demand_columns(path, VALUES)
+    return ds.dataset(path)

@@ -4,32 +4,51 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import msgspec
 
 from harness.api import DAMAGE_SCHEMA, Evidence, Gap, HarnessError, HistoryFile, Plan, Problem, Receipts, Run, RunFile
+from harness.api.files import regular, replacing
+from harness.api.history import RECEIPTS, demand_columns
+from harness.api.verdict_document import ReceiptDocument, VerdictDocument
+
+MOST_LEVELS = 64  # of lists and objects in a document
+LONGEST_HEADER = 1 << 16
+_HALVES, _LONE = re.compile(r"\\u[dD][89a-fA-F]"), re.compile("[\ud800-\udfff]")
+
+
+class _Header(msgspec.Struct):
+    """What the first line of a writer's file says of the writer."""
+
+    slot: int | None = None
+    node: str | None = None
+    role: str | None = None
 
 
 # --------------------------------------------------------------------------------------------------
 # Reading
 # --------------------------------------------------------------------------------------------------
 def open_run(directory: Path) -> Run:
-    """The run in `directory`. Raises nothing: what is missing or damaged is in `Run.problems`."""
+    """The run in `directory`. Raises nothing: what is missing or damaged is in `Run.problems`.
+
+    Every document is compared with its type in depth, so that nobody behind this has to look again.
+    """
     problems: dict[str, Problem] = {}
 
-    def document(file: str) -> Any:
-        found = _read_json(directory / file, dict)
+    def document(file: str, shape: Any) -> Any:
+        found = _read_json(directory / file, shape)
         if isinstance(found, Problem):
             problems[file] = found
             return {}
         return found
 
-    plan = document(RunFile.PLAN)
+    plan = document(RunFile.PLAN, Plan)
     damage = _read_damage(directory / RunFile.DAMAGE)
     if isinstance(damage, Problem):
         problems[RunFile.DAMAGE], damage = damage, Damage()
@@ -38,8 +57,8 @@ def open_run(directory: Path) -> Run:
         plan=plan,
         gaps=(*damage.gaps, *_left_out(plan)),
         merged=damage.merged,
-        left_behind=tuple(map(str, document(RunFile.LEFT_BEHIND).get("left", ()))),
-        verdict=document(RunFile.VERDICT),
+        left_behind=tuple(document(RunFile.LEFT_BEHIND, _LeftBehind).get("left", ())),
+        verdict=document(RunFile.VERDICT, VerdictDocument),
         problems=problems,
         read_roster=partial(_read_roster, directory / RunFile.LINES),
         read_receipts=partial(_read_receipts, directory / RunFile.RECEIPTS),
@@ -48,23 +67,50 @@ def open_run(directory: Path) -> Run:
 
 def read_plan(directory: Path) -> Plan:
     """The plan of a run that is to be performed. Raises HarnessError when there is none that can be read."""
-    found = _read_json(directory / RunFile.PLAN, dict)
+    found = _read_json(directory / RunFile.PLAN, Plan)
     if isinstance(found, Problem):
         raise HarnessError(f"{directory}: {found}; is this a run's directory?")
     return cast(Plan, found)
 
 
-def _read_json(path: Path, *kinds: type) -> Any:
-    """The JSON value in a file, of one of these types; or the problem with it."""
+class _LeftBehind(TypedDict, total=False):
+    left: list[str]
+
+
+def _read_json(path: Path, shape: Any) -> Any:
+    """The JSON document in a file, if it has this shape, with the keys that the shape does not know; or the problem with it."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = _decoded(regular(path).read_text(encoding="utf-8"))
+        msgspec.convert(found, shape)
     except FileNotFoundError as error:
         return Problem(path.name, str(error), missing=True)
-    except (OSError, ValueError) as error:
-        return Problem(path.name, str(error))
-    if not isinstance(found, kinds):
-        return Problem(path.name, f"it holds a {type(found).__name__}, not a {kinds[0].__name__}")
+    except (OSError, ValueError, RecursionError, msgspec.ValidationError) as error:
+        return Problem(path.name, getattr(error, "strerror", None) or described(error))
     return found
+
+
+def _decoded(text: str) -> Any:
+    """JSON that can be shown: half of a surrogate pair, which no encoding holds, becomes its escape.
+
+    Raises ValueError and RecursionError: no JSON, or nested more deeply than anything of ours is.
+    """
+    found = json.loads(text)
+    if _HALVES.search(text):
+        found = json.loads(_LONE.sub(lambda half: f"\\\\u{ord(half[0]):04x}", json.dumps(found, ensure_ascii=False)))
+    if _deeper_than(found, MOST_LEVELS):
+        raise ValueError(f"it is nested more than {MOST_LEVELS} levels deep")
+    return found
+
+
+def _deeper_than(document: Any, most: int) -> bool:
+    level = [document] if isinstance(document, (dict, list)) else []
+    for _ in range(most):
+        level = [
+            part for one in level for part in (one.values() if isinstance(one, dict) else one) if isinstance(part, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -76,15 +122,12 @@ class Damage:
 
 
 def _read_damage(path: Path) -> Damage | Problem:
-    found = _read_json(path, dict, list)
+    found = _read_json(path, list[str] | Damage)
     if isinstance(found, Problem):
         return found
     if isinstance(found, list):  # as it was before there were gaps: a sentence each
-        return Damage(tuple(Gap(file=RunFile.LINES, why=str(sentence)) for sentence in found))
-    try:
-        return msgspec.convert(found, Damage)
-    except msgspec.ValidationError as error:
-        return Problem(path.name, str(error))
+        return Damage(tuple(Gap(file=RunFile.LINES, why=sentence) for sentence in found))
+    return msgspec.convert(found, Damage)
 
 
 def _left_out(plan: Mapping[str, Any]) -> Iterator[Gap]:
@@ -103,12 +146,11 @@ def _read_roster(folder: Path) -> tuple[HistoryFile, ...]:
 
 def _history_file(path: Path) -> HistoryFile:
     try:
-        with path.open(encoding="utf-8") as file:
-            header = json.loads(file.readline())
-    except (OSError, ValueError):
+        with regular(path).open("rb") as file:
+            header = msgspec.json.decode(file.readline(LONGEST_HEADER), type=_Header)
+    except (OSError, msgspec.DecodeError, RecursionError):
         return HistoryFile(path.name)
-    known = {key: header.get(key) for key in ("slot", "node", "role")} if isinstance(header, dict) else {}
-    return HistoryFile(path.name, **known)
+    return HistoryFile(path.name, header.slot, header.node, header.role)
 
 
 def _read_receipts(path: Path) -> Receipts | Problem:
@@ -116,25 +158,27 @@ def _read_receipts(path: Path) -> Receipts | Problem:
     import pyarrow.parquet as pq
 
     try:
-        rows = pq.read_table(path).to_pylist()
+        demand_columns(path, RECEIPTS)
+        rows = pq.read_table(path, columns=[column.name for column in RECEIPTS]).to_pylist()
+        msgspec.convert(rows, list[ReceiptDocument])
         return tuple({**row, "evidence": _inner(row["evidence"]), "healing": _inner(row["healing"])} for row in rows)
     except FileNotFoundError as error:
         return Problem(path.name, str(error), missing=True)
-    except (OSError, KeyError, pa.ArrowException) as error:
-        return Problem(path.name, described(error))
+    except (OSError, ValueError, msgspec.ValidationError, pa.ArrowException) as error:
+        return Problem(path.name, getattr(error, "strerror", None) or described(error))
 
 
 def _inner(text: str | None) -> Any:
-    """JSON kept as text inside a column; the text itself when it is not JSON."""
+    """JSON kept as text inside a column; the text itself when it is not JSON, or is nested too deeply."""
     try:
-        return json.loads(text) if text else {}
-    except ValueError:
+        return _decoded(text) if text else {}
+    except (ValueError, RecursionError):
         return text
 
 
 def described(error: Exception) -> str:
     """An exception in one line: its type, and the beginning of its text."""
-    return f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:200]}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -160,11 +204,9 @@ def write_verdict(directory: Path, verdict: Mapping[str, Any]) -> None:
 
 
 def write_json(path: Path, obj: Any) -> None:
-    """Write `obj` as JSON, complete or not at all: a reader never sees half a file."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with partial.open("w", encoding="utf-8") as file:
+    """Write `obj` as JSON, complete or not at all: a reader never sees half a file. Raises CampaignError."""
+    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
         json.dump(obj, file, indent=1, ensure_ascii=False, default=str)
         file.write("\n")
         file.flush()
         os.fsync(file.fileno())
-    partial.replace(path)

@@ -33,11 +33,11 @@ from harness.api import (
     note_event,
     phase_event,
 )
-from harness.history import merge
 from harness.planning.plan import hopeless, look_up_secrets, make_plan
 from harness.plugins import registry, services
 from harness.runs import store
 from harness.runs.directory import open_run, read_plan, write_left_behind, write_plan, write_verdict
+from harness.runs.merging import merged
 from harness.secrets import sweep
 
 OnEvent = Callable[[RunEvent], None]
@@ -212,7 +212,7 @@ class Runner:
         own_checks = {path: registry.load("checker", path) for path in checkers}
         self._hold(run.directory)
         began = time.monotonic()
-        run = self._merged(run)
+        run = merged(run, lambda: self._phase("merge", "merging the workers' histories"))
         merge_s = time.monotonic() - began
         self._phase("check", "checking")
         verdict = services.judge().judge(run, self._session, contract, own_checks)
@@ -234,14 +234,6 @@ class Runner:
                 remote.bring(self._session(), run)
             except HistoryError as error:
                 self._on_event(note_event(f"the report lacks its timeline: {error}"))
-
-    def _merged(self, run: Run) -> Run:
-        """The run with its history merged."""
-        if run.is_remote or merge.is_merged(run):
-            return run
-        self._phase("merge", "merging the workers' histories")
-        merge.merge(run)
-        return open_run(run.directory)
 
     def _phase(self, phase: str, text: str) -> None:
         self._on_event(phase_event(phase, text))

@@ -12,6 +12,16 @@ from harness.plugins.registry import unknown
 from harness.runs.directory import open_run
 
 RESULTS_VARIABLE = "FENCEPOST_RESULTS"
+_NAME = re.compile(r"\d{8}T\d{6}Z-\w+")  # of a run's directory
+_TRACES = (  # what only a run's directory has
+    RunFile.DAMAGE,
+    RunFile.LEFT_BEHIND,
+    RunFile.VERDICT,
+    RunFile.ANOMALIES,
+    RunFile.REPORT,
+    RunFile.SUMMARY,
+    RunFile.LOGS,
+)
 
 
 def results_root(given: Path | None = None) -> Path:
@@ -34,19 +44,33 @@ def slug(name: str) -> str:
 
 
 def list_runs(root: Path) -> list[Run]:
-    """Every run below `root`, oldest first: each directory two levels down that has a plan."""
-    found = [open_run(path.parent) for path in root.glob(f"*/*/{RunFile.PLAN}")]
-    runs = [run for run in found if RunFile.PLAN not in run.problems]
+    """Every run below `root` whose plan can be read, oldest first."""
+    runs = [run for run in _opened(root) if RunFile.PLAN not in run.problems]
     return sorted(runs, key=lambda run: (run.created, run.directory.name))
+
+
+def damaged_runs(root: Path) -> list[Run]:
+    """Every run below `root` whose plan is missing or cannot be read, by directory."""
+    return sorted((run for run in _opened(root) if RunFile.PLAN in run.problems), key=str)
+
+
+def is_run(directory: Path) -> bool:
+    """Whether a directory is that of a run, even if its plan is gone: a history alone is none, nor is a table."""
+    if os.path.lexists(directory / RunFile.PLAN):
+        return True
+    held = any(os.path.lexists(directory / name) for name in (RunFile.LINES, RunFile.HISTORY))
+    return held and (bool(_NAME.fullmatch(directory.name)) or any(os.path.lexists(directory / name) for name in _TRACES))
 
 
 def find(root: Path, text: str) -> Run:
     """The run that `text` means: a path, a run id, the only run whose id begins so, or `latest`.
 
-    Raises CampaignError: no such run, or several.
+    Raises CampaignError: no such run, several, or one whose plan is missing or cannot be read.
     """
-    if (Path(text) / RunFile.PLAN).is_file():
-        return open_run(Path(text))
+    if is_run(Path(text)):
+        run = open_run(Path(text))
+        run.demand_plan()
+        return run
     runs = list_runs(root)
     if text == "latest" and runs:
         return runs[-1]
@@ -57,6 +81,13 @@ def find(root: Path, text: str) -> Run:
         return found[0]
     if found:
         raise CampaignError([f'"{text}" may mean {len(found)} runs: {", ".join(run.id for run in found)}'])
+    for run in damaged_runs(root):
+        if run.id == text:
+            run.demand_plan()
     if not runs:
         raise CampaignError([f'no run "{text}": there are no runs below {root}'])
     raise CampaignError([unknown("run", text, [run.id for run in runs[-20:]]) + f" (the latest below {root})"])
+
+
+def _opened(root: Path) -> list[Run]:
+    return [open_run(path) for path in root.glob("*/*") if is_run(path)]

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from harness.api import CampaignError, HistoryError, Isolation, Run, RunFile
+from harness.api import CampaignError, Isolation, Run, RunFile
+from harness.api.history import OPERATIONS
 from harness.history.merge import MOP
 from harness.interop.jepsen.printing import Edn, HistoryLine, Json, Records
 
@@ -35,13 +36,8 @@ def export(run: Run, format: str, out: Path) -> int:
     if format not in FORMATS:
         raise CampaignError([f'"{format}" is no format; there are {", ".join(FORMATS)}'])
     path = run.path(RunFile.HISTORY)
-    try:
-        source = ds.dataset(path, format="parquet")
-        lacking = set(_NEEDED) - set(source.schema.names)
-    except (OSError, ValueError) as error:
-        raise HistoryError(f"{path}: cannot be read ({error}); `fencepost check` merges a run's history") from error
-    if lacking:
-        raise HistoryError(f"{path}: without the columns {', '.join(sorted(lacking))}")
+    run.demand_table(RunFile.HISTORY, [column for column in OPERATIONS if column.name in _NEEDED])
+    source = ds.dataset(path, format="parquet")
     keys, receipts = _keys(source), run.known_receipts()
     words = Edn() if format == "jepsen-edn" else Json()
     with open(out, "w", encoding="utf-8") as file:

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harness.api import MAX_OP, MAX_PROCESS, Gap, HistoryError, RunFile, record_ids
+from harness.api import MAX_OP, MAX_PROCESS, VALUES, Gap, HistoryError, RunFile, record_ids
+from harness.api.history import schema
 from harness.history.merge import ERROR, MOP, OPS_SCHEMA, STRANGE
 from harness.interop.jepsen.identities import NONE, Identities, Ints, RecordNames
 from harness.interop.jepsen.joining import Joining
@@ -23,7 +24,7 @@ from harness.interop.jepsen.operation_rows import in_order, mapped
 from harness.interop.jepsen.parsed_blocks import ParsedBlock
 from harness.interop.parallel import cores, in_turn
 
-VALUES_SCHEMA = pa.schema([("v", pa.int64()), ("partition", pa.string()), ("value", pa.string())])
+VALUES_SCHEMA = schema(VALUES)
 WORDS = ["role", "isolation", "f", "type", "intent", "mops.list.element.partition"]  # columns of few different texts
 UNSENT = "its value was sent by no operation of this history"
 

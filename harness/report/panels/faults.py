@@ -125,7 +125,7 @@ def summary(evidence: Any, healing: Any) -> tuple[str, ...]:
     begun, ended = _mapping(evidence), _mapping(healing)
     stages = [stage for stage in (begun.pop("before", None), begun.pop("during", None), ended.pop("after", None)) if stage]
     lines = _stages(stages) if all(isinstance(stage, Mapping) for stage in stages) else [plain(stage) for stage in stages]
-    if isinstance(ended.get("dropped"), Mapping):
+    if isinstance(ended.get("dropped"), Mapping) and all(isinstance(count, int) for count in ended["dropped"].values()):
         lines.append(f"{sum(ended.pop('dropped').values()):,} packets dropped")
     lines += [f"{key}: {value}" if key else value for key, value in (*flat(begun), *flat(ended)) if value != "none"]
     more = len(lines) - _SHOWN
@@ -134,7 +134,7 @@ def summary(evidence: Any, healing: Any) -> tuple[str, ...]:
 
 def reach_grid(reach: Any) -> ReachGrid | None:
     """The harness's probes of all pairs around a fault; None where there were none."""
-    if not reach or not reach.get("nodes"):
+    if not reach or not reach.get("nodes") or reach.get("before") is None or reach.get("during") is None:
         return None
     nodes = tuple(reach["nodes"])
     looks = [set(reach[name]) for name in ("before", "during", "after") if reach.get(name) is not None]

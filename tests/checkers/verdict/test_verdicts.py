@@ -213,7 +213,7 @@ def test_an_empty_plan_is_judged_by_kafkas_defaults(spark, tmp_path):
 
 
 def test_the_error_for_a_missing_history_says_what_to_do(spark, tmp_path):
-    with pytest.raises(HistoryError, match="merge the run's history first"):
+    with pytest.raises(HistoryError, match="merges it again from the lines"):
         judge(open_run(tmp_path), spark=spark)
 
 

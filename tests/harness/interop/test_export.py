@@ -250,5 +250,5 @@ def test_records_of_one_send_that_stand_for_themselves_say_so(run, tmp_path_fact
 def test_an_unknown_format_and_a_run_without_history_are_refused(run):
     with pytest.raises(CampaignError, match="there are jepsen-edn, jepsen-json"):
         export(open_run(run), "csv", run / "out")
-    with pytest.raises(HistoryError, match="cannot be read"):
+    with pytest.raises(HistoryError, match=r"history\.parquet is missing"):
         export(open_run(run / "nowhere"), "jepsen-edn", run / "out")

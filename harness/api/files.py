@@ -1,0 +1,52 @@
+"""Files of a run's directory, which may come from anywhere: read if they are regular files, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.api.errors import CampaignError
+
+_KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def regular(path: Path) -> Path:
+    """The path itself, when a regular file lies there, perhaps behind links: only such a file ends when it is read.
+
+    Raises FileNotFoundError when nothing lies there, and OSError for a link that leads nowhere, a directory, a pipe, a device.
+    """
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise OSError(f"it is a link to {os.readlink(path)}, which does not exist") from None
+        raise
+    if kind != stat.S_IFREG:
+        raise OSError(f"it is {_KINDS.get(kind, 'no file')}")
+    return path
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A new file beside `path` to be written; it takes the place of `path` when the block ends, and vanishes when that raises.
+
+    Raises CampaignError when one of the two cannot be written.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield part
+        part.replace(path)
+    except OSError as error:
+        raise CampaignError([f"{path}: cannot be written ({error.strerror or error}); remove what lies there"]) from error
+    finally:
+        if part.is_file():
+            part.unlink()

@@ -1,0 +1,114 @@
+"""The shapes of `verdict.json` (docs/run-directory.md) and of the receipts. A document from elsewhere may lack any key.
+
+What is written in other shapes is refused where a run is opened (`harness.runs.directory`), so that nobody behind it has to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta
+
+Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+
+
+class PropertyDocument(TypedDict, total=False):
+    """An anomaly's answer."""
+
+    name: str
+    verdict: str
+    count: Count
+    compared: Count
+    reason: str
+    contract: str
+
+
+class RecordDocument(TypedDict, total=False):
+    """A record of a finding."""
+
+    partition: str
+    offset: Int64 | None
+    v: Int64 | None
+    operation: Int64 | None
+    role: str
+    value: str
+
+
+CycleStep = TypedDict("CycleStep", {"from": Int64, "to": Int64, "kind": str, "why": str}, total=False)
+
+
+class CycleDocument(TypedDict, total=False):
+    """The operations of a cycle, and the steps between them."""
+
+    vertices: Sequence[Int64]
+    edges: Sequence[CycleStep]
+
+
+class FindingDocument(TypedDict, total=False):
+    """A finding; a check may add keys of its own."""
+
+    id: Count
+    anomaly: str
+    forbidden: bool
+    sentence: str
+    operations: Sequence[Int64]
+    records: Sequence[RecordDocument]
+    size: Count
+    time: Int64 | None
+    faults: Sequence[Int64]
+    cycle: CycleDocument | None
+
+
+class FaultProgress(TypedDict, total=False):
+    id: Int64
+    gap_s: float
+
+
+class ProgressDocument(TypedDict, total=False):
+    """Gaps without success, in seconds."""
+
+    longest_gap_s: float | None
+    recovery_s: float | None
+    faults: Sequence[FaultProgress]
+
+
+class VerdictDocument(TypedDict, total=False):
+    """`verdict.json`."""
+
+    schema: int
+    verdict: str
+    reason: str
+    run: str
+    campaign: str
+    test: str
+    expect: Sequence[str]
+    expectation_met: bool | None
+    weakened: Sequence[str]
+    properties: Sequence[PropertyDocument]
+    allowed: Sequence[PropertyDocument]
+    findings: Sequence[FindingDocument]
+    counts: Mapping[str, Count]
+    progress: ProgressDocument | None
+    unseen: Sequence[tuple[Int64, Count]] | None
+    timing: Mapping[str, Any]
+    checker: Mapping[str, Any]
+
+
+class Reach(TypedDict, total=False):
+    """The harness's own probes around a fault."""
+
+    nodes: Sequence[str] | None
+    before: Sequence[str] | None
+    during: Sequence[str] | None
+    after: Sequence[str] | None
+
+
+class ReceiptDocument(TypedDict):
+    """A row of `faults.parquet`, as far as its values are more than their column's type says."""
+
+    id: Int64
+    targets: Sequence[str] | None
+    pairs: Sequence[str] | None
+    reach: Reach | None

@@ -1,0 +1,245 @@
+"""Whatever lies in a results folder: one sentence names it, and the other runs are there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness.api import OPERATIONS, CampaignError, HistoryError, RunFile, replacing
+from harness.cli import main
+from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from harness.interop.jepsen.export import export
+from harness.report import render
+from harness.runs import leftovers, store
+from harness.runs.directory import open_run
+from harness.runs.merging import merged
+
+DOCUMENTS = (RunFile.PLAN, RunFile.DAMAGE, RunFile.LEFT_BEHIND, RunFile.VERDICT)
+TABLES = (RunFile.HISTORY, RunFile.RECEIPTS, RunFile.ANOMALIES, RunFile.VALUES)
+FINDING = {"id": 1, "anomaly": "lost-write", "forbidden": True, "sentence": "gone", "operations": [0], "records": [], "time": 5}
+
+
+def a_directory(path):
+    path.mkdir()
+
+
+def a_dangling_link(path):
+    path.symlink_to(path.with_name("nowhere"))
+
+
+def a_looping_link(path):
+    path.symlink_to(path)
+
+
+def a_pipe(path):
+    os.mkfifo(path)
+
+
+def nothing_in_it(path):
+    path.touch()
+
+
+def noise(path):
+    path.write_bytes(bytes(range(256)))
+
+
+def deep_nesting(path):
+    path.write_text("[" * 90_000 + "]" * 90_000)
+
+
+def cut_in_the_middle(path):
+    pq.write_table(pa.table({"time": range(1000)}), path)
+    path.write_bytes(path.read_bytes()[:-300])
+
+
+def another_table(path):
+    pq.write_table(pa.table({"customers": ["Ada"]}), path)
+
+
+ANYWHERE = (a_directory, a_dangling_link, a_looping_link, a_pipe, nothing_in_it, noise, deep_nesting)
+CASES = [(file, damage) for file in (*DOCUMENTS, *TABLES) for damage in ANYWHERE]
+CASES += [(file, damage) for file in TABLES for damage in (cut_in_the_middle, another_table)]
+
+
+def a_run(root: Path, run_id: str) -> Path:
+    """A judged run without lines, as of a history from elsewhere."""
+    folder = root / "adopted" / f"20261121T120000Z-{run_id}"
+    folder.mkdir(parents=True)
+    verdict = {"verdict": "invalid", "reason": "lost", "findings": [FINDING], "properties": [], "expectation_met": False}
+    documents = {RunFile.PLAN: {"run": run_id, "created": "2026-11-21T12:00:00Z"}, RunFile.DAMAGE: [], RunFile.VERDICT: verdict}
+    for file, document in documents.items():
+        (folder / file).write_text(json.dumps(document))
+    pq.write_table(OPS_SCHEMA.empty_table(), folder / RunFile.HISTORY)
+    pq.write_table(FAULTS_SCHEMA.empty_table(), folder / RunFile.RECEIPTS)
+    return folder
+
+
+def damaged(folder: Path, file: str, damage) -> Path:
+    path = folder / file
+    path.unlink(missing_ok=True)
+    damage(path)
+    return folder
+
+
+@pytest.fixture
+def call(capsys):
+    """Runs a command; returns its exit code and all that it printed."""
+
+    def run(*arguments) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as left:
+            main.main([str(argument) for argument in arguments])
+        output = capsys.readouterr()
+        return int(left.value.code or 0), output.out + output.err
+
+    return run
+
+
+@pytest.mark.parametrize(("file", "damage"), CASES, ids=lambda value: getattr(value, "__name__", value))
+def test_a_damaged_file_is_named_and_breaks_no_command(tmp_path, call, file, damage):
+    a_run(tmp_path, "whole1")
+    folder = damaged(a_run(tmp_path, "broken"), file, damage)
+    code, listed = call("list", "--results", tmp_path)
+    assert code == 0
+    assert "whole1" in listed
+    assert (file in listed) == (file in (RunFile.PLAN, RunFile.VERDICT))
+    for command in ("report", "export"):
+        code, text = call(command, folder, "--results", tmp_path)
+        assert "Traceback" not in text
+        assert code == 0 or file in text
+    if file in (RunFile.PLAN, RunFile.VERDICT):
+        assert call("report", folder)[0] == 254
+    assert {run.id for run in store.list_runs(tmp_path)} >= {"whole1"}
+    assert leftovers.data_directories(tmp_path) == []
+
+
+WRONG_SHAPES = [
+    (RunFile.PLAN, {"run": 7}, "$.run"),
+    (RunFile.PLAN, {"contract": ["acks"]}, "$.contract"),
+    (RunFile.PLAN, {"contract": {"acks": {}}}, "$.contract"),
+    (RunFile.PLAN, {"topics": {"t": {"partitions": "four"}}}, "partitions"),
+    (RunFile.PLAN, {"topics": {"t": {"partitions": 10**12}}}, "partitions"),
+    (RunFile.PLAN, {"client": {"producer": [1]}}, "producer"),
+    (RunFile.PLAN, {"cluster": {"description": "one"}}, "description"),
+    (RunFile.PLAN, {"schedule": [{"at_s": "soon"}]}, "at_s"),
+    (RunFile.PLAN, {"unavailable": ["all"]}, "unavailable"),
+    (RunFile.DAMAGE, [["line 3"]], "$[0]"),
+    (RunFile.LEFT_BEHIND, {"left": "all"}, "left"),
+    (RunFile.VERDICT, {"verdict": ["valid"]}, "verdict"),
+    (RunFile.VERDICT, {"findings": [{"operations": ["first"]}]}, "operations[0]"),
+    (RunFile.VERDICT, {"findings": [{"operations": [1 << 70]}]}, "operations[0]"),
+    (RunFile.VERDICT, {"findings": [{"records": [{"v": "x"}]}]}, ".v"),
+    (RunFile.VERDICT, {"findings": [{"cycle": {"vertices": [{}]}}]}, "vertices[0]"),
+    (RunFile.VERDICT, {"unseen": [[1]]}, "unseen[0]"),
+    (RunFile.VERDICT, {"progress": {"longest_gap_s": "long"}}, "longest_gap_s"),
+    (RunFile.VERDICT, {"counts": {"ok": None}}, "counts"),
+]
+
+
+@pytest.mark.parametrize(("file", "document", "place"), WRONG_SHAPES)
+def test_a_document_of_the_wrong_shape_is_a_problem_that_names_the_place(tmp_path, file, document, place):
+    (tmp_path / file).write_text(json.dumps(document))
+    assert place in str(open_run(tmp_path).problems[file])
+
+
+def test_keys_that_nobody_knows_stay_in_a_document(tmp_path):
+    (tmp_path / RunFile.PLAN).write_text('{"run": "x", "mine": {"a": [1]}}')
+    assert open_run(tmp_path).plan == {"run": "x", "mine": {"a": [1]}}
+
+
+def test_a_file_that_may_not_be_read_is_a_problem():
+    folder = Path(tempfile.mkdtemp())
+    try:
+        folder.chmod(0o755)
+        (folder / RunFile.PLAN).write_text("{}")
+        (folder / RunFile.PLAN).chmod(0)
+        user = os.geteuid()
+        os.seteuid(user or 65534)
+        try:
+            problem = open_run(folder).problems[RunFile.PLAN]
+        finally:
+            os.seteuid(user)
+        assert str(problem) == "plan.json could not be read (Permission denied)"
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("file", [RunFile.VERDICT, RunFile.REPORT, RunFile.SUMMARY])
+def test_a_directory_where_something_is_to_be_written_is_named(tmp_path, file):
+    folder = a_run(tmp_path, "broken")
+    (folder / file).unlink(missing_ok=True)
+    (folder / file).mkdir()
+    with pytest.raises(CampaignError, match=rf"{file}.*remove what lies there|judge the run first"):
+        render(open_run(folder))
+    with pytest.raises(CampaignError, match="remove what lies there"), replacing(folder / file) as part:
+        part.write_text("x")
+    assert not list(folder.glob(".*.part"))
+
+
+def test_receipts_that_lack_what_others_count_on_are_a_problem(tmp_path):
+    folder = a_run(tmp_path, "broken")
+    row = dict.fromkeys(FAULTS_SCHEMA.names)
+    pq.write_table(pa.Table.from_pylist([row], schema=FAULTS_SCHEMA), folder / RunFile.RECEIPTS)
+    with pytest.raises(HistoryError, match=r"faults\.parquet could not be read.*merges it again"):
+        open_run(folder).known_receipts()
+
+
+@pytest.mark.parametrize("damage", [noise, another_table, a_pipe, a_directory])
+def test_a_check_names_a_history_that_is_none(tmp_path, damage):
+    with pytest.raises(HistoryError, match=r"history\.parquet could not be read"):
+        open_run(damaged(a_run(tmp_path, "broken"), RunFile.HISTORY, damage)).demand_table(RunFile.HISTORY, OPERATIONS)
+    with pytest.raises(HistoryError, match=r"history\.parquet could not be read"):
+        export(open_run(tmp_path / "adopted" / "20261121T120000Z-broken"), "jepsen-edn", tmp_path / "out.edn")
+
+
+@pytest.mark.parametrize("file", [RunFile.HISTORY, RunFile.RECEIPTS, RunFile.DAMAGE])
+@pytest.mark.parametrize("damage", [noise, cut_in_the_middle, Path.unlink])
+def test_what_merging_writes_is_merged_again_when_it_is_damaged_or_gone(tmp_path, file, damage):
+    folder = a_run(tmp_path, "lines1")
+    (folder / RunFile.LINES).mkdir()
+    line = {"type": "invoke", "process": 1, "op": 0, "f": "poll", "time": 1}
+    (folder / RunFile.LINES / "c1-0.jsonl").write_text(json.dumps(line) + "\n")
+    merged(open_run(folder))
+    announced: list[None] = []
+    assert merged(open_run(folder), lambda: announced.append(None)).problems.keys() == {RunFile.LEFT_BEHIND}
+    assert announced == []
+    damage(folder / file)
+    again = merged(open_run(folder), lambda: announced.append(None))
+    assert announced == [None]
+    assert pq.read_table(again.path(RunFile.HISTORY)).num_rows == 1
+    assert (again.known_receipts(), [gap for gap in again.gaps if gap.evidence]) == ((), [])
+
+
+@pytest.mark.parametrize("command", ["check", "report", "export"])
+def test_a_runs_directory_without_its_plan_is_named_so_and_not_taken_for_a_history(tmp_path, call, command):
+    folder = a_run(tmp_path, "noplan")
+    (folder / RunFile.PLAN).unlink()
+    code, text = call(command, folder, "--results", tmp_path)
+    assert code == 254
+    assert "plan.json is missing; put it back" in text
+    assert len(list(tmp_path.glob("adopted/*"))) == 1
+    code, text = call(command, "noplan", "--results", tmp_path)
+    assert (code, "plan.json is missing" in text) == (254, True)
+
+
+@pytest.mark.parametrize(("names", "name", "is_run"), [
+    ((RunFile.PLAN,), "anything", True),
+    ((RunFile.LINES, RunFile.LOGS), "anything", True),
+    ((RunFile.HISTORY, RunFile.VERDICT), "anything", True),
+    ((RunFile.LINES,), "20261121T120000Z-k3f9x2", True),
+    ((RunFile.LINES,), "anything", False),
+    ((RunFile.HISTORY, RunFile.RECEIPTS, RunFile.VALUES), "anything", False),
+    (("history.edn", "jepsen.log"), "20261121T120000Z-k3f9x2", False),
+])  # fmt: skip
+def test_what_only_a_run_has_tells_its_directory_from_a_history(tmp_path, names, name, is_run):
+    folder = tmp_path / name
+    folder.mkdir()
+    for file in names:
+        (folder / file).mkdir()
+    assert store.is_run(folder) is is_run
