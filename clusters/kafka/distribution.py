@@ -7,27 +7,24 @@ network is not used again.
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import json
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from clusters.kafka import broker_config
+from clusters.kafka import broker_config, manifest
 from clusters.kafka.java import java
+from clusters.kafka.parent_death import die_with
 from clusters.kafka.versions import KNOWN, numbers, refusal
-from harness.api import CampaignError, ClusterError, HarnessError
+from harness.api import CampaignError, ClusterError, HarnessError, liveness
 
 _SCALA = "2.13"
 _SLF4J = "1.7.36"  # Kafka brings slf4j's API of this line, and no logger
-_MANIFEST = "manifest.json"
 _FETCH_S = 900.0
 _UNREACHED = ("UnknownHost", "Host ", "ConnectException", "timed out", "Connection refused", "SERVER ERROR")
 
@@ -62,41 +59,57 @@ def cache_dir() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost"
 
 
-def fetch(version: str, on_progress: Callable[[str], None] = lambda _: None, ivy: Ivy | None = None) -> Distribution:
+def fetch(
+    version: str, on_progress: Callable[[str], None] = lambda _: None, ivy: Ivy | None = None, repair: bool = False
+) -> Distribution:
     """The distribution of `version`, from the cache or else from Maven's central repository (about a minute, 45 MB).
 
-    `on_progress` gets one line about each long step; `ivy` replaces the resolver (tests). Raises ClusterError naming the
-    version and the resolver's output, when the network is away or Java is missing; CampaignError when there is no such version.
+    `on_progress` gets one line about each long step; `ivy` replaces the resolver (tests). repair: fetch it anew when what is in
+    the cache is damaged. Raises ClusterError naming the version and the resolver's output, when the network is away, Java is
+    missing, or the cache is damaged; CampaignError when there is no such version.
     """
     if wrong := refusal(version):
         raise CampaignError([wrong])
-    if found := _read(version):
-        return found
+    if (found := _usable(version, repair)) and not found[1]:
+        return found[0]
     with _locked(on_progress):
         _remove_leftovers()
-        found = _read(version)  # another process may have fetched it meanwhile
-        return found or _fetch(version, on_progress, ivy or run_ivy)
+        found = _usable(version, repair)  # another process may have fetched it meanwhile
+        if found and not found[1]:
+            return found[0]
+        return _fetch(version, on_progress, ivy or run_ivy, found[1] if found else "")
+
+
+def _usable(version: str, repair: bool) -> tuple[Distribution, str] | None:
+    """What is in the cache, and its damage; None when it is not there. Raises ClusterError for damage, unless it is repaired."""
+    directory = kafka_dir() / version
+    try:
+        known = manifest.read(directory)
+        damage = known.damage() if known else []
+    except ClusterError as error:
+        known, damage = None, [str(error)]
+    if damage and not repair:
+        more = f" and {len(damage) - 1} more" if len(damage) > 1 else ""
+        raise ClusterError(
+            f"Kafka {version} in the cache is damaged: {damage[0]}{more}. Fetch it anew: fencepost cluster fetch {version}"
+        )
+    jars = known.jars if known else {}
+    return (Distribution(version, directory, jars), "; ".join(damage)) if known or damage else None
 
 
 def installed() -> list[Distribution]:
-    """Every complete distribution in the cache, oldest version first."""
-    found = [_read(path.parent.name) for path in kafka_dir().glob(f"*/{_MANIFEST}")]
-    return sorted((d for d in found if d), key=lambda d: numbers(d.version))
+    """Every complete distribution in the cache, oldest version first; those without a manifest that can be read are left out."""
+    found = [_read(path.parent.name) for path in kafka_dir().glob(f"*/{manifest.MANIFEST}")]
+    return sorted((d for d in found if d and not refusal(d.version)), key=lambda d: numbers(d.version))
 
 
 def verify(version: str) -> list[str]:
     """Read every jar of a cached version again; what is wrong, one sentence each (empty: all as fetched)."""
-    found = _read(version)
-    if found is None:
-        return [f"Kafka {version} is not in {kafka_dir()}"]
-    wrong = []
-    for name, checksum in found.jars.items():
-        path = found.directory / name
-        if not path.is_file():
-            wrong.append(f"{path} is missing")
-        elif _sha256(path) != checksum:
-            wrong.append(f"{path} is not what was fetched: SHA-256 {_sha256(path)}, expected {checksum}")
-    return wrong
+    try:
+        known = manifest.read(kafka_dir() / version)
+    except ClusterError as error:
+        return [str(error)]
+    return known.damage(every=True) if known else [f"Kafka {version} is not in {kafka_dir()}"]
 
 
 def run_ivy(recipe: Path, destination: Path, cache: Path) -> subprocess.CompletedProcess[str]:
@@ -108,7 +121,14 @@ def run_ivy(recipe: Path, destination: Path, cache: Path) -> subprocess.Complete
     pattern = f"{destination}/[artifact]-[revision](-[classifier]).[ext]"
     argv = [java()[0], "-jar", str(jars[-1]), "-ivy", str(recipe), "-retrieve", pattern, "-cache", str(cache)]
     try:
-        return subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_FETCH_S)
+        return subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_FETCH_S,
+            preexec_fn=die_with(os.getpid()),  # or it would write on into what the next fetch removes
+        )
     except subprocess.TimeoutExpired as e:
         raise ClusterError(f"fetching Kafka: no end after {_FETCH_S:.0f} s; is Maven's central repository slow today?") from e
 
@@ -119,29 +139,37 @@ def kafka_dir() -> Path:
 
 
 def _read(version: str) -> Distribution | None:
-    manifest = kafka_dir() / version / _MANIFEST
-    if not manifest.is_file():
+    try:
+        known = manifest.read(kafka_dir() / version)
+    except ClusterError:
         return None
-    jars = json.loads(manifest.read_text())["jars"]
-    return Distribution(version, manifest.parent, jars)
+    return Distribution(version, known.directory, known.jars) if known else None
 
 
-def _fetch(version: str, on_progress: Callable[[str], None], ivy: Ivy) -> Distribution:
+def _fetch(version: str, on_progress: Callable[[str], None], ivy: Ivy, damage: str) -> Distribution:
+    """Fetch into a directory of its own, Ivy's cache included, in which no broken-off fetch has left anything; then rename it."""
+    if damage:
+        on_progress(f"Kafka {version} in the cache is damaged: {damage}")
     on_progress(f"fetching Kafka {version} from Maven's central repository")
     directory = Path(tempfile.mkdtemp(prefix=f".{version}-", dir=kafka_dir()))
+    final, work = kafka_dir() / version, directory / "ivy"
     try:
-        recipe = directory / "ivy.xml"
+        work.mkdir()
+        recipe = work / "ivy.xml"
         recipe.write_text(_recipe(version))
-        done = ivy(recipe, directory, cache_dir() / "ivy")
-        jars = {path.name: _sha256(path) for path in sorted(directory.glob("*.jar"))}
-        if done.returncode != 0 or f"kafka_{_SCALA}-{version}.jar" not in jars:
+        done = ivy(recipe, directory, work / "cache")
+        made = manifest.of(directory, version)
+        if done.returncode != 0 or f"kafka_{_SCALA}-{version}.jar" not in made.jars:
             raise _refused(version, done.stdout + done.stderr)
-        (directory / _MANIFEST).write_text(json.dumps({"version": version, "jars": jars}, indent=1))
+        shutil.rmtree(work)
+        made.write()
         directory.chmod(0o755)
-        directory.rename(kafka_dir() / version)
+        if final.exists():  # damaged; its name begins as that of a leftover
+            final.rename(directory.with_name(f"{directory.name}-damaged"))
+        directory.rename(final)
     finally:
-        shutil.rmtree(directory, ignore_errors=True)  # gone already when it was renamed
-    return Distribution(version, kafka_dir() / version, jars)
+        _remove_leftovers()
+    return Distribution(version, final, made.jars)
 
 
 def _recipe(version: str) -> str:
@@ -176,15 +204,13 @@ def _locked(on_progress: Callable[[str], None]) -> Iterator[None]:
     """Only one fetch at a time; the lock ends with its process."""
     try:
         kafka_dir().mkdir(parents=True, exist_ok=True)
-        lock = (kafka_dir() / ".lock").open("w")
+        with ExitStack() as stack:
+            waiting = "waiting for another fetch of Kafka to end: "
+            stack.enter_context(liveness.alone(kafka_dir(), waiting=lambda user: on_progress(waiting + user)))
+            lock = stack.pop_all()
     except OSError as e:
         raise ClusterError(f"Kafka cannot be kept in {kafka_dir()}: {e.strerror}; name another place in FENCEPOST_CACHE") from e
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_progress("waiting for another fetch of Kafka to end")
-            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
@@ -192,11 +218,3 @@ def _remove_leftovers() -> None:
     """Directories of fetches that were interrupted; safe under the lock."""
     for path in kafka_dir().glob(".*-*"):
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as f:
-        digest = hashlib.sha256()
-        while block := f.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -13,10 +13,13 @@ class FetchedKafka(KafkaCache):
     """Versions of Kafka, fetched once and used by all runs."""
 
     def fetch(self, version: str, on_progress: Callable[[str], None]) -> KafkaVersion:
-        return distribution.fetch(version, on_progress)
+        return distribution.fetch(version, on_progress, repair=True)
 
     def installed(self) -> Sequence[KafkaVersion]:
         return distribution.installed()
+
+    def damage(self, version: str) -> Sequence[str]:
+        return distribution.verify(version)
 
     def directory(self) -> Path:
         return distribution.kafka_dir()

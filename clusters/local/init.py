@@ -12,7 +12,6 @@ kills its descendants itself.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import shutil
@@ -21,15 +20,16 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from clusters.kafka.parent_death import KILLED, die_with, prctl
+
 NETWORK = "FENCEPOST_NETWORK"  # for the child, what the sandbox offers: "namespaces" or "loopback"
 SCRATCH = "FENCEPOST_SCRATCH"  # names a directory that must not outlive the sandbox: the brokers' data
-KILLED = 128 + signal.SIGKILL
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,13 +38,13 @@ def main(argv: Sequence[str]) -> int:
     namespaces = "--namespaces" in options
     grace_s = next((float(word.partition("=")[2]) for word in options if word.startswith("--grace=")), 0.0)
     if not namespaces:
-        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
     lifeline = 0 if stat.S_ISFIFO(os.fstat(0).st_mode) or stat.S_ISSOCK(os.fstat(0).st_mode) else None
     child = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL if lifeline is None else subprocess.PIPE,
         env={**os.environ, NETWORK: "namespaces" if namespaces else "loopback"},
-        preexec_fn=_die_with(os.getpid()),
+        preexec_fn=die_with(os.getpid()),
         start_new_session=True,
     )
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -164,22 +164,6 @@ def descendants(root: int) -> list[int]:
         found += below
         todo += below
     return found
-
-
-def _die_with(parent: int) -> Callable[[], None]:
-    """What the child runs before exec: it asks the kernel to kill it when `parent` dies."""
-
-    def before_exec() -> None:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(KILLED)
-
-    return before_exec
-
-
-def _prctl(option: int, value: int) -> None:
-    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), f"prctl {option}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ The file has a line for each who took the lock since it was last free, for peopl
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -25,7 +26,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -140,12 +141,31 @@ def exclusive(directory: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _opened(directory: Path) -> int:
+@contextmanager
+def alone(directory: Path, name: str = LOCK, waiting: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+    """The lock `name` of a directory, alone, for the length of a block. `waiting` hears who has it. Raises OSError."""
+    while True:
+        descriptor = _opened(directory, name)
+        try:
+            if not _locked(descriptor, fcntl.LOCK_EX):
+                waiting(_holders(descriptor))
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if not _is_there(descriptor, directory, name):
+                continue
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, json.dumps(_line()).encode() + b"\n")
+            yield
+            return
+        finally:
+            os.close(descriptor)
+
+
+def _opened(directory: Path, name: str = LOCK) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(directory / LOCK, flags, 0o600)
+    descriptor = os.open(directory / name, flags, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(0, "its .lock is no file")
+        raise OSError(errno.EINVAL, f"its {name} is no file")
     return descriptor
 
 
@@ -158,10 +178,10 @@ def _locked(descriptor: int, how: int) -> bool:
     return True
 
 
-def _is_there(descriptor: int, directory: Path) -> bool:
+def _is_there(descriptor: int, directory: Path, name: str = LOCK) -> bool:
     """Whether the file is still the directory's: it may have been removed before we had the lock."""
     try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(directory / LOCK))
+        return os.path.samestat(os.fstat(descriptor), os.stat(directory / name))
     except OSError:
         return False
 

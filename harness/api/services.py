@@ -90,9 +90,12 @@ class KafkaCache(Protocol):
     """The versions of Kafka on this machine, and the Java that runs them."""
 
     def fetch(self, version: str, on_progress: Progress) -> KafkaVersion:
-        """Fetch a version, unless it is there. Raises ClusterError."""
+        """Fetch a version, unless it is there as it was fetched. Raises ClusterError."""
 
     def installed(self) -> Sequence[KafkaVersion]: ...
+
+    def damage(self, version: str) -> Sequence[str]:
+        """What is wrong with a version in the cache, every file of which is read again; empty: nothing."""
 
     def directory(self) -> Path:
         """Where versions lie, and downloads that are under way."""

@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,11 +118,22 @@ def disk(free_gib: float) -> Examination:
 
 def kafka_jars() -> Examination:
     try:
-        versions = [found.version for found in services.kafka().installed()]
+        kafka = services.kafka()
+        versions = [found.version for found in kafka.installed()]
+        damage = {version: wrong for version in versions if (wrong := kafka.damage(version))}
     except HarnessError as error:
         return Examination("kafka", False, str(error), "install fencepost completely")
+    return from_cache(versions, damage)
+
+
+def from_cache(versions: Sequence[str], damage: Mapping[str, Sequence[str]]) -> Examination:
+    """versions: those in the cache. damage: for those that are not as they were fetched, what is wrong."""
+    if damage:
+        texts = "; ".join(text for wrong in damage.values() for text in wrong)
+        remedy = " && ".join(f"fencepost cluster fetch {version}" for version in damage)
+        return Examination("kafka", False if NEWEST_KAFKA in damage else None, f"damaged in the cache: {texts}", remedy)
     if versions:
-        return Examination("kafka", True, f"cached: {', '.join(versions)}")
+        return Examination("kafka", True, f"cached, all as fetched: {', '.join(versions)}")
     return Examination(
         "kafka", None, "no version cached; the first run fetches one (45 MB)", f"fencepost cluster fetch {NEWEST_KAFKA}"
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyroute2 import IPRoute
 
-from clusters.local.init import _die_with
+from clusters.kafka.parent_death import die_with
 from clusters.local.network import _BRIDGE, _CLONE_NEWNET, Network
 
 PORT = 2222
@@ -83,7 +83,7 @@ class Host:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with(os.getpid()),
+                preexec_fn=die_with(os.getpid()),
             )
 
     def known(self):

@@ -1,12 +1,19 @@
 """Fetching Kafka with a fake resolver: complete or absent, once, and clear about refusals."""
 
+import json
+import os
 import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
-from clusters.kafka import distribution
+from clusters.kafka import distribution, manifest
 from clusters.kafka.java import java
 from harness.api import CampaignError, ClusterError
+from harness.runs import leftovers
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +71,104 @@ def test_leftovers_of_a_killed_fetch_are_removed_by_the_next(cache):
     (half / "kafka_2.13-4.1.1.jar").write_text("half")
     distribution.fetch("4.3.0", ivy=Ivy())
     assert names(cache / "kafka") == [".lock", "4.3.0"]
+
+
+def test_jars_are_compared_before_each_use_and_fetched_anew_on_demand(cache):
+    """A changed jar is found by its time, or its size; `fencepost cluster fetch` repairs, a run does not."""
+    ivy, heard = Ivy(), []
+    found = distribution.fetch("4.3.0", ivy=ivy)
+    jar = found.directory / "kafka_2.13-4.3.0.jar"
+    jar.write_text("broker 4.9.9")
+    with pytest.raises(ClusterError, match=r"in the cache is damaged: .*kafka_2.*Fetch it anew: fencepost cluster fetch 4\.3\.0"):
+        distribution.fetch("4.3.0", ivy=ivy)
+    assert distribution.fetch("4.3.0", heard.append, ivy, repair=True) == found
+    assert "is damaged" in heard[0]
+    assert (ivy.calls, jar.read_text()) == (2, "broker 4.3.0")
+    assert names(cache / "kafka") == [".lock", "4.3.0"]
+    jar.unlink()
+    with pytest.raises(ClusterError, match=r"kafka_2\.13-4\.3\.0\.jar is missing"):
+        distribution.fetch("4.3.0", ivy=ivy)
+
+
+def test_a_jar_is_read_again_only_when_its_size_or_time_is_another(monkeypatch):
+    """A copied cache has other times: it is read once, and the times are noted. A manifest of an older version has none."""
+    found = distribution.fetch("4.3.0", ivy=Ivy())
+    read = []
+    monkeypatch.setattr(manifest, "sha256", lambda path, real=manifest.sha256: read.append(path.name) or real(path))
+    assert distribution.fetch("4.3.0") == found
+    assert read == []
+    os.utime(found.directory / "slf4j-simple-1.7.36.jar", (1, 1))
+    assert distribution.fetch("4.3.0") == distribution.fetch("4.3.0") == found
+    assert read == ["slf4j-simple-1.7.36.jar"]
+    known = json.loads((found.directory / "manifest.json").read_text())
+    (found.directory / "manifest.json").write_text(json.dumps({key: known[key] for key in ("version", "jars")}))
+    assert distribution.fetch("4.3.0") == distribution.fetch("4.3.0") == found
+    assert sorted(read) == ["kafka_2.13-4.3.0.jar", *["slf4j-simple-1.7.36.jar"] * 2]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"jars": 3}', '{"version": "4.3.0", "jars": {"../x.jar": "0"}}'])
+def test_a_manifest_that_cannot_be_understood_is_one_sentence_and_repaired_on_demand(text):
+    found = distribution.fetch("4.3.0", ivy=Ivy())
+    (found.directory / "manifest.json").write_text(text)
+    with pytest.raises(ClusterError, match=r"is damaged: .*manifest\.json cannot be understood"):
+        distribution.fetch("4.3.0", ivy=Ivy())
+    assert distribution.installed() == []
+    assert distribution.fetch("4.3.0", ivy=Ivy(), repair=True) == found
+
+
+FETCH = """
+import sys
+from pathlib import Path
+from clusters.kafka import distribution
+distribution.java = lambda: (sys.argv[1], "17")
+distribution.fetch("4.3.0")
+"""
+SLOW_JAVA = "#!/bin/sh\necho $$ > {place}/pid\nexec sleep 60\n"
+
+
+def test_a_fetch_that_is_killed_takes_its_ivy_along_and_the_next_one_succeeds(cache, tmp_path):
+    java = tmp_path / "java"
+    java.write_text(SLOW_JAVA.format(place=tmp_path))
+    java.chmod(0o755)
+    pid = tmp_path / "pid"
+    with subprocess.Popen([sys.executable, "-c", FETCH, str(java)]) as fetch:
+        assert until(lambda: pid.exists() and pid.read_text().strip())
+        fetch.kill()
+    assert until(lambda: not Path("/proc", pid.read_text().strip()).exists())
+    assert [one.directory.name.startswith(".4.3.0-") for one in leftovers.downloads()] == [True]
+    assert distribution.fetch("4.3.0", ivy=Ivy()).version == "4.3.0"
+    assert names(cache / "kafka") == [".lock", "4.3.0"]
+
+
+def test_two_fetches_at_once_fetch_once(cache):
+    """The second hears whom it waits for."""
+    first, heard = Ivy(), []
+    going, go_on = threading.Event(), threading.Event()
+
+    def slow(*arguments):
+        going.set()
+        assert go_on.wait(30)
+        return first(*arguments)
+
+    thread = threading.Thread(target=distribution.fetch, args=("4.3.0", lambda _: None, slow))
+    thread.start()
+    assert going.wait(30)
+    second = threading.Thread(target=distribution.fetch, args=("4.3.0", heard.append, first))
+    second.start()
+    assert until(lambda: heard)
+    assert heard[0].startswith("waiting for another fetch of Kafka to end: ")
+    assert f"process {os.getpid()} on" in heard[0]
+    go_on.set()
+    thread.join()
+    second.join()
+    assert first.calls == 1
+
+
+def until(condition, within_s=30):
+    deadline = time.monotonic() + within_s
+    while not (seen := condition()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return seen
 
 
 def test_an_unknown_version_is_named_with_the_known_ones():
