@@ -24,6 +24,7 @@ class Reassign:
     """
 
     needs: ClassVar[tuple[type, ...]] = ()
+    counts: ClassVar[str] = "partitions"  # what `count` counts, where it is not brokers
 
     target: str = "random"  # the partitions: random, all (of the workload), or partition:orders-0
     count: Annotated[int, Between(1, 5000)] = 1  # how many, with the target random

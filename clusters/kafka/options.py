@@ -54,6 +54,16 @@ class KafkaOptions:
         of_nodes = [(f"versions.{node}", version) for node, version in self.versions.items()]
         return [("kafka", self.kafka), *of_nodes, *(("upgrades", version) for version in self.upgrades)]
 
+    def judged_settings(self, topic: Mapping[str, str]) -> tuple[list[tuple[str, str, str]], str]:
+        """See `harness.api.JudgesSettings`."""
+        from clusters.kafka.settings_check import known_definitions, refused
+
+        known, unchecked = known_definitions(self.all_versions())
+        if unchecked:
+            return [], unchecked
+        given = (("settings", self.settings, "broker"), ("topic", topic, "topic"))
+        return [(table, name, text) for table, settings, kind in given for name, text in refused(settings, kind, known)], ""
+
     def missing(self) -> dict[type, str]:
         """What such a cluster cannot do, wherever it runs."""
         return {Throttleable: THROTTLE_ONLY_LOCAL} | ({} if self.controllers else {Wipeable: COMBINED_CONTROLLER})

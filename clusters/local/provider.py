@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,11 @@ class Local(LocalOptions):
         for version in self.all_versions():
             class_archive.ensure(fetch(version))
         return sandbox.command(argv, loopback=self.loopback)
+
+    def obtain(self, on_progress: Callable[[str], None]) -> None:
+        """Fetch every version that is used. Raises CampaignError and ClusterError."""
+        for version in self.all_versions():
+            fetch(version, on_progress)
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -27,7 +27,7 @@ from harness.api.capabilities import (
     Upgradable,
     Wipeable,
 )
-from harness.api.clusters import Admin, Cluster, ClusterProvider, Placement, Roles, Spawned, TopicSpec
+from harness.api.clusters import Admin, Cluster, ClusterProvider, JudgesSettings, Obtains, Placement, Roles, Spawned, TopicSpec
 from harness.api.contract import CONTRACT_KEYS, ContractKey
 from harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
 from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, HistoryError, Interrupted, OverBudget
@@ -88,12 +88,14 @@ __all__ = [
     "Interrupted",
     "Isolation",
     "Judge",
+    "JudgesSettings",
     "KafkaCache",
     "KafkaVersion",
     "Killable",
     "Lane",
     "Losable",
     "Measurable",
+    "Obtains",
     "Operation",
     "Outcome",
     "OverBudget",

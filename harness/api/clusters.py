@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, runtime_checkable
 
 from harness.api.effects import changes, looks, prepares
 from harness.api.values import Isolation
@@ -164,13 +164,33 @@ class Cluster(Protocol):
         """Undo every fault of every kind, whoever made it, and wait until every broker answers. Idempotent."""
 
 
+@runtime_checkable
+class JudgesSettings(Protocol):
+    """A provider that knows which settings its brokers and topics have."""
+
+    def judged_settings(self, topic: Mapping[str, str]) -> tuple[list[tuple[str, str, str]], str]:
+        """What is wrong with its own `settings` and with those of the topics, before anything starts.
+
+        Triples of a table (`settings`: of the cluster; `topic`), a setting and a sentence; and why nothing can be said now, empty
+        when it can.
+        """
+
+
+@runtime_checkable
+class Obtains(Protocol):
+    """A provider that fetches what its clusters need."""
+
+    def obtain(self, on_progress: Callable[[str], None]) -> None:
+        """Fetch it, unless it is there. Raises CampaignError (there is no such version) and ClusterError."""
+
+
 class ClusterProvider(Protocol):
     """Plug-in `fencepost.cluster`: a frozen dataclass whose fields are the options of `[test.cluster]`.
 
     It may also have: `prefix`, with which topics, groups and transactional ids of a run then begin (the run's id follows);
     `connection()`, as a running cluster has it, whose secrets are looked up before anything starts; `default_nemesis`, the
     faults of `fencepost run` when none is named; and, as a running cluster may, `only_clients`: why faults can only hurt
-    clients here.
+    clients here; and the methods of `JudgesSettings` and `Obtains`.
     """
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:

@@ -16,9 +16,10 @@ from dataclasses import MISSING
 from typing import Any, get_args, get_origin
 
 from harness import secrets
-from harness.api import CampaignError, Choice, FaultChoice, Lane, Test, contract_mistakes
+from harness.api import CampaignError, Choice, FaultChoice, JudgesSettings, Lane, Test, contract_mistakes
 from harness.api.bounds import plain, unusable_numbers
 from harness.api.plans import DeclaredKey, Key, Span, Tables, declared
+from harness.campaign import targets
 from harness.campaign.client_settings import OURS, refused_settings
 from harness.campaign.toml import Keys
 from harness.planning import schedule
@@ -205,11 +206,13 @@ class _Rules:
     def __init__(self, reader: KeyReader, test: Test) -> None:
         self.test, self.wrong = test, reader.wrong
         self.workload: Any = None  # the workload made of its options; None when they are wrong
+        self.provider: Any = None  # the same of the cluster's provider
 
     def check(self) -> None:
         test = self.test
         self.workload = self.made("workload", test.workload, ("workload",))
-        self.made("cluster", test.cluster, ("cluster",))
+        self.provider = self.made("cluster", test.cluster, ("cluster",))
+        self.kafka_settings()
         self.plug_in("client", test.client, ("client", "kind"))
         self.client_settings()
         for number, fault in enumerate(test.nemesis):
@@ -237,13 +240,20 @@ class _Rules:
         cls = self.plug_in(group, choice.kind, (*keys, "kind"))
         if cls is None:
             return None
-        made, wrong = registry.attempt(cls, choice.options)
+        beside = [key.path[0] for key in declared(FaultChoice)] if isinstance(choice, FaultChoice) else ["kind"]
+        made, wrong = registry.attempt(cls, choice.options, beside)
         for key, text in wrong:
             self.wrong((*keys, key) if key else keys, text)
         flaws = [] if wrong else validation.flaws(group, made)
         for text in flaws:
             self.wrong(keys, text)
         return None if flaws else made
+
+    def kafka_settings(self) -> None:
+        """Settings of brokers and topics, where their definitions are at hand (else before the first run: `harness.planning`)."""
+        if isinstance(self.provider, JudgesSettings):
+            for table, name, text in self.provider.judged_settings(self.test.topic)[0]:
+                self.wrong((*(("cluster",) if table == "settings" else ()), table, name), text)
 
     def client_settings(self) -> None:
         for kind, settings in (("producer", self.test.producer), ("consumer", self.test.consumer)):
@@ -271,8 +281,9 @@ class _Rules:
         return any(role.transactional for role in self.workload.roles())
 
     def fault(self, fault: FaultChoice, keys: Keys) -> None:
-        if fault.kind:
-            self.made("nemesis", fault, keys)
+        made = self.made("nemesis", fault, keys) if fault.kind else None
+        for key, text in targets.impossible(made, targets.cast(self.provider, self.workload)) if made else ():
+            self.wrong((*keys, key), text)
         if fault.when and self.workload is not None and not self.transactional():
             self.wrong((*keys, "when"), "this workload has no transactions")
         dense = schedule.too_dense(fault.every_s, fault.lasts_s)

@@ -50,11 +50,14 @@ def campaign(
     from harness.campaign.campaign import planned, read
     from harness.cli.arguments import cluster_of
     from harness.cli.planned_runs import perform, print_outcome, summary
+    from harness.planning.plan import unjudged_settings
 
     found = read(file, seed, cluster_of(cluster, cluster_set or ()))
     plan = planned(found, only or (), repeat)
     if dry_run:
         _list_plan(plan, json_)
+        for text in unjudged_settings(found.tests):
+            err().print(f"note: {text}", soft_wrap=True)
         return
     (err() if json_ else out()).print(f"{found.name}: {count(len(plan), 'run')}  seed {found.seed}", soft_wrap=True)
     performed = perform(plan, results, master, spark_conf, to_stderr=json_)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.api import Exit
+from harness.api import Exit, note_event
 from harness.cli import console
 from harness.cli.console import Texts, count, err, out, print_line
 
@@ -23,15 +23,22 @@ def perform(plan: Sequence[PlannedRun], results: Path | None, master: str, spark
     """
     from harness.cli import display
     from harness.cli.arguments import spark_conf_of
-    from harness.planning.plan import look_up_secrets
+    from harness.planning.plan import look_up_secrets, obtain
     from harness.runs.sequence import RunSequence
-    from harness.runs.store import results_root
+    from harness.runs.store import writable_root
 
-    look_up_secrets(planned.test for planned in plan)
+    tests = list({id(planned.test): planned.test for planned in plan}.values())
+    look_up_secrets(tests)
     conf = spark_conf_of(spark_conf or ())
+    root = writable_root(results)
     progress = console.display(to_stderr)
     forward: Callable[[RunEvent], None] = progress.event
-    engine = console.engine(results_root(results), master, lambda event: forward(event), conf)
+    try:
+        obtain(tests, lambda text: progress.event(note_event(text)))
+    except BaseException:
+        progress.close()
+        raise
+    engine = console.engine(root, master, lambda event: forward(event), conf)
     sequence = RunSequence(engine, progress.event, progress.close)
     forward = sequence.on_event
     try:

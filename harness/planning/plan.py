@@ -5,13 +5,24 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 from importlib.metadata import version
 from typing import Any, cast
 
 from harness import secrets
-from harness.api import PLAN_SCHEMA, CampaignError, Plan, Role, Test, TopicPlan, TopicSpec, overlaid_contract
+from harness.api import (
+    PLAN_SCHEMA,
+    CampaignError,
+    JudgesSettings,
+    Obtains,
+    Plan,
+    Role,
+    Test,
+    TopicPlan,
+    TopicSpec,
+    overlaid_contract,
+)
 from harness.api.plans import declared
 from harness.api.run import InjectionPlan
 from harness.planning import derived_contract, schedule
@@ -86,6 +97,34 @@ def look_up_secrets(tests: Iterable[Test]) -> None:
                 missing += [f"{test.name}: {where}: {text}" for text in error.mistakes]
     if missing:
         raise CampaignError(list(dict.fromkeys(missing)))
+
+
+def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
+    """Fetch what the clusters of all these tests need, and judge the settings that could not be judged without it.
+
+    Raises CampaignError (a version that there is not, settings that it does not have) and ClusterError.
+    """
+    wrong = []
+    for test in tests:
+        provider = _instance("cluster", test.cluster.kind, test.cluster.options)
+        if isinstance(provider, Obtains):
+            provider.obtain(on_progress)
+        if isinstance(provider, JudgesSettings):
+            for table, name, text in provider.judged_settings(test.topic)[0]:
+                wrong.append(f"{test.name}: {'cluster.' if table == 'settings' else ''}{table}.{name}: {text}")
+    if wrong:
+        raise CampaignError(list(dict.fromkeys(wrong)))
+
+
+def unjudged_settings(tests: Iterable[Test]) -> list[str]:
+    """Why settings of brokers and topics of these tests were not judged, a sentence each."""
+    found = []
+    for test in tests:
+        provider = _instance("cluster", test.cluster.kind, test.cluster.options)
+        why = provider.judged_settings(test.topic)[1] if isinstance(provider, JudgesSettings) else ""
+        if why and (test.topic or test.cluster.options.get("settings")):
+            found.append(f"settings of brokers and topics are not checked yet: {why}")
+    return list(dict.fromkeys(found))
 
 
 def hopeless(test: Test) -> list[str]:

@@ -100,14 +100,16 @@ def build(cls: Any, options: Mapping[str, Any], where: str) -> Any:
     return instance
 
 
-def attempt(cls: Any, options: Mapping[str, Any]) -> tuple[Any, list[tuple[str, str]]]:
+def attempt(cls: Any, options: Mapping[str, Any], beside: Iterable[str] = ()) -> tuple[Any, list[tuple[str, str]]]:
     """An instance of `cls` with these options, or what is wrong with them: pairs of a key (`count`, `pair[1]`) and a sentence.
 
     Wrong is what is unknown, missing, of another type than the field, outside its bounds, or refused by the class itself (then
     the key is empty). Values are JSON-like, as TOML gives them; "3" is no number.
+
+    beside: keys of the same table that are no options, and may have been meant.
     """
     fields = {field.name: field for field in option_fields(cls)}
-    mistakes = [(key, unknown("option", key, fields)) for key in options if key not in fields]
+    mistakes = [(key, unknown("option", key, [*fields, *beside])) for key in options if key not in fields]
     mistakes += [(name, "missing") for name, field in fields.items() if name not in options and _required(field)]
     hints = get_type_hints(cls) if fields else {}
     bounds = bounds_of(cls) if fields else {}

@@ -6,12 +6,14 @@ import os
 import re
 from datetime import datetime, timezone
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from harness.api import CampaignError, Run, RunFile, Test
 from harness.plugins.registry import unknown
 from harness.runs.directory import open_run
 
 RESULTS_VARIABLE = "FENCEPOST_RESULTS"
+LONGEST_NAME = 100  # of a directory
 _NAME = re.compile(r"\d{8}T\d{6}Z-\w+")  # of a run's directory
 _TRACES = (  # what only a run's directory has
     RunFile.DAMAGE,
@@ -29,6 +31,17 @@ def results_root(given: Path | None = None) -> Path:
     return given or Path(os.environ.get(RESULTS_VARIABLE) or "results")
 
 
+def writable_root(given: Path | None = None) -> Path:
+    """`results_root`, made where it is not there yet. Raises CampaignError when no run can be written to it."""
+    root = results_root(given)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=root):
+            return root
+    except OSError as error:
+        raise CampaignError([f"--results {root}: runs cannot be written there: {error.strerror}; name another folder"]) from error
+
+
 def new_run_dir(root: Path, campaign_or_test: str | Test, run_id: str, now: datetime | None = None) -> Path:
     """Make and return `root/<campaign or test>/<time>-<run id>`; the time is UTC, so that names sort by it."""
     name = campaign_or_test if isinstance(campaign_or_test, str) else campaign_or_test.campaign or campaign_or_test.name
@@ -40,7 +53,7 @@ def new_run_dir(root: Path, campaign_or_test: str | Test, run_id: str, now: date
 
 def slug(name: str) -> str:
     """`name` as a directory's name: letters, digits, `.`, `_` and `-` stay."""
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "unnamed"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:LONGEST_NAME] or "unnamed"
 
 
 def list_runs(root: Path) -> list[Run]:

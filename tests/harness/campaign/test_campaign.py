@@ -42,7 +42,7 @@ time_s = 30
 rate = 5
 repeat = 2
 [test.cluster]
-brokers = 1
+brokers = 2
 settings = {"replica.lag.time.max.ms" = 4000}
 [test.workload]
 writers = 2
@@ -61,7 +61,7 @@ lane = "other"
 """)
     assert (found.name, found.seed) == ("first", 7)
     [test] = found.tests
-    assert test.cluster == Choice(kind="attic", options={"brokers": 1, "settings": {"replica.lag.time.max.ms": 4000}})
+    assert test.cluster == Choice(kind="attic", options={"brokers": 2, "settings": {"replica.lag.time.max.ms": 4000}})
     assert test.workload == Choice(kind="letters", options={"writers": 2})
     assert test.nemesis == (FaultChoice(kind="hammer", options={"count": 2}, every_s=(3, 6), lasts_s=(4, 4), lane="other"),)
     assert (test.expect, test.time_s, test.rate, test.repeat) == (("torn-letter",), 30.0, 5.0, 2)
@@ -397,3 +397,71 @@ def test_lanes_and_the_budget_are_read():
 )
 def test_a_mistake_in_lanes_or_the_budget_is_reported_with_its_key(change, mistake):
     assert any(f"test[0].{mistake}" in found for found in mistakes_in(COMPOSED.replace(*change)))
+
+
+OWN = """
+[[test]]
+name = "a"
+cluster = {kind = "local", brokers = 3, kafka = "9.9.9"}
+workload = {kind = "transactions", partitions = 2, writers = 2, readers = 1}
+client.kind = "librdkafka"
+[[test.nemesis]]
+"""
+
+
+@pytest.mark.parametrize(
+    ("fault", "mistake"),
+    [
+        ('kind = "kill"\ntarget = "broker:n4"', 'target: unknown broker "n4". There are: n1, n2, n3'),
+        ('kind = "kill"\ncount = 4', "count: there are 3 brokers, not 4"),
+        ('kind = "kill"\ntarget = "client"\ncount = 5', "count: there are 4 clients, not 5"),
+        ('kind = "isolate"\ntarget = "leader:t-2"', "target: there is no partition t-2; the last one of t is t-1"),
+        ('kind = "isolate"\ntarget = "leader:orders-0"', 'target: unknown topic "orders"'),
+        ('kind = "move-leaders"\ncount = 3', "count: there are 2 partitions, not 3"),
+        ('kind = "reassign"\ntarget = "partition:t-9"', "target: there is no partition t-9"),
+        ('kind = "topic-settings"\ntarget = "topic:x"', 'target: unknown topic "x"'),
+        ('kind = "rolling-restart"\nversion = "3.9.1"', 'version: unknown version "3.9.1"'),
+        ('kind = "pause"\ntarget = "client:c4"', 'target: unknown client "c4". There are: c0, c1, c2, c3'),
+        ('kind = "cut-client"\nclient = "c9"', 'client: unknown client "c9"'),
+        ('kind = "kill"\nevry_s = 3', 'evry_s: unknown option "evry_s"; did you mean "every_s"?'),
+        ('kind = "kill"\nlast_s = 3', 'last_s: unknown option "last_s"; did you mean "lasts_s"?'),
+    ],
+)
+def test_what_can_never_be_found_in_a_test_is_a_mistake(fault, mistake):
+    [found] = mistakes_in(OWN + fault, base="")
+    assert found.startswith(f"first.toml: test[0].nemesis[0].{mistake}")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ['target = "broker:n3"', "count = 3", 'target = "client"\ncount = 4', 'target = "leader:t-1"', 'target = "coordinator"'],
+)
+def test_what_can_be_found_is_none(fault):
+    assert read(f'{OWN}kind = "kill"\n{fault}', base="").tests
+
+
+def test_an_empty_matrix_hides_no_other_mistake():
+    found = mistakes_in('[[test]]\nname = "a"\nspeed = 1\nmatrix = {time_s = [], rate = [nan]}\n')
+    assert [text.partition(": ")[2].partition(";")[0] for text in found] == [
+        "test[0].matrix.time_s: must be a list that is not empty, not []",
+        'test[0].speed: unknown key "speed"',
+        "test[0].matrix.rate: must be a finite number, not nan",
+    ]
+
+
+@pytest.mark.parametrize("key", ['"nemesis[3].target"', '"name.x"', '"nemesis.target"', '"cluster.kafka.x"'])
+def test_a_key_of_a_matrix_that_leads_nowhere_is_a_mistake(key):
+    base = BASE + 'cluster.kafka = "4.3.0"\n'
+    found = mistakes_in(f'[[test]]\nname = "a"\nnemesis = [{{kind = "hammer"}}]\n[test.matrix]\n{key} = [1]\n', base=base)
+    assert [text for text in found if f"test[0].matrix.{key}: leads nowhere in this test" in text], found
+
+
+def test_a_matrix_has_at_most_a_thousand_points_and_is_refused_at_once():
+    text = '[[test]]\nname = "a"\n[test.matrix]\n' + "".join(f'"topic.a{n}" = [{", ".join("12345678")}]\n' for n in range(40))
+    [mistake] = mistakes_in(text)
+    assert mistake.startswith(f"first.toml: test[0].matrix: makes {8**40} tests; a campaign has at most 1000")
+
+
+def test_all_runs_of_a_campaign_have_a_bound():
+    tests = "".join(f'[[test]]\nname = "a{n}"\nrepeat = 1000\n' for n in range(11))
+    assert mistakes_in(tests) == ["first.toml: test: there are 11000 runs with all repeats; a campaign has at most 10000"]

@@ -1,0 +1,132 @@
+"""Kafka's own definitions of the settings of brokers and topics: names, types and bounds, as its release describes them.
+
+The main classes that Kafka's documentation is made with print them (`kafka.server.KafkaConfig`, `LogConfig`). They are asked once
+for each version and kept beside its jars; Java needs less than a second for both. A few settings that Kafka does not document
+are known by name only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+from clusters.kafka.distribution import Distribution
+from harness.api import HarnessError
+
+FILE = "settings.json"
+BROKER, TOPIC = "broker", "topic"
+_PROGRAMS: Mapping[str, tuple[str, ...]] = {  # the class moved between versions
+    BROKER: ("kafka.server.KafkaConfig",),
+    TOPIC: ("org.apache.kafka.storage.internals.log.LogConfig", "kafka.log.LogConfig"),
+}
+_ENTRY = re.compile(r'<h4><a id="([^"]+)"></a>.*?(?=<h4>|\Z)', re.S)
+_ROW = re.compile(r"<th>([^<:]+):</th><td>(.*?)</td>", re.S)
+_NAME_IN_CLASS = re.compile(rb"\x01(..)([a-z][a-z0-9]*(?:[._-][a-z0-9]+)+)", re.S)  # a constant: tag, length, text
+_ASK_S = 60.0
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One setting. kind: Kafka's word (`int`, `list`, ...); values: which there are, in Kafka's words; broker: its name there."""
+
+    kind: str
+    values: str = ""
+    broker: str = ""
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """All settings of one version of Kafka; `others` are undocumented ones of brokers."""
+
+    version: str
+    broker: Mapping[str, Definition]
+    topic: Mapping[str, Definition]
+    others: frozenset[str]
+
+
+def definitions(distribution: Distribution) -> Definitions:
+    """The definitions of a version whose jars are there. Raises HarnessError when Kafka does not print them."""
+    path = distribution.directory / FILE
+    document = _read(path)
+    if document is None:
+        document = _ask(distribution)
+        _keep(path, document)
+    return _from(distribution.version, document)
+
+
+def parsed(html: str) -> dict[str, Definition]:
+    """The definitions in what one of Kafka's classes prints."""
+    return {found[1]: _definition(dict(_ROW.findall(found[0]))) for found in _ENTRY.finditer(html)}
+
+
+def _definition(row: Mapping[str, str]) -> Definition:
+    values, broker = (unescape(row.get(name, "")).strip() for name in ("Valid Values", "Server Default Property"))
+    return Definition(row.get("Type", "string").strip(), values, "" if broker in ("null", "None") else broker)
+
+
+def _ask(distribution: Distribution) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for kind, programs in _PROGRAMS.items():
+        known = parsed(_printed(distribution, programs))
+        found[kind] = {name: [one.kind, one.values, one.broker] for name, one in known.items()}
+    found["others"] = sorted(set(_names_in_classes(distribution)) - {*found[BROKER], *found[TOPIC]})
+    return found
+
+
+def _printed(distribution: Distribution, programs: tuple[str, ...]) -> str:
+    said = ""
+    for program in programs:
+        argv = distribution.command(program, (), heap_mb=128)
+        try:
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_ASK_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise HarnessError(f"Kafka {distribution.version} does not tell its settings: {error}") from error
+        if done.returncode == 0 and "<h4>" in done.stdout:
+            return done.stdout
+        said = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[0]
+    raise HarnessError(f"Kafka {distribution.version} does not tell its settings: {said}")
+
+
+def _names_in_classes(distribution: Distribution) -> Iterator[str]:
+    """What looks like a setting's name among the constants of the brokers' classes for settings."""
+    for jar in distribution.jars:
+        if not jar.startswith("kafka") or jar.startswith("kafka-clients"):
+            continue
+        with zipfile.ZipFile(distribution.directory / jar) as archive:
+            for entry in archive.namelist():
+                if "Config" in entry and entry.endswith(".class"):
+                    constants = _NAME_IN_CLASS.findall(archive.read(entry))
+                    yield from (name.decode() for length, name in constants if int.from_bytes(length, "big") == len(name))
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """What was kept; None when there is nothing that can be used."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        _from("", document)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return dict(document)
+
+
+def _from(version: str, document: Mapping[str, Any]) -> Definitions:
+    tables = [{name: Definition(*row) for name, row in document[kind].items()} for kind in (BROKER, TOPIC)]
+    return Definitions(version, tables[0], tables[1], frozenset(document["others"]))
+
+
+def _keep(path: Path, document: Mapping[str, Any]) -> None:
+    """Complete or not at all; where nothing can be written it is asked again next time."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(json.dumps(document), encoding="utf-8")
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,116 @@
+"""Settings of brokers and topics against Kafka's own definitions: name, type and bounds, before anything starts."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from clusters.kafka import distribution
+from clusters.kafka.setting_definitions import Definition, Definitions, definitions
+from harness.api import HarnessError
+
+OWN_NAMES = re.compile(  # of plug-ins of a broker, whatever they are: no definition holds them
+    r"listener\.name\..+|config\.providers.*|rsm\.config\..+|rlmm\.config\..+|client\.quota\.callback\..+"
+    r"|super\.users|allow\.everyone\.if\.no\.acl\.found|.*\.(?:plugin|provider)\..+"
+)
+_BITS = {"short": 16, "int": 32, "long": 64}
+_RANGE = re.compile(r"\[(-?[\d.]+(?:E-?\d+)?)?,?\.\.\.,?(-?[\d.]+(?:E-?\d+)?)?\]( or (-?\d+))?")
+_CHOICES = re.compile(r"(\(case insensitive\) )?\[([^\[\].]+(?:, [^\[\]]+)*)\]")
+
+
+def known_definitions(versions: Sequence[str]) -> tuple[list[Definitions], str]:
+    """The definitions of these versions, and why some settings cannot be judged now; empty when all can."""
+    cached = {one.version: one for one in distribution.installed()}
+    lost = [version for version in versions if version not in cached]
+    if lost:
+        return [], f"Kafka {', '.join(lost)} has not been fetched yet (fencepost cluster fetch {lost[0]})"
+    try:
+        return [definitions(cached[version]) for version in versions], ""
+    except HarnessError as error:
+        return [], str(error)
+
+
+def refused(settings: Mapping[str, Any], kind: str, known: Sequence[Definitions]) -> list[tuple[str, str]]:
+    """What is wrong with the settings of `kind` (broker, topic): pairs of a name and a sentence.
+
+    known: the versions that are used. A setting must be known to one of them, and its value lawful in each that knows it.
+    """
+    wrong = []
+    for name, value in settings.items():
+        found = [(one.version, table[name]) for one in known for table in [getattr(one, kind)] if name in table]
+        if not found:
+            text = _unknown(name, kind, known)
+        else:
+            text = next((f"{why} (Kafka {version})" for version, one in found if (why := refusal(one, _text(value)))), "")
+        if text:
+            wrong.append((name, text))
+    return wrong
+
+
+def refusal(definition: Definition, text: str) -> str:
+    """Why a value is refused, with the bound; empty when it is none of ours to refuse."""
+    text = text.strip()
+    if definition.kind == "boolean":
+        return "" if text.lower() in ("true", "false") else f'must be true or false, not "{text}"'
+    if definition.kind in (*_BITS, "double"):
+        return _number(definition, text)
+    return _choice(definition, text)
+
+
+def _number(definition: Definition, text: str) -> str:
+    what = "a number" if definition.kind == "double" else "a whole number"
+    try:
+        number = float(text) if definition.kind == "double" else int(text)
+    except ValueError:
+        return f'must be {what}, not "{text}"'
+    if isinstance(number, float) and not math.isfinite(number):
+        return f"must be a finite number, not {text}"
+    bits = _BITS.get(definition.kind, 0)
+    if bits and not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
+        return f"must be a whole number of {bits} bits, not {text}"
+    bounds = _RANGE.fullmatch(definition.values)
+    if not bounds or (bounds[4] and float(bounds[4]) == number):
+        return ""
+    low, high = float(bounds[1] or -math.inf), float(bounds[2] or math.inf)
+    return "" if low <= number <= high else f"must be {_between(bounds[1], bounds[2])}{bounds[3] or ''}, not {text}"
+
+
+def _between(low: str | None, high: str | None) -> str:
+    if low and high:
+        return f"between {low} and {high}"
+    return f"at least {low}" if low else f"at most {high}"
+
+
+def _choice(definition: Definition, text: str) -> str:
+    found = _CHOICES.fullmatch(definition.values)
+    if not found:
+        return "must not be empty" if definition.values.startswith("non-empty") and not text else ""
+    choices = found[2].split(", ")
+    given = [one.strip() for one in text.split(",")] if definition.kind == "list" else [text]
+    lawful = {one.lower() for one in choices} if found[1] else set(choices)
+    odd = [one for one in given if one and (one.lower() if found[1] else one) not in lawful]
+    return f'must be {" or ".join(choices)}, not "{odd[0]}"' if odd else ""
+
+
+def _unknown(name: str, kind: str, known: Sequence[Definitions]) -> str:
+    """Why no version knows a setting; empty when one may all the same."""
+    if kind == "broker" and (OWN_NAMES.fullmatch(name) or any(name in one.others for one in known)):
+        return ""
+    if kind == "topic" and name.startswith("internal."):
+        return ""
+    other = "topic" if kind == "broker" else "broker"
+    of_other = next((getattr(one, other)[name] for one in known if name in getattr(one, other)), None)
+    if of_other is not None:
+        instead = f"; for all topics it is {of_other.broker}" if of_other.broker else ""
+        return f"is a setting of {other}s, not of {kind}s{instead}"
+    names = {one for each in known for one in getattr(each, kind)}
+    near = difflib.get_close_matches(name, sorted(names), n=1, cutoff=0.6)
+    hint = f'; did you mean "{near[0]}"?' if near else ""
+    return f"Kafka {', '.join(one.version for one in known)} has no such setting of {kind}s{hint}"
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,83 @@
+"""Targets that can never exist in a test: a broker beyond the last, a partition that the workload has not, more than there are.
+
+Faults name their target as text (`nemesis.support.targets`): `broker:n9`, `leader:orders-0`, `topic:orders`, `client:c3`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.plugins.registry import unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast:
+    """What a test will have, as far as is known before it starts; None: not known.
+
+    brokers: their names. versions: of Kafka, that nodes may have. topics: each with its number of partitions. clients: how many.
+    """
+
+    brokers: tuple[str, ...] | None = None
+    versions: tuple[str, ...] | None = None
+    topics: Mapping[str, int] | None = field(default=None)
+    clients: int | None = None
+
+    @property
+    def partitions(self) -> int | None:
+        return None if self.topics is None else sum(self.topics.values())
+
+
+def cast(provider: Any, workload: Any) -> Cast:
+    """What the cluster that `provider` makes and the workload will have; each may be None."""
+    count, versions = getattr(provider, "brokers", None), getattr(provider, "all_versions", None)
+    own_names = not getattr(provider, "prefix", "")  # else topics have others at run time
+    return Cast(
+        brokers=tuple(f"n{i + 1}" for i in range(count)) if isinstance(count, int) else None,
+        versions=tuple(versions()) if callable(versions) else None,
+        topics={name: spec.partitions for name, spec in workload.topics().items()} if workload and own_names else None,
+        clients=len(workload.roles()) if workload else None,
+    )
+
+
+def impossible(fault: Any, there: Cast) -> list[tuple[str, str]]:
+    """What of a fault can never be found in the test: pairs of an option and a sentence."""
+    target, count = getattr(fault, "target", ""), getattr(fault, "count", 1)
+    found = [("target", _target(target, there) if isinstance(target, str) else "")]
+    if isinstance(count, int) and isinstance(target, str):
+        found.append(("count", _count(fault, target, count, there)))
+    client = getattr(fault, "client", "random")
+    if isinstance(client, str) and client != "random":
+        found.append(("client", _target(f"client:{client}", there)))
+    version = getattr(fault, "version", "")
+    if version and there.versions is not None and version not in there.versions:
+        found.append(("version", f"{unknown('version', version, there.versions)}; name it in the cluster's `upgrades`"))
+    return [(key, text) for key, text in found if text]
+
+
+def _target(target: str, there: Cast) -> str:
+    head, _, name = target.partition(":")
+    if head == "broker" and there.brokers is not None and name not in there.brokers:
+        return unknown("broker", name, there.brokers)
+    if head == "client" and name and there.clients is not None:
+        names = [f"c{slot}" for slot in range(there.clients)]
+        return "" if name in names else unknown("client", name, names)
+    if head == "topic" and there.topics is not None and name not in there.topics:
+        return unknown("topic", name, there.topics)
+    if head in ("leader", "partition") and name and there.topics is not None:
+        topic, _, number = name.rpartition("-")
+        if topic not in there.topics:
+            return unknown("topic", topic, there.topics)
+        last = there.topics[topic] - 1
+        if int(number) > last:
+            return f"there is no partition {name}; the last one of {topic} is {topic}-{last}"
+    return ""
+
+
+def _count(fault: Any, target: str, count: int, there: Cast) -> str:
+    what, most = "clients", there.clients
+    if target != "client":
+        what, most = getattr(fault, "counts", "brokers"), None
+        most = {"brokers": None if there.brokers is None else len(there.brokers), "partitions": there.partitions}.get(what)
+    return f"there are {most} {what}, not {count}" if most is not None and count > most else ""
