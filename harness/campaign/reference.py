@@ -64,8 +64,8 @@ nemesis = [{{kind = "cut-clients"}}]
 
 A table of settings (`client.producer`, `client.consumer`, `topic`, `cluster.settings`) takes any setting of Kafka; its dots
 belong to the key, quoted or not. Before anything starts, librdkafka judges its settings, and those of brokers and topics are
-compared with the definitions of that version of Kafka (where it has not been fetched yet, `--dry-run` says so). A secret is written
-as where it lies: `env:NAME`, `file:/path` ([clusters.md](clusters.md)).
+compared with the definitions of that version of Kafka (where it has not been fetched yet, `--dry-run` says so). A secret is
+written as where it lies: `env:NAME`, `file:/path` ([clusters.md](clusters.md)).
 
 The options of a plug-in (`fencepost plugins NAME` lists them) stand beside its `kind`.
 
