@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +42,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Raises CampaignError when one of the two cannot be written.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")  # nobody foresees it, in no PID namespace
     try:
         yield part
         part.replace(path)

@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
-from harness.api import Run, RunFile
+from harness.api import Run, RunFile, liveness
 from harness.api.history import OPERATIONS, RECEIPTS
 from harness.api.run import table_problem
 from harness.history import merge
 from harness.runs.directory import open_run
+
+MERGE_LOCK = ".merge.lock"
 
 
 def merged(run: Run, announce: Callable[[], None] = lambda: None) -> Run:
     """The run with its history merged; `announce` is called before that takes time.
 
     What was merged before is merged again when the lines are newer, or when any of what merging writes is missing or cannot be
-    read. Raises HistoryError: there is nothing to merge.
+    read. One process merges at a time; another that wants to waits, and finds it done. Raises HistoryError: there is nothing to
+    merge.
     """
     if run.is_remote or _is_merged(run):
         return run
     announce()
-    merge.merge(run)
+    with _alone(run.directory):
+        run = open_run(run.directory)
+        if not _is_merged(run):
+            merge.merge(run)
     return open_run(run.directory)
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """While nobody else merges this run; where there are no locks, each file is still replaced as a whole."""
+    with ExitStack() as stack:
+        with suppress(OSError):
+            stack.enter_context(liveness.alone(directory, MERGE_LOCK))
+        yield
 
 
 def _is_merged(run: Run) -> bool:
