@@ -36,7 +36,17 @@ class RunFile:
     OPERATIONS = "operations.parquet"
     REPORT = "report.html"
     SUMMARY = "summary.md"
+    JUDGEMENTS = "judgements"  # the directory of other judgements than the run's own
     LOGS = "logs"  # the directory of what brokers, workers and the harness wrote
+
+
+_JUDGED = (  # what a judgement writes
+    RunFile.VERDICT,
+    RunFile.ANOMALIES,
+    RunFile.REPORT,
+    RunFile.SUMMARY,
+    RunFile.OPERATIONS,
+)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -179,6 +189,7 @@ class Run:
     left_behind: what could not be removed from a cluster that is not ours, a sentence each with the remedy.
     verdict: the verdict's document; empty when there is none that can be read.
     problems: by file, why one of these documents is not there or cannot be read.
+    judgement: the name of another judgement than the run's own, whose verdict this is; empty: the run's own.
     read_roster, read_receipts: how `roster` and `receipts` are read, by the first who needs them.
     """
 
@@ -189,6 +200,7 @@ class Run:
     left_behind: tuple[str, ...] = ()
     verdict: Mapping[str, Any] = field(default_factory=dict)
     problems: Mapping[str, Problem] = field(default_factory=dict)
+    judgement: str = ""
     read_roster: Callable[[], tuple[HistoryFile, ...]] = tuple
     read_receipts: Callable[[], Receipts | Problem] = tuple
 
@@ -196,8 +208,17 @@ class Run:
         return str(self.directory)
 
     def path(self, file: str) -> Path:
-        """Where a file of the run lies (`RunFile`)."""
+        """Where a file of the run lies (`RunFile`); of another judgement than the run's own, what a judgement writes."""
+        if self.judgement and file in _JUDGED:
+            return self.directory / RunFile.JUDGEMENTS / self.judgement / file
         return self.directory / file
+
+    def with_judgement(self, name: str, verdict: Mapping[str, Any] | None = None, problem: Problem | None = None) -> Run:
+        """The run with another judgement of it: the verdict's document, or what is wrong with it."""
+        problems = {file: one for file, one in self.problems.items() if file != RunFile.VERDICT}
+        return replace(
+            self, judgement=name, verdict=verdict or {}, problems=problems | ({RunFile.VERDICT: problem} if problem else {})
+        )
 
     def lacks(self, file: str) -> bool:
         """Whether a document is missing: the plan, the damage, what was left behind, or the verdict."""

@@ -74,6 +74,13 @@ class ProgressDocument(TypedDict, total=False):
     faults: Sequence[FaultProgress]
 
 
+class JudgedBy(TypedDict, total=False):
+    """What another judgement than the run's own was asked for."""
+
+    contract: Mapping[str, str]
+    checkers: Sequence[str]
+
+
 class VerdictDocument(TypedDict, total=False):
     """`verdict.json`."""
 
@@ -85,6 +92,7 @@ class VerdictDocument(TypedDict, total=False):
     test: str
     expect: Sequence[str]
     expectation_met: bool | None
+    judged_by: JudgedBy
     weakened: Sequence[str]
     properties: Sequence[PropertyDocument]
     allowed: Sequence[PropertyDocument]
@@ -94,6 +102,12 @@ class VerdictDocument(TypedDict, total=False):
     unseen: Sequence[tuple[Int64, Count]] | None
     timing: Mapping[str, Any]
     checker: Mapping[str, Any]
+
+
+def asked_for(verdict: Mapping[str, Any]) -> str:
+    """What another judgement than the run's own was asked for: `acks=1, my_checks:Gap`; empty for the run's own."""
+    by = verdict.get("judged_by") or {}
+    return ", ".join([*(f"{key}={value}" for key, value in by.get("contract", {}).items()), *by.get("checkers", ())])
 
 
 class Reach(TypedDict, total=False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +45,9 @@ def check(
 ) -> None:
     """Judge a finished run again from what it left on disk, or a history that fencepost did not record.
 
+    Another contract than the run's own, or further checks, make another judgement: it lies in `judgements/` of the run's
+    directory, and the run's own verdict stays as it is.
+
     Exit codes: 0 valid; 1 invalid; 2 unknown; 254 no such run; 255 the harness broke.
     """
     from harness.cli.arguments import checkers_of, contract_of, spark_conf_of
@@ -58,7 +61,7 @@ def check(
     engine = console.engine(root, master, display.event, conf)
     try:
         engine.start_spark(warm=False)
-        found = open_run(engine.fetch(run, overlaid)) if is_url(run) else run_or_history(run, root, overlaid)
+        found = open_run(engine.fetch(run, overlaid)) if is_url(run) else run_or_history(run, root, overlaid, own_checks)
         verdict = engine.judge(found, overlaid or None, own_checks)
     finally:
         display.close()
@@ -78,18 +81,19 @@ def is_url(text: str) -> bool:
     return bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text)) and not text.startswith("file://")
 
 
-def run_or_history(text: str, root: Path, contract: Mapping[str, str]) -> Run:
-    """The run that `text` means; a history from elsewhere becomes a new run directory below `root` first.
+def run_or_history(text: str, root: Path, contract: Mapping[str, str], checkers: Sequence[str] = ()) -> Run:
+    """The run that `text` means, as it is to be judged; a history from elsewhere becomes a new run directory below `root` first.
 
     Raises CampaignError (no such run) and HistoryError (nothing that is understood).
     """
     from harness.interop import adopt
     from harness.runs.directory import open_run
+    from harness.runs.judgements import judged_by
     from harness.runs.store import find, is_run, new_run_dir
 
     path = Path(text.removeprefix("file://"))
     if not path.exists() or is_run(path):
-        return find(root, str(path))
+        return judged_by(find(root, str(path)), contract, checkers)
     adopted = new_run_dir(root, "adopted", secrets.token_hex(3))
     try:
         adopt.adopt(path, adopted, contract)

@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from harness.api import Run, RunFile
+from harness.api.verdict_document import asked_for
 from harness.cli.console import Json, Results, err, out, print_json, print_line, table
 
 
@@ -19,18 +20,22 @@ def register(app: typer.Typer) -> None:
 def list_runs(results: Results = None, json_: Json = False) -> None:
     """Every run that lies in the results, with its verdict; the newest last."""
     from harness.runs import store
+    from harness.runs.judgements import judgements
 
     root = store.results_root(results)
     runs = store.list_runs(root)
     for damaged in store.damaged_runs(root):
         err().print(damaged.sentence(damaged.problems[RunFile.PLAN]), soft_wrap=True)
     if json_:
-        print_json([_document(run) for run in runs])
+        print_json([{**_document(run), "judgements": [_judgement(one) for one in judgements(run)]} for run in runs])
         return
     if not runs:
         print_line(f"no runs below {root}")
         return
-    rows = [(run.id, run.campaign, run.test, run.created, _outcome(run)) for run in runs]
+    rows = []
+    for run in runs:
+        rows.append((run.id, run.campaign, run.test, run.created, _outcome(run)))
+        rows += [(run.id, "", f"judged by {asked_for(one.verdict) or '?'}", "", _outcome(one)) for one in judgements(run)]
     out().print(table(("run", "campaign", "test", "created", "verdict"), rows))
 
 
@@ -46,6 +51,14 @@ def _document(run: Run) -> dict[str, Any]:
         "expectation_met": run.verdict.get("expectation_met"),
         "problems": [str(problem) for problem in run.problems.values() if not problem.missing],
     }
+
+
+def _judgement(run: Run) -> dict[str, Any]:
+    """Another judgement of a run, as `--json` shows it."""
+    same = ("verdict", "expectation_met", "problems")
+    asked = run.verdict.get("judged_by") or {}
+    document = {"directory": run.path(RunFile.VERDICT).parent, **asked}
+    return {**document, **{key: value for key, value in _document(run).items() if key in same}}
 
 
 def _outcome(run: Run) -> str:

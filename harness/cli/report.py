@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from harness.cli.console import Results, RunArgument, print_line
@@ -13,11 +15,12 @@ def register(app: typer.Typer) -> None:
 
 
 def report(run: RunArgument, results: Results = None) -> None:
-    """Write a run's report again, and print where it is."""
+    """Write a run's report again, and print where it is. RUN may also be the directory of another judgement of the run."""
     from harness.api import liveness
     from harness.report import render
+    from harness.runs.judgements import judgement_at
     from harness.runs.store import find, results_root
 
-    found = find(results_root(results), run)
+    found = judgement_at(Path(run)) or find(results_root(results), run)
     with liveness.hold(found.directory):
         print_line(str(render(found)))

@@ -181,8 +181,20 @@ def read(run: Run) -> ReportData:
     if problem := run.problems.get(RunFile.VERDICT):
         raise CampaignError([f"{run}: {problem}, and the report needs it; judge the run first: fencepost check {run}"])
     return ReportData(
-        plan=run.plan, verdict=run.verdict, ops=ops, faults=faults, anomalies=anomalies, notes=tuple(notes), values=values
+        plan=_judged_plan(run),
+        verdict=run.verdict,
+        ops=ops,
+        faults=faults,
+        anomalies=anomalies,
+        notes=tuple(notes),
+        values=values,
     )
+
+
+def _judged_plan(run: Run) -> Plan:
+    """The plan; with the contract by which another judgement than the run's own judged."""
+    laid_over = (run.verdict.get("judged_by") or {}).get("contract") or {}
+    return {**run.plan, "contract": {**run.contract, **laid_over}} if laid_over else run.plan
 
 
 def _problem(path: Path, error: Exception) -> Problem:

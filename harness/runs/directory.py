@@ -65,6 +65,14 @@ def open_run(directory: Path) -> Run:
     )
 
 
+def read_verdict(run: Run) -> Run:
+    """The run with the verdict that lies where its judgement's files do (`Run.judgement`)."""
+    found = _read_json(run.path(RunFile.VERDICT), VerdictDocument)
+    if isinstance(found, Problem):
+        return run.with_judgement(run.judgement, problem=found)
+    return run.with_judgement(run.judgement, found)
+
+
 def read_plan(directory: Path) -> Plan:
     """The plan of a run that is to be performed. Raises HarnessError when there is none that can be read."""
     found = _read_json(directory / RunFile.PLAN, Plan)
@@ -200,6 +208,7 @@ def write_left_behind(directory: Path, sentences: Iterable[str]) -> None:
 
 
 def write_verdict(directory: Path, verdict: Mapping[str, Any]) -> None:
+    """The verdict of a run, or of another judgement of it, into its directory."""
     write_json(directory / RunFile.VERDICT, verdict)
 
 

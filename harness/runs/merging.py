@@ -11,7 +11,7 @@ from harness.api import Run, RunFile, liveness
 from harness.api.history import OPERATIONS, RECEIPTS
 from harness.api.run import table_problem
 from harness.history import merge
-from harness.runs.directory import open_run
+from harness.runs.directory import open_run, read_verdict
 
 MERGE_LOCK = ".merge.lock"
 
@@ -27,10 +27,11 @@ def merged(run: Run, announce: Callable[[], None] = lambda: None) -> Run:
         return run
     announce()
     with _alone(run.directory):
-        run = open_run(run.directory)
-        if not _is_merged(run):
-            merge.merge(run)
-    return open_run(run.directory)
+        now = open_run(run.directory)
+        if not _is_merged(now):
+            merge.merge(now)
+    again = open_run(run.directory)
+    return read_verdict(again.with_judgement(run.judgement)) if run.judgement else again
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from harness.api import (
     PerformerEvent,
     Run,
     RunEvent,
+    RunFile,
     Test,
     liveness,
     note_event,
@@ -206,6 +207,7 @@ class Runner:
 
         checkers: import paths of checks to ask beside the installed ones, named by whoever gave the command. The plan's are not
         loaded: a run directory may come from anywhere, and shall run no code. Raises CampaignError for a bad one.
+        Everything is written where the run says (`Run.judgement`).
         """
         from harness.report import render  # here, and not above: until Spark has started, nothing else is to do
 
@@ -218,7 +220,9 @@ class Runner:
         verdict = services.judge().judge(run, self._session, contract, own_checks)
         verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
         verdict["weakened"] = [*verdict.get("weakened", []), *_ignored_checks(run, own_checks)]
-        write_verdict(run.directory, verdict)
+        if run.judgement:
+            verdict["judged_by"] = {"contract": dict(contract or {}), "checkers": list(checkers)}
+        write_verdict(run.path(RunFile.VERDICT).parent, verdict)
         self._phase("report", "writing the report")
         run = run.judged(verdict)
         self._bring(run)

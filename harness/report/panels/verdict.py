@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.api import Property, Verdict
+from harness.api.verdict_document import asked_for
 from harness.report.documents import Doc, ReportData
 from harness.report.panels import faults
 from harness.report.text import at, duration, number, plain, plural
@@ -145,6 +146,7 @@ def facts(run: ReportData) -> tuple[tuple[str, str], ...]:
         ("test", run.verdict.get("test") or plan.get("test")),
         ("campaign", run.verdict.get("campaign") or plan.get("campaign")),
         ("run", run.verdict.get("run") or plan.get("run")),
+        ("judged by", asked_for(run.verdict)),
         ("Kafka", description.get("kafka")),
         ("client", " ".join(plain(client[key]) for key in ("kind", "version") if client.get(key))),
         ("seed", plan.get("seed")),

@@ -1,0 +1,63 @@
+"""Judgements of a run beside its own: by another contract, or with further checks. Each has its place, `judgements/<name>/`.
+
+A run's own judgement is the one that its plan asks for. Nothing else overwrites its verdict and its report.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.api import CampaignError, Run, RunFile, overlaid_contract, planned_contract
+from harness.runs.directory import open_run, read_verdict
+from harness.runs.store import is_run, slug
+
+LONGEST_NAME = 60
+
+
+def judged_by(run: Run, contract: Mapping[str, str], checkers: Sequence[str]) -> Run:
+    """The run as it is to be judged by a contract laid over its own, and with further checks (import paths).
+
+    It is the run itself where neither changes anything; else its verdict, findings and report have a place of their own.
+    """
+    if _is_own(run, contract, checkers):
+        return run
+    name = _name(contract, checkers)
+    try:
+        (run.directory / RunFile.JUDGEMENTS / name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CampaignError([f"{run.directory / RunFile.JUDGEMENTS}: cannot be written ({error.strerror})"]) from error
+    return open_judgement(run, name)
+
+
+def open_judgement(run: Run, name: str) -> Run:
+    """The run with the verdict of one of its other judgements; without, while there is none."""
+    return read_verdict(run.with_judgement(name))
+
+
+def judgements(run: Run) -> list[Run]:
+    """All other judgements of a run, by name."""
+    folders = run.directory.glob(f"{RunFile.JUDGEMENTS}/*/{RunFile.VERDICT}")
+    return [open_judgement(run, path.parent.name) for path in sorted(folders)]
+
+
+def judgement_at(path: Path) -> Run | None:
+    """The judgement whose directory this is; None when it is none."""
+    folder = path.resolve()
+    if folder.parent.name != RunFile.JUDGEMENTS or not folder.is_dir() or not is_run(folder.parent.parent):
+        return None
+    return open_judgement(open_run(folder.parent.parent), folder.name)
+
+
+def _is_own(run: Run, contract: Mapping[str, str], checkers: Sequence[str]) -> bool:
+    own = planned_contract(run.contract)
+    return overlaid_contract(own, contract) == own and set(checkers) <= set(run.plan.get("checkers") or ())
+
+
+def _name(contract: Mapping[str, str], checkers: Sequence[str]) -> str:
+    """By what it is judged, in words that a directory may have; the digits keep different ones apart."""
+    asked = [*(f"{key}={value}" for key, value in sorted(contract.items())), *sorted(checkers)]
+    digits = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:6]
+    return f"{slug('-'.join(asked))[:LONGEST_NAME]}-{digits}"
