@@ -15,13 +15,14 @@ from nemesis.support.attempts import no_target
 class MoveGroupCoordinator:
     """Moves the leader of the partition of `__consumer_offsets` that a group falls on, and with it the coordinator.
 
-    It meets everybody whose group falls on it: offsets are committed at a coordinator that has just loaded its log.
-    Healing lets the preferred replica coordinate again. Evidence: leader and replicas.
+    It meets everybody whose group falls on it: offsets are committed at a coordinator that has just loaded its log. Every client
+    of a run has a group of its own; those of the workloads that come with fencepost look for its coordinator, and commit no
+    offsets. Healing lets the preferred replica coordinate again. Evidence: leader and replicas.
     """
 
     needs: ClassVar[tuple[type, ...]] = ()
 
-    target: str = "group-coordinator"  # group-coordinator, or group-coordinator:GROUP
+    target: str = "group-coordinator"  # that of one of the clients' groups, or group-coordinator:GROUP
 
     def __post_init__(self) -> None:
         targets.check(self.target, ("group-coordinator",))

@@ -41,7 +41,17 @@ from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, spli
 from harness.api.run import HistoryFile, Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
 from harness.api.values import DAMAGE_SCHEMA, HISTORY_VERSION, PLAN_SCHEMA, VERDICT_SCHEMA, Isolation, Outcome, Property, Verdict
-from harness.api.workloads import CallError, Client, ClientSettings, Operation, PlannedOperation, Polled, Role, Workload
+from harness.api.workloads import (
+    CallError,
+    Client,
+    ClientSettings,
+    Operation,
+    PlannedOperation,
+    Polled,
+    Role,
+    Workload,
+    consumer_group,
+)
 
 __all__ = [
     "CONTRACT_KEYS",
@@ -135,6 +145,7 @@ __all__ = [
     "Wipeable",
     "Workload",
     "bounds_of",
+    "consumer_group",
     "contract_mistakes",
     "demand_bounds",
     "demand_columns",

@@ -94,6 +94,16 @@ class ClientSettings:
     producer: Mapping[str, Any] | None = field(default=None, repr=False)  # these hold secrets
     consumer: Mapping[str, Any] | None = field(default=None, repr=False)
 
+    @property
+    def group(self) -> str:
+        """The consumer group of the client."""
+        return consumer_group(self.name)
+
+
+def consumer_group(name: str) -> str:
+    """The consumer group of the client of this name."""
+    return f"{name}-readers"
+
 
 class Client(Protocol):
     """Plug-in `fencepost.client`: one producer and one consumer. Every call may raise `CallError`."""

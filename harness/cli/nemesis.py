@@ -21,9 +21,10 @@ EXAMPLES = """\b
 Examples:
   fencepost nemesis check my_faults:SlowDisk
   fencepost nemesis check kill,target=leader pause --cluster docker
-  fencepost nemesis check my_faults:SlowDisk --json slow-disk.json --seed 7"""
-CHECK_CODES = """Exit codes: 0 every story passed; 1 one failed; 2 none failed, but one could not be played or shown here;
-254 a fault or a cluster that cannot be used, nothing was started; 255 the harness broke."""
+  fencepost nemesis check my_faults:SlowDisk --json slow-disk.json --seed 7
+  fencepost nemesis check my_faults:SlowDisk --story effect --story heal"""
+CHECK_CODES = """Exit codes: 0 every story passed; 1 one failed; 2 none failed, but one could not be played, or its effect not be
+observed here; 254 a fault, a cluster or a story that cannot be used, nothing was started; 255 the harness broke."""
 
 nemesis_app = typer.Typer(help="For authors of faults.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -50,6 +51,9 @@ def check(
     ],
     cluster: Annotated[str, typer.Option("--cluster", help="Where brokers live.")] = "local",
     cluster_set: Annotated[Texts, pairs("--cluster-set", "An option of the cluster.")] = None,
+    story: Annotated[
+        list[str] | None, typer.Option("--story", metavar="NAME", help="Play this story only; may be repeated. Default: all.")
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, max=MOST_EXACT, help="What the faults draw from.")] = 1,
     json_: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the answers to this file as well.")] = None,
 ) -> None:
@@ -60,7 +64,7 @@ def check(
 
     make_importable([Path.cwd()])
     options = cluster_of(None, cluster_set or ())
-    kit = ConformanceCheck(faults_of(faults), Choice(kind=cluster, options=options), seed, _progress)
+    kit = ConformanceCheck(faults_of(faults), Choice(kind=cluster, options=options), seed, _progress, story or ())
     with _interruptible():
         checked = kit.run()
     for one in checked:
@@ -91,20 +95,22 @@ def exit_of(checked: FaultResult) -> Exit:
 
 def _progress(event: Mapping[str, Any]) -> None:
     """What is going on, on standard error."""
-    from harness.conformance.results import mark
+    from harness.conformance.results import StoryResult, mark
 
     if event["event"] == "phase":
         err().print(event["text"])
     elif event["event"] == "story":
-        err().print(f"{event['kind']}: {event['result']['story']} {mark(event['result']['ok'])}")
+        err().print(f"{event['kind']}: {event['result']['story']} {mark(StoryResult(**event['result']))}")
 
 
 def _show(checked: FaultResult) -> None:
-    words = {True: "ok", False: "FAILED", None: "-"}
+    from harness.conformance.results import FAILED, NOT_OBSERVABLE, NOT_PLAYED, PASSED, counted
+
+    words = {PASSED: "ok", FAILED: "FAILED", NOT_OBSERVABLE: "not observable", NOT_PLAYED: "-"}
     print_line(f"{checked.kind}\n")
-    rows = [(words[one.ok], one.story, one.seen + (f"\n-> {one.change}" if one.change else "")) for one in checked.stories]
+    rows = [(words[one.outcome], one.story, one.seen + (f"\n-> {one.change}" if one.change else "")) for one in checked.stories]
     out().print(table(("", "story", "what was seen, and what to change"), rows))
-    print_line()
+    print_line(f"{counted(checked.stories)}\n")
 
 
 def _markdown(checked: Sequence[FaultResult], cluster: str) -> str:
@@ -114,5 +120,5 @@ def _markdown(checked: Sequence[FaultResult], cluster: str) -> str:
 
 
 def _document(checked: FaultResult, cluster: str) -> dict[str, Any]:
-    stories = [vars(one) for one in checked.stories]
+    stories = [{**vars(one), "outcome": one.outcome} for one in checked.stories]
     return {"fault": checked.kind, "cluster": cluster, "kafka": checked.version, "exit": exit_of(checked), "stories": stories}

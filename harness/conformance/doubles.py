@@ -1,4 +1,4 @@
-"""Test doubles of the cluster: one adds what faults share, one fixes roles, one records open changes, one refuses a call."""
+"""Test doubles of the cluster: one adds what faults share, one fixes roles, one refuses a call."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 from harness.api import Admin, Cluster, ClusterError, SharedState
 from harness.api.capabilities import CAPABILITIES
-from harness.api.effects import Effect, calls_of, effects_of, ends_of
+from harness.api.effects import Effect, calls_of, effects_of
 from harness.api.faults import State
 
 RoleHolders = dict[tuple[str, tuple[Any, ...]], str]  # (role, its arguments) -> node
-ENDS = ends_of(CAPABILITIES)  # a call that returns a number -> the call that ends what it began
 
 
 class Double:
@@ -57,26 +56,6 @@ class _Roles:
             return self._holders[name, which]
 
         return holder
-
-
-class ChangeRecorder(Double):
-    """Records every call that returns a number, with the number: no look at the cluster shows whether such a change has ended."""
-
-    def __init__(self, cluster: Cluster, begun: list[tuple[str, int]]) -> None:
-        super().__init__(cluster)
-        self._begun = begun
-
-    def __getattr__(self, name: str) -> Any:
-        found = super().__getattr__(name)
-        if name not in ENDS:
-            return found
-
-        def begin(*arguments: Any, **options: Any) -> int:
-            number: int = found(*arguments, **options)
-            self._begun.append((name, number))
-            return number
-
-        return begin
 
 
 class RefusingCluster(Double):

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.api import Cluster, Fault, HarnessError, Receipt, SharedState
+from harness.api import Cluster, Fault, HarnessError, Losable, Receipt, SharedState, Slowable
 from harness.conformance import snapshot
+from harness.conformance.call_record import ENDS, CallRecord, Change, RecordingCluster
 from harness.conformance.deadline import CallResult, call_within
-from harness.conformance.doubles import ENDS, ChangeRecorder, HostedCluster
+from harness.conformance.doubles import HostedCluster
+from harness.conformance.effect_checks import MEASURED, Observations
+from harness.conformance.link_quality import Measured, Quality, measure, quality
 from harness.conformance.receipt_checks import Flaw
 from harness.conformance.results import StoryResult
-from harness.conformance.snapshot import take
+from harness.conformance.snapshot import Snapshot, take
 
 LOOK_EVERY_S = 0.1
 RETURN_RECEIPT = "return a Receipt"
@@ -26,14 +29,23 @@ class Bounds:
     """How long calls may take (seconds), and how often some stories repeat.
 
     repeats: strikes from the same seed beside those of other stories. breaks: how many calls after the first that hurts are
-    refused, one strike for each.
+    refused, one strike for each. active_s: how long after `inject` the effect is looked for once more.
     """
 
     inject_s: float = 60.0
     heal_s: float = 90.0
     whole_s: float = 90.0
+    active_s: float = 2.0
     repeats: int = 1
     breaks: int = 1
+
+
+IN_MEMORY = Bounds(inject_s=30.0, heal_s=30.0, whole_s=0.3, active_s=0.05)
+
+
+def bounds_for(cluster: Any) -> Bounds:
+    """What fits a cluster: where everything happens at once (in memory), waiting shows nothing new."""
+    return IN_MEMORY if getattr(cluster, "settles_at_once", False) else Bounds()
 
 
 class ClusterUnusable(Exception):
@@ -64,12 +76,34 @@ class Fixture:
         self._seed, self._tend, self._alive = seed, tend, alive
         self._normal = take(cluster)
         self._shared = SharedState()
-        self._begun: list[tuple[str, int]] = []  # calls that returned a number, with the number
+        self._normal_quality = quality(cluster) if {Slowable, Losable} & {*fault.needs} else Quality()
+        self._record = CallRecord()
+        self._records: list[CallRecord] = []  # of strikes whose changes may still be on
 
     def strike(self, cluster: Any) -> CallResult:
         """Inject, from the seed; `cluster` is the real one or a double."""
-        view = HostedCluster(ChangeRecorder(cluster, self._begun), self._shared)
+        self._record = CallRecord()
+        self._records.append(self._record)
+        view = HostedCluster(RecordingCluster(cluster, self.fault.needs, self._record), self._shared)
         return call_within(lambda: self.fault.inject(view, Random(self._seed)), self.bounds.inject_s)
+
+    def observed(self, before: Snapshot) -> Observations:
+        """What the kit sees now of the last strike."""
+        during = take(self.cluster)
+        changes = [one for one in self._record.in_force if one.call in MEASURED]
+        return Observations(self._record, before, during, tuple((one, self._measured(one)) for one in changes))
+
+    def _measured(self, change: Change) -> Measured:
+        try:
+            return measure(self.cluster, change, self._normal_quality)
+        except (HarnessError, OSError) as error:
+            return Measured(None, f"nobody could look: {error}")
+
+    def still_measured(self, seen: Observations) -> list[Flaw]:
+        """Changes that were measured while the fault was active, and still show."""
+        shown = [(one, self._measured(one)) for one, measured in seen.measured if measured.shows and one.call != "throttle"]
+        change = "undo all of it in heal, and do not return before it is undone"
+        return [(f"after healing {one} still shows: {now.text}", change) for one, now in shown if now.shows]
 
     def heal(self, receipt: Receipt) -> CallResult:
         """Let the fault heal what the receipt names."""
@@ -99,7 +133,7 @@ class Fixture:
     def hurt(self) -> list[str]:
         """What is hurt right now, in words."""
         self._tend()
-        seen = take(self.cluster)
+        seen = take(self.cluster, *(one for one in self._normal.seen if one not in snapshot.SHOWN_ONLY))
         if found := [*snapshot.hurt(seen, self._normal), *self._lagging()]:
             return found
         self._normal = snapshot.extended(self._normal, seen)
@@ -109,13 +143,13 @@ class Fixture:
         """End all changes that strikes began; in words those that had not ended yet, as the cluster reports."""
         cluster: Any = self.cluster
         found = []
-        for call, number in self._begun:
+        for call, number in (one for record in self._records for one in record.begun):
             try:
                 if getattr(cluster, ENDS[call])(number):
                     found.append(f"what it began by {call} goes on")
             except HarnessError as error:
                 found.append(f"nobody says whether what it began by {call} has ended: {error}")
-        self._begun.clear()
+        self._records.clear()
         return found
 
     def _lagging(self) -> list[str]:

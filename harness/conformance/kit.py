@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import secrets
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,13 +45,21 @@ class FaultResult:
 class ConformanceCheck:
     """Checks some faults on one cluster.
 
-    faults: kinds with options. on_event: events as they come (`phase`, `story`). Raises CampaignError, with every mistake, when a
-    fault or the cluster cannot be used at all: nothing was started then.
+    faults: kinds with options. on_event: events as they come (`phase`, `story`). stories: those that are wanted; by default all.
+    Raises CampaignError, with every mistake, when a fault, the cluster or a story cannot be used: nothing was started then.
     """
 
-    def __init__(self, faults: Sequence[Choice], cluster: Choice, seed: int, on_event: Callable[[Event], None]) -> None:
+    def __init__(
+        self,
+        faults: Sequence[Choice],
+        cluster: Choice,
+        seed: int,
+        on_event: Callable[[Event], None],
+        stories: Collection[str] = (),
+    ) -> None:
         self._on_event, self._seed = on_event, seed
-        mistakes: list[str] = []
+        self._wanted = tuple(story for story in STORIES if not stories or story in stories)
+        mistakes = [_unknown_story(story) for story in stories if story not in STORIES]
         self._faults = {_name(one): (one, _made("nemesis", one, mistakes)) for one in faults}
         self._provider = _made("cluster", cluster, mistakes)
         if mistakes:
@@ -60,10 +69,14 @@ class ConformanceCheck:
     def run(self) -> list[FaultResult]:
         """Every fault's stories. Raises ClusterError when the cluster did not start."""
         found = {one.kind: one for one in self.at_rest()}
+        if not self._on_cluster:
+            return list(found.values())
         lacking = self._provider.missing()
         reasons = {name: fault_validation.unavailable([fault], lacking.get) for name, (_, fault) in self._faults.items()}
         for name in (name for name, why in reasons.items() if why):
-            found[name].stories.extend(unplayed(PLAYED, f"unavailable here, because {'; '.join(reasons[name].values())}"))
+            found[name].stories.extend(
+                unplayed(self._on_cluster, f"unavailable here, because {'; '.join(reasons[name].values())}")
+            )
         if playable := [name for name, why in reasons.items() if not why]:
             with _directory(lambda: [found[name] for name in playable]) as run_dir:
                 version = self._play(playable, run_dir, found)
@@ -74,7 +87,15 @@ class ConformanceCheck:
 
     def at_rest(self) -> list[FaultResult]:
         """The stories that need no cluster."""
-        return [FaultResult(name, _at_rest(choice, fault)) for name, (choice, fault) in self._faults.items()]
+        return [FaultResult(name, self._wanted_of(_at_rest(choice, fault))) for name, (choice, fault) in self._faults.items()]
+
+    @property
+    def _on_cluster(self) -> tuple[str, ...]:
+        return tuple(story for story in PLAYED if story in self._wanted)
+
+    def _wanted_of(self, results: Sequence[StoryResult]) -> list[StoryResult]:
+        """Those that are wanted; and what failed, for it may be why others were not played."""
+        return [one for one in results if one.story in self._wanted or (one.ok is False and one.story in PLAYED)]
 
     def _play(self, names: Sequence[str], run_dir: Path, found: Mapping[str, FaultResult]) -> str:
         self._write_plan(names, run_dir)
@@ -92,7 +113,8 @@ class ConformanceCheck:
                     break
             died = self._kill_harness(harness, run_dir, held) if held else None
         for name in names:
-            found[name].stories.extend(missing_stories(found[name].stories, died if name in held else None))
+            missing = missing_stories(found[name].stories, died if name in held else None)
+            found[name].stories.extend(self._wanted_of(missing))
         return str(version)
 
     def _write_plan(self, names: Sequence[str], run_dir: Path) -> None:
@@ -100,7 +122,8 @@ class ConformanceCheck:
         test = Test(name="nemesis-check", cluster=self._cluster, workload=WORKLOAD)
         plan = make_plan(test, run=secrets.token_hex(3), seed=self._seed, command="fencepost nemesis check")
         choices = [{"name": name, "kind": self._faults[name][0].kind, "options": self._faults[name][0].options} for name in names]
-        write_plan(run_dir, {**plan, "conformance": {"faults": choices, "seed": self._seed}})
+        wanted = {"faults": choices, "seed": self._seed, "stories": list(self._on_cluster)}
+        write_plan(run_dir, {**plan, "conformance": wanted})
 
     def _kill_harness(self, harness: subprocess.Popen[bytes], run_dir: Path, held: Sequence[str]) -> StoryResult:
         """Kill the harness while the faults are on, and look for what stays."""
@@ -134,6 +157,12 @@ def leftovers_of(run_dir: Path) -> list[str]:
     with suppress(ClusterError):  # no daemon answers: then no cluster of ours is in Docker
         in_docker = [str(left) for left in leftovers.in_docker() if run_dir.name in str(left)]
     return mine + in_docker
+
+
+def _unknown_story(story: str) -> str:
+    near = difflib.get_close_matches(story, STORIES, n=1)
+    hint = f'; did you mean "{near[0]}"?' if near else "."
+    return f'unknown story "{story}"{hint} There are: {", ".join(STORIES)}'
 
 
 def _name(choice: Choice) -> str:

@@ -73,15 +73,10 @@ def unproven_healing(receipt: Receipt) -> list[Flaw]:
 
 def false_claims(receipt: Receipt, before: Snapshot, during: Snapshot) -> list[Flaw]:
     """What the receipt says and the snapshots contradict."""
-    seen = snapshot.changes(before, during, but=(snapshot.ANSWERS,))  # a busy broker may miss one question
     if receipt.effective is False:
-        hurt = [text for text in seen if not text.startswith(("version", snapshot.ORDER))]  # who is preferred hurts nobody
+        hurt = snapshot.changes(before, during, but=snapshot.BY_THEMSELVES)
         text = f"it says that nothing was hurt, but: {'; '.join(hurt)}"
         return [(text, "set effective to True, and targets to what was hurt")] if hurt else []
-    same = receipt.evidence.get("before") == receipt.evidence.get("during")
-    if receipt.effective and same and not snapshot.changes(before, during):
-        claim = "effective is True, but nobody saw anything change, and evidence is the same before and during"
-        return [(claim, "look whether it took hold, put what was seen into evidence, and set effective by that")]
     silent = sorted(snapshot.nodes_hurt(before, during) - {*receipt.targets})
     if silent:
         return [(f"{', '.join(silent)} was hurt, and is not among its targets", "name every node that was hurt in targets")]

@@ -12,8 +12,9 @@ STORIES = {
     "options": "options that make no sense are refused before a cluster starts",
     "inject": "inject strikes a whole cluster, and returns",
     "receipt": "the receipt is plain JSON, complete, and names every node that was hurt",
-    "effect": "the effect that the receipt claims shows in a snapshot of the cluster, or in its evidence",
-    "heal": "after heal every node lives, answers and is reachable, replicas are in sync, and the workload goes on",
+    "effect": "the kit itself sees the effect that the receipt claims, until heal is called, and the evidence says what it saw",
+    "heal": "after heal every node lives, answers and is reachable, replicas are in sync, nothing of the effect shows, and "
+    "the workload goes on",
     "heal twice": "a second heal changes nothing",
     "heals its own": "a broker and a link that another fault hurts at the same time stay hurt",
     "same seed": "the same seed chooses the same targets again",
@@ -23,15 +24,29 @@ STORIES = {
     "harness died": "the harness is killed while the fault is on, and nothing is left on the machine",
 }
 
+PASSED, FAILED, NOT_OBSERVABLE, NOT_PLAYED = "passed", "failed", "not observable", "not played"
+OUTCOMES = {PASSED: "✓", FAILED: "✗", NOT_OBSERVABLE: "○", NOT_PLAYED: "–"}  # noqa: RUF001 - the dash of a table
+
 
 @dataclass(frozen=True)
 class StoryResult:
-    """One story. ok: it passed, failed, or (None) could not be played or shown; then `seen` says why."""
+    """One story. ok: it passed, failed, or (None) was not played or could not be decided; then `seen` says why.
+
+    observable: False where it was played, and the kit cannot observe here what it would have to see.
+    """
 
     story: str
     ok: bool | None
     seen: str
     change: str = ""
+    observable: bool = True
+
+    @property
+    def outcome(self) -> str:
+        """One of OUTCOMES."""
+        if self.ok is None:
+            return NOT_PLAYED if self.observable else NOT_OBSERVABLE
+        return PASSED if self.ok else FAILED
 
 
 def exit_code(results: Iterable[StoryResult]) -> Exit:
@@ -40,13 +55,20 @@ def exit_code(results: Iterable[StoryResult]) -> Exit:
     return Exit.INVALID if False in answers else Exit.UNKNOWN if None in answers or not answers else Exit.VALID
 
 
-def mark(ok: bool | None) -> str:
-    return {True: "✓", False: "✗", None: "–"}[ok]  # noqa: RUF001 - the dash of a table
+def mark(one: StoryResult) -> str:
+    """The result as one character."""
+    return OUTCOMES[one.outcome]
+
+
+def counted(results: Iterable[StoryResult]) -> str:
+    """`11 passed, 1 not observable, 1 not played`."""
+    outcomes = [one.outcome for one in results]
+    return ", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOMES if outcome in outcomes)
 
 
 def markdown(kind: str, cluster: str, version: str, results: Sequence[StoryResult]) -> str:
     """One row of a compatibility table: `| kill | local | Kafka 4.3.0 | interface ✓ | inject ✓ | ...`."""
-    cells = [kind, cluster, f"Kafka {version}" if version else "-", *(f"{one.story} {mark(one.ok)}" for one in results)]
+    cells = [kind, cluster, f"Kafka {version}" if version else "-", *(f"{one.story} {mark(one)}" for one in results)]
     return "".join(f"| {cell} " for cell in cells) + "|"
 
 

@@ -17,15 +17,17 @@ from typing import Any
 
 from harness import secrets
 from harness.api import Cluster, HarnessError, TopicSpec
+from harness.conformance.results import STORIES
 from harness.conformance.stories import Kit
 from harness.perform import parent_watch
-from harness.perform.worker import name_of, roles_of
+from harness.perform.worker import coordinated, roles_of
 from harness.perform.worker_pool import WorkerPool
 from harness.planning.plan import cluster_of, workload_of
 from harness.plugins import registry
 from harness.runs.directory import read_plan
 
 Emit = Callable[..., None]
+DIED = tuple(STORIES)[-1]
 RATE = 20.0  # operations a second of all writers, so that the machine has time for the fault
 
 
@@ -63,8 +65,7 @@ def _on_a_cluster(plan: Mapping[str, Any], run_dir: Path, emit: Emit) -> None:
     emit("phase", text="starting the cluster")
     with cluster_of(plan).up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
         roles = workload.roles()
-        ids = [name_of(plan, slot) for slot, role in enumerate(roles) if role.transactional]
-        cluster.note_clients(transactional_ids=ids, groups=[])
+        cluster.note_clients(**coordinated(plan, roles))
         emit("phase", text="starting clients, so that there is something to hurt")
         pool = WorkerPool(cluster, run_dir, len(roles_of(workload)), lambda text: emit("phase", text=text))
         pool.start(range(len(roles)))
@@ -81,13 +82,14 @@ def _played(wanted: Mapping[str, Any], cluster: Cluster, pool: WorkerPool, emit:
     kits: dict[str, Kit] = {}
     for choice in wanted["faults"]:
         fault = registry.build(registry.load("nemesis", choice["kind"]), choice["options"], choice["kind"])
-        kit = Kit(cluster, fault, wanted["seed"], tend=pool.tend, alive=lambda: pool.counts()["ok"])
+        alive = lambda: pool.counts()["ok"]  # noqa: E731
+        kit = Kit(cluster, fault, wanted["seed"], tend=pool.tend, alive=alive, stories=wanted["stories"])
         for result in kit.play():
             emit("story", kind=choice["name"], result=vars(result))
         if kit.unusable:
             return False
         kits[choice["name"]] = kit
-    for name, kit in kits.items():
+    for name, kit in kits.items() if DIED in wanted["stories"] else ():
         receipt = kit.hold()
         if receipt is not None and receipt.effective:
             emit("held", kind=name, targets=list(receipt.targets))

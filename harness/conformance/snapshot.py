@@ -10,14 +10,29 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from harness.api import Cluster, Fillable, HarnessError, Killable, Partitionable, Pausable, Skewable, Upgradable
+from harness.api import (
+    Cluster,
+    Fillable,
+    HarnessError,
+    Killable,
+    Partitionable,
+    Pausable,
+    Placement,
+    Skewable,
+    Upgradable,
+    Wipeable,
+)
 
 PROCESS, STATE, ANSWERS, NETWORK = "process", "state", "answers", "network"
 CLOCK, DISK, REPLICAS, ORDER, SETTINGS = "clock", "disk", "replicas", "order of replicas", "settings"
-RESTORED = (CLOCK, DISK, REPLICAS, ORDER, SETTINGS)  # each must be again what it was when all was well
+LEADER, SERVICE, DATA, VERSION = "leader", "service", "data", "version"
+RESTORED = (CLOCK, DISK, REPLICAS, ORDER, SETTINGS, SERVICE)  # each must be again what it was when all was well
+BY_THEMSELVES = (ANSWERS, LEADER, SERVICE, ORDER, VERSION)  # may change without a fault, or hurt nobody
+SHOWN_ONLY = (LEADER, DATA)  # nothing must be restored of them
 FROZEN = "T"
 CLOCK_TOLERANCE_S = 2.0  # a clock that is read over the network is known to about a second
 FULL_BYTES = 64 << 10  # so few free bytes are none
+EMPTY_BYTES = 64 << 10  # so few stored bytes are none
 
 
 @dataclass(frozen=True)
@@ -91,10 +106,16 @@ def nodes_hurt(before: Snapshot, now: Snapshot) -> set[str]:
 
 def _differences(what: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     both = [subject for subject in before if subject in now]
-    return [f"{what} of {one}: {_as_text(before[one])} -> {_as_text(now[one])}" for one in both if now[one] != before[one]]
+    return [difference(what, one, before[one], now[one]) for one in both if now[one] != before[one]]
 
 
-def _as_text(seen: Any) -> str:
+def difference(what: str, subject: str, before: Any, now: Any) -> str:
+    """`process of n1: 4001 -> nothing`."""
+    return f"{what} of {subject}: {as_text(before)} -> {as_text(now)}"
+
+
+def as_text(seen: Any) -> str:
+    """A state in words."""
     if isinstance(seen, Mapping):
         return ", ".join(f"{name} = {value}" for name, value in seen.items()) or "none"
     if isinstance(seen, tuple):
@@ -133,14 +154,35 @@ def _disk(cluster: Any, node: str) -> str:
     return "full" if cluster.disk_free(node) <= FULL_BYTES else "has room"
 
 
-def _replicas(cluster: Cluster) -> dict[str, tuple[str, ...]]:
+def _data(cluster: Any, node: str) -> str:
+    return "none" if cluster.stored_bytes(node) <= EMPTY_BYTES else "there"
+
+
+def _service(cluster: Cluster) -> dict[str, str]:
+    """Whether a broker is a part of the cluster, by the word of those that answer; empty when nobody does."""
+    try:
+        there = cluster.admin().in_service()
+    except HarnessError:
+        return {}
+    return {node: "in" if node in there else "out" for node in cluster.brokers}
+
+
+def _leaders(cluster: Cluster) -> dict[str, str]:
+    return {name: place.leader for name, place in _placements(cluster).items()}
+
+
+def _placements(cluster: Cluster) -> dict[str, Placement]:
     """Of the workload's partitions, and of Kafka's own where the cluster is not shared with strangers."""
     shared = getattr(cluster, "only_clients", "")
     try:
         places = cluster.admin().placements(cluster.topics if shared else None)
     except HarnessError:
         return {}
-    ours = {name: place.replicas for name, place in places.items() if name in cluster.topics or name.startswith("__")}
+    return {name: place for name, place in places.items() if name in cluster.topics or name.startswith("__")}
+
+
+def _replicas(cluster: Cluster) -> dict[str, tuple[str, ...]]:
+    ours = {name: place.replicas for name, place in _placements(cluster).items()}
     return {name: replicas for name, replicas in ours.items() if all(replicas)}
 
 
@@ -173,5 +215,8 @@ _LOOKS: dict[str, tuple[type | None, Callable[[Any], Mapping[str, Any]]]] = {
     REPLICAS: (None, lambda cluster: {name: tuple(sorted(held)) for name, held in _replicas(cluster).items()}),
     ORDER: (None, _replicas),
     SETTINGS: (None, _settings),
-    "version": (Upgradable, lambda cluster: {node: cluster.version(node) for node in servers(cluster)}),
+    LEADER: (None, _leaders),
+    SERVICE: (None, _service),
+    DATA: (Wipeable, lambda cluster: _of_each(lambda node: _data(cluster, node), cluster.brokers)),
+    VERSION: (Upgradable, lambda cluster: {node: cluster.version(node) for node in servers(cluster)}),
 }

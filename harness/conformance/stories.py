@@ -6,18 +6,28 @@ Every story begins on a whole cluster and leaves one behind: what a fault did no
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
 from harness.api import Cluster, Fault, Killable, Pausable, Receipt
-from harness.conformance import receipt_checks, snapshot
+from harness.conformance import effect_checks, receipt_checks, snapshot
 from harness.conformance.deadline import CallResult
 from harness.conformance.doubles import FixedRoles, RefusingCluster
-from harness.conformance.fixture import IN_TIME, RETURN_RECEIPT, Bounds, ClusterUnusable, Fixture, no_care, require_returned
+from harness.conformance.effect_checks import Observations
+from harness.conformance.fixture import (
+    IN_TIME,
+    RETURN_RECEIPT,
+    Bounds,
+    ClusterUnusable,
+    Fixture,
+    bounds_for,
+    no_care,
+    require_returned,
+)
 from harness.conformance.receipt_checks import Flaw
 from harness.conformance.results import STORIES, StoryResult, result_of, targets_in_words, unplayed
-from harness.conformance.snapshot import Snapshot, take
+from harness.conformance.snapshot import take
 from harness.plugins.fault_validation import lacks
 
 ON_CLUSTER = tuple(STORIES)[2:-1]
@@ -26,8 +36,9 @@ ON_CLUSTER = tuple(STORIES)[2:-1]
 class Kit:
     """Plays the stories of one fault on one cluster, which must be whole. `unusable`: the cluster cannot be used any more.
 
-    tend: called while waiting; replaces clients that died. alive: how many operations the workload has completed; None when there
-    is no workload.
+    bounds: by default what fits the cluster. tend: called while waiting; replaces clients that died. alive: how many operations
+    the workload has completed; None when there is no workload. stories: those that are wanted; the fault strikes a whole cluster
+    in any case, because the others need its choice.
     """
 
     def __init__(
@@ -38,8 +49,10 @@ class Kit:
         bounds: Bounds | None = None,
         tend: Callable[[], None] = no_care,
         alive: Callable[[], int] | None = None,
+        stories: Collection[str] = ON_CLUSTER,
     ) -> None:
-        self._cluster, self._fixture = cluster, Fixture(cluster, fault, seed, bounds or Bounds(), tend, alive)
+        self._wanted = tuple(story for story in ON_CLUSTER if story in stories)
+        self._cluster, self._fixture = cluster, Fixture(cluster, fault, seed, bounds or bounds_for(cluster), tend, alive)
         self._fixed_roles = FixedRoles(cluster, {})
         self._receipts: list[Receipt] = []
         self.unusable = False
@@ -47,20 +60,21 @@ class Kit:
     def play(self) -> Iterator[StoryResult]:
         """Results, one story after the other. Raises HarnessError when the cluster is not whole to begin with."""
         if reasons := lacks(self._fixture.fault, self._cluster):
-            yield from unplayed(ON_CLUSTER, f"unavailable here, because {'; '.join(reasons.values())}")
+            yield from unplayed(self._wanted, f"unavailable here, because {'; '.join(reasons.values())}")
             return
         self._fixture.require_whole("before the first story")
         played: list[str] = []
         try:
-            for one in self._stories():
+            for one in self._stories() if self._wanted else ():
                 played.append(one.story)
-                yield one
+                if one.story in self._wanted:
+                    yield one
         except ClusterUnusable as unusable:
             self.unusable = True
             if unusable.result and unusable.result.story not in played:
                 played.append(unusable.result.story)
-                yield unusable.result
-            yield from unplayed([story for story in ON_CLUSTER if story not in played], f"not played: {unusable}")
+                yield unusable.result  # also when it was not wanted: it is why the others are not played
+            yield from unplayed([story for story in self._wanted if story not in played], f"not played: {unusable}")
 
     def hold(self) -> Receipt | None:
         """Strike once more and leave it like that; None when the fault raised or hung."""
@@ -71,7 +85,7 @@ class Kit:
     def _stories(self) -> Iterator[StoryResult]:
         before = take(self._cluster)
         answer = self._fixture.strike(self._fixed_roles)
-        during = take(self._cluster)
+        seen = self._fixture.observed(before)
         yield self._inject_result(answer)
         if not isinstance(answer.value, Receipt):
             require_returned(answer, "inject")
@@ -80,13 +94,18 @@ class Kit:
         receipt: Receipt = answer.value
         self._receipts.append(receipt)
         yield self._receipt_result(receipt)
-        yield _effect(receipt, before, during)
-        yield from self._heal_results(receipt)
-        yield self._heals_its_own()
-        yield self._same_seed()
-        yield self._on_a_hurt_target("dead node", Killable, "kill", "start", receipt)
-        yield self._on_a_hurt_target("frozen node", Pausable, "pause", "resume", receipt)
-        yield self._breaks_off()
+        yield self._effect_result(receipt, seen)
+        yield from self._heal_results(receipt, seen)
+        others: dict[str, Callable[[], StoryResult]] = {
+            "heals its own": self._heals_its_own,
+            "same seed": self._same_seed,
+            "dead node": lambda: self._on_a_hurt_target("dead node", Killable, "kill", "start", receipt),
+            "frozen node": lambda: self._on_a_hurt_target("frozen node", Pausable, "pause", "resume", receipt),
+            "broke off": self._breaks_off,
+        }
+        for story, play in others.items():
+            if story in self._wanted:
+                yield play()
 
     def _inject_result(self, answer: CallResult) -> StoryResult:
         if problem := answer.problem():
@@ -100,13 +119,32 @@ class Kit:
         flaws = receipt_checks.malformed(receipt, self._fixture.fault, (*snapshot.servers(self._cluster), *self._cluster.clients))
         return result_of("receipt", flaws, f"effective {str(receipt.effective).lower()}, evidence {', '.join(receipt.evidence)}")
 
-    def _heal_results(self, receipt: Receipt) -> Iterator[StoryResult]:
+    def _effect_result(self, receipt: Receipt, seen: Observations) -> StoryResult:
+        """What the receipt claims the kit must see, right after `inject`, and for as long as the fault is said to be active."""
+        if flaws := receipt_checks.false_claims(receipt, seen.before, seen.during):
+            return result_of("effect", flaws, "")
+        if not receipt.effective:
+            return StoryResult("effect", None, f"it says itself that nothing was hurt: {receipt.note}")
+        effect = effect_checks.claimed(self._fixture.fault, receipt, seen)
+        if not effect.flaws:
+            time.sleep(self._fixture.bounds.active_s)
+            later = effect_checks.claimed(self._fixture.fault, receipt, self._fixture.observed(seen.before))
+            text = f"{self._fixture.bounds.active_s:g} s after inject, with the fault said to be active"
+            effect = replace(effect, flaws=tuple((f"{text}: {flaw}", change) for flaw, change in later.flaws))
+        shown = "; ".join(effect.seen[:3]) + (f" and {len(effect.seen) - 3} more" if len(effect.seen) > 3 else "")
+        if effect.unobservable and not effect.flaws:
+            unseen = f"not observable: {', '.join(effect.unobservable)}"
+            return StoryResult("effect", None, "; ".join(filter(None, [shown, unseen])), observable=False)
+        return result_of("effect", effect.flaws, shown)
+
+    def _heal_results(self, receipt: Receipt, seen: Observations) -> Iterator[StoryResult]:
         began = time.monotonic()
         answer = self._fixture.heal(receipt)
         flaws = self._fixture.heal_flaws(answer)
         if not flaws:
             flaws = [
                 *receipt_checks.unproven_healing(answer.value),
+                *self._fixture.still_measured(seen),
                 *self._fixture.remaining_damage(),
                 *self._fixture.workload_stopped(),
             ]
@@ -119,8 +157,8 @@ class Kit:
         again = self._fixture.heal(healed)
         flaws = self._fixture.heal_flaws(again)
         if not flaws:
-            seen = snapshot.changes(before, take(self._cluster), but=(snapshot.ANSWERS,))
-            flaws = [(f"healing again changed: {text}", "undo only what is still hurt") for text in seen]
+            changed = snapshot.changes(before, take(self._cluster), but=(snapshot.ANSWERS, snapshot.LEADER, snapshot.SERVICE))
+            flaws = [(f"healing again changed: {text}", "undo only what is still hurt") for text in changed]
         yield result_of("heal twice", flaws or self._fixture.remaining_damage(), "nothing changed")
         self._fixture.restore("heal twice", again)
 
@@ -202,7 +240,7 @@ class Kit:
         )
         before = take(cluster)
         answer = self._fixture.strike(self._fixed_roles)
-        flaws, seen = _flaws_on_a_hurt_target(answer, before, take(cluster))
+        flaws, seen = _flaws_on_a_hurt_target(answer, self._fixture.fault, self._fixture.observed(before))
         require_returned(answer, story)
         receipt = answer.value if isinstance(answer.value, Receipt) else Receipt(effective=False)
         healed = self._fixture.heal(receipt)
@@ -243,16 +281,7 @@ class Kit:
         )
 
 
-def _effect(receipt: Receipt, before: Snapshot, during: Snapshot) -> StoryResult:
-    flaws = receipt_checks.false_claims(receipt, before, during)
-    if not flaws and not receipt.effective:
-        return StoryResult("effect", None, f"it says itself that nothing was hurt: {receipt.note}")
-    seen = snapshot.changes(before, during)
-    shown = "; ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
-    return result_of("effect", flaws, shown or "by its own evidence, which differs before and during")
-
-
-def _flaws_on_a_hurt_target(answer: CallResult, before: Snapshot, during: Snapshot) -> tuple[list[Flaw], str]:
+def _flaws_on_a_hurt_target(answer: CallResult, fault: Fault, seen: Observations) -> tuple[list[Flaw], str]:
     """What a fault did whose target was hurt already."""
     if answer.hung:
         return [(f"inject {answer.problem()}", IN_TIME)], ""
@@ -262,7 +291,9 @@ def _flaws_on_a_hurt_target(answer: CallResult, before: Snapshot, during: Snapsh
     if not isinstance(answer.value, Receipt):
         return [(f"inject returned {type(answer.value).__name__}", RETURN_RECEIPT)], ""
     receipt: Receipt = answer.value
-    flaws = receipt_checks.false_claims(receipt, before, during)
+    flaws = receipt_checks.false_claims(receipt, seen.before, seen.during)
+    if receipt.effective and not flaws:
+        flaws = [*effect_checks.claimed(fault, receipt, seen).flaws]
     if receipt.effective is False and not receipt.note:
         flaws.append(("effective is False, and note is empty", "say in note why nothing was hurt"))
     return flaws, f"effective {str(receipt.effective).lower()}{': ' if receipt.note else ''}{receipt.note}"

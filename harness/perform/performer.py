@@ -42,7 +42,7 @@ from harness.history.writer import HistoryWriter
 from harness.perform import parent_watch
 from harness.perform.fault_runner import FaultRunner
 from harness.perform.open_transactions import in_transaction
-from harness.perform.worker import name_of, partitions_of, roles_of
+from harness.perform.worker import coordinated, partitions_of, roles_of
 from harness.perform.worker_pool import WorkerPool
 from harness.planning.plan import complete
 from harness.plugins import registry
@@ -234,8 +234,7 @@ def main(argv: list[str]) -> int:
         emit(phase_event("cluster", "starting the cluster"))
         with provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
             plan = _completed(plan, run_dir, cluster, emit)
-            ids = [name_of(plan, slot) for slot, role in enumerate(workload.roles()) if role.transactional]
-            cluster.note_clients(transactional_ids=ids, groups=[])
+            cluster.note_clients(**coordinated(plan, workload.roles()))
             Performance(plan, run_dir, cluster, workload, emit, stop).run()
     except HarnessError as error:
         kind = "ClusterError" if isinstance(error, ClusterError) else type(error).__name__

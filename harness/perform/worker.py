@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import msgspec
 
 from harness import secrets
-from harness.api import CallError, Client, ClientSettings, Isolation, Operation, Outcome, PlannedOperation, Role
+from harness.api import CallError, Client, ClientSettings, Isolation, Operation, Outcome, PlannedOperation, Role, consumer_group
 from harness.history.writer import HistoryWriter
 from harness.plugins import registry
 from harness.runs.directory import read_plan
@@ -258,6 +258,13 @@ class Pace:
 def name_of(plan: Mapping[str, Any], slot: int) -> str:
     """The name and transactional id of a slot's clients: kept when a process is replaced, so that the new one fences the old."""
     return f"{plan['prefix']}{slot}"
+
+
+def coordinated(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, list[str]]:
+    """The transactional ids and the consumer groups of a run's clients, for faults that aim at their coordinators."""
+    names = {slot: name_of(plan, slot) for slot in range(len(roles))}
+    ids = [names[slot] for slot, role in enumerate(roles) if role.transactional]
+    return {"transactional_ids": ids, "groups": [consumer_group(name) for name in names.values()]}
 
 
 def partitions_of(plan: Mapping[str, Any]) -> list[str]:

@@ -52,8 +52,11 @@ class FakeCluster(FakeEnvironment):
     mute_for: node -> how often it still does not answer; missing: capability -> why it is unavailable here;
     upgrades: versions that nodes may change to (they run "fake").
     unsynced: node -> what `lose_unsynced` answers; disks: node -> bytes that are free on it (default: a million).
+    settles_at_once: nothing changes by itself, so that waiting shows nothing new.
     calls: what was done to the cluster, in order: (verb, node), and for networks (verb, (pair, ...)).
     """
+
+    settles_at_once = True
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class FakeCluster(FakeEnvironment):
         clients: int = 2,
         topics: Sequence[str] = ("t-0", "t-1"),
         transactional_ids: Sequence[str] = ("tx-0",),
-        groups: Sequence[str] = (),
+        groups: Sequence[str] = ("g-0",),
     ) -> None:
         self.brokers = tuple(f"n{number}" for number in range(1, brokers + 1))
         self.controllers = tuple(f"k{number}" for number in range(1, controllers + 1)) or self.brokers

@@ -1,4 +1,4 @@
-"""`fencepost nemesis check` on a real cluster: sound faults pass, one that boasts is rejected, and nothing is left behind."""
+"""`fencepost nemesis check` on a real cluster: sound faults pass, one that lies is rejected, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -16,30 +16,28 @@ from harness.runs import leftovers
 
 pytestmark = pytest.mark.cluster
 
-BOASTS = '''
-from dataclasses import dataclass, replace
-from harness.api import Receipt
+LIES = '''
+from dataclasses import dataclass
 from nemesis.pause import Pause
 
 
 @dataclass(frozen=True, kw_only=True)
-class Boasts(Pause):
-    """Claims what it did not do."""
+class Blinks(Pause):
+    """Pauses and resumes within inject, and shows the evidence of the moment in between."""
 
     def inject(self, cluster, rng):
-        return Receipt(role="random", targets=("n1",), evidence={"before": "S", "during": "S"}, effective=True)
-
-    def heal(self, cluster, receipt):
-        return replace(receipt, healing={"after": "S"})
+        receipt = super().inject(cluster, rng)
+        super().heal(cluster, receipt)
+        return receipt
 '''
 
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory):
-    """Exit code, output, and the answers by fault and story; a fault of ours and a boaster on one cluster."""
+    """Exit code, output, and the answers by fault and story; a fault of ours and a liar on one cluster."""
     work = tmp_path_factory.mktemp("work")
-    (work / "boaster.py").write_text(BOASTS)
-    argv = [str(FENCEPOST), "nemesis", "check", "isolate", "boaster:Boasts", "--json", "answers.json"]
+    (work / "liar.py").write_text(LIES)
+    argv = [str(FENCEPOST), "nemesis", "check", "isolate", "liar:Blinks", "--json", "answers.json"]
     env = {**os.environ, "TMPDIR": str(work)}  # logs of a rejected fault are kept
     done = subprocess.run(argv, cwd=work, env=env, capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL)
     assert (work / "answers.json").exists(), done.stderr
@@ -60,18 +58,21 @@ def test_what_was_seen_is_of_real_packets(checked):
     assert re.search(r"network of n\d>n\d: true -> false", checked[2]["isolate"]["effect"]["seen"])
 
 
-def test_a_boaster_is_rejected_where_it_boasts_and_nowhere_else(checked):
+def test_a_liar_is_rejected_where_it_lies_and_nowhere_else(checked):
+    """Its evidence is true, of a moment that was over when inject returned."""
     code, out, answers = checked
-    failed = {story: result for story, result in answers["boaster:Boasts"].items() if result["ok"] is False}
+    failed = {story: result for story, result in answers["liar:Blinks"].items() if result["ok"] is False}
     assert code == 1
-    assert set(failed) == {"effect", "dead node", "frozen node"}
-    assert "nobody saw anything change" in failed["effect"]["seen"]
-    assert "| boaster:Boasts | local | Kafka 4.3.0 | interface ✓ | options ✓ | inject ✓ | receipt ✓ | effect ✗ |" in out
+    assert set(failed) == {"effect"}
+    assert "inject undid by itself what it had done: pause n" in failed["effect"]["seen"]
+    assert re.search(r"evidence says state of n\d: frozen; the kit saw: not frozen", failed["effect"]["seen"])
+    assert "12 passed, 1 failed" in out
+    assert "| liar:Blinks | local | Kafka 4.3.0 | interface ✓ | options ✓ | inject ✓ | receipt ✓ | effect ✗ |" in out
 
 
 def test_the_killed_harness_left_nothing(checked):
     """By the kit's own word, and by a look at all processes."""
-    assert checked[2]["isolate"]["harness died"]["seen"].endswith("with isolate, boaster:Boasts on")
+    assert checked[2]["isolate"]["harness died"]["seen"].endswith("with isolate, liar:Blinks on")
     assert [one for one in leftovers.processes() if "fencepost-nemesis-" in one.command] == []
 
 

@@ -125,8 +125,8 @@ def test_the_coordinator_of_a_group_moves_and_without_groups_there_is_no_target(
     assert cluster.group_coordinator("g") != before
     fault.heal(cluster, receipt)
     assert cluster.group_coordinator("g") == before
-    assert "no consumer group is known" in MoveGroupCoordinator().inject(FakeCluster(), Random(1)).note
-    assert MoveGroupCoordinator(target="group-coordinator:h").inject(FakeCluster(), Random(1)).effective
+    assert "no consumer group is known" in MoveGroupCoordinator().inject(FakeCluster(groups=()), Random(1)).note
+    assert MoveGroupCoordinator(target="group-coordinator:h").inject(FakeCluster(groups=()), Random(1)).effective
 
 
 def test_a_target_of_the_other_coordinator_is_refused():

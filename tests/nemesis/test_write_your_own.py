@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError, FaultChoice, Receipt
+from harness.api import Admin, ClusterError, FaultChoice, Receipt
+from harness.api.effects import calls_of
 from harness.campaign import campaign
 from harness.conformance.fixture import Bounds
 from harness.conformance.stories import Kit
@@ -39,12 +40,28 @@ def test_the_test_on_the_page_passes(stutter):
     names["test_the_leader_stutters_and_wakes_up"]()
 
 
+def test_the_page_has_every_method_of_the_admin_interface():
+    section = README.partition("### `cluster.admin()`")[2].partition("## Targets")[0]
+    rows = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(\w+)\(", row)} == {*calls_of([Admin])}
+
+
+def test_the_admin_example_on_the_page_moves_a_leader_and_has_what_a_receipt_must_have():
+    (block,) = [block for block in BLOCKS if "def hand_over" in block]
+    names = {}
+    exec(compile(block, "README.md", "exec"), names)
+    cluster = FakeCluster()
+    receipt = names["hand_over"](cluster, "t-0", Random(1))
+    assert (receipt.effective, receipt.targets) == (True, ("n1",))
+    assert receipt.evidence["during"] == {"t-0": {"leader": cluster.leader("t", 0)}}
+
+
 def test_the_example_has_the_interface_of_a_fault(stutter):
     assert breaches(stutter) == []
 
 
 def test_the_example_passes_every_story_of_the_conformance_kit(stutter):
-    told = list(Kit(FakeCluster(), stutter(frozen_s=0, awake_s=0), 7, Bounds(whole_s=0.1, breaks=20)).play())
+    told = list(Kit(FakeCluster(), stutter(frozen_s=0, awake_s=0), 7, Bounds(whole_s=0.1, active_s=0.0, breaks=20)).play())
     assert [one for one in told if one.ok is not True] == []
 
 

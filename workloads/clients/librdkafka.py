@@ -88,7 +88,7 @@ class Librdkafka:
         settings = self._settings
         if settings.consumer is None:
             return None
-        group = {"group.id": f"{settings.name}-readers"}  # demanded by librdkafka; positions are never committed
+        group = {"group.id": settings.group}  # demanded by librdkafka; positions are never committed
         consumer = ck.Consumer({**self._common(), **group, **CONSUMER_DEFAULTS, **settings.consumer})
         consumer.assign([_at_start(partition) for partition in settings.partitions])
         return consumer

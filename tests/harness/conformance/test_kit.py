@@ -10,7 +10,10 @@ from harness.api import CampaignError, Choice, Exit
 from harness.cli import main
 from harness.cli.arguments import faults_of
 from harness.conformance.kit import PLAYED, ConformanceCheck, missing_stories
-from harness.conformance.results import STORIES, StoryResult, exit_code, markdown
+from harness.conformance.results import STORIES, StoryResult, counted, exit_code, markdown
+from harness.conformance.stories import Kit
+from nemesis.pause import Pause
+from nemesis.testing import FakeCluster
 
 LENIENT = """
 from dataclasses import dataclass
@@ -77,6 +80,38 @@ def test_all_stories_of_a_fault_that_was_never_reached_are_reported_as_not_playe
     everything = [*results, *(StoryResult(story, True, "") for story in PLAYED[:-1])]
     died = StoryResult("harness died", True, "nothing left")
     assert missing_stories(everything, died) == [died]
+
+
+@pytest.mark.usefixtures("stranger")
+def test_stories_can_be_chosen_and_an_unknown_one_lists_the_names(capsys):
+    with pytest.raises(SystemExit) as left:
+        main.main(["nemesis", "check", "pause", "--story", "effect", "--story", "efect"])
+    assert left.value.code == 254
+    said = capsys.readouterr().err
+    assert 'unknown story "efect"; did you mean "effect"? There are: interface, options, inject, receipt, effect, heal' in said
+    with pytest.raises(SystemExit) as left:
+        main.main(["nemesis", "check", "pause", "kill", "--cluster", "attic", "--story", "options"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out.count("1 passed\n") == 2
+
+
+def test_only_the_stories_that_are_wanted_are_played_and_reported():
+    cluster = FakeCluster()
+    results = list(Kit(cluster, Pause(), 7, stories=("heal", "dead node")).play())
+    assert [(one.story, one.ok) for one in results] == [("heal", True), ("dead node", True)]
+    assert [verb for verb, _ in cluster.calls if verb in ("pause", "kill")] == ["pause", "kill"]
+    assert list(Kit(FakeCluster(), Pause(), 7, stories=("harness died",)).play()) == []
+
+
+def test_what_is_not_observable_is_counted_apart_and_is_no_success():
+    results = [
+        StoryResult("inject", True, "n1"),
+        StoryResult("effect", None, "not observable: haunt n1", observable=False),
+        StoryResult("frozen node", None, "unavailable here"),
+    ]
+    assert counted(results) == "1 passed, 1 not observable, 1 not played"
+    assert exit_code(results[:2]) is Exit.UNKNOWN
+    assert markdown("haunt", "local", "", results) == "| haunt | local | - | inject ✓ | effect ○ | frozen node – |"  # noqa: RUF001
 
 
 def test_a_row_of_the_compatibility_table():

@@ -20,7 +20,7 @@ from nemesis.reassign import Reassign
 from nemesis.testing import FakeCluster
 from nemesis.topic_settings import TopicSettings
 
-QUICK = Bounds(inject_s=30.0, heal_s=30.0, whole_s=0.0, breaks=20)
+QUICK = Bounds(inject_s=30.0, heal_s=30.0, whole_s=0.0, active_s=0.0, breaks=20)
 
 
 @pytest.fixture(autouse=True)

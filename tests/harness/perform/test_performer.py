@@ -7,6 +7,9 @@ import os
 import subprocess
 import sys
 
+from harness.api import ClientSettings, Role
+from harness.perform.worker import coordinated, name_of
+
 LEAKY = '''
 import os
 from dataclasses import dataclass
@@ -28,6 +31,19 @@ class Leaky:
             structlog.get_logger().exception("fault raised", call="inject")
         raise ClusterError(f"not up: {os.environ['SEC']}")
 '''
+
+
+def test_every_client_has_a_consumer_group_and_its_name_is_known_to_faults():
+    """The group is the one that the client is opened with, so its coordinator is one that somebody asks."""
+    plan = {"prefix": "fp-ab12-"}
+    roles = (Role(name="writer", transactional=True), Role(name="writer"), Role(name="reader"))
+    noted = coordinated(plan, roles)
+    names = [name_of(plan, slot) for slot in range(3)]
+    assert noted == {
+        "transactional_ids": ["fp-ab12-0"],
+        "groups": [ClientSettings(name=name, bootstrap="", partitions=()).group for name in names],
+    }
+    assert noted["groups"] == ["fp-ab12-0-readers", "fp-ab12-1-readers", "fp-ab12-2-readers"]
 
 
 def perform(run_dir, **environment):

@@ -13,6 +13,7 @@ import checkers.api
 from harness import api
 from harness.campaign import campaign
 from harness.cli import main
+from harness.conformance.effect_checks import ASPECTS, MEASURED
 from harness.conformance.results import STORIES
 
 ROOT = Path(__file__).parents[3]
@@ -62,6 +63,16 @@ def test_the_campaign_on_the_page_can_be_read_once_its_plug_ins_are_written(stra
 def test_the_stories_are_those_that_are_played():
     for story, meaning in STORIES.items():
         assert f"| {story} | {meaning} |" in GUIDE
+
+
+def test_the_calls_that_the_kit_sees_are_those_on_the_page():
+    """And what it cannot observe is said."""
+    table = next(part for part in GUIDE.split("\n\n") if part.startswith("| call | where the kit sees it |"))
+    rows = [row.split("|")[1:3] for row in table.splitlines()[2:]]
+    calls = {name: where.strip() for names, where in rows for name in re.findall(r"`(\w+)`", names)}
+    assert calls.keys() == {*ASPECTS, *MEASURED}
+    unseen = [name for name, aspects in ASPECTS.items() if not aspects]
+    assert [name for name, where in calls.items() if where == "cannot be observed"] == unseen
 
 
 def test_the_names_of_the_interfaces_are_in_the_api():

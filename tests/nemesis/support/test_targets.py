@@ -90,4 +90,4 @@ def test_random_targets_are_distinct_and_decided_by_the_seed():
 )
 def test_a_role_without_a_node_is_an_error_that_names_the_nodes(role, count, text):
     with pytest.raises(ClusterError, match=text):
-        find(role, FakeCluster(clients=0, transactional_ids=()), Random(1), count)
+        find(role, FakeCluster(clients=0, transactional_ids=(), groups=()), Random(1), count)

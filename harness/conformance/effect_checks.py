@@ -1,0 +1,195 @@
+"""Whether the kit itself sees the effect that a receipt claims, while the fault is said to be active.
+
+Each call that a fault makes shows in some aspect of a snapshot, or can be measured, or cannot be observed at all. What can be
+observed must be; evidence that the kit can look up itself must agree with what it saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.api import Fault, Receipt
+from harness.api.capabilities import CAPABILITIES
+from harness.conformance import snapshot
+from harness.conformance.call_record import CallRecord, Change
+from harness.conformance.link_quality import Measured
+from harness.conformance.receipt_checks import Flaw
+from harness.conformance.snapshot import Snapshot
+
+Aspect = tuple[str, Any]  # of a snapshot, and the state that shows the call
+CHANGED = object()  # any state but the one before
+ASPECTS: dict[str, tuple[Aspect, ...]] = {  # call -> where it shows; nothing: it cannot be observed
+    "kill": ((snapshot.PROCESS, None),),
+    "stop": ((snapshot.PROCESS, None),),
+    "pause": ((snapshot.STATE, snapshot.FROZEN),),
+    "fill_disk": ((snapshot.DISK, "full"),),
+    "wipe": ((snapshot.DATA, "none"),),
+    "drop": ((snapshot.NETWORK, False),),
+    "skew": ((snapshot.CLOCK, CHANGED),),
+    "reassign": ((snapshot.LEADER, CHANGED), (snapshot.REPLICAS, CHANGED)),
+    "elect": ((snapshot.LEADER, CHANGED),),
+    "unregister": ((snapshot.SERVICE, "out"),),
+    "set_topic_settings": ((snapshot.SETTINGS, CHANGED),),
+    "lose_unsynced": (),
+}
+MEASURED = ("slow", "lose", "throttle")
+UNDO_LATER = "leave it in force until heal: a fault is active from the end of inject to the beginning of heal"
+LOOK = "look whether it took hold, put what was seen into evidence, and set effective by that"
+
+
+@dataclass(frozen=True)
+class Observations:
+    """What the kit saw of one strike. measured: (change, what was measured) of what no snapshot shows."""
+
+    record: CallRecord
+    before: Snapshot
+    during: Snapshot
+    measured: tuple[tuple[Change, Measured], ...] = ()
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What is wrong with a claimed effect; what of it was seen; what of it the kit cannot observe."""
+
+    flaws: tuple[Flaw, ...] = ()
+    seen: tuple[str, ...] = ()
+    unobservable: tuple[str, ...] = ()
+
+
+def claimed(fault: Fault, receipt: Receipt, seen: Observations) -> Effect:
+    """Judge a receipt that says `effective`."""
+    found = Effect(
+        (*_unseen(seen), *_open_pairs(receipt, seen), *_contradictions(receipt, seen)),
+        tuple(text for one in seen.record.in_force for text in _shown(one, seen)),
+        tuple(str(one) for one in seen.record.in_force if _observable(one, seen) is False),
+    )
+    if seen.record.in_force:
+        return found
+    other = _without_calls(fault, receipt, seen)
+    return replace(other, flaws=(*other.flaws, *found.flaws))
+
+
+def _without_calls(fault: Fault, receipt: Receipt, seen: Observations) -> Effect:
+    """Nothing that the fault did by the cluster is in force: it restarted nodes, or has ways of its own, or boasts."""
+    restarted = _restarted(seen)
+    shown = {node for node, pid in restarted.items() if pid in _leaves(receipt.evidence.get("during"))}
+    if restarted and shown == restarted.keys():
+        return Effect(seen=tuple(f"{node} runs as another process, {pid}" for node, pid in restarted.items()))
+    if seen.record.undone:
+        undone = ", ".join(dict.fromkeys(str(one) for one in seen.record.undone[:4]))
+        again = "".join(f"; {node} lives, as process {pid}, which evidence does not have" for node, pid in restarted.items())
+        return Effect((("effective is True, but inject undid by itself what it had done: " + undone + again, UNDO_LATER),))
+    if changes := snapshot.changes(seen.before, seen.during, but=snapshot.BY_THEMSELVES):
+        return Effect(seen=tuple(changes))
+    if fault.needs and all(need in CAPABILITIES for need in fault.needs):
+        needs = ", ".join(need.__name__ for need in fault.needs)
+        return Effect(((f"effective is True, but nobody saw anything change, and no call of {needs} that hurts was made", LOOK),))
+    if receipt.evidence.get("before") == receipt.evidence.get("during"):
+        text = "effective is True, but nobody saw anything change, and evidence is the same before and during"
+        return Effect(((text, LOOK),))
+    return Effect(unobservable=("what it did, for it made no call that the kit knows to hurt",))
+
+
+def _observable(change: Change, seen: Observations) -> bool | None:
+    """False when the kit cannot observe this kind of change here; None when it is measured."""
+    if change.call in MEASURED:
+        return None if any(one == change and measured.shows is not None for one, measured in seen.measured) else False
+    return any(aspect in seen.before.seen for aspect, _ in ASPECTS.get(change.call, ()))
+
+
+def _shown(change: Change, seen: Observations) -> Iterator[str]:
+    """What the kit saw of a change, in words; nothing when it does not show."""
+    yield from (f"{one}: {measured.text}" for one, measured in seen.measured if one == change and measured.shows)
+    for aspect, state in ASPECTS.get(change.call, ()):
+        before, during = seen.before.of(aspect), seen.during.of(aspect)
+        for subject in _subjects(change, before):
+            now = during.get(subject, before[subject])
+            if now != before[subject] and (state is CHANGED or now == state):
+                yield snapshot.difference(aspect, subject, before[subject], now)
+
+
+def _subjects(change: Change, before: Mapping[str, Any]) -> list[str]:
+    """The subjects of an aspect that a change names."""
+    return [one for one in change.subject.split(", ") if one in before]
+
+
+def _unseen(seen: Observations) -> Iterator[Flaw]:
+    """A kind of change that is in force and shows nowhere. Of several nodes one may be spared."""
+    for call in dict.fromkeys(one.call for one in seen.record.in_force):
+        same = [one for one in seen.record.in_force if one.call == call]
+        if any(_observable(one, seen) is False for one in same) or any(text for one in same for text in _shown(one, seen)):
+            continue
+        measured = [measured.text for one, measured in seen.measured if one in same]
+        shown = f" ({'; '.join(measured)})" if measured else ""
+        names = ", ".join(dict.fromkeys(one.subject for one in same[:3]))
+        yield f"effective is True, but the kit sees nothing of {call} {names}{shown}", LOOK
+
+
+def _open_pairs(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:
+    before, during = seen.before.of(snapshot.NETWORK), seen.during.of(snapshot.NETWORK)
+    names = [f"{source}>{destination}" for source, destination in receipt.pairs]
+    if through := [name for name in names if before.get(name) and during.get(name)]:
+        yield f"{', '.join(through[:4])} is among its pairs, and gets through", "name in pairs what is cut, and cut it until heal"
+
+
+def _contradictions(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:
+    """Evidence that the kit can look up itself, and that is not what it saw."""
+    before, during = receipt.evidence.get("before"), receipt.evidence.get("during")
+    if not isinstance(before, Mapping) or not isinstance(during, Mapping):
+        return
+    for subject in (one for one in before if one in during):
+        for comparable in _COMPARED:
+            for what, said, saw in comparable(str(subject), before[subject], during[subject], seen):
+                if said != saw:
+                    text = f"evidence says {what} of {subject}: {snapshot.as_text(said)}; the kit saw: {snapshot.as_text(saw)}"
+                    yield text, "put into evidence what was seen, not what was meant"
+
+
+Comparison = Iterator[tuple[str, Any, Any]]  # what, as the evidence says, as the kit saw
+
+
+def _process(node: str, was: Any, now: Any, seen: Observations) -> Comparison:
+    """Process ids, where the one before is what the kit saw."""
+    pid = seen.before.of(snapshot.PROCESS).get(node)
+    if pid is not None and was == pid and (now is None or type(now) is int):
+        yield snapshot.PROCESS, now, seen.during.of(snapshot.PROCESS).get(node)
+
+
+def _state(node: str, was: Any, now: Any, seen: Observations) -> Comparison:
+    """The kernel's letters of a process: frozen, or not."""
+    if isinstance(was, str) and isinstance(now, str) and max(len(was), len(now)) < 2 and node in seen.during.of(snapshot.STATE):
+        saw = seen.during.of(snapshot.STATE)[node]
+        yield snapshot.STATE, "frozen" if now == "T" else "not frozen", "frozen" if saw == snapshot.FROZEN else "not frozen"
+
+
+def _leader(partition: str, was: Any, now: Any, seen: Observations) -> Comparison:
+    """Where a partition is, as `Placement` has it."""
+    if isinstance(now, Mapping) and "leader" in now and partition in seen.during.of(snapshot.LEADER):
+        yield snapshot.LEADER, now["leader"], seen.during.of(snapshot.LEADER)[partition]
+    if isinstance(now, Mapping) and "replicas" in now and partition in seen.during.of(snapshot.ORDER):
+        yield snapshot.REPLICAS, tuple(now["replicas"]), seen.during.of(snapshot.ORDER)[partition]
+
+
+def _settings(topic: str, was: Any, now: Any, seen: Observations) -> Comparison:
+    """A topic's own settings: name -> value, None where it has none of its own."""
+    own = seen.during.of(snapshot.SETTINGS).get(topic)
+    if own is not None and isinstance(now, Mapping):
+        yield snapshot.SETTINGS, dict(now), {name: own.get(name) for name in now}
+
+
+_COMPARED: tuple[Callable[[str, Any, Any, Observations], Comparison], ...] = (_process, _state, _leader, _settings)
+
+
+def _restarted(seen: Observations) -> dict[str, int]:
+    """Nodes that lived before and live now as another process, with its id."""
+    before, during = seen.before.of(snapshot.PROCESS), seen.during.of(snapshot.PROCESS)
+    return {node: pid for node, pid in during.items() if pid is not None and before.get(node) not in (None, pid)}
+
+
+def _leaves(value: Any) -> list[Any]:
+    """All values in nested JSON."""
+    if isinstance(value, Mapping):
+        return [leaf for one in value.values() for leaf in _leaves(one)]
+    return [leaf for one in value for leaf in _leaves(one)] if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,110 @@
+"""Changes of links and disks that no snapshot shows, measured by the kit itself: slow, narrow and lossy links, slow disks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from harness.api import Cluster, Losable, Pair, Slowable
+from harness.conformance import snapshot
+from harness.conformance.call_record import Change
+
+PACKETS, SIZE, HEADERS = 10, 1400, 28  # datagrams over a link; bytes of one that tells the bandwidth
+LEAST_MS = 2.0  # less than this is what a busy machine does to any packet
+SPREAD_MS = 300.0  # how long the datagrams that tell the bandwidth take at the limit
+LOSSES, FEWEST_LOSSES, MOST_PACKETS = 10, 3, 500
+WRITES_WITHIN_S, LOOK_EVERY_S = 6.0, 0.1
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Links on a whole cluster: what a datagram takes (ms), and the share of datagrams that are lost."""
+
+    took_ms: Mapping[Pair, float] = field(default_factory=dict)
+    lost: float = 0.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Whether a change shows (None: it cannot be shown here), and what was measured."""
+
+    shows: bool | None
+    text: str
+
+
+def quality(cluster: Any) -> Quality:
+    """All links now; nothing where links cannot be measured."""
+    if not any(snapshot.can(cluster, one) for one in (Slowable, Losable)):
+        return Quality()
+    nodes = (*snapshot.servers(cluster), *cluster.clients)
+    measured = cluster.measure([(a, b) for a in nodes for b in nodes if a != b], PACKETS)
+    took = {pair: [ms for ms in one if ms is not None] for pair, one in measured.items()}
+    sent = sum(len(one) for one in measured.values())
+    arrived = sum(len(one) for one in took.values())
+    return Quality({pair: median(one) for pair, one in took.items() if one}, 1 - arrived / sent if sent else 0.0)
+
+
+def measure(cluster: Cluster, change: Change, before: Quality) -> Measured:
+    """Whether a change that `slow`, `lose` or `throttle` began shows now."""
+    return {"slow": _slow, "lose": _lossy, "throttle": _throttled}[change.call](cluster, change, before)
+
+
+def _slow(cluster: Any, change: Change, before: Quality) -> Measured:
+    asked = change.arguments
+    if asked.get("delay_ms"):
+        return _delayed(cluster, _pairs(asked), asked["delay_ms"], asked.get("jitter_ms", 0.0), before)
+    return _narrow(cluster, _pairs(asked), asked.get("kbit_s", 0.0))
+
+
+def _delayed(cluster: Any, pairs: list[Pair], delay_ms: float, jitter_ms: float, before: Quality) -> Measured:
+    measured = cluster.measure(pairs, PACKETS, within_s=(delay_ms + jitter_ms) / 1000 + 1)
+    took = {pair: median(arrived) for pair, one in measured.items() if (arrived := [ms for ms in one if ms is not None])}
+    more = [ms - before.took_ms.get(pair, 0.0) for pair, ms in took.items()]
+    if not more:
+        return Measured(None, "no datagram arrived over these links")
+    least = max(LEAST_MS, (delay_ms - jitter_ms) / 2)
+    return Measured(median(more) >= least, f"datagrams take {median(more):.1f} ms more than before")
+
+
+def _narrow(cluster: Any, pairs: list[Pair], kbit_s: float) -> Measured:
+    packet_ms = (SIZE + HEADERS) * 8 / kbit_s if kbit_s else 0.0
+    packets = min(MOST_PACKETS, max(4, round(SPREAD_MS / packet_ms))) if packet_ms else 4
+    widths = []
+    for took in cluster.measure(pairs, packets, SIZE, within_s=2.0).values():
+        arrived = [(number, ms) for number, ms in enumerate(took) if ms is not None]
+        if len(arrived) > 1 and packet_ms:
+            widths.append((arrived[-1][1] - arrived[0][1]) / ((arrived[-1][0] - arrived[0][0]) * packet_ms))
+    if not widths:
+        return Measured(None if packet_ms else False, "too few datagrams arrived over these links")
+    rate = f"{kbit_s / median(widths):.0f} kbit/s" if median(widths) > 0 else "any rate"
+    return Measured(median(widths) >= 0.7, f"links carry {rate}")
+
+
+def _lossy(cluster: Any, change: Change, before: Quality) -> Measured:
+    pairs, share = _pairs(change.arguments), float(change.arguments.get("share", 0.0))
+    packets = min(MOST_PACKETS, max(PACKETS, round(LOSSES / share / len(pairs)))) if share and pairs else PACKETS
+    if packets * len(pairs) * share < FEWEST_LOSSES:
+        return Measured(None, f"a share of {share:g} is too small to be seen")
+    measured = cluster.measure(pairs, packets)
+    lost = sum(ms is None for one in measured.values() for ms in one) / sum(len(one) for one in measured.values())
+    return Measured(lost > max(before.lost, share / 4), f"{lost:.1%} of datagrams are lost")
+
+
+def _throttled(cluster: Any, change: Change, _: Quality) -> Measured:
+    """A broker that writes nothing is not held back, so it gets some time to write."""
+    deadline = time.monotonic() + (0.0 if getattr(cluster, "settles_at_once", False) else WRITES_WITHIN_S)
+    while not (held := _operations(cluster, change)) and time.monotonic() < deadline:
+        time.sleep(LOOK_EVERY_S)
+    return Measured(bool(held), f"{held} writes were held back")
+
+
+def _operations(cluster: Any, change: Change) -> int:
+    return sum(one.operations for one in cluster.held_back(change.number).values())
+
+
+def _pairs(arguments: Mapping[str, Any]) -> list[Pair]:
+    pairs: Iterable[Pair] = arguments.get("pairs", ())
+    return [(source, destination) for source, destination in pairs]

@@ -1,0 +1,272 @@
+"""Faults that lie about what they do, one of each kind and way of lying, and the honest ones that they look like.
+
+The receipts are those of the honest fault, which a liar gets by doing what it claims and undoing it at once, or by doing it
+elsewhere. Nothing in them is odd: only a look at the cluster shows that nothing is hurt.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from harness.api import Killable, Pausable, Receipt
+from harness.api.capabilities import CAPABILITIES
+from harness.api.clusters import Admin
+from harness.api.effects import effects_of
+from harness.conformance.effect_checks import ASPECTS, MEASURED
+from harness.conformance.fixture import Bounds, bounds_for
+from harness.conformance.stories import Kit
+from harness.plugins import registry
+from nemesis.support.healing import healed
+from nemesis.testing import FakeCluster
+
+QUICK = Bounds(inject_s=30.0, heal_s=30.0, whole_s=0.0, active_s=0.0)
+WAITS: dict[str, dict[str, object]] = {
+    "isolate-then-kill": {"alone_s": 0.0},
+    "link-flap": {"down_s": 0.0, "up_s": 0.0},
+    "graceful-stop": {"gone_within_s": 0.1, "answer_within_s": 0.1},
+    "rolling-restart": {"gone_within_s": 0.1, "within_s": 0.1},
+    "slow-disk": {"notice_s": 0.1},
+    "disk-full": {"notice_s": 0.0},
+}
+OURS = [kind for kind in registry.names("nemesis") if registry.load("nemesis", kind).__module__.startswith("nemesis.")]
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr("nemesis.disk_full.ENDS_WITHIN_S", 0.0)
+    monkeypatch.setattr("nemesis.support.placement.LED_WITHIN_S", 0.1)
+    monkeypatch.setattr("nemesis.topic_settings.SEEN_WITHIN_S", 0.1)
+
+
+def honest(kind: str) -> Any:
+    return registry.build(registry.load("nemesis", kind), WAITS.get(kind, {}), kind)
+
+
+def cluster_for(kind: str) -> FakeCluster:
+    return FakeCluster(clients=3, groups=("g",), controllers=1 if kind == "membership" else 0)
+
+
+def lies(fault: Any, inject: Any, heal: Any = None) -> Any:
+    """The fault with another inject, and maybe another heal; by default it shows what the honest one found after healing."""
+
+    def invented(self: Any, cluster: Any, receipt: Receipt) -> Receipt:
+        return replace(receipt, healing={"after": receipt.evidence.get("before")})
+
+    methods = {"inject": inject, "heal": heal or invented}
+    cls = dataclass(frozen=True, kw_only=True)(type(f"Lying{type(fault).__name__}", (type(fault),), methods))
+    return cls(**vars(fault))
+
+
+def undoes_at_once(kind: str) -> Any:
+    """It does what it claims, undoes it within inject, and shows the evidence of the moment in between."""
+    fault = honest(kind)
+
+    def inject(self: Any, cluster: Any, rng: Any) -> Receipt:
+        receipt = fault.inject(cluster, rng)
+        fault.heal(cluster, receipt)
+        return receipt
+
+    return lies(fault, inject)
+
+
+def does_it_elsewhere(kind: str) -> Any:
+    """It does nothing here, and shows the evidence of another cluster."""
+    fault = honest(kind)
+    return lies(fault, lambda self, cluster, rng: fault.inject(cluster_for(kind), rng))
+
+
+def effect(fault: Any, cluster: FakeCluster, bounds: Bounds = QUICK) -> Any:
+    (found,) = list(Kit(cluster, fault, 7, bounds, stories=("effect",)).play())
+    return found
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_an_honest_fault_is_seen_to_hurt(kind):
+    found = effect(honest(kind), cluster_for(kind))
+    if kind == "power-off":  # that unsynced records are gone shows nowhere
+        assert (found.ok, found.observable) == (None, False), found
+        assert "not observable: lose_unsynced n1" in found.seen
+        assert "process of n1: 4001 -> nothing" in found.seen
+    else:
+        assert found.ok is True, found
+
+
+# A fault that restarts brokers within inject, and says so, is honest.
+@pytest.mark.parametrize("kind", [kind for kind in OURS if kind != "rolling-restart"])
+def test_a_fault_that_undoes_everything_within_inject_is_rejected(kind):
+    found = effect(undoes_at_once(kind), cluster_for(kind))
+    assert found.ok is False, found
+    assert found.change
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_a_fault_that_does_nothing_and_has_perfect_evidence_is_rejected(kind):
+    found = effect(does_it_elsewhere(kind), cluster_for(kind))
+    assert found.ok is False, found
+
+
+def test_a_pause_that_a_thread_ends_is_rejected():
+    """It hurts when inject returns, and no longer when it is to be healed."""
+    fault, over = honest("pause"), threading.Event()
+
+    def inject(self: Any, cluster: Any, rng: Any) -> Receipt:
+        receipt = fault.inject(cluster, rng)
+
+        def thaw() -> None:
+            cluster.resume(*receipt.targets)
+            over.set()
+
+        threading.Timer(0.05, thaw).start()
+        return receipt
+
+    found = effect(lies(fault, inject), FakeCluster(), replace(QUICK, active_s=0.5))
+    assert over.wait(30)
+    assert found.ok is False, found
+    assert found.seen.startswith("0.5 s after inject, with the fault said to be active: ")
+
+
+def test_a_restart_is_honest_when_its_evidence_has_the_new_process():
+    def inject(self: Any, cluster: Any, rng: Any) -> Receipt:
+        before = {"n1": cluster.pid("n1")}
+        cluster.kill("n1")
+        cluster.start("n1")
+        during = {"n1": cluster.pid("n1") if self.honest else None}
+        return Receipt(role="random", targets=("n1",), evidence={"before": before, "during": during}, effective=True)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Restart:
+        needs: ClassVar[tuple[type, ...]] = (Killable,)
+        target: str = "random"
+        honest: bool = True
+
+        def heal(self, cluster: Any, receipt: Receipt) -> Receipt:
+            return replace(receipt, healing={"after": "alive"})
+
+    Restart.inject = inject  # type: ignore[attr-defined]
+    assert effect(Restart(), FakeCluster()).seen == "n1 runs as another process, 4006"
+    found = effect(Restart(honest=False), FakeCluster())
+    assert found.ok is False
+    assert "evidence says process of n1: nothing; the kit saw: 4006" in found.seen
+
+
+def test_evidence_of_nodes_that_were_not_hurt_is_rejected():
+    """Two are claimed, and one is frozen."""
+    fault = honest("pause")
+
+    def inject(self: Any, cluster: Any, rng: Any) -> Receipt:
+        cluster.pause("n1")
+        both = {"before": {"n1": "S", "n2": "S"}, "during": {"n1": "T", "n2": "T"}}
+        return Receipt(role="random", targets=("n1", "n2"), evidence=both, effective=True)
+
+    found = effect(lies(fault, inject), FakeCluster())
+    assert found.ok is False
+    assert found.seen == "evidence says state of n2: frozen; the kit saw: not frozen"
+
+
+def test_a_pair_that_is_claimed_and_open_is_rejected():
+    fault = honest("isolate")
+
+    def inject(self: Any, cluster: Any, rng: Any) -> Receipt:
+        receipt = fault.inject(cluster, rng)
+        cluster.undrop(receipt.pairs[:1])
+        return receipt
+
+    found = effect(lies(fault, inject), FakeCluster())
+    assert found.ok is False
+    assert found.seen.endswith("is among its pairs, and gets through")
+
+
+class Curious:
+    """A capability that a plug-in brings: what it does nobody else can see."""
+
+    def haunt(self, node: str) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Haunts:
+    """It does what only its own capability can do."""
+
+    needs: ClassVar[tuple[type, ...]] = (Curious,)
+
+    def inject(self, cluster: Any, rng: Any) -> Receipt:
+        cluster.haunt("n1")
+        return Receipt(targets=("n1",), evidence={"before": 0, "during": 1}, effective=True)
+
+    def heal(self, cluster: Any, receipt: Receipt) -> Receipt:
+        return replace(receipt, healing={"after": 0})
+
+
+class HauntedCluster(FakeCluster):
+    def haunt(self, node: str) -> None:
+        """Nothing that shows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnWays(Haunts):
+    """It does what it does by a command of its own."""
+
+    needs: ClassVar[tuple[type, ...]] = ()
+
+    def inject(self, cluster: Any, rng: Any) -> Receipt:
+        return Receipt(targets=("n1",), evidence={"before": 0, "during": 1}, effective=True)
+
+
+@pytest.mark.parametrize(
+    ("fault", "what"), [(OwnWays(), "what it did, for it made no call that the kit knows to hurt"), (Haunts(), "haunt n1")]
+)
+def test_what_the_kit_cannot_observe_is_neither_passed_nor_failed(fault, what, monkeypatch):
+    monkeypatch.setattr("harness.conformance.stories.lacks", lambda *_: {})
+    found = effect(fault, HauntedCluster())
+    assert (found.ok, found.observable, found.seen) == (None, False, f"not observable: {what}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KillsByItself(OwnWays):
+    """It kills by a way of its own, and that shows."""
+
+    needs: ClassVar[tuple[type, ...]] = (Killable,)
+
+    def inject(self, cluster: Any, rng: Any) -> Receipt:
+        FakeCluster.kill(cluster._cluster._cluster._cluster, "n1")
+        return Receipt(targets=("n1",), evidence={"before": "lives", "during": "dead"}, effective=True)
+
+
+def test_what_a_fault_does_by_itself_and_shows_is_seen():
+    found = effect(KillsByItself(), FakeCluster())
+    assert (found.ok, found.seen) == (True, "process of n1: 4001 -> nothing; state of n1: awake -> gone")
+
+
+def test_every_call_that_hurts_shows_in_an_aspect_or_is_measured_or_is_known_to_be_unobservable():
+    hurting = {name for name, effect in effects_of([*CAPABILITIES, Admin]).items() if effect.hurts}
+    assert hurting == {*ASPECTS, *MEASURED}
+    assert [call for call, aspects in ASPECTS.items() if not aspects] == ["lose_unsynced"]
+
+
+@pytest.mark.parametrize("kind", ["latency", "bandwidth", "packet-loss"])
+def test_links_that_stay_bad_are_measured_after_healing(kind):
+    """The call that ends the change says that it did; packets say that it did not."""
+    cluster, fault = cluster_for(kind), honest(kind)
+    call = "unlose" if kind == "packet-loss" else "unslow"
+    setattr(cluster, call, lambda number: {})
+
+    def heal(self: Any, view: Any, receipt: Receipt) -> Receipt:
+        return healed(receipt, {"after": receipt.evidence["before"]}, ())
+
+    (found,) = list(Kit(cluster, lies(fault, type(fault).inject, heal), 7, QUICK, stories=("heal",)).play())
+    assert found.ok is False
+    assert " still shows: " in found.seen
+
+
+def test_a_heal_that_does_nothing_is_found_at_once_in_memory():
+    """By default: where nothing changes by itself, nobody waits for it."""
+    cluster = FakeCluster()
+    assert bounds_for(cluster).whole_s < 1 < Bounds().whole_s
+    fault = lies(honest("pause"), type(honest("pause")).inject, lambda self, cluster, receipt: replace(receipt, healing={"a": 1}))
+    results = {one.story: one for one in Kit(cluster, fault, 7).play()}
+    assert results["heal"].ok is False
+    assert isinstance(cluster, Pausable)
+    assert cluster.whole()
