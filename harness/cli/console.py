@@ -1,4 +1,7 @@
-"""What the commands write with: consoles that take texts as they are, plain tables, JSON; and the options they share."""
+"""What the commands write with: consoles, plain tables, JSON; and the options they share.
+
+Texts are taken as they are, and none can control the terminal: `harness.visible_text` goes over whatever a console prints.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from harness.visible_text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,8 +70,8 @@ def print_line(text: str = "") -> None:
 
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
-    """One JSON document on standard output."""
-    sys.stdout.write(json.dumps(document, indent=1, default=str) + "\n")
+    """One JSON document on standard output, in ASCII: every other character is an escape."""
+    sys.stdout.write(json.dumps(document, indent=1, default=str).replace("\x7f", "\\u007f") + "\n")
     sys.stdout.flush()
 
 
@@ -82,7 +87,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
     made = Table(*head, box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        made.add_row(*(Text(cell) for cell in row))
+        made.add_row(*(Text(visible(cell)) for cell in row))
     return made
 
 
@@ -105,7 +110,7 @@ def engine(
 
 def _console(stderr: bool) -> Console:
     """What is no terminal is wide, so that logs are not folded."""
-    from rich.console import Console
+    from harness.cli.safe_console import SafeConsole
 
     wide = None if (sys.stderr if stderr else sys.stdout).isatty() else int(os.environ.get("COLUMNS") or 160)
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, width=wide)
+    return SafeConsole(stderr=stderr, markup=False, highlight=False, emoji=False, width=wide)

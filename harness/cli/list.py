@@ -10,6 +10,7 @@ import typer
 from harness.api import Run, RunFile
 from harness.api.verdict_document import asked_for
 from harness.cli.console import Json, Results, err, out, print_json, print_line, table
+from harness.visible_text import visible
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +37,8 @@ def list_runs(results: Results = None, json_: Json = False) -> None:
     for run in runs:
         rows.append((run.id, run.campaign, run.test, run.created, _outcome(run)))
         rows += [(run.id, "", f"judged by {asked_for(one.verdict) or '?'}", "", _outcome(one)) for one in judgements(run)]
-    out().print(table(("run", "campaign", "test", "created", "verdict"), rows))
+    lines = [[visible(text, kept="") for text in row] for row in rows]
+    out().print(table(("run", "campaign", "test", "created", "verdict"), lines))
 
 
 def _document(run: Run) -> dict[str, Any]:

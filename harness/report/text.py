@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from markupsafe import Markup, escape
 
 from harness.api import split_record_id
+from harness.visible_text import visible
 
 NOTHING = "\N{EN DASH}"  # what stands where there is no value
-_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _MARKDOWN = re.compile(r"([\\`*_\[\]#|~>])")
-
-
-def visible(text: str) -> str:
-    """Text with every control, format (bidirectional override, zero width) and separator character written as an escape.
-
-    What a record holds must neither break the page nor pretend to be something else. Newline and tab stay.
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c in "\n\t" or unicodedata.category(c) not in _HIDDEN else _escape(c) for c in text)
-
-
-def _escape(char: str) -> str:
-    return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
 
 
 def shortened(text: str, most: int) -> str:

@@ -213,8 +213,11 @@ def write_verdict(directory: Path, verdict: Mapping[str, Any]) -> None:
 
 
 def write_json(path: Path, obj: Any) -> None:
-    """Write `obj` as JSON, complete or not at all: a reader never sees half a file. Raises CampaignError."""
-    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
+    """Write `obj` as JSON, complete or not at all: a reader never sees half a file.
+
+    Half of a surrogate pair, which UTF-8 does not hold, is written as `\\ud83d`, JSON's own escape. Raises CampaignError.
+    """
+    with replacing(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as file:
         json.dump(obj, file, indent=1, ensure_ascii=False, default=str)
         file.write("\n")
         file.flush()

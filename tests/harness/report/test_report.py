@@ -17,8 +17,9 @@ from harness.report.model import page
 from harness.report.panels import timeline
 from harness.report.panels.faults import around, reach_grid, summary
 from harness.report.panels.findings import shares
-from harness.report.text import coded, fenced, for_markdown, shortened, visible
+from harness.report.text import coded, fenced, for_markdown, shortened
 from harness.runs.directory import open_run, write_left_behind
+from harness.visible_text import visible
 
 
 def edited(folder: Path, **fields: object) -> Path:

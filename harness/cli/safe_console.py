@@ -1,0 +1,23 @@
+"""A console on which no printed text can control the terminal; colours and lines of ours still do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from harness.visible_text import visible
+
+
+class SafeConsole(Console):
+    """Everything that is printed, in whatever renderable, goes through `render` as segments of text."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+    def render_str(self, text: str, **options: Any) -> Any:
+        """Before its width is measured."""
+        return super().render_str(visible(text), **options)
