@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from checkers.arrays import Ints
 from checkers.partition.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings, position_type, slices
-from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED, PackedPart, unpack
+from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED, UNNAMED, PackedPart, unpack
 
 SPARSE = 4  # offsets for every send, beyond which no table of them is made
 
@@ -48,7 +48,8 @@ def sorted_log(
     arrival = _order(read["offset"])
     _sort(read, arrival)
     flags = read.pop("flags")
-    committed, last = (flags & UNCOMMITTED) == 0, (flags & FINAL) > 0
+    uncommitted = UNCOMMITTED | UNNAMED if settings.read_uncommitted else UNCOMMITTED
+    committed, last = (flags & uncommitted) == 0, (flags & FINAL) > 0
     reads = Reads(
         **{name: read[name] for name in ("op", "process", "v", "offset", "ended")},
         committed=committed,

@@ -78,7 +78,8 @@ class Settings:
     """What the contract says about how a log is to be read; a check never looks at the contract itself.
 
     all_readers: every non-final reader is judged as read_committed, whatever it is.
-    read_uncommitted: the workload reads at read_uncommitted, so that what such readers get is what it sees.
+    read_uncommitted: the workload reads at read_uncommitted, so that what such readers get is what it sees; readers whose own
+        level is not known are such readers.
     pipelined_order: the producer promises the order of sends in flight together (idempotence, KIP-98).
     from_start: every process begins to read at the start of the log.
     rewinds: after an operation that did not end ok, the client goes back to the first record that it polled in it.

@@ -24,7 +24,7 @@ from checkers.spark.source import LocalSource, Source
 TEXTS = ("isolation", "f", "type", "intent")
 NUMBERS = {"index": np.int64, "process": np.int32, "op": np.int32, "time": np.int64, "end": np.int64, "decided": np.int64}
 COLUMNS = (*NUMBERS, *TEXTS, "final", "detail")
-UNCOMMITTED = "read_uncommitted"
+COMMITTED_LEVEL, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,18 @@ class Overview:
         return index if self.dense else np.searchsorted(self.index, index)
 
 
-def read_overview(history: Source | Path) -> Overview:
-    """Read the per-operation columns of a history (a path: a file of this machine). Raises `source.READ_ERRORS`."""
+def read_overview(history: Source | Path, isolation: str = COMMITTED_LEVEL) -> Overview:
+    """Read the per-operation columns of a history (a path: a file of this machine). Raises `source.READ_ERRORS`.
+
+    isolation: the level of readers whose own is not known.
+    """
     source = LocalSource(history) if isinstance(history, Path) else history
-    found = build_overview(*source.batches(COLUMNS, TEXTS))
+    found = build_overview(*source.batches(COLUMNS, TEXTS), isolation)
     pa.default_memory_pool().release_unused()
     return found
 
 
-def build_overview(count: int, batches: Iterable[pa.RecordBatch]) -> Overview:
+def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str = COMMITTED_LEVEL) -> Overview:
     """An overview of so many operations, from batches of `COLUMNS` (texts dictionary-encoded) in any order."""
     columns: dict[str, Any] = {name: np.empty(count, dtype=kind) for name, kind in NUMBERS.items()}
     columns |= {"status": np.empty(count, dtype=np.int8)} | {name: np.empty(count, dtype=np.bool_) for name in _FLAGS}
@@ -89,7 +92,7 @@ def build_overview(count: int, batches: Iterable[pa.RecordBatch]) -> Overview:
     _in_order(columns)
     finals, settled, assigned = _details(sorted(details, key=lambda row: int(row["index"])))
     settling = _settling(settled)
-    final_reads = _final_reads(finals, settling["settled"], _first_times(finals, columns))
+    final_reads = _final_reads(finals, settling["settled"], _first_times(finals, columns), isolation)
     return Overview(**columns, **settling, final_reads=final_reads, resets=_resets(assigned))
 
 
@@ -170,7 +173,9 @@ def _settling(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"settled": settled, "settle_op": last["index"], "settle_time": when, "settle_bound_s": float(bound or 0.0)}
 
 
-def _final_reads(rows: list[dict[str, Any]], settled: dict[str, tuple[int, int]], first: dict[int, int]) -> dict[str, FinalRead]:
+def _final_reads(
+    rows: list[dict[str, Any]], settled: dict[str, tuple[int, int]], first: dict[int, int], isolation: str
+) -> dict[str, FinalRead]:
     """Which final reads of each partition were complete: returned ok, and went up to the end offset or beyond."""
     complete: dict[str, dict[bool, dict[int, int]]] = {}
     reader: dict[int, tuple[int, int, int]] = {}
@@ -182,7 +187,7 @@ def _final_reads(rows: list[dict[str, Any]], settled: dict[str, tuple[int, int]]
             offsets = _offsets(span, 3)
             if offsets and offsets[2] >= offsets[1]:
                 levels = complete.setdefault(partition, {True: {}, False: {}})
-                levels[row["isolation"] != UNCOMMITTED][row["process"]] = offsets[1]
+                levels[(row["isolation"] or isolation) != UNCOMMITTED][row["process"]] = offsets[1]
     return {partition: _final_read(levels, settled.get(partition), reader) for partition, levels in complete.items()}
 
 

@@ -20,7 +20,7 @@ from checkers.arrays import Bools
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
 from checkers.spark.source import Source, message
 
-TXN, FINISHED, FINAL, UNCOMMITTED = 4, 8, 16, 32  # bits of `flags`, above two bits of status
+TXN, FINISHED, FINAL, UNCOMMITTED, UNNAMED = 4, 8, 16, 32, 64  # bits of `flags`, above two bits of status
 SENDS, READS = 0, 1
 COUNT = "count"  # of records that share what follows
 SHARED = {SENDS: ("op", "flags", "decided", "over"), READS: ("op", "process", "flags", "ended")}
@@ -89,8 +89,10 @@ def _flags(batch: pa.RecordBatch) -> Any:
     failed = _has(batch.column("type"), "fail") | (ok & txn & _has(batch.column("intent"), "abort"))
     status = np.where(failed, ABORTED, np.where(ok, COMMITTED, INFO))
     finished, final = np.asarray(batch.column("end").is_valid()), np.asarray(pc.fill_null(batch.column("final"), False))
-    uncommitted = _has(batch.column("isolation"), "read_uncommitted")
-    return (status + txn * TXN + finished * FINISHED + final * FINAL + uncommitted * UNCOMMITTED).astype(np.int8)
+    uncommitted, unnamed = _has(batch.column("isolation"), "read_uncommitted"), np.asarray(batch.column("isolation").is_null())
+    return (status + txn * TXN + finished * FINISHED + final * FINAL + uncommitted * UNCOMMITTED + unnamed * UNNAMED).astype(
+        np.int8
+    )
 
 
 def _has(texts: pa.Array, word: str) -> Bools:

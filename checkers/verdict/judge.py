@@ -87,7 +87,7 @@ def judge(
     if not run.is_remote:
         run.demand_table(RunFile.HISTORY, OPERATIONS)
     history = source_of(run, session)
-    overview = _overview(history)
+    overview = _overview(history, full["isolation"])
     view = RunView(history, session(), overview, full, missing_evidence(run.gaps))
     job = run_checks(view, found)
     receipts = run.known_receipts()
@@ -95,7 +95,7 @@ def judge(
     view.release()
     judged += [judge_property(one.name, rule_for(one.name, full), 0, [], error=one.reason) for one in broken]
     judged = [weaken(one, run.gaps, full) for one in judged]
-    unread = _unread(run.plan, overview) if full["final_read"] == "true" else []
+    unread = _unread(run.plan, overview, view.gathered.partitions) if full["final_read"] == "true" else []
     tail = _unread_promises(job) if full["final_read"] != "true" else 0
     document = _document(run, overview, job.counts, judged, unread, tail)
     document["unseen"] = job.unseen
@@ -115,9 +115,9 @@ def _promised(run: Run) -> dict[str, str]:
         raise HistoryError(f"{run}: {RunFile.PLAN}: {error}; is the run's directory whole?") from error
 
 
-def _overview(history: Source) -> Overview:
+def _overview(history: Source, isolation: str) -> Overview:
     try:
-        overview = read_overview(history)
+        overview = read_overview(history, isolation)
     except (*READ_ERRORS, ValueError) as error:
         raise HistoryError(f"{history}: cannot be read ({last_cause(error)}); merge the run's history first") from error
     index, times = overview.index, overview.time
@@ -218,12 +218,13 @@ def _forbidden_first(finding: Finding) -> tuple[bool, int]:
     return not finding.forbidden, finding.time
 
 
-def _unread(plan: Plan, overview: Overview) -> list[str]:
-    """Partitions of the plan's topics without a complete read_committed final read."""
+def _unread(plan: Plan, overview: Overview, seen: Sequence[str]) -> list[str]:
+    """Partitions of the plan's topics, and others in the history, without a complete read_committed final read."""
     topics = plan.get("topics") or {}
     planned = [f"{topic}-{number}" for topic, spec in topics.items() for number in range(int(spec.get("partitions", 0)))]
     finals = overview.final_reads
-    return [partition for partition in planned if partition not in finals or not finals[partition].committed]
+    there = dict.fromkeys([*planned, *filter(None, seen)])
+    return [partition for partition in there if partition not in finals or not finals[partition].committed]
 
 
 def _unread_promises(job: JobResult) -> int:

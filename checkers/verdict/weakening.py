@@ -73,6 +73,7 @@ def _acknowledged_only(gap: Gap, finding: Finding, contract: Mapping[str, str]) 
 # --------------------------------------------------------------------------------------------------
 _LOST_PLACE = "whether an acknowledged record was lost, so that its offset was given away again, only the final read says"
 _ANYBODY = "whoever is missing may have got or sent such a record"
+_ANYBODY_OR_WHEN = f"{_ANYBODY}, or when transactions were decided is not known"
 _ORDER = Needs(
     {SENDS, OUTCOMES, *FINAL}, "sends whose place is not known are not compared", {COMMITTED}, f"{_LOST_PLACE}: it has no place"
 )
@@ -120,7 +121,7 @@ NEEDS: dict[str, Needs] = {
     "wrong-partition": Needs({SENDS, *READS}, _ANYBODY),
     "duplicate": Needs({SENDS, OUTCOMES, *READS}, _ANYBODY),
     "aborted-read": Needs({SENDS, OUTCOMES, POLLS, COMMITTED}, _ANYBODY),
-    "dirty-read": Needs({SENDS, OUTCOMES, POLLS, COMMITTED}, _ANYBODY),
+    "dirty-read": Needs({SENDS, OUTCOMES, POLLS, COMMITTED, Evidence.DECISIONS}, _ANYBODY_OR_WHEN),
     "inconsistent-offset": Needs({SENDS, OUTCOMES, *READS}, _ANYBODY, {COMMITTED}, _LOST_PLACE, _acknowledged_only),
     **dict.fromkeys(("poll-skip", "nonmonotonic-poll"), _ACROSS),
     **dict.fromkeys(("int-poll-skip", "int-nonmonotonic-poll"), _INSIDE),

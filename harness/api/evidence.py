@@ -17,7 +17,8 @@ class Evidence(str, Enum):
 
     sends: which records were sent. outcomes: how their operations ended, and where they were acknowledged. polls: what readers
     of the main phase got. positions: what moved a consumer (assignments, rebalances). final-committed, final-uncommitted: the
-    final reads at each isolation level. settling: the last stable offsets after healing. receipts: what the faults did.
+    final reads at each isolation level. decisions: when commits were first called. settling: the last stable offsets after
+    healing. receipts: what the faults did.
     """
 
     SENDS = "sends"
@@ -26,6 +27,7 @@ class Evidence(str, Enum):
     POSITIONS = "positions"
     FINAL_COMMITTED = "final-committed"
     FINAL_UNCOMMITTED = "final-uncommitted"
+    DECISIONS = "decisions"
     SETTLING = "settling"
     RECEIPTS = "receipts"
 

@@ -52,9 +52,10 @@ def adopt(path: Path, run_dir: Path, overrides: Mapping[str, str] | None = None,
         functions, partitions = _contents(run_dir)
         promised = contract(functions, given)
     elif found.name == "fencepost-parquet":
-        damage = []
-        copy_parquet(path, run_dir)
+        damage = copy_parquet(path, run_dir)
         functions, partitions = _contents(run_dir)
+        if not functions.get("final-read"):  # without a final phase nobody misses what the final readers got
+            damage = [gap for gap in damage if Evidence.FINAL_COMMITTED not in gap.evidence]
         promised = contract(functions, given)
     else:
         damage, functions, partitions, promised = _adopt_jepsen(path, run_dir, found, given, block)
@@ -103,6 +104,7 @@ def _adopt_jepsen(
         [item for one in parsed_blocks for item in one.damage]
         + joining.damage
         + assembly.damage
+        + assembly.renumbered
         + _unknown_functions(path, parsed_blocks)
         + _beginning(path, parsed_blocks)
     )
@@ -123,7 +125,7 @@ def _parsed(path: Path, found: Format, spill: Path, size: int) -> Iterator[Parse
 
 def _beginning(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
     """What lies before a history that does not begin with its first operation."""
-    begins = next((one.indexes[0] for one in parsed_blocks if one.indexes is not None), 0)
+    begins = parsed_blocks[0].begins
     why = f"the history begins with operation {begins}; what was sent before it is not known"
     return [Gap(file=path.name, why=why, kind=GapKind.SHORTENED, evidence=(Evidence.SENDS,))] if begins > 0 else []
 

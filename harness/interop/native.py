@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from harness.api import Gap, HistoryError, RunFile
+from harness.api import Evidence, Gap, GapKind, HistoryError, RunFile
 from harness.history import merge
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from harness.interop.blocks import opened
@@ -30,10 +30,10 @@ def merge_lines(path: Path, run_dir: Path) -> list[Gap]:
     return merge.merge(open_run(run_dir))
 
 
-def copy_parquet(path: Path, run_dir: Path) -> None:
+def copy_parquet(path: Path, run_dir: Path) -> list[Gap]:
     """Write `history.parquet` with all of our columns (absent ones null, rows numbered anew in the order of their times), and
-    `faults.parquet` and `values.parquet` when they lie beside it. Raises HistoryError when a column cannot be read as what it
-    should be."""
+    `faults.parquet` and `values.parquet` when they lie beside it. Returns what the history lacks for columns that are absent.
+    Raises HistoryError when a column cannot be read as what it should be."""
     whole = path / RunFile.HISTORY
     source = ds.dataset(whole if whole.exists() else path, format="parquet", exclude_invalid_files=path.is_dir())
     order = None if _sorted(source) else pc.sort_indices(source.to_table(columns=["time"])["time"])
@@ -56,6 +56,20 @@ def copy_parquet(path: Path, run_dir: Path) -> None:
         shutil.copyfile(beside, run_dir / RunFile.RECEIPTS)
     else:
         pq.write_table(FAULTS_SCHEMA.empty_table(), run_dir / RunFile.RECEIPTS)
+    return [
+        Gap(file=path.name, why=why, kind=GapKind.MISSING, evidence=evidence)
+        for name, (evidence, why) in _ABSENT.items()
+        if name not in source.schema.names
+    ]
+
+
+_ABSENT = {
+    "decided": ((Evidence.DECISIONS,), "the column `decided` is absent: nobody knows when commits were called"),
+    "final": (
+        (Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED),
+        "the column `final` is absent: nobody knows what the final readers got",
+    ),
+}
 
 
 def _sorted(source: ds.Dataset) -> bool:
@@ -63,12 +77,18 @@ def _sorted(source: ds.Dataset) -> bool:
     return bool((time[1:] >= time[:-1]).all())
 
 
+def _earliest_decision(table: pa.Table) -> pa.Array:
+    """Where no column says when transactions were decided: those of unknown outcome surely not before they began."""
+    undecided = pc.and_(pc.equal(table["f"], "txn"), pc.equal(table["type"], "info"))
+    return pc.if_else(undecided, table["time"], pa.scalar(None, table["time"].type))
+
+
 def _ours(table: pa.Table, first: int, path: Path) -> pa.Table:
     columns = {name: table[name] for name in table.column_names}
     columns["index"] = pa.array(np.arange(first, first + len(table)))
     columns.setdefault("slot", table["process"])
     columns.setdefault("final", pa.repeat(pa.scalar(False), len(table)))
-    columns.setdefault("isolation", pa.repeat(pa.scalar("read_committed"), len(table)))
+    columns.setdefault("decided", _earliest_decision(table))
     arrays = []
     for field in OPS_SCHEMA:
         try:

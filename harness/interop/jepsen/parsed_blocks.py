@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +67,7 @@ class ParsedBlock:
     early: completions whose invocation came before the block. opened: invocations without completion in it, by process.
     touched: processes that did anything. unknown_functions: operations of no known f, and the first line of each.
     indexes: the first and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise.
+    begins: how many lines of the history are missing before the block's first one, by the index of that.
     together: as in `OperationRows`.
     """
 
@@ -80,6 +81,7 @@ class ParsedBlock:
     functions: Counter[str] = field(default_factory=Counter)
     unknown_functions: dict[str, int] = field(default_factory=dict)
     indexes: tuple[int, int] | None = None
+    begins: int = 0
     together: bool = False
 
     @property
@@ -95,7 +97,9 @@ def parse_block(block: Block, language: str, file: str, spill: Path) -> ParsedBl
     """Parse a block (lines of `edn` or `json`) of the file named `file`; spill to `spill`.ops and `spill`.mops."""
     lines = block.text.split(b"\n")
     reader, known = READERS[language](), plain_lines(block.text, lines, language)
-    parser = _BlockParser(reader, block, file, ParsedBlock(spill), known)
+    parser = _BlockParser(
+        reader, block, file, ParsedBlock(spill, begins=0 if block.first else _missing_before(reader, lines)), known
+    )
     with _no_collector():
         read = {at: _read(reader, lines[at]) for at in np.flatnonzero(known.rows < 0).tolist()} if known else {}
         for position in parser.take_pairs(known, read) if known else range(len(lines)):
@@ -114,6 +118,17 @@ def _read(reader: Reader, line: bytes) -> Event | Exception | None:
         return reader.event(line.strip())
     except NOT_UNDERSTOOD as error:
         return error
+
+
+def _missing_before(reader: Reader, lines: Sequence[bytes]) -> int:
+    """How many lines lie before the first of these, whoever they are of: its index says so, if it has one."""
+    unreadable = 0
+    for line in lines:
+        event = _read(reader, line)
+        if isinstance(event, Event):
+            return max(event.index - unreadable, 0)
+        unreadable += event is not None
+    return 0
 
 
 def _take(parser: _BlockParser, position: int, line: bytes, event: Event | Exception | None, last: bool) -> None:

@@ -56,13 +56,21 @@ class Assembly:
 
     def __init__(self, parsed_blocks: Sequence[ParsedBlock], joining: Joining, file: str, contract: Mapping[str, str]) -> None:
         self._parsed, self._joining, self._file = parsed_blocks, joining, file
-        self._transactional, self._isolation = contract["transactional"] == "true", contract["isolation"]
+        self._transactional = contract["transactional"] == "true"
         self._subscribed = contract["consumption"] == "subscribed"
         self._keys = {key: code for code, key in enumerate(dict.fromkeys(self._written_keys()))}
         self._indexed = _indexed(parsed_blocks)
         senders = [part.senders for part in parsed_blocks] + [rows.senders for rows in joining.rows.values()]
-        self._senders = np.array(sorted(set[int]().union(*senders)), dtype=np.int64)
+        self._processes = _Processes(
+            set[int]().union(*(part.touched for part in parsed_blocks)), set[int]().union(*senders), file
+        )
         self.damage: list[Gap] = []
+
+    @property
+    def renumbered(self) -> list[Gap]:
+        """What is to be said of processes that have other numbers here than in the file."""
+        why = f"a process number above {MAX_PROCESS}: processes are numbered anew, in their order, those that send first"
+        return [Gap(file=self._file, why=why)] if self._processes.anew else []
 
     @property
     def partitions(self) -> list[str]:
@@ -110,12 +118,10 @@ class Assembly:
             ops = pa.concat_tables([ops, more_ops])
             ops, mops = in_order(ops, pa.concat_tables([mops, more_mops]).unify_dictionaries())
         columns = {name: _whole(mops[name]) for name in mops.column_names}
-        process = ops["process"].to_numpy()
+        process = self._processes.numbered(ops["process"].to_numpy())
         number = ops["number" if self._indexed else "at"].to_numpy()
-        if len(ops) and (process.max() > MAX_PROCESS or number.max() > MAX_OP):
-            raise HistoryError(
-                f"{self._file}: has process {process.max()} and operation {number.max()}; at most {MAX_PROCESS}, {MAX_OP}"
-            )
+        if len(ops) and number.max() > MAX_OP:
+            raise HistoryError(f"{self._file}: has operation {number.max()}; at most {MAX_OP}")
         return Part(
             ops=ops,
             process=process,
@@ -205,8 +211,7 @@ class Assembly:
             "process": process,
             "slot": process,
             "op": pa.array(part.number),
-            "role": pc.if_else(pa.array(np.isin(part.process, self._senders)), "writer", "reader"),
-            "isolation": pa.repeat(pa.scalar(self._isolation), count),
+            "role": pc.if_else(pa.array(np.isin(part.process, self._processes.senders)), "writer", "reader"),
             "final": pa.repeat(pa.scalar(False), count),
             "f": f,
             "intent": pc.if_else(txn, "commit", pa.scalar(None, pa.string())),
@@ -220,6 +225,29 @@ class Assembly:
         }
         absent = {field.name: pa.nulls(count, field.type) for field in OPS_SCHEMA if field.name not in columns}
         return pa.table({field.name: {**columns, **absent}[field.name] for field in OPS_SCHEMA}, schema=OPS_SCHEMA)
+
+
+class _Processes:
+    """The processes of a history by numbers that identities of records have room for.
+
+    They are Jepsen's own, unless one is too large: each crash gives a process a new number. Then all are numbered anew, in their
+    order, those that send first.
+    """
+
+    def __init__(self, processes: Iterable[int], senders: Iterable[int], file: str) -> None:
+        sending = np.array(sorted(senders), dtype=np.int64)
+        if len(sending) > MAX_PROCESS + 1:
+            raise HistoryError(f"{file}: has {len(sending)} processes that send; at most {MAX_PROCESS + 1}")
+        everyone = np.array(sorted(processes), dtype=np.int64)
+        self.anew = int(everyone.max(initial=0)) > MAX_PROCESS
+        self._order = np.concatenate([sending, np.setdiff1d(everyone, sending)])
+        self._sorted = np.argsort(self._order)
+        self.senders = self.numbered(sending)
+
+    def numbered(self, processes: Ints) -> Ints:
+        if not self.anew:
+            return processes
+        return np.asarray(self._sorted[np.searchsorted(self._order, processes, sorter=self._sorted)], dtype=np.int64)
 
 
 def _indexed(parsed_blocks: Sequence[ParsedBlock]) -> bool:

@@ -1,0 +1,186 @@
+"""What an adopted history does not say is unknown, and no accusation; what it says in an unusual way counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.histories import History, answer, violated
+from support.jepsen_example import Adopted, adopted
+from support.local_spark import local_spark
+
+from checkers.verdict.judge import judge
+from harness.api import missing_evidence
+from harness.history.merge import OPS_SCHEMA
+from harness.runs.directory import open_run
+
+NEMESIS = '{"index": 0, "time": 1, "type": "info", "process": "nemesis", "f": "start-partition", "value": null}\n'
+DEBUG = '{"index": 0, "time": 1, "type": "invoke", "process": 9, "f": "debug-topic-partitions", "value": null}\n'
+UNKNOWN = '{"index": 0, "time": 1, "type": "invoke", "process": 9, "f": "teleport", "value": null}\n'
+EDN_NEMESIS = "{:type :info, :f :start-partition, :value nil, :time 1, :process :nemesis, :index 0}\n"
+
+
+def judged(folder: Path, **contract: str) -> dict:
+    return judge(open_run(folder), spark=local_spark(), contract=contract)
+
+
+def read_of_nobody(first: int, process: int = 3) -> str:
+    """A poll of a record that nobody sent, and a transaction, as JSON lines from index `first` on."""
+    values = [("txn", [["send", 5, 1]], [["send", 5, [0, 1]]]), ("poll", [["poll"]], [["poll", {"5": [[0, 1], [1, 7]]}]])]
+    lines = []
+    for at, (f, planned, done) in enumerate(values):
+        for type_, value, place in (("invoke", planned, 0), ("ok", done, 1)):
+            index = first + 2 * at + place
+            line = {"index": index, "time": index + 1, "type": type_, "process": process + at, "f": f, "value": value}
+            lines.append(json.dumps(line) + "\n")
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("before", [NEMESIS, DEBUG, UNKNOWN, "not a line\n" + NEMESIS.replace('"index": 0', '"index": 1')])
+def test_lines_of_others_before_the_first_operation_hide_no_phantom(tmp_path, before):
+    lines = before.count("\n")
+    found = adopted(before + read_of_nobody(lines), tmp_path, "history.json")
+    gaps = [gap for gap in open_run(found.dir).gaps if not gap.line and gap.evidence]
+    assert gaps == []
+    if "not a line" not in before:
+        assert violated(judged(found.dir)) == ["phantom"]
+
+
+def test_a_nemesis_before_the_first_operation_of_edn_hides_nothing(tmp_path):
+    operation = "{:type :invoke, :f :txn, :value [[:send 0 1]], :time 10, :process 0, :index 1}\n"
+    assert open_run(adopted(EDN_NEMESIS + operation, tmp_path).dir).gaps == ()
+
+
+def test_what_a_missing_beginning_switches_off_is_said(tmp_path):
+    document = judged(adopted(read_of_nobody(4), tmp_path, "history.json").dir)
+    assert violated(document) == []
+    assert answer(document, "phantom")["verdict"] == "unknown"
+    assert any("begins with operation 4" in text and "phantom" in text for text in document["weakened"])
+
+
+# --------------------------------------------------------------------------------------------------
+# Parquet without some columns
+# --------------------------------------------------------------------------------------------------
+def parquet(folder: Path, history: History, without: str) -> Path:
+    names = ("kind", "partition", "v", "offset", "began", "ended")
+    rows = [{**op, "mops": [dict(zip(names, mop, strict=True)) for mop in op["mops"]]} for op in history.ops]
+    path = folder / "history.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, schema=OPS_SCHEMA).drop_columns([without]), path)
+    return path
+
+
+def an_undecided_transaction_that_was_read() -> History:
+    h = History()
+    h.txn(0, {"t-0": 5}, type="info")
+    h.txn(1, {"t-0": 7})
+    h.poll(2, {"t-0": [5, 7]})
+    h.final({"t-0": [5, 7]})
+    return h
+
+
+def test_without_the_column_of_decisions_no_read_is_too_early_and_nobody_knows(tmp_path):
+    path = parquet(tmp_path, an_undecided_transaction_that_was_read(), "decided")
+    document = judged(Adopted(path, tmp_path / "run").dir)
+    assert violated(document) == []
+    assert answer(document, "dirty-read")["verdict"] == "unknown"
+    assert "`decided` is absent" in answer(document, "dirty-read")["reason"]
+
+
+def test_a_read_before_the_send_is_dirty_without_any_decision(tmp_path):
+    h = History()
+    h.poll(2, {"t-0": [(5, 1 << 39)]})
+    h.txn(1, {"t-0": 5})
+    assert h.v("t-0", 5) == 1 << 39
+    h.final({"t-0": [5]})
+    assert "dirty-read" in violated(judged(Adopted(parquet(tmp_path, h, "decided"), tmp_path / "run").dir))
+
+
+def test_without_the_column_of_final_readers_nothing_is_lost_and_nobody_knows(tmp_path):
+    path = parquet(tmp_path, an_undecided_transaction_that_was_read(), "final")
+    document = judged(Adopted(path, tmp_path / "run").dir)
+    assert (document["verdict"], violated(document)) == ("unknown", [])
+    assert answer(document, "lost-write")["verdict"] == "unknown"
+    assert "`final` is absent" in answer(document, "lost-write")["reason"]
+
+
+def test_without_a_final_phase_its_column_is_missed_by_nobody(tmp_path):
+    h = History()
+    h.txn(0, {"t-0": 5})
+    h.poll(2, {"t-0": [5]})
+    found = Adopted(parquet(tmp_path, h, "final"), tmp_path / "run")
+    assert missing_evidence(open_run(found.dir).gaps) == frozenset()
+
+
+@pytest.mark.parametrize(("isolation", "expected"), [("read_committed", ["aborted-read"]), ("read_uncommitted", [])])
+def test_readers_of_no_isolation_are_judged_by_the_contract_whichever_it_is(tmp_path, isolation, expected):
+    """A reader got a record of an aborted transaction: allowed at read_uncommitted, also when that is said later."""
+    lines = [
+        {"format": "fencepost-history", "version": 1, "run": "x", "slot": 0, "node": "", "role": "writer"},
+        {"type": "process", "process": 0, "time": 1},
+        {"type": "invoke", "process": 0, "op": 0, "f": "txn", "time": 2, "value": [["send", "t-0", 0]], "intent": "commit"},
+        {"type": "fail", "process": 0, "op": 0, "f": "txn", "time": 9, "value": [["send", "t-0", 0, 0, 3, 4]]},
+        {"type": "process", "process": 1, "time": 10},
+        {"type": "invoke", "process": 1, "op": 0, "f": "poll", "time": 11, "value": [["poll"]]},
+        {"type": "ok", "process": 1, "op": 0, "f": "poll", "time": 20, "value": [["poll", {"t-0": [[0, 0]]}, 19]]},
+    ]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    asked = Adopted(path, tmp_path / "at-once", overrides={"isolation": isolation})
+    assert violated(judged(asked.dir)) == expected
+    later = Adopted(path, tmp_path / "later")
+    assert violated(judged(later.dir, isolation=isolation)) == expected
+
+
+def test_a_final_reader_of_no_isolation_reads_at_the_contracts(tmp_path):
+    h = History()
+    h.txn(0, {"t-0": 5})
+    h.final({"t-0": [5]})
+    document = judged(Adopted(parquet(tmp_path, h, "isolation"), tmp_path / "run").dir, isolation="read_uncommitted")
+    assert answer(document, "torn-transaction")["compared"] == 0  # there is no read_committed final read
+
+
+# --------------------------------------------------------------------------------------------------
+# Partitions and processes of other names
+# --------------------------------------------------------------------------------------------------
+def test_a_partition_of_any_name_must_be_read_to_its_end(tmp_path):
+    h = History()
+    h.txn(0, {"5": [5, 7]})
+    h.txn(1, {"orders": 3})
+    h.final({"5": [5, 7]})
+    path = parquet(tmp_path, h, "node")
+    document = judged(Adopted(path, tmp_path / "run").dir)
+    assert document["verdict"] == "unknown"
+    assert "losses in orders" in document["reason"]
+
+
+@pytest.mark.parametrize("form", ["history.json", "history.edn"])
+def test_a_process_of_any_number_is_read(tmp_path, form):
+    """Each crash gives Jepsen's process a new number, so a long run has large ones."""
+    if form == "history.json":
+        text = read_of_nobody(0, process=16_390)
+    else:
+        lines = ("{:type :invoke, :f :txn, :value [[:send 5 1]], :time 1, :process 20000, :index 0}",
+                 "{:type :ok, :f :txn, :value [[:send 5 [0 1]]], :time 2, :process 20000, :index 1}",
+                 "{:type :invoke, :f :poll, :value [[:poll]], :time 3, :process 3, :index 2}",
+                 "{:type :ok, :f :poll, :value [[:poll {5 [[0 1] [1 7]]}]], :time 4, :process 3, :index 3}")  # fmt: skip
+        text = "\n".join(lines) + "\n"
+    found = adopted(text, tmp_path, form)
+    assert [row["process"] for row in found.rows] == [0, 1]
+    assert any("numbered anew" in str(gap) for gap in found.damage)
+    document = judged(found.dir)
+    assert violated(document) == ["phantom"]
+    assert document["counts"]["processes"] == 2
+
+
+def test_processes_that_only_read_may_be_more_than_identities_have_room_for(tmp_path):
+    polls = [
+        json.dumps({"time": at, "type": type_, "process": 16_000 + at, "f": "poll", "value": value}) + "\n"
+        for at in range(17_000)
+        for type_, value in (("invoke", [["poll"]]), ("ok", [["poll", {}]]))
+    ]
+    found = adopted("".join(polls) + read_of_nobody(0, process=70_000), tmp_path, "history.json")
+    assert {row["process"] for row in found.rows if row["role"] == "writer"} == {0}
+    assert len({row["process"] for row in found.rows}) == 17_002
