@@ -104,9 +104,12 @@ def draw_seed() -> int:
     return secrets.randbelow(1_000_000)
 
 
-def planned(campaign: Campaign, only: Sequence[str] = (), repeat: int | None = None) -> list[PlannedRun]:
+def planned(
+    campaign: Campaign, only: Sequence[str] = (), repeat: int | None = None, options: Sequence[str] = ()
+) -> list[PlannedRun]:
     """The runs of a campaign in their order. `only` names tests, or tests of a matrix by the name before the bracket.
 
+    options: words of the command line that the commands which repeat the runs have too.
     Raises CampaignError when `only` names a test that is not there.
     """
     names = [test.name for test in campaign.tests]
@@ -115,7 +118,7 @@ def planned(campaign: Campaign, only: Sequence[str] = (), repeat: int | None = N
         raise CampaignError(lost)
     chosen = [test for test in campaign.tests if not only or {test.name, test.name.partition("[")[0]} & set(only)]
     return [
-        PlannedRun(test, seed, _command(campaign, test, seed))
+        PlannedRun(test, seed, _command(campaign, test, seed, options))
         for test in chosen
         for number in range(repeat or test.repeat)
         for seed in [(campaign.seed if test.seed is None else test.seed) + number]
@@ -186,9 +189,9 @@ def _too_many(file: CampaignFile, tests: Sequence[Test]) -> list[str]:
     return [f"there are {runs} runs with all repeats; a campaign has at most {MOST_RUNS}"] if runs > MOST_RUNS else []
 
 
-def _command(campaign: Campaign, test: Test, seed: int) -> str:
+def _command(campaign: Campaign, test: Test, seed: int, options: Sequence[str]) -> str:
     words = ["fencepost", "campaign", str(campaign.path), "--only", test.name, "--seed", str(seed)]
-    return shlex.join([*words, *(["--repeat", "1"] if test.repeat > 1 else []), *campaign.cluster])
+    return shlex.join([*words, *(["--repeat", "1"] if test.repeat > 1 else []), *campaign.cluster, *options])
 
 
 def _cluster_words(cluster: Mapping[str, Any]) -> tuple[str, ...]:

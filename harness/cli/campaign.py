@@ -10,7 +10,21 @@ import typer
 
 from harness.api.bounds import MOST_EXACT
 from harness.api.plans import MOST_REPEATS
-from harness.cli.console import EXIT_CODES, Conf, Json, Master, Results, Texts, count, err, out, pairs, print_json, table
+from harness.cli.console import (
+    EXIT_CODES,
+    Conf,
+    Json,
+    Master,
+    Results,
+    Texts,
+    count,
+    err,
+    given_options,
+    out,
+    pairs,
+    print_json,
+    table,
+)
 
 if TYPE_CHECKING:
     from harness.campaign.campaign import PlannedRun
@@ -33,6 +47,7 @@ def register(app: typer.Typer) -> None:
 
 
 def campaign(
+    context: typer.Context,
     file: Annotated[Path, typer.Argument(help="The campaign, a TOML file.")],
     only: Annotated[Texts, typer.Option("--only", metavar="NAME", help="Only this test, or all tests of this matrix.")] = None,
     seed: Annotated[
@@ -53,7 +68,8 @@ def campaign(
     from harness.planning.plan import unjudged_settings
 
     found = read(file, seed, cluster_of(cluster, cluster_set or ()))
-    plan = planned(found, only or (), repeat)
+    given = given_options(context, leave_out=("only", "seed", "repeat", "cluster", "cluster_set", "dry_run"))
+    plan = planned(found, only or (), repeat, given)
     if dry_run:
         _list_plan(plan, json_)
         for text in unjudged_settings(found.tests):

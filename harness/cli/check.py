@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from harness.api import Exit, Run, RunFile
+from harness.api import CampaignError, Exit, Run, RunFile
 from harness.cli import console
 from harness.cli.console import RUN_HELP, Checkers, Conf, Json, Master, Results, Texts, pairs, print_json, print_line
 
@@ -87,14 +87,19 @@ def run_or_history(text: str, root: Path, contract: Mapping[str, str], checkers:
     Raises CampaignError (no such run) and HistoryError (nothing that is understood).
     """
     from harness.interop import adopt
+    from harness.plugins.registry import shown
     from harness.runs.directory import open_run
     from harness.runs.judgements import judged_by
-    from harness.runs.store import find, is_run, new_run_dir
+    from harness.runs.store import find, is_run, new_run_dir, writable_root
 
     path = Path(text.removeprefix("file://"))
-    if not path.exists() or is_run(path):
+    try:
+        there = path.exists()
+    except OSError as error:
+        raise CampaignError([f"{shown(text)}: cannot be read: {error.strerror}"]) from error
+    if not there or is_run(path):
         return judged_by(find(root, str(path)), contract, checkers)
-    adopted = new_run_dir(root, "adopted", secrets.token_hex(3))
+    adopted = new_run_dir(writable_root(root), "adopted", secrets.token_hex(3))
     try:
         adopt.adopt(path, adopted, contract)
     except BaseException:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.api import CampaignError
 from harness.visible_text import visible
 
 if TYPE_CHECKING:
@@ -29,12 +31,27 @@ expectation; 2 unknown: nothing could be concluded; 254 bad campaign or option, 
 130 left by Ctrl-C twice (once: heal, collect, and judge what there is)."""
 RUN_HELP = "A directory, a run's id or the beginning of one, or `latest`."
 
+_SECRET = re.compile(r"(?i)secret|passw|token|credential|access[.]?key|account[.]?key")
+_MASTER = re.compile(  # as Spark reads them (SparkContext.createTaskScheduler)
+    r"local(\[(\*|[1-9][0-9]{0,3})(, *[0-9]+)?\])?|local-cluster\[ *[0-9]+ *, *[0-9]+ *, *[0-9]+ *\]"
+    r"|spark://[^/:,\s]+:[0-9]{1,5}(,[^/:,\s]+:[0-9]{1,5})*|spark://\[[0-9a-fA-F:]+\]:[0-9]{1,5}|yarn|k8s://\S+"
+)
 Results = Annotated[
     Path | None,
     typer.Option("--results", help="Where runs land. Default: $FENCEPOST_RESULTS, else ./results.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output; all else goes to standard error.")]
-Master = Annotated[str, typer.Option("--spark-master", help="The Spark that judges.")]
+
+
+def spark_master(text: str) -> str:
+    """A Spark master as it was given. Raises CampaignError when Spark knows no such kind of master."""
+    if not _MASTER.fullmatch(text):
+        kinds = "local[*], local[2], spark://host:7077, yarn, k8s://https://host:443"
+        raise CampaignError([f'--spark-master "{text}": no master of Spark; there are {kinds}'])
+    return text
+
+
+Master = Annotated[str, typer.Option("--spark-master", help="The Spark that judges.", callback=spark_master)]
 Texts = list[str] | None
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 Checkers = Annotated[
@@ -73,6 +90,29 @@ def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output, in ASCII: every other character is an escape."""
     sys.stdout.write(json.dumps(document, indent=1, default=str).replace("\x7f", "\\u007f") + "\n")
     sys.stdout.flush()
+
+
+def given_options(context: typer.Context, leave_out: Sequence[str] = ()) -> list[str]:
+    """The words of the options that were given on the command line, in the order in which the command declares them.
+
+    Of a setting of Spark that may be a secret only the name is shown: `--spark-conf spark.x.password=***`.
+    """
+    words: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        option = next((text for text in parameter.opts if text.startswith("--")), "")
+        if not option or name in leave_out or source is None or source.name != "COMMANDLINE":
+            continue
+        value = context.params[name]
+        for one in value if isinstance(value, list | tuple) else [value]:
+            words += [option] if one is True else [option, _without_secret(option, str(one))]
+    return words
+
+
+def _without_secret(option: str, text: str) -> str:
+    key, equals, _ = text.partition("=")
+    return f"{key}=***" if option == "--spark-conf" and equals and _SECRET.search(key) else text
 
 
 def count(number: int, thing: str) -> str:

@@ -36,5 +36,9 @@ def export(
         raise CampaignError([f"--out {target}: there is no directory {target.parent}"])
     merge.demand_local(found)
     with liveness.hold(found.directory):
-        lines = exporting.export(merged(found), format_, target)
+        run_with_history = merged(found)
+        try:
+            lines = exporting.export(run_with_history, format_, target)
+        except OSError as error:
+            raise CampaignError([f"--out {target}: cannot be written: {error.strerror}"]) from error
     print_line(f"{target} ({lines} lines)")

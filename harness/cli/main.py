@@ -5,6 +5,7 @@ Heavy libraries are imported inside the commands, so that `--help` comes at once
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
@@ -13,13 +14,14 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from harness.api import CampaignError, Exit, HarnessError
-from harness.cli.console import EXIT_CODES, count, err, print_line
+from harness.cli.console import EXIT_CODES, count, err, print_json, print_line
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
     "run", "campaign", "list", "check", "selfcheck", "export", "report",
     "plugins", "doctor", "clean", "cluster", "nemesis", "new",
 )  # fmt: skip
 START = "\b\nStart with:\n  fencepost doctor\n  fencepost run --time 30\n  fencepost campaign campaigns/smoke.toml"
+INTERRUPTED = 130
 USAGE_ERROR: Any = typer.BadParameter.__bases__[0]  # click's own, or the one inside newer typers
 
 app = typer.Typer(
@@ -34,20 +36,29 @@ app = typer.Typer(
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
-    """The entry point of `fencepost`: runs a command, and turns what went wrong into sentences and an exit code."""
+    """The entry point of `fencepost`: runs a command, and turns what went wrong into sentences and an exit code.
+
+    With --json the sentences are a JSON document on standard output as well: `{"exit": 254, "mistakes": [...]}`.
+    """
+    words = list(sys.argv[1:] if args is None else args)
+    as_json = "--json" in words and words[0] != "nemesis"  # there it names a file
     try:
         code = app(args=args, prog_name="fencepost", standalone_mode=False)
     except CampaignError as error:
-        _fail(error.mistakes, Exit.BAD_CAMPAIGN)
+        _fail(error.mistakes, Exit.BAD_CAMPAIGN, as_json)
     except USAGE_ERROR as error:
         getattr(error, "show")()  # noqa: B009 - its type is known only when running
+        if as_json:
+            _answer([getattr(error, "format_message")()], Exit.BAD_CAMPAIGN)  # noqa: B009
         raise SystemExit(int(Exit.BAD_CAMPAIGN)) from error
     except HarnessError as error:
-        _fail([f"{type(error).__name__}: {error}"], Exit.HARNESS_BROKE)
+        _fail([f"{type(error).__name__}: {error}"], Exit.HARNESS_BROKE, as_json)
     except (KeyboardInterrupt, typer.Abort):
-        raise SystemExit(130) from None
+        if as_json:
+            _answer(["left by Ctrl-C"], INTERRUPTED)
+        raise SystemExit(INTERRUPTED) from None
     except Exception:  # noqa: BLE001 - a bug of ours must not look like the verdict `invalid`, whose code is 1
-        _fail([traceback.format_exc()], Exit.HARNESS_BROKE)
+        _fail([traceback.format_exc()], Exit.HARNESS_BROKE, as_json)
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
@@ -68,7 +79,14 @@ for _command in COMMANDS:
     import_module(f"harness.cli.{_command}").register(app)
 
 
-def _fail(lines: Sequence[str], code: Exit) -> NoReturn:
+def _answer(lines: Sequence[str], code: int) -> None:
+    """What went wrong, for machines."""
+    print_json({"exit": int(code), "mistakes" if code == Exit.BAD_CAMPAIGN else "errors": list(lines)})
+
+
+def _fail(lines: Sequence[str], code: Exit, as_json: bool) -> NoReturn:
+    if as_json:
+        _answer(lines, code)
     for line in lines:
         err().print(line, soft_wrap=True)
     if code is Exit.BAD_CAMPAIGN:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.api import Choice, Exit
+from harness.api import CampaignError, Choice, Exit
 from harness.api.bounds import MOST_EXACT
 from harness.cli.console import Texts, err, out, pairs, print_line, table
 
@@ -62,6 +62,8 @@ def check(
     from harness.plugins.registry import make_importable
     from harness.runs.directory import write_json
 
+    if json_ and not json_.absolute().parent.is_dir():
+        raise CampaignError([f"--json {json_}: there is no directory {json_.absolute().parent}"])
     make_importable([Path.cwd()])
     options = cluster_of(None, cluster_set or ())
     kit = ConformanceCheck(faults_of(faults), Choice(kind=cluster, options=options), seed, _progress, story or ())

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from harness.cli.console import EXIT_CODES, Conf, Json, Master, Results, print_json
+from harness.cli.console import EXIT_CODES, Conf, Json, Master, Results, given_options, print_json
 from harness.cli.run_options import KEY_OPTIONS
 
 EXAMPLES = """\b
@@ -51,12 +51,5 @@ def run(
 
 
 def _repeating(context: typer.Context, seed: int) -> str:
-    """The command that repeats this run: every option that is not at its default, and the seed."""
-    words = ["fencepost", "run"]
-    for parameter in context.command.params:
-        value = context.params.get(parameter.name or "")
-        if parameter.name in ("seed", "results", "json_", "help", "spark_conf") or value in (parameter.default, None, (), []):
-            continue
-        for one in value if isinstance(value, list | tuple) else [value]:
-            words += [parameter.opts[0], str(one)]
-    return shlex.join([*words, "--seed", str(seed)])
+    """The command that repeats this run: every option that was given, and the seed."""
+    return shlex.join(["fencepost", "run", *given_options(context, leave_out=("seed",)), "--seed", str(seed)])

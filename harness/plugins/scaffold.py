@@ -72,7 +72,10 @@ def new(kind: str, name: str, directory: Path) -> tuple[list[Path], list[str]]:
     if mistakes := _mistakes(template, name, directory, files):
         raise CampaignError(mistakes)
     for path, text in files.items():
-        path.write_text(text, encoding="utf-8")
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise CampaignError([f"{path}: cannot be written: {error.strerror}"]) from error
     called = f"{snake}:{template.defines(snake)}"
     tested = f"{sys.executable} -m pytest {[*files][1]}"
     return list(files), [tested, *(line.format(path=called) for line in template.advice)]

@@ -388,3 +388,127 @@ def test_every_command_has_help(fencepost):
         assert code == 0
         assert "Usage: fencepost" in out
     assert "Exit codes: 0 everything as expected" in fencepost()[1]
+
+
+@pytest.mark.parametrize(
+    "master", ["locl", "local[0]", "local[*", "spark://host", "spark:host:7077", "mesos://host:5050", "", "http://h:1"]
+)
+@pytest.mark.parametrize("command", [["check", "latest"], ["selfcheck"], RUN, ["campaign", "night.toml"]])
+def test_a_spark_master_that_there_is_not_is_found_before_anything_starts(fencepost, command, master):
+    a_campaign(some_tests(("valid", "valid")))
+    code, _, err = fencepost(*command, "--spark-master", master)
+    assert (code, fencepost.engines) == (254, [])
+    assert f'--spark-master "{master}": no master of Spark; there are local[*]' in err
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "local",
+        "local[*]",
+        "local[2]",
+        "local[*, 4]",
+        "spark://a:7077,b:7077",
+        "spark://[::1]:7077",
+        "yarn",
+        "k8s://https://h:443",
+    ],
+)
+def test_every_kind_of_spark_master_is_accepted(master):
+    assert console.spark_master(master) == master
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [*RUN, "--set", "writres=2", "--json"],
+        ["run", "--frobnicate", "--json"],
+        ["campaign", "nowhere.toml", "--json"],
+        ["campaign", "--json"],
+        ["check", "nothing", "--json"],
+        ["plugins", "hamer", "--json"],
+        ["selfcheck", "nothing", "--json"],
+        ["list", "--json", "--frob"],
+    ],
+)
+def test_with_json_what_is_wrong_is_json_too(fencepost, arguments):
+    code, out, err = fencepost(*arguments)
+    assert (code, json.loads(out)["exit"]) == (254, 254)
+    assert all(isinstance(text, str) and text for text in json.loads(out)["mistakes"])
+    assert err
+
+
+def test_with_json_what_breaks_is_json_too(fencepost, monkeypatch):
+    monkeypatch.setattr(store, "list_runs", lambda root: 1 / 0)
+    code, out, _ = fencepost("list", "--json")
+    assert (code, json.loads(out)["exit"]) == (255, 255)
+    assert "ZeroDivisionError" in json.loads(out)["errors"][0]
+
+
+@pytest.mark.parametrize("results", ["night.toml", "night.toml/below", "/proc/nothing", "x" * 300])
+def test_results_that_cannot_be_written_are_a_mistake_in_one_sentence(fencepost, results):
+    file = a_campaign(some_tests(("valid", "valid")))
+    for command in (RUN, ["campaign", file]):
+        code, _, err = fencepost(*command, "--results", results)
+        assert (code, fencepost.engines) == (254, [])
+        assert err.startswith(f"--results {results}: runs cannot be written there: ")
+        assert err.endswith("name another folder\n1 mistake; nothing was started\n")
+
+
+UNREADABLE = (["check", "x" * 5000], ["report", "x" * 5000], ["export", "x\0y"], ["list", "--results", "night.toml"])
+
+
+@pytest.mark.parametrize("arguments", UNREADABLE)
+def test_paths_that_cannot_be_read_cause_no_traceback(fencepost, arguments):
+    a_campaign("")
+    code, out, err = fencepost(*arguments)
+    assert code == (0 if arguments[0] == "list" else 254)
+    assert "Traceback" not in out + err
+
+
+def test_the_command_that_repeats_a_run_has_every_option_that_was_given(fencepost):
+    given = ["--results", "else where", "--spark-master", "local[1]", "--json", "--time", "60", "--spark-conf", "spark.a=b c"]
+    fencepost(*RUN, "--name", "valid", *given, "--spark-conf", "spark.hadoop.fs.s3a.secret.key=hush", "--seed", "3")
+    [plan] = [json.loads(path.read_text()) for path in Path("else where").glob("valid/*/plan.json")]
+    where = ("--results 'else where'", "--spark-master 'local[1]'", "--spark-conf 'spark.a=b c'")
+    for words in (*where, "--json", "--time 60.0", "--seed 3"):
+        assert f" {words}" in plan["command"]
+    assert "--spark-conf 'spark.hadoop.fs.s3a.secret.key=***'" in plan["command"]
+
+
+def test_the_command_that_repeats_a_run_of_a_campaign_has_its_options_too(fencepost):
+    file = a_campaign(some_tests(("valid", "valid")))
+    given = ["--results", "there", "--cluster-set", "brokers=5", "--spark-master", "local[1]", "--spark-conf", "spark.a=b"]
+    _, out, _ = fencepost("campaign", file, *given)
+    [repeat] = [line for line in out.splitlines() if line.startswith("repeat: ")]
+    words = "fencepost campaign night.toml --only valid --seed 7 --cluster-set brokers=5 --results there"
+    assert repeat == f"repeat: {words} --spark-master 'local[1]' --spark-conf spark.a=b"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "bound"),
+    [
+        ("--time", "nan", "--time: must be a finite number, not nan"),
+        ("--time", "inf", "--time: must be a finite number, not inf"),
+        ("--time", "1e9", "--time: must be at most 604800, not 1000000000"),
+        ("--rate", "-1", "--rate: must be at least 0, not -1"),
+        ("--rate", "nan", "--rate: must be a finite number, not nan"),
+        ("--seed", "-1", "--seed: must be at least 0, not -1"),
+        ("--brokers", "0", "--brokers: must be between 1 and 50, not 0"),
+        ("--brokers", "1000000000000", "--brokers: must be between 1 and 50, not 1000000000000"),
+        ("--set", "writers=0", "--set writers: must be between 1 and 500, not 0"),
+        ("--set", "partitions=100000000", "--set partitions: must be between 1 and 5000, not 100000000"),
+        ("--set", "think_ms=nan", "--set think_ms: must be a finite number, not nan"),
+        ("--nemesis", "kill,every_s=nan", "--nemesis #1 every_s: must be a finite number, not nan"),
+        ("--nemesis", "kill,every_s=[0,inf]", "--nemesis #1 every_s: must be a finite number, not inf"),
+        ("--nemesis", "kill,lasts_s=-1", "--nemesis #1 lasts_s: must be above 0, not -1"),
+        ("--nemesis", "kill,answer_within_s=inf", "--nemesis #1 answer_within_s: must be a finite number, not inf"),
+        ("--kafka", "254", '--cluster-set: kafka: "254" is no version of Kafka; one is written like 4.3.0'),
+        ("--kafka", "../../x", '--cluster-set: kafka: "../../x" is no version of Kafka'),
+    ],
+)
+def test_an_option_is_refused_with_its_bound(fencepost, option, value, bound):
+    code, _, err = fencepost("run", "-n", "none", option, value)
+    assert (code, fencepost.engines) == (254, [])
+    assert err.startswith(bound)
+    assert "1 mistake; nothing was started" in err
