@@ -10,14 +10,6 @@ from checkers.verdict.findings import Finding
 from checkers.verdict.rules import ALLOWED, INAPPLICABLE, Rule
 from harness.api import Property, Verdict
 
-_READ_CYCLES = ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime")  # a record read too early can close a cycle of reads
-IMPLIES: dict[str, tuple[str, ...]] = {
-    "torn-transaction": ("lost-write", "aborted-read", "dirty-read", "stale-read", *_READ_CYCLES),
-    "aborted-read": _READ_CYCLES,
-    "lost-write": ("inconsistent-offset", "stale-read"),  # a truncated record's offset is given away again
-    # what was read too early and then aborted is never returned to others
-    "dirty-read": ("poll-skip", "int-poll-skip", "stale-read", *_READ_CYCLES),
-}
 LIVENESS = ("lso-stall",)  # that nothing hangs says nothing of any record
 UNSEEN = "were returned to nobody, and without a final read nobody knows whether they are lost or late"
 
@@ -85,31 +77,6 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
 
 def _counted(one: JudgedProperty) -> str:
     return f"{one.name} ({len(one.findings)} finding{'s' if len(one.findings) != 1 else ''})"
-
-
-def expectation_met(
-    expect: Sequence[str], verdict: Verdict, judged: Sequence[JudgedProperty], tolerate: Sequence[str] = ()
-) -> bool:
-    """Whether the run showed what its test expects: a valid verdict, or every expected anomaly and nothing else forbidden.
-
-    tolerate: forbidden anomalies that the test says may come along.
-    An anomaly that an expected one may bring along (IMPLIES: the lost half of a torn transaction is a lost write) is a
-    consequence, not something else, when each of its findings shares an operation with a finding of the expected one.
-    """
-    if list(expect) == [Verdict.VALID.value] or not expect:
-        return verdict is Verdict.VALID
-    violated = {one.name: one for one in judged if one.verdict is Property.VIOLATED}
-    if not set(expect) <= set(violated):
-        return False
-    others = [one for name, one in violated.items() if name not in (*expect, *tolerate) and not one.allowed]
-    return all(any(_follows(one, violated[cause]) for cause in expect) for one in others)
-
-
-def _follows(effect: JudgedProperty, cause: JudgedProperty) -> bool:
-    if effect.name not in IMPLIES.get(cause.name, ()):
-        return False
-    touched = {op for finding in cause.findings for op in finding.operations}
-    return all(touched & set(finding.operations) for finding in effect.findings)
 
 
 def weaknesses(receipts: Sequence[Mapping[str, Any]], cut_off: int, unread: Sequence[str], unseen: int = 0) -> list[str]:

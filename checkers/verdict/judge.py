@@ -21,7 +21,8 @@ from checkers.spark.job import CombinedResult, Counts, JobResult
 from checkers.spark.overview import Overview, read_overview
 from checkers.spark.session import start_session
 from checkers.spark.source import READ_ERRORS, Source, SparkSource, last_cause, source_of
-from checkers.verdict.decision import JudgedProperty, decide, expectation_met, judge_property, weaknesses
+from checkers.verdict import expectation
+from checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
 from checkers.verdict.evidence import shown
 from checkers.verdict.findings import SLACK_NS, Finding, group
 from checkers.verdict.progress import count_operations, progress
@@ -194,7 +195,8 @@ def _document(
     expect = [expect] if isinstance(expect, str) else list(expect)
     for number, finding in enumerate(sorted((f for one in judged for f in one.findings), key=_forbidden_first), 1):
         finding.id = number
-    shown = sorted((f for one in judged for f in one.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)
+    expected = expectation.compare(expect, plan.get("tolerate") or (), judged, lambda some: decide(some, unread, tail))
+    listed = sorted((f for one in judged for f in one.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)
     cut_off = int(((overview.end == NONE) & (overview.process >= 0)).sum())
     return {
         "schema": VERDICT_SCHEMA,
@@ -202,12 +204,14 @@ def _document(
         "reason": reason,
         **{key: plan.get(key, "") for key in ("run", "campaign", "test")},
         "expect": expect,
-        "expectation_met": expectation_met(expect, verdict, judged, plan.get("tolerate") or ()),
+        "expectation_met": expected.met,
+        "expectation": expected.sentence,
+        "unexpected": expected.document(),
         "weakened": [*weaknesses(receipts, cut_off, unread, tail), *gap_sentences(run.gaps, judged)],
         "gaps": [gap.document() for gap in run.gaps[:SHOWN_GAPS]],
         "properties": [one.document() for one in judged if not one.allowed],
         "allowed": [one.document() for one in judged if one.allowed],
-        "findings": [finding.document(SHOWN_PER_FINDING) for finding in shown],
+        "findings": [finding.document(SHOWN_PER_FINDING) for finding in listed],
         "counts": count_operations(overview, counts, receipts),
         "progress": progress(overview, receipts),
     }

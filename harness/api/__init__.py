@@ -33,6 +33,7 @@ from harness.api.contract_layers import contract_mistakes, overlaid_contract, pl
 from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, HistoryError, Interrupted, OverBudget
 from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from harness.api.evidence import Evidence, Gap, GapKind, evidence_of, missing_evidence
+from harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from harness.api.faults import ClusterView, Fault, Receipt, SharedState
 from harness.api.files import regular, replacing
 from harness.api.history import OPERATIONS, VALUES, demand_columns
@@ -54,6 +55,8 @@ from harness.api.workloads import (
 )
 
 __all__ = [
+    "ALONE",
+    "ANYWHERE",
     "CONTRACT_KEYS",
     "DAMAGE_SCHEMA",
     "HISTORY_VERSION",
@@ -144,6 +147,7 @@ __all__ = [
     "Wait",
     "Wipeable",
     "Workload",
+    "anomaly_and_word",
     "bounds_of",
     "consumer_group",
     "contract_mistakes",

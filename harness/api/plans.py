@@ -256,11 +256,14 @@ class Test:
     expect: Annotated[
         tuple[str, ...],
         Key(
-            "`valid`, or the anomalies that must be found.",
+            "`valid`, or the anomalies that must be found. See [Expectations](#expectations).",
             option=RunOption("--expect", metavar="NAME", text="An anomaly that must be found. Default: valid."),
         ),
     ] = ("valid",)
-    tolerate: Annotated[tuple[str, ...], Key("Forbidden anomalies that may come along with the expected ones.")] = ()
+    tolerate: Annotated[
+        tuple[str, ...],
+        Key("Forbidden anomalies that may come along with the expected ones. See [Expectations](#expectations)."),
+    ] = ()
     checkers: Annotated[
         tuple[str, ...],
         Key(

@@ -69,6 +69,26 @@ written as where it lies: `env:NAME`, `file:/path` ([clusters.md](clusters.md)).
 
 The options of a plug-in (`fencepost plugins NAME` lists them) stand beside its `kind`.
 
+## Expectations
+
+A test that expects `valid` is met by a valid run, and by no other. A test that expects anomalies is met when each of them is
+found against the contract, nothing else is, and nothing is left that nobody could judge: it is not met where the final read is
+missing. What the contract allows meets no expectation.
+
+| written | what may be found |
+| --- | --- |
+| `expect = "torn-transaction"` | the anomaly, anywhere in the run, and its consequences |
+| `expect = "torn-transaction alone"` | the anomaly, without any consequence |
+| `expect = ["lost-write", "inconsistent-offset"]` | both, each at least once |
+| `tolerate = ["duplicate"]` | besides, duplicates of the records that an expected finding is about |
+| `tolerate = ["duplicate anywhere"]` | besides, any duplicate in the run |
+
+A consequence is about the same records: those that the same transaction sent to the same partition. The lost half of a torn
+transaction is a `lost-write`, for instance, and the loss of any other record is unexpected. A record that nobody sent, or a stuck
+last stable offset, is bound by its partition alone. Whatever is unexpected fails the
+test, and is named at the top of the report. A repeated test that expects anomalies must show them in one run at least, and must
+show nothing unexpected in any.
+
 ## `[[test.nemesis]]`
 
 Every other key is an option of the fault.

@@ -16,7 +16,18 @@ from dataclasses import MISSING
 from typing import Any, get_args, get_origin
 
 from harness import secrets
-from harness.api import CampaignError, Choice, FaultChoice, JudgesSettings, Lane, Test, contract_mistakes
+from harness.api import (
+    ALONE,
+    ANYWHERE,
+    CampaignError,
+    Choice,
+    FaultChoice,
+    JudgesSettings,
+    Lane,
+    Test,
+    anomaly_and_word,
+    contract_mistakes,
+)
 from harness.api.bounds import plain, unusable_numbers
 from harness.api.plans import DeclaredKey, Key, Span, Tables, declared
 from harness.campaign import targets
@@ -314,10 +325,15 @@ class _Rules:
 
     def expectation(self, own: list[str]) -> None:
         known = [*registry.names("checker"), *own]
-        for key, names, choices in (("expect", self.test.expect, ["valid", *known]), ("tolerate", self.test.tolerate, known)):
-            for name in names:
+        for key, texts, choices, word in (
+            ("expect", self.test.expect, ["valid", *known], ALONE),
+            ("tolerate", self.test.tolerate, known, ANYWHERE),
+        ):
+            for name, behind in map(anomaly_and_word, texts):
                 if name not in choices:
                     self.wrong((key,), registry.unknown("anomaly", name, choices))
+                if behind and (behind != word or name == "valid"):
+                    self.wrong((key,), f'"{name}" stands alone, or before the word "{word}"; not before "{behind}"')
         if not self.test.expect or ("valid" in self.test.expect and len(self.test.expect) > 1):
             self.wrong(("expect",), 'must be "valid", or the anomalies that must be found')
         if self.test.expect == ("valid",) and self.test.tolerate:

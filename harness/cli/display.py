@@ -138,7 +138,8 @@ def in_words(result: RunResult) -> str:
         return f"unknown: {reason}" if reason else "unknown"
     if verdict == "valid":
         return f"valid, but expected was: {', '.join(expect)}"
-    return f"invalid: {', '.join(result.violated) or reason}"
+    why = str(result.verdict.get("expectation", "")) if expect != ("valid",) else ""
+    return f"invalid: {', '.join(result.violated) or reason}" + (f"; {why}" if why else "")
 
 
 def style_of(result: RunResult) -> str:

@@ -57,13 +57,6 @@ class RunResult:
         """Names of the anomalies that were found against the contract."""
         return [found["name"] for found in self.verdict.get("properties", []) if found["verdict"] == "violated"]
 
-    @property
-    def hit(self) -> list[str]:
-        """Names of the expected anomalies that were found, forbidden or not."""
-        listed = [*self.verdict.get("properties", []), *self.verdict.get("allowed", [])]
-        found = {entry["name"] for entry in listed if entry["verdict"] == "violated"}
-        return [name for name in self.planned.test.expect if name in found]
-
 
 class RunSequence:
     """Performs planned runs with an engine, one after another."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.api import Property, Verdict
+from harness.api import Property, Verdict, anomaly_and_word
 from harness.api.verdict_document import asked_for
 from harness.report.documents import Doc, ReportData
 from harness.report.panels import faults
@@ -49,22 +49,24 @@ def headline(run: ReportData) -> Headline:
     word = str(verdict.get("verdict", Verdict.UNKNOWN.value))
     met = bool(verdict.get("expectation_met", word == Verdict.VALID.value))
     wanted = [str(name) for name in verdict.get("expect", ())]
-    tone, title, expectation = _words(word, met, wanted, properties)
+    tone, title, expectation = _words(word, met, wanted, properties, plain(verdict.get("expectation", "")))
     return Headline(
         tone=tone, word=word, title=title, expectation=expectation, reason=verdict.get("reason", ""), first=_first(run)
     )
 
 
-def _words(word: str, met: bool, wanted: list[str], properties: list[Doc]) -> tuple[str, str, str]:
-    """(tone, title, what was expected) for each meeting of verdict and expectation."""
+def _words(word: str, met: bool, wanted: list[str], properties: list[Doc], compared: str) -> tuple[str, str, str]:
+    """(tone, title, what was expected) for each meeting of verdict and expectation. compared: the verdict's own words of both."""
     violated = [p["name"] for p in properties if p.get("verdict") == Property.VIOLATED.value]
     expects_bug = bool(wanted) and wanted != [Verdict.VALID.value]
     expects = ", ".join(wanted) or Verdict.VALID.value
     if word == Verdict.INVALID.value and met:
-        return "shown", "Invalid, as this test expects", f"This test expects {expects}: a live bug is shown. That is a success."
+        shown = f"This test expects {expects}: a live bug is shown{', ' * bool(compared)}{compared}. That is a success."
+        return "shown", "Invalid, as this test expects", shown
     if word == Verdict.INVALID.value:
+        difference = compared if expects_bug and compared else _besides(wanted, violated)
         broken = f"{plural(len(violated), 'promise was', 'promises were')} broken" if violated else "a promise was broken"
-        return "bad", f"Invalid: {broken}", f"This test expects {expects}; {_besides(wanted, violated)}."
+        return "bad", f"Invalid: {broken}", f"This test expects {expects}; {difference}."
     if word == Verdict.VALID.value and met:
         return "good", "Valid: every promise that was tested held", "As this test expects."
     if word == Verdict.VALID.value:
@@ -77,6 +79,7 @@ def _words(word: str, met: bool, wanted: list[str], properties: list[Doc]) -> tu
 
 def _besides(wanted: list[str], violated: list[str]) -> str:
     """How what was found differs from what was expected."""
+    wanted = [anomaly_and_word(text)[0] for text in wanted]
     absent = [name for name in wanted if name not in violated]
     if wanted == [Verdict.VALID.value] or not wanted:
         return "it was not"

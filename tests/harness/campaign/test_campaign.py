@@ -465,3 +465,23 @@ def test_a_matrix_has_at_most_a_thousand_points_and_is_refused_at_once():
 def test_all_runs_of_a_campaign_have_a_bound():
     tests = "".join(f'[[test]]\nname = "a{n}"\nrepeat = 1000\n' for n in range(11))
     assert mistakes_in(tests) == ["first.toml: test: there are 11000 runs with all repeats; a campaign has at most 10000"]
+
+
+def test_a_word_behind_an_expected_anomaly_is_one_that_widens_or_narrows_it(tmp_path):
+    path = tmp_path / "words.toml"
+
+    def mistakes(*lines):
+        path.write_text("\n".join(["[[test]]", 'name = "words"', 'workload = {kind = "transactions"}', *lines]))
+        with pytest.raises(CampaignError) as raised:
+            campaign.read(path)
+        return "\n".join(raised.value.mistakes)
+
+    path.write_text('[[test]]\nname = "words"\nexpect = "lost-write alone"\ntolerate = ["duplicate anywhere", "phantom"]\n')
+    (test,) = campaign.read(path).tests
+    assert (test.expect, test.tolerate) == (("lost-write alone",), ("duplicate anywhere", "phantom"))
+    assert '"lost-write" stands alone, or before the word "alone"; not before "anywhere"' in mistakes(
+        'expect = "lost-write anywhere"'
+    )
+    assert 'not before "often"' in mistakes('expect = "lost-write"', 'tolerate = "duplicate often"')
+    assert 'did you mean "duplicate"' in mistakes('expect = "lost-write"', 'tolerate = "duplicat anywhere"')
+    assert '"valid" stands alone' in mistakes('expect = "valid alone"')

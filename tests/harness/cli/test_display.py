@@ -46,6 +46,12 @@ def test_a_result_becomes_a_sentence(result, words):
     assert display.in_words(result) == words
 
 
+def test_what_an_unmet_expectation_lacks_or_has_besides_is_part_of_the_sentence():
+    result = a_result(["torn-transaction"], "invalid", False, ["torn-transaction", "lost-write"])
+    result.verdict["expectation"] = "not expected: lost-write (#4)"
+    assert display.in_words(result) == "invalid: torn-transaction, lost-write; not expected: lost-write (#4)"
+
+
 def test_repeated_runs_of_a_test_become_one_sentence_with_the_number_of_hits():
     hit = a_result(["torn-transaction"], "invalid", True, ["torn-transaction"])
     miss = a_result(["torn-transaction"], "valid", False)

@@ -62,6 +62,17 @@ def test_an_unmet_expectation_is_shown_with_the_difference(tmp_path, expect, sen
     assert page(run).headline.expectation == sentence
 
 
+def test_the_top_names_what_was_found_besides_what_the_test_expects(tmp_path):
+    """The verdict's own comparison, with the numbers of the unexpected findings."""
+    torn = {"expect": ["torn-transaction"], "expectation": "not expected: lost-write (#4)"}
+    run = read(open_run(edited(example.torn(tmp_path), expectation_met=False, **torn)))
+    assert page(run).headline.expectation == "This test expects torn-transaction; not expected: lost-write (#4)."
+    run = read(open_run(edited(tmp_path, expectation_met=True, expectation="with 2 lost-write")))
+    assert page(run).headline.expectation == (
+        "This test expects torn-transaction: a live bug is shown, with 2 lost-write. That is a success."
+    )
+
+
 def test_a_run_without_recovery_shows_no_recovery_time(tmp_path):
     """Nothing succeeded after the last healing."""
     run = read(open_run(edited(example.torn(tmp_path), progress={"longest_gap_s": 20.0, "recovery_s": None, "faults": []})))

@@ -1,0 +1,143 @@
+"""Whether a run showed what its test expects, and nothing else that is forbidden.
+
+What is expected is bound to its cause: a consequence counts as expected where it is about the same records, those that the same
+transaction sent to the same partition. Everything else that is forbidden is unexpected; what nobody could judge may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from checkers.verdict.decision import JudgedProperty
+from checkers.verdict.findings import Finding, FindingRecord
+from harness.api import ALONE, ANYWHERE, Property, Verdict, anomaly_and_word, record_ids
+
+_READ_CYCLES = ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime")  # a record read too early can close a cycle of reads
+CONSEQUENCES: dict[str, tuple[str, ...]] = {
+    "torn-transaction": ("lost-write", "aborted-read", "dirty-read", "stale-read", *_READ_CYCLES),
+    "aborted-read": _READ_CYCLES,
+    "lost-write": ("inconsistent-offset", "stale-read"),  # a truncated record's offset is given away again
+    # what was read too early and then aborted is never returned to others
+    "dirty-read": ("poll-skip", "int-poll-skip", "stale-read", *_READ_CYCLES),
+}
+NAMED = 5  # findings that a sentence names
+Place = tuple[str, int]  # a partition, and the operation that sent records to it (`record_ids.operation_key_of`)
+Decide = Callable[[Sequence[JudgedProperty]], tuple[Verdict, str]]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was found beside what was expected. unexpected: forbidden findings that nothing expected explains, by anomaly."""
+
+    met: bool
+    sentence: str
+    unexpected: Mapping[str, Sequence[Finding]]
+
+    def document(self) -> list[dict[str, object]]:
+        """`unexpected` as in `verdict.json`."""
+        return [
+            {"name": name, "count": len(some), "findings": [one.id for one in some[:NAMED]]}
+            for name, some in self.unexpected.items()
+        ]
+
+
+def compare(expect: Sequence[str], tolerate: Sequence[str], judged: Sequence[JudgedProperty], decide: Decide) -> Comparison:
+    """Compare a run with its test's expectation: every expected anomaly is found against the contract, and nothing else is.
+
+    decide: the verdict of some properties. Without what was expected it must be `valid`: where the final read is missing, or a
+    check broke, nobody knows what else there is.
+    """
+    wanted = dict(anomaly_and_word(text) for text in expect) or {Verdict.VALID.value: ""}
+    violated = {one.name: list(one.findings) for one in judged if not one.allowed and one.verdict is Property.VIOLATED}
+    if Verdict.VALID.value in wanted:
+        verdict, reason = decide(judged)
+        return Comparison(verdict is Verdict.VALID, "" if verdict is Verdict.VALID else reason, violated)
+    missing = [name for name in wanted if name not in violated]
+    unexpected = _unexpected(wanted, dict(anomaly_and_word(text) for text in tolerate), violated)
+    rest = [_without(one, wanted, unexpected.get(one.name, ())) for one in judged]
+    verdict, reason = decide(rest)
+    parts = [f"not found: {', '.join(_missing(name, judged) for name in missing)}"] if missing else []
+    parts += [f"not expected: {', '.join(_named(*pair) for pair in unexpected.items())}"] if unexpected else []
+    parts += [f"nobody knows what else there is: {reason}"] if verdict is Verdict.UNKNOWN else []
+    along = [f"{len(some)} {name}" for name, some in violated.items() if name not in {*wanted, *unexpected}]
+    met = not missing and not unexpected and verdict is Verdict.VALID
+    sentence = "; ".join(parts) or (f"with {', '.join(along)}" if along else "")
+    return Comparison(met, sentence, unexpected)
+
+
+def _missing(name: str, judged: Iterable[JudgedProperty]) -> str:
+    permitted = any(one.name == name and one.allowed and one.verdict is Property.VIOLATED for one in judged)
+    return f"{name} (only as the contract allows it)" if permitted else name
+
+
+def _named(name: str, findings: Sequence[Finding]) -> str:
+    numbers = ", ".join(f"#{one.id}" for one in findings[:NAMED])
+    return f"{name} ({numbers}{f' and {len(findings) - NAMED} more' if len(findings) > NAMED else ''})"
+
+
+def _without(one: JudgedProperty, wanted: Collection[str], unexpected: Sequence[Finding]) -> JudgedProperty:
+    """A property without the findings that were expected. What was not exercised takes nothing from what was shown."""
+    if one.verdict is Property.NOT_EXERCISED:
+        return replace(one, verdict=Property.HELD, compared=1)
+    if one.verdict is not Property.VIOLATED or one.allowed or unexpected:
+        return one
+    incomplete = one.reason and one.name not in wanted
+    return replace(one, findings=[], verdict=Property.UNKNOWN if incomplete else Property.HELD)
+
+
+# --------------------------------------------------------------------------------------------------
+# Consequences
+# --------------------------------------------------------------------------------------------------
+def _unexpected(
+    wanted: Mapping[str, str], tolerated: Mapping[str, str], violated: Mapping[str, Sequence[Finding]]
+) -> dict[str, Sequence[Finding]]:
+    """Forbidden findings that are neither expected, nor consequences, nor tolerated; by anomaly."""
+    places = {name: _places(violated.get(name, ())) for name in wanted}
+    follows = {name: word != ALONE for name, word in wanted.items()}
+    rest = {name: list(some) for name, some in violated.items() if name not in wanted and tolerated.get(name) != ANYWHERE}
+    explained = True
+    while explained:  # what follows from a consequence is a consequence
+        explained = False
+        for name, findings in rest.items():
+            causes = [cause for cause in places if name in tolerated or (follows[cause] and name in CONSEQUENCES.get(cause, ()))]
+            bound = [one for one in findings if any(_is_about(one, places[cause]) for cause in causes)]
+            if bound:
+                explained = True
+                rest[name] = [one for one in findings if one not in bound]
+                places[name] = places.get(name, set()) | _places(bound)
+                follows.setdefault(name, name not in tolerated)
+    return {name: findings for name, findings in rest.items() if findings}
+
+
+def _places(findings: Iterable[Finding]) -> set[Place]:
+    """Who sent the records of some findings, and where to."""
+    return {_place(row) for finding in findings for row in finding.rows if row.v >= 0}
+
+
+def _place(row: FindingRecord) -> Place:
+    return row.partition, int(record_ids.operation_key_of(row.v))
+
+
+def _is_about(finding: Finding, places: Collection[Place]) -> bool:
+    """Whether a finding is about these records, all that is wrong with it.
+
+    Wrong are the missing records of a finding, if it has any; of one about a pair of records (at one offset, in the wrong order,
+    on a cycle) one of the pair; else all of its records. What no transaction did is bound by its partition alone.
+    """
+    if finding.anomaly in WITHOUT_SENDER:
+        return {row.partition for row in finding.rows} <= {partition for partition, _ in places}
+    missing = finding.records("missing")
+    rows = [row for row in (missing or finding.rows) if row.v >= 0]
+    if finding.anomaly == "inconsistent-offset":
+        at = sorted(rows, key=lambda row: (row.partition, row.offset))
+        offsets = [list(some) for _, some in groupby(at, key=lambda row: (row.partition, row.offset))]
+        return bool(offsets) and all(any(_place(row) in places for row in some) for some in offsets)
+    if not missing and finding.anomaly in PAIRS:
+        return any(_place(row) in places for row in rows)
+    return bool(rows) and all(_place(row) in places for row in rows)
+
+
+WITHOUT_SENDER = frozenset({"phantom", "lso-stall"})  # nobody sent the record; or nobody knows who hangs
+PAIRS = frozenset({"order-inversion", "real-time-inversion", "nonmonotonic-poll", "int-nonmonotonic-poll", *_READ_CYCLES})

@@ -1,0 +1,168 @@
+"""What a test expects, bound to its cause: literal findings, and whether they meet it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from support.histories import History
+
+from checkers.verdict.decision import JudgedProperty, decide
+from checkers.verdict.expectation import CONSEQUENCES, PAIRS, WITHOUT_SENDER, compare
+from checkers.verdict.findings import Finding, FindingRecord
+from checkers.verdict.rules import ALLOWED, FORBIDDEN, RULES, Rule
+from harness.api import Property, record_id
+
+T, U, X, Y, Z = (record_id(process, 0, 0) for process in range(1, 6))  # the first records of five transactions
+T2 = record_id(1, 0, 1)
+
+
+def missing(v, partition="t-0", offset=7, op=0):
+    return FindingRecord(partition, op, v, offset, 0, "missing")
+
+
+def read(v, partition="t-0", offset=7, op=9):
+    return FindingRecord(partition, op, v, offset, 0, "read")
+
+
+def sent(v, partition="t-0", offset=7, op=0):
+    return FindingRecord(partition, op, v, offset, 0, "sent")
+
+
+TORN = ("torn-transaction", [read(T, "t-0"), missing(T2, "t-1")])
+LOST_HALF = ("lost-write", [missing(T2, "t-1")])
+
+
+def properties(found, allowed=()):
+    """Properties of findings (anomaly, records); one more that held."""
+    made = [JudgedProperty("wrong-partition", Rule(FORBIDDEN, "why"), Property.HELD, 3)]
+    made.append(JudgedProperty("order-inversion", Rule(FORBIDDEN, "why", essential=True), Property.NOT_EXERCISED, 0, "too short"))
+    for name in dict.fromkeys(name for name, _ in found):
+        findings = [Finding(name, list(records), id=number) for number, (one, records) in enumerate(found, 1) if one == name]
+        rule = Rule(ALLOWED if name in allowed else FORBIDDEN, "why")
+        made.append(JudgedProperty(name, rule, Property.VIOLATED, 5, "", findings))
+    return made
+
+
+def compared(expect, found, tolerate=(), allowed=(), **unread):
+    return compare(expect, tolerate, properties(found, allowed), partial(decide, **unread))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [TORN],
+        [TORN, LOST_HALF],
+        [TORN, ("aborted-read", [sent(T), read(T)])],
+        [TORN, LOST_HALF, ("inconsistent-offset", [read(T2, "t-1"), read(U, "t-1")])],  # of the lost half: a consequence of it
+        [TORN, ("stale-read", [FindingRecord("t-1", 8, -1, -1, 0, "read"), read(T2, "t-1"), missing(T2, "t-1")])],
+        [TORN, ("G1c-wr", [sent(T), read(T), sent(U, "t-2"), read(U, "t-2")])],
+        [TORN, ("torn-transaction", [read(U), missing(U, "t-1")])],
+    ],
+)
+def test_consequences_at_the_same_transaction_and_partition_are_expected(found):
+    assert compared(["torn-transaction"], found).met
+
+
+@pytest.mark.parametrize(
+    ("expect", "found", "unexpected"),
+    [
+        # the second loss shares the operation T, or a finding, with the torn transaction
+        ("torn-transaction", [TORN, ("lost-write", [missing(T2, "t-1"), missing(U, "t-1", 8)])], ["lost-write"]),
+        ("torn-transaction", [TORN, LOST_HALF, ("lost-write", [missing(T, "t-3")])], ["lost-write"]),
+        ("torn-transaction", [TORN, ("lost-write", [missing(U)])], ["lost-write"]),
+        # the reader that read early skips another record, in another partition
+        (
+            "dirty-read",
+            [("dirty-read", [sent(T), read(T)]), ("poll-skip", [read(U, "t-1", 5), read(U, "t-1", 9), missing(X, "t-1")])],
+            ["poll-skip"],
+        ),
+        (
+            "lost-write",
+            [("lost-write", [missing(T)]), ("inconsistent-offset", [read(T), read(U), read(X, offset=9), read(Y, offset=9)])],
+            ["inconsistent-offset"],
+        ),
+        ("torn-transaction", [TORN, ("duplicate", [sent(T), read(T), read(T, offset=8)])], ["duplicate"]),
+        ("lost-write", [("lost-write", [missing(T)]), TORN], ["torn-transaction"]),
+        ("torn-transaction alone", [TORN, LOST_HALF], ["lost-write"]),
+        ("torn-transaction", [TORN, ("lso-stall", [FindingRecord("t-0", 0, -1, 6, 0, "missing")])], ["lso-stall"]),
+        ("torn-transaction", [TORN, ("somebody's own", [read(U)])], ["somebody's own"]),
+    ],
+)
+def test_whatever_is_about_other_records_is_unexpected(expect, found, unexpected):
+    comparison = compared([expect], found)
+    assert (comparison.met, list(comparison.unexpected)) == (False, unexpected)
+    assert comparison.sentence.startswith(f"not expected: {unexpected[0]} (#")
+
+
+THREE = [("lost-write", [missing(v, offset=offset)]) for offset, v in enumerate((X, Y, Z))]
+
+
+@pytest.mark.parametrize(
+    ("tolerate", "found", "met"),
+    [
+        (["lost-write"], [TORN, LOST_HALF], True),
+        (["lost-write"], [TORN, *THREE], False),
+        (["lost-write anywhere"], [TORN, *THREE], True),
+        (["duplicate"], [TORN, ("duplicate", [sent(T), read(T), read(T, offset=8)])], True),
+        (["duplicate"], [TORN, ("duplicate", [sent(U), read(U), read(U, offset=8)])], False),
+        (["inconsistent-offset"], [TORN, LOST_HALF, ("inconsistent-offset", [read(T2, "t-1"), sent(U, "t-1")])], True),
+        (["duplicate anywhere"], [TORN, *THREE], False),
+        (["phantom"], [TORN, ("phantom", [read(123456789)])], True),  # nobody sent it: bound by its partition
+        (["phantom"], [TORN, ("phantom", [read(123456789, "t-5")])], False),
+    ],
+)
+def test_what_is_tolerated_is_bound_to_the_cause_unless_it_may_be_anywhere(tolerate, found, met):
+    comparison = compared(["torn-transaction"], found, tolerate)
+    assert comparison.met is met
+    assert bool(comparison.unexpected) is not met
+
+
+def test_unexpected_findings_are_named():
+    comparison = compared(["torn-transaction"], [TORN, *THREE], ["lost-write"])
+    assert comparison.sentence == "not expected: lost-write (#2, #3, #4)"
+    assert comparison.document() == [{"name": "lost-write", "count": 3, "findings": [2, 3, 4]}]
+
+
+def test_what_came_along_is_named_where_the_expectation_is_met():
+    assert compared(["torn-transaction"], [TORN, LOST_HALF]).sentence == "with 1 lost-write"
+
+
+def test_an_anomaly_that_the_contract_allows_meets_no_expectation():
+    comparison = compared(["duplicate"], [("duplicate", [sent(T), read(T), read(T, offset=8)])], allowed=["duplicate"])
+    assert not comparison.met
+    assert comparison.sentence == "not found: duplicate (only as the contract allows it)"
+
+
+def test_an_expectation_is_not_met_where_nobody_knows_what_else_there_is():
+    comparison = compared(["torn-transaction"], [TORN], unread=["t-3"])
+    assert not comparison.met
+    assert "nobody knows what else there is: nothing is known of losses in t-3" in comparison.sentence
+    broken = [*properties([TORN]), JudgedProperty("duplicate", Rule(FORBIDDEN, "why"), Property.UNKNOWN, 0, "it broke")]
+    assert not compare(["torn-transaction"], [], broken, decide).met
+
+
+def test_every_expected_anomaly_must_be_found():
+    comparison = compared(["torn-transaction", "duplicate"], [TORN])
+    assert (comparison.met, comparison.sentence) == (False, "not found: duplicate")
+
+
+@pytest.mark.parametrize("expect", [["valid"], []])
+def test_a_test_that_expects_valid_takes_nothing_else(expect):
+    assert compare(expect, [], properties([])[:1], decide).met
+    assert not compared(expect, []).met, "order-inversion was not exercised"
+    assert not compared(expect, [TORN]).met
+    assert not compared(expect, [], unread=["t-0"]).met
+
+
+def test_the_tables_name_anomalies_that_there_are():
+    assert {*CONSEQUENCES, *PAIRS, *WITHOUT_SENDER, *(name for some in CONSEQUENCES.values() for name in some)} <= set(RULES)
+
+
+def test_a_run_without_its_final_read_does_not_show_what_its_test_expects(judged):
+    h = History()
+    h.txn(0, {"t-0": [5]})
+    h.poll(1, {"t-0": [5, (6, h.v("t-0", 5))]})
+    document = judged(h, topics={"t": {"partitions": 1}}, expect=["duplicate"])
+    assert (document["verdict"], document["expectation_met"]) == ("invalid", False)
+    assert "nobody knows what else there is" in document["expectation"]
