@@ -46,6 +46,14 @@ class CycleDocument(TypedDict, total=False):
     edges: Sequence[CycleStep]
 
 
+class UnexpectedDocument(TypedDict, total=False):
+    """Forbidden findings of one anomaly that the test did not expect: how many, and the ids of the first."""
+
+    name: str
+    count: Count
+    findings: Sequence[Count]
+
+
 class FindingDocument(TypedDict, total=False):
     """A finding; a check may add keys of its own."""
 
