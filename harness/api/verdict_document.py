@@ -100,6 +100,8 @@ class VerdictDocument(TypedDict, total=False):
     test: str
     expect: Sequence[str]
     expectation_met: bool | None
+    expectation: str
+    unexpected: Sequence[UnexpectedDocument]
     judged_by: JudgedBy
     weakened: Sequence[str]
     properties: Sequence[PropertyDocument]
