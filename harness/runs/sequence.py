@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
-from harness.api import Exit, HarnessError, Interrupted, Run, RunEvent, Test, Verdict, note_event
+from harness.api import Exit, HarnessError, Interrupted, Run, RunEvent, Test, Verdict, anomaly_and_word, note_event
 from harness.campaign.campaign import PlannedRun
 from harness.runs.directory import open_run
 
@@ -56,6 +56,13 @@ class RunResult:
     def violated(self) -> list[str]:
         """Names of the anomalies that were found against the contract."""
         return [found["name"] for found in self.verdict.get("properties", []) if found["verdict"] == "violated"]
+
+    @property
+    def unexpected(self) -> list[str]:
+        """Names of the anomalies that were found against the contract and against the test's expectation."""
+        expected = {anomaly_and_word(text)[0] for text in self.planned.test.expect}
+        named = [found["name"] for found in self.verdict.get("unexpected", [])]
+        return [] if self.met else named or [name for name in self.violated if name not in expected]
 
 
 class RunSequence:
@@ -172,7 +179,7 @@ def expectation_met(runs: Sequence[RunResult]) -> bool:
         return False
     if runs[0].planned.test.expect == ("valid",):
         return all(run.met for run in runs)
-    return any(run.met for run in runs) and not any(run.violated and not run.met for run in runs)
+    return any(run.met for run in runs) and not any(run.unexpected for run in runs)
 
 
 def exit_code(results: Sequence[RunResult]) -> Exit:

@@ -6,7 +6,7 @@ from support.fake_engine import FakeEngine
 
 from harness.api import CampaignError, Exit, Test
 from harness.campaign.campaign import PlannedRun
-from harness.runs.sequence import RunSequence, exit_code
+from harness.runs.sequence import RunResult, RunSequence, exit_code
 
 
 def perform(tmp_path, *tests, events=None):
@@ -61,6 +61,23 @@ def test_a_repeated_test_that_must_show_a_bug_must_show_it_once_and_no_other(tmp
     assert code(tmp_path, ("valid+torn+valid", "torn-letter", 3)) is Exit.VALID
     assert code(tmp_path, ("valid", "torn-letter", 3)) is Exit.INVALID
     assert code(tmp_path, ("valid+torn+lost", "torn-letter", 3)) is Exit.INVALID
+
+
+def test_a_repeat_that_shows_a_part_of_what_is_expected_is_not_unexpected():
+    """Of two expected anomalies one run found one; the other run both, or both and a third that is not expected."""
+
+    def result(met, *violated, unexpected=()):
+        properties = [{"name": name, "verdict": "violated", "count": 1} for name in violated]
+        named = [{"name": name, "count": 1, "findings": [1]} for name in unexpected]
+        document = {"verdict": "invalid", "expectation_met": met, "properties": properties, "unexpected": named}
+        return RunResult(planned=PlannedRun(Test(name="two", expect=("early", "late alone")), 1, ""), verdict=document)
+
+    part, whole = result(False, "early"), result(True, "early", "late")
+    more = result(False, "early", "late", "other", unexpected=["other"])
+    assert exit_code([part, whole]) is Exit.VALID
+    assert exit_code([part, part]) is Exit.INVALID
+    assert exit_code([whole, more]) is Exit.INVALID
+    assert (part.unexpected, more.unexpected) == ([], ["other"])
 
 
 def test_a_cluster_that_does_not_start_costs_its_own_run_only(tmp_path):
