@@ -69,7 +69,7 @@ def both(spark, runs, tmp_path):
 
 @pytest.mark.parametrize(
     ("damage", "verdict", "short"),
-    [(None, "valid", True), (tear, "invalid", False), (repeat, "invalid", True), (lose, "invalid", False)],
+    [(None, "valid", True), (tear, "invalid", False), (repeat, "invalid", True), (lose, "invalid", True)],
 )
 def test_a_remote_history_gets_the_same_verdict_as_a_local_one(runs, large, both, monkeypatch, damage, verdict, short):
     """Scanned by the driver as short histories are, or by the executors as long ones are."""
