@@ -41,7 +41,12 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("setting", "beneath", "otherwise"), TABLE, ids=str)
+def in_words(value):
+    """The same name in every process: a set has no order."""
+    return ",".join(sorted(value)) if isinstance(value, set | frozenset) else str(value)
+
+
+@pytest.mark.parametrize(("setting", "beneath", "otherwise"), TABLE, ids=in_words)
 def test_a_setting_changes_the_judgement_of_these_anomalies_and_of_no_other(setting, beneath, otherwise):
     before, after = full_contract(beneath), full_contract(beneath, setting)
     changed = {
@@ -60,7 +65,7 @@ def test_a_setting_changes_the_judgement_of_these_anomalies_and_of_no_other(sett
         (UNCLEAN, TRANSACTIONS, {"inconsistent-offset", "duplicate", "order-inversion"}),
         ({**UNCLEAN, "idempotence": "false"}, PLAIN, {"inconsistent-offset"}),
     ],
-    ids=str,
+    ids=in_words,
 )
 def test_evidence_that_a_setting_leaves_intact_stands_against_its_permission(setting, beneath, bound):
     full = full_contract(beneath, setting)

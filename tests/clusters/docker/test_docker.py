@@ -1,5 +1,6 @@
 """What is special about clusters in Docker (what all providers share: test_providers.py)."""
 
+import itertools
 import json
 import os
 import re
@@ -59,6 +60,7 @@ ELSEWHERE = " ".join([*HERE.split(" ")[:2], "4026500000", "1", "7"])  # in anoth
         ([ELSEWHERE], [], 9999, ""),
         (["of an older version"], ["n1"], 9999, "its process is not to be seen from here, and n1 runs, which ends 60 s after"),
     ],
+    ids=itertools.count(),  # not by the process id, which differs among the processes of the tests
 )
 def test_what_a_run_has_is_removed_only_if_the_run_is_surely_over(owners, running, age_s, user):
     found = leftovers.user_of(owners, running, age_s)
