@@ -3,6 +3,7 @@
     ww  two neighbouring visible versions, by different operations: the lower one's writer before the higher one's
     wr  a record was returned: its writer before the operation that polled it, whatever became of either
     rw  an operation's reads of the partition ended right below a version: it before that version's writer
+    lso a read_committed reader got a record above one of a transaction: that before the reader (`checkers.graph.passed_records`)
 
 A *version* is a record of known place whose operation is ok, or that a read_committed reader got (outside transactions: any
 reader). A record that surely failed, or that a complete final read did not return, is none; of two at one offset the first is.
@@ -21,7 +22,9 @@ import pyarrow as pa
 from checkers.arrays import Ints
 from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.layers import DIRTY_WR, RW, WR, WW
+from checkers.graph.passed_records import first_passed, passed_records
 from checkers.partition.log import ABORTED, COMMITTED, FOREVER, NONE, PartitionLog, slices
+from checkers.partition.versions import committed_records
 from checkers.spark.gathering import PartitionMessages
 
 FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"
@@ -45,12 +48,16 @@ class Edges:
 def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessages:
     """All that the graph checks need of a partition, as named Arrow messages: edges, and what places operations in time.
 
-    `firsts`: (op, when a record of it was first returned here), if it was not surely over by then. `latest`: (reader, the latest
-    commit among what it got here).
+    `firsts`: (op, when a record of it was first returned or passed here), if it was not surely over by then. `latest`: (reader,
+    the latest commit among what it got here).
     """
     edges = [(EDGES, encode(vars(some))) for some in partition_edges(log, brief) if len(some)]
-    first = _first_returned(log)
-    times = ((FIRSTS, _firsts(log, first)), (LATEST, _latest(log, first, brief)))
+    first, records = _first_returned(log), log.shared(committed_records)
+    passed = first_passed(log, records)
+    edges.append((EDGES, encode(passed_records(log, brief, _over(log, records), passed).rows())))
+    known = first.copy()
+    known[records] = np.minimum(known[records], passed)
+    times = ((FIRSTS, _firsts(log, known)), (LATEST, _latest(log, first, brief)))
     return PartitionMessages(edges, [(name, encode(columns)) for name, columns in times if len(columns["op"])])
 
 

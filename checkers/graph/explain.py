@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.graph.layers import DIRTY_WR, PROCESS, REALTIME, RW, WR, WW
+from checkers.graph.layers import DIRTY_WR, LSO, PROCESS, REALTIME, RW, WR, WW
 from checkers.graph.span_search import Edge
 from checkers.partition.log import NONE
 from checkers.run_view import RunView
@@ -16,7 +16,7 @@ from checkers.spark.lookup import records_of
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 
-KINDS = {WW: "ww", WR: "wr", DIRTY_WR: "wr", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
+KINDS = {WW: "ww", WR: "wr", DIRTY_WR: "wr", LSO: "lso", RW: "rw", PROCESS: "process", REALTIME: "realtime"}
 Records = Mapping[tuple[int, str, int, str], int]  # (operation, partition, offset, role) -> v
 Places = Mapping[tuple[str, int], str]  # (partition, offset) -> the place as it stands in a sentence
 
@@ -52,6 +52,8 @@ def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], place_
     low, high = (place_names[partitions[edge.place], offset] for offset in (edge.low, edge.high))
     if edge.kind == WW:
         return f"{one} wrote {low} right before {two}'s {high}"
+    if edge.kind == LSO:
+        return f"{two} read {high} past {one}'s {low}, which it may only after {one} was decided"
     if edge.kind == RW:
         return f"{one} read up to {low} and not the next record, {two}'s {high}"
     return f"{two} read {one}'s {low}"
@@ -94,7 +96,7 @@ def rows(cycle: Sequence[Edge], partitions: Sequence[str], known: Records, run: 
 def _ends(edge: Edge) -> list[tuple[int, int, int, str]]:
     """(operation, partition, offset, role) of both ends of an edge between records."""
     first = "read" if edge.kind == RW else "sent"
-    second = "read" if edge.kind in (WR, DIRTY_WR) else "sent"
+    second = "read" if edge.kind in (WR, DIRTY_WR, LSO) else "sent"
     return [(edge.source, edge.place, edge.low, first), (edge.target, edge.place, edge.high, second)]
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-WW, WR, DIRTY_WR, RW, PROCESS, REALTIME = range(6)  # DIRTY_WR: a wr edge to a reader that is not judged as read_committed
+WW, WR, DIRTY_WR, LSO, RW, PROCESS, REALTIME = range(7)  # DIRTY_WR: a wr edge to a reader not judged as read_committed
 READS, WRITES, ANTI, ANTI_TIME = "reads", "writes", "anti", "anti-time"  # families: which backward edges make the spans
 DATA = {
-    READS: frozenset({WR}),
+    READS: frozenset({WR, LSO}),
     WRITES: frozenset({WW, WR, DIRTY_WR}),
     ANTI: frozenset({WW, WR, DIRTY_WR, RW}),
     ANTI_TIME: frozenset({WW, WR, DIRTY_WR, RW}),
@@ -48,7 +48,7 @@ def _three_forms(name: str, kinds: frozenset[int], family: str, timed: str, **ru
 
 
 LAYERS: tuple[Layer, ...] = (
-    *_three_forms("G1c-wr", frozenset({WR}), READS, READS),
+    *_three_forms("G1c-wr", frozenset({WR, LSO}), READS, READS),
     *_three_forms("G0", frozenset({WW}), WRITES, WRITES),
     *_three_forms("G1c", _G1, WRITES, WRITES, must_read=1),
     *_three_forms("G-single", _G1 | {RW}, ANTI, ANTI_TIME, anti=ONE),

@@ -29,6 +29,7 @@ from checkers.graph.layers import (
     DIRTY_WR,
     FAMILIES,
     LAYERS,
+    LSO,
     NO_ORDER,
     READS,
     RW,
@@ -37,7 +38,9 @@ from checkers.graph.layers import (
     WW,
     Layer,
 )
+from checkers.graph.lso_edges import backward_ranges, edges_between, passing_readers
 from checkers.graph.operation_order import OperationOrder, SharedOrder, order_arrays
+from checkers.graph.passed_records import PassedRecords
 from checkers.graph.search_tasks import Cycles, LayerAnswer, SearchTask, mark_unknown, rounds
 from checkers.graph.span_search import BestCycle, Edge, OperationInterval, search_span
 from checkers.graph.spans import SpanSet, merge, merge_all
@@ -126,6 +129,12 @@ def _backward(shared: SharedOrder) -> Job:
         orders: OperationOrder = shared.value
         for _, message in edges:
             part = decode(message, ENDS)
+            if _holds_lists(part):
+                lists = PassedRecords.of_rows(decode(message))
+                spans = merge(*backward_ranges(lists, orders))
+                yield _batch(BACKWARD_RANGES, len(spans), family=FAMILIES.index(READS), low=spans.low, high=spans.high)
+                yield _count_batch(_leading(orders, LSO, passing_readers(lists)))
+                continue
             for families in ((READS,), (WRITES,), (ANTI, ANTI_TIME)):
                 which = orders.searched(families[0], part)
                 ends = [orders.at(part[end][which]) for end in ("source", "target")]
@@ -134,20 +143,33 @@ def _backward(shared: SharedOrder) -> Job:
                     back = start > stop
                     spans = merge(stop[back].astype(np.int64), start[back].astype(np.int64))
                     yield _batch(BACKWARD_RANGES, len(spans), family=FAMILIES.index(family), low=spans.low, high=spans.high)
-            counts = _counts(orders, part)
-            numbers, amounts = np.array(list(counts)), np.array(list(counts.values()))
-            yield _batch(BACKWARD_RANGES, len(numbers), family=-1 - numbers, low=amounts, high=amounts)
+            yield _count_batch(_counts(orders, part))
 
     return job
+
+
+def _count_batch(counts: Mapping[int, int]) -> pa.RecordBatch:
+    numbers, amounts = np.array(list(counts)), np.array(list(counts.values()))
+    return _batch(BACKWARD_RANGES, len(numbers), family=-1 - numbers, low=amounts, high=amounts)
+
+
+def _holds_lists(part: Mapping[str, Any]) -> bool:
+    """Whether a message has the lists of `checkers.graph.passed_records`: they are its only rows."""
+    return bool(len(part["kind"]) and part["kind"][0] == LSO)
 
 
 def _counts(orders: OperationOrder, part: Mapping[str, Any]) -> dict[int, int]:
     """How many edges there are of each kind, and how many of those lead on."""
     counts = dict(enumerate(np.bincount(part["kind"], minlength=1 + RW).tolist()))
     for kind in (WR, DIRTY_WR):
-        writes = orders.writes[orders.at(part["target"][part["kind"] == kind])]
-        counts |= {_count(kind, order): int((writes >= 2 - order).sum()) for order in (NO_ORDER, BY_PROCESS)}
+        counts |= _leading(orders, kind, part["target"][part["kind"] == kind])
     return counts
+
+
+def _leading(orders: OperationOrder, kind: int, readers: Ints) -> dict[int, int]:
+    """How many edges of a kind lead to these readers, and how many of those lead on."""
+    writes = orders.writes[orders.at(readers)]
+    return {kind: len(readers), **{_count(kind, order): int((writes >= 2 - order).sum()) for order in (NO_ORDER, BY_PROCESS)}}
 
 
 def _batch(schema: pa.Schema, count: int, **columns: Any) -> pa.RecordBatch:
@@ -193,14 +215,26 @@ def _edges_inside(tasks: Sequence[SearchTask], places: Mapping[str, int], shared
         for partition, message in edges:
             part = decode(message)
             for number, task in enumerate(tasks):
-                ranks, which = orders.ranks(task.rank_family), orders.searched(task.family, part)
-                inside, span = task.spans.around(*(ranks[orders.at(part[end][which])] for end in ("source", "target")))
-                which = which[inside]
+                columns, span = (_lso_inside if _holds_lists(part) else _inside)(task, part, orders)
                 bucket = buckets[number] + span % (buckets[number + 1] - buckets[number])
-                columns = {name: part[name][which] for name in ("source", "target", "kind", "low", "high")}
-                yield _batch(EDGES_INSIDE, len(which), bucket=bucket, task=number, span=span, place=places[partition], **columns)
+                yield _batch(EDGES_INSIDE, len(span), bucket=bucket, task=number, span=span, place=places[partition], **columns)
 
     return job
+
+
+def _inside(task: SearchTask, part: Mapping[str, Any], orders: OperationOrder) -> tuple[dict[str, Any], Ints]:
+    """The edges of a message with both ends in one span of a task, and the span of each."""
+    ranks, which = orders.ranks(task.rank_family), orders.searched(task.family, part)
+    inside, span = task.spans.around(*(ranks[orders.at(part[end][which])] for end in ("source", "target")))
+    return {name: part[name][which[inside]] for name in ("source", "target", "kind", "low", "high")}, span
+
+
+def _lso_inside(task: SearchTask, part: Mapping[str, Any], orders: OperationOrder) -> tuple[dict[str, Any], Ints]:
+    """The same of the lists of `checkers.graph.passed_records`."""
+    lists, spans = PassedRecords.of_rows(part), task.spans if task.family == READS else task.spans.pick(slice(0))
+    writers, readers, span = edges_between(lists, orders, orders.ranks(task.rank_family), spans)
+    columns = {"source": lists.writer[writers], "target": lists.reader[readers], "kind": np.full(len(span), LSO, dtype=np.int8)}
+    return {**columns, "low": lists.place[writers], "high": lists.highest[readers]}, span
 
 
 def _search_bucket(tasks: Sequence[SearchTask], shared: SharedOrder) -> Callable[[pa.Table], pa.Table]:

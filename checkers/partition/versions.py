@@ -37,6 +37,17 @@ def visible(log: PartitionLog) -> Bools:
     return np.asarray(known & log.shared(fixed) & ~log.shared(lost) & ~log.shared(aborted))
 
 
+def committed_records(log: PartitionLog) -> Ints:
+    """Sends (positions) of known place in transactions that committed: ok, or a read_committed reader got the record."""
+    return np.flatnonzero(log.sends.txn & log.shared(visible) & (log.promised | log.seen_committed))
+
+
+def placed_reads(log: PartitionLog) -> Bools:
+    """Reads of records that surely lie where they were read: at that place only, and neither lost nor aborted."""
+    settled = np.r_[log.shared(fixed) & ~log.shared(aborted) & ~log.shared(lost), False]  # the last: records of nobody
+    return np.asarray(settled[log.reads.send])
+
+
 def due(log: PartitionLog, committed: bool) -> Bools:
     """Sends that no reader at an isolation level may pass over: others got them, so they are in the log for ever.
 

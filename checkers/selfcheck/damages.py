@@ -21,7 +21,7 @@ from checkers.verdict.rules import ALLOWED, RULES
 Plant = Callable[[HistoryRows, Random], "DamagedHistory | None"]
 COMMITTED_TXN = "needs a committed transaction, all of it read back at read_committed"
 SKIPS = ("poll-skip", "int-poll-skip")
-FUTURE = ("dirty-read", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime")
+FUTURE = ("dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime")
 STEPS = (*SKIPS, "nonmonotonic-poll", "int-nonmonotonic-poll")
 
 
@@ -44,7 +44,8 @@ class PlantedDamage:
 
 def _schedule(name: str, plant: Schedule) -> PlantedDamage:
     """A schedule is named after what it shows. A cycle of reads is one of reads and writes as well."""
-    accompanying = (name.replace("G1c-wr", "G1c"),) if name.startswith("G1c-wr") else ("G0",) if name == "int-send-skip" else ()
+    lawful = {"int-send-skip": ("G0",), "lso-overrun": SKIPS}
+    accompanying = (name.replace("G1c-wr", "G1c"),) if name.startswith("G1c-wr") else lawful.get(name, ())
     cycle = name if name.startswith("G") and RULES[name][-1].judged == ALLOWED else ""
     return PlantedDamage(name, plant, (name,), accompanying, "needs nothing", cycle)
 
@@ -95,12 +96,18 @@ DAMAGES = (
         (),
         "needs a failed transaction of several records, all acknowledged, between records that a final reader read",
     ),
-    PlantedDamage("read early", transactions.read_early, ("dirty-read",), (), "needs a committed record, read at read_committed"),
+    PlantedDamage(
+        "read early",
+        transactions.read_early,
+        ("dirty-read",),
+        ("lso-overrun",),
+        "needs a committed record, read at read_committed",
+    ),
     PlantedDamage(
         "read own",
         transactions.read_own,
         ("dirty-read",),
-        STEPS,
+        (*STEPS, "lso-overrun"),
         f"{COMMITTED_TXN}, by a process that reads read_committed",
     ),
     PlantedDamage(

@@ -36,7 +36,11 @@ STEP = re.compile(r"(?P<process>[A-Z])(?P<number>\d*)(?P<what>[+<!.])(?P<partiti
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 # What is shown -> how it comes about, and in words.
-SCHEDULES = {**EXAMPLES, "int-send-skip": ("A+0 B+0 A+0 A. B.", "B's record lies between two of A's")}
+SCHEDULES = {
+    **EXAMPLES,
+    "int-send-skip": ("A+0 B+0 A+0 A. B.", "B's record lies between two of A's"),
+    "lso-overrun": ("A+0 B+0 B. R<0@1 R. A.", "R polls B's record, which lies above A's, before A calls commit"),
+}
 
 
 @dataclass

@@ -20,7 +20,9 @@ CONSEQUENCES: dict[str, tuple[str, ...]] = {
     "aborted-read": _READ_CYCLES,
     "lost-write": ("inconsistent-offset", "stale-read"),  # a truncated record's offset is given away again
     # what was read too early and then aborted is never returned to others
-    "dirty-read": ("poll-skip", "int-poll-skip", "stale-read", *_READ_CYCLES),
+    "dirty-read": ("poll-skip", "int-poll-skip", "stale-read", "lso-overrun", *_READ_CYCLES),
+    # who reads past an open transaction never gets its records
+    "lso-overrun": ("poll-skip", "int-poll-skip", *_READ_CYCLES),
 }
 NAMED = 5  # findings that a sentence names
 Place = tuple[str, int]  # a partition, and the operation that sent records to it (`record_ids.operation_key_of`)

@@ -140,6 +140,12 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(FORBIDDEN, "nobody gets a record before it is sent", {"transactional": "!true"}),
         Rule(FORBIDDEN, _G1),
     ),
+    "lso-overrun": (
+        _NO_TRANSACTIONS,
+        *_cut_off("what an open transaction had sent may be gone, and its place given away again"),
+        *_COORDINATOR,
+        Rule(FORBIDDEN, "read_committed returns nothing above the first record of an open transaction (KIP-98)"),
+    ),
     "torn-transaction": (
         _NO_TRANSACTIONS,
         _COMPACTED,

@@ -122,6 +122,7 @@ NEEDS: dict[str, Needs] = {
     "duplicate": Needs({SENDS, OUTCOMES, *READS}, _ANYBODY),
     "aborted-read": Needs({SENDS, OUTCOMES, POLLS, COMMITTED}, _ANYBODY),
     "dirty-read": Needs({SENDS, OUTCOMES, POLLS, COMMITTED, Evidence.DECISIONS}, _ANYBODY_OR_WHEN),
+    "lso-overrun": Needs({SENDS, OUTCOMES, POLLS, COMMITTED, Evidence.DECISIONS}, _ANYBODY_OR_WHEN),
     "inconsistent-offset": Needs({SENDS, OUTCOMES, *READS}, _ANYBODY, {COMMITTED}, _LOST_PLACE, _acknowledged_only),
     **dict.fromkeys(("poll-skip", "nonmonotonic-poll"), _ACROSS),
     **dict.fromkeys(("int-poll-skip", "int-nonmonotonic-poll"), _INSIDE),

@@ -30,6 +30,13 @@ def edges(ops):
             later = [writer for offset, writer in order if offset > last]
             if later:
                 found[reader, later[0]].add("rw")
+        for (writer, low), (reader, high) in product(
+            lowest(ops, partition, reads).items(), highest(ops, partition, reads).items()
+        ):
+            one, two = ops[writer], ops[reader]
+            over = one["type"] == "ok" and one["end"] is not None and max(one["time"], one["end"]) < two["time"]
+            if low < high and not over:
+                found[writer, reader].add("lso")
     for (a, one), (b, two) in product(enumerate(ops), repeat=2):
         if one["type"] == "ok" and one["end"] is not None and a != b:
             if one["end"] < two["time"]:
@@ -37,6 +44,38 @@ def edges(ops):
             if one["end"] <= two["time"] and one["process"] == two["process"] and a < b:
                 found[a, b].add("process")
     return {pair: kinds for pair, kinds in found.items() if pair[0] != pair[1]}
+
+
+def lowest(ops, partition, reads):
+    """Operation -> the lowest of its records that surely lies in the log: committed, at one place, not lost."""
+    found = {}
+    for v, (index, place) in placed(ops, partition, reads).items():
+        got = [who for who, p, w, _ in reads if (p, w) == (partition, v)]
+        proven = any(ops[who]["isolation"] == "read_committed" for who in got)
+        lost = not got and any(p == partition and at > place for _, p, _, at in reads)
+        if proven or (ops[index]["type"] == "ok" and not lost):
+            found[index] = min(place, found.get(index, place))
+    return found
+
+
+def highest(ops, partition, reads):
+    """Operation -> the highest place of what it read at read_committed."""
+    there, found = placed(ops, partition, reads), {}
+    for reader, where, v, at in reads:
+        if where == partition and v in there and ops[reader]["isolation"] == "read_committed":
+            found[reader] = max(at, found.get(reader, at))
+    return found
+
+
+def placed(ops, partition, reads):
+    """Record -> (its writer, its place), of those at one place whose operation did not fail."""
+    found = {}
+    for index, op in enumerate(ops):
+        for kind, where, v, offset, *_ in op["mops"]:
+            places = {at for _, p, w, at in reads if (p, w) == (partition, v)} | ({offset} - {None})
+            if kind == 0 and where == partition and len(places) == 1 and op["type"] != "fail":
+                found[v] = index, min(places)
+    return found
 
 
 def versions(ops, partition, reads):
@@ -74,7 +113,7 @@ def belongs(name, chosen):
     for suffix in SUFFIXES[1:]:
         if name.endswith(suffix):
             base, order = name.removesuffix(suffix), suffix[1:]
-    allowed = {"G1c-wr": {"wr"}, "G0": {"ww"}, "G1c": {"ww", "wr", "dirty"}}.get(base, {"ww", "wr", "dirty", "rw"})
+    allowed = {"G1c-wr": {"wr", "lso"}, "G0": {"ww"}, "G1c": {"ww", "wr", "dirty"}}.get(base, {"ww", "wr", "dirty", "rw"})
     timed = {"": set(), "process": {"process"}, "realtime": {"process", "realtime"}}[order]
     used = set(chosen)
     anti = chosen.count("rw")

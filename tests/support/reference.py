@@ -261,6 +261,25 @@ def dirty_reads(h: FlatHistory) -> Found:
     return found
 
 
+def lso_overruns(h: FlatHistory) -> Found:
+    """Operations that read past an open transaction."""
+    found = set()
+    fixed = {send["v"] for send in h.fixed if h.status(send) != "fail"}
+    for read in h.here:
+        mine = h.home[read["v"]]
+        times = [mine["began"], h.ops[mine["op"]]["decided"]]
+        if read["v"] not in fixed or mine["op"] == read["op"] or any(time and read["ended"] < time for time in times):
+            continue
+        for send in h.visible:
+            op = h.ops[send["op"]]
+            committed = op["type"] == "ok" or send["v"] in h.seen_committed
+            below = send["p"] == read["p"] and h.place[send["v"]] < read["offset"]
+            early = send["op"] == read["op"] or (op["decided"] is not None and read["ended"] < op["decided"])
+            if op["f"] == "txn" and committed and below and early and h.committed(read):
+                found.add(read["op"])
+    return found
+
+
 def torn_transactions(h: FlatHistory) -> Found:
     found = set()
     for number in range(len(h.ops)):
@@ -380,6 +399,7 @@ TWINS: dict[str, Callable[[FlatHistory], Found]] = {
     "duplicate": duplicates,
     "aborted-read": aborted_reads,
     "dirty-read": dirty_reads,
+    "lso-overrun": lso_overruns,
     "torn-transaction": torn_transactions,
     "inconsistent-offset": inconsistent_offsets,
     "phantom": phantoms,
@@ -429,6 +449,8 @@ def by_records(findings: Sequence[Mapping[str, Any]], ops: Sequence[Mapping[str,
         elif name == "stale-read":
             reader = next(record["operation"] for record in records if record["role"] == "read" and record["v"] < 0)
             found[name] |= {(ops[reader]["process"], record["v"]) for record in missing}
+        elif name == "lso-overrun":
+            found[name] |= {record["operation"] for record in records if record["role"] == "read"}
         elif name == "lso-stall":
             found[name] |= {record["partition"] for record in records}
         elif name in found:

@@ -43,7 +43,7 @@ class RecordNames:
 class Identities:
     """Exact: sorted arrays of everything that was sent, no hashing. The first send of a name keeps it.
 
-    repeated: identities of sends whose name had been sent before.
+    ambiguous: identities of all sends whose name was sent more than once, so that nobody can tell which of them a reader got.
     """
 
     def __init__(self, names: Sequence[RecordNames], identities: Sequence[Ints]) -> None:
@@ -54,7 +54,8 @@ class Identities:
         packed, _ = self._packed(key, number)
         order = np.argsort(packed, kind="stable")
         self._sorted, self._v = packed[order], np.concatenate(identities)[order]
-        self.repeated = self._v[1:][self._sorted[1:] == self._sorted[:-1]]
+        same = self._sorted[1:] == self._sorted[:-1]
+        self.ambiguous = np.unique(np.concatenate([self._v[:-1][same], self._v[1:][same]]))
         self._unknown: dict[tuple[int, int | str | None], int] = {}
 
     def find(self, names: RecordNames) -> Ints:

@@ -153,15 +153,15 @@ class Assembly:
         first = 0
         for part, v, unsent in known:
             v[unsent] = identities.unknown(part.names.at(unsent))
-            yield part, v, unsent, first, identities.repeated
+            yield part, v, unsent, first, identities.ambiguous
             first += len(part.ops)
 
-    def _tables(self, part: Part, v: Ints, unsent: Any, first: int, repeated: Ints) -> tuple[pa.Table, pa.Table]:
+    def _tables(self, part: Part, v: Ints, unsent: Any, first: int, ambiguous: Ints) -> tuple[pa.Table, pa.Table]:
         sent = part.kind == 0
         placeless = (part.kind == 1) & part.offset.is_null().to_numpy(zero_copy_only=False)
         if placeless.any():
             part, placeless = _unheard(part, placeless)
-        judged = self._judged(part, sent & np.isin(v, repeated), placeless)
+        judged = self._judged(part, np.isin(v, ambiguous), placeless)
         partition = pa.array(self.partitions, pa.string()).take(pa.array(part.names.key))
         mops = self._mops(part, v, partition, judged)
         strange = _strange(part, partition, unsent & judged)
@@ -169,16 +169,18 @@ class Assembly:
         values = [pa.array(v[shown]), partition.filter(pa.array(shown)), part.names.at(shown).values()]
         return self._ops(part, first, mops, strange), pa.table(values, schema=VALUES_SCHEMA)
 
-    def _judged(self, part: Part, repeated: Any, placeless: Any) -> Any:
-        """Without repeated sends (their readers cannot tell them apart) and without polled records of unknown place."""
+    def _judged(self, part: Part, ambiguous: Any, placeless: Any) -> Any:
+        """Without the sends and reads of values that were sent more than once to their key (nobody can tell which a reader got),
+        and without polled records of unknown place.
+        """
         for which, why in (
-            (repeated, "sends a value a second time to the same key"),
+            (ambiguous & (part.kind == 0), "sends a value that is sent more than once to its key"),
             (placeless, "polled records without an offset, and of their keys"),
         ):
             for row in np.unique(part.owner[which]).tolist():
                 line, why_left_out = int(part.ops["at"][row].as_py()) + 1, f"operation {int(part.number[row])} {why}; left out"
                 self.damage.append(Gap(file=self._file, line=line, why=why_left_out))
-        return ~(repeated | placeless)
+        return ~(ambiguous | placeless)
 
     def _mops(self, part: Part, v: Ints, partition: pa.Array, judged: Any) -> pa.ListArray:
         owner, sent = part.owner, part.kind == 0

@@ -60,8 +60,12 @@ def test_a_schedule_holds_the_cycle_of_its_class_and_no_other(name):
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_schedule_has_no_other_anomaly(name):
-    """No record is lost, doubled, out of order, early or torn. Records of two operations may alternate in a partition."""
-    assert {other for other, found in anomalies(alone(name)).items() if found} <= {"int-send-skip"}
+    """No record is lost, doubled, out of order, early or torn. Records of two operations may alternate in a partition.
+
+    Who reads past an open transaction has skipped its record.
+    """
+    expected = {"int-send-skip", *(("lso-overrun", "poll-skip") if name == "lso-overrun" else ())}
+    assert {other for other, found in anomalies(alone(name)).items() if found} <= expected
 
 
 @pytest.mark.parametrize(("name", "second"), [("swap operations", 0), ("invert", 1)])

@@ -12,8 +12,8 @@ from checkers.verdict.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, RULES, full
 
 READERS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"}
 LOST = {"lost-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
-CUT_TRANSACTIONS = {"torn-transaction", "aborted-read", "lso-stall"}
-EARLY = {"dirty-read", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime"}
+CUT_TRANSACTIONS = {"torn-transaction", "aborted-read", "lso-overrun", "lso-stall"}
+EARLY = {"dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime"}
 ABSENCE = {"lost-write", "poll-skip", "int-poll-skip", "stale-read"}
 UNCLEAN = {"unclean_leader_election": "true"}
 PLAIN = {"transactional": "false"}

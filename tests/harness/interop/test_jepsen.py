@@ -216,10 +216,16 @@ def test_what_one_line_breaks_belongs_to_that_line(tmp_path):
 
 
 def test_a_value_sent_twice_to_one_key_is_left_out_and_said(tmp_path):
-    """Its readers could not tell the two apart."""
-    found = adopted(txn("[[:send 0 1]]", "[[:send 0 [0 1]]]") + txn("[[:send 0 1]]", "[[:send 0 [5 1]]]"), tmp_path)
-    assert [len(row["mops"]) for row in found.rows] == [1, 0]
-    assert [item.line for item in found.damage] == [3]
+    """Nobody can tell which of them the reader got: the sends and the read are left out, and nothing else."""
+    polled = txn("[[:poll]]", "[[:poll {0 [[0 1] [3 2] [5 1]] 1 [[4 1]]}]]")
+    sent = txn("[[:send 0 1]]", "[[:send 0 [0 1]]]") + txn("[[:send 0 1] [:send 1 1]]", "[[:send 0 [5 1]] [:send 1 [4 1]]]")
+    found = adopted(sent + polled, tmp_path)
+    assert [[(mop["partition"], mop["offset"]) for mop in row["mops"]] for row in found.rows] == [
+        [],
+        [("1", 4)],
+        [("0", 3), ("1", 4)],
+    ]
+    assert [item.line for item in found.damage] == [1, 3]
 
 
 def test_polled_records_without_offset_are_left_out_and_said(tmp_path):

@@ -1,0 +1,125 @@
+"""Records returned above the last stable offset: the first record of any transaction that is still open (KIP-98).
+
+The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from checkers.api import CheckResult, join_rows, partition_check
+from checkers.arrays import Bools, Ints
+from checkers.partition.log import NONE, PartitionLog
+from checkers.partition.result_rows import first_of_each, read_rows, send_rows
+from checkers.partition.versions import committed_records, placed_reads
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+
+
+def _explain_overrun(finding: Finding, text: FindingText) -> str:
+    writer, reader = finding.records("sent")[0], finding.records("read")[0]
+    got = f"{text.name(reader.op)} read {reader.place}{text.and_more(finding.records('read'))} past {writer.place}"
+    if writer.op == reader.op:
+        return f"{got}, a record of its own that was not decided yet."
+    early = (text.decided(writer.op) - reader.time) / 1e6
+    return f"{got} of {text.name(writer.op, capital=False)}, {early:.1f} ms before its commit was called."
+
+
+@partition_check(
+    "lso-overrun",
+    across=True,
+    explain=_explain_overrun,
+    needs="no record was read at read_committed above one of a transaction whose decision has a known time",
+)
+def lso_overrun(log: PartitionLog) -> CheckResult:
+    """A record returned to a reader judged by read_committed, although below it lies one of a transaction that was still open.
+
+    A read_committed reader gets nothing at or above the last stable offset, and no open transaction has a record below that.
+    Open is a transaction until commit is first called, and to itself as long as it polls. Only transactions that committed count
+    (ok, or a read_committed reader got the record): others may have been aborted by their timeout before the client asked. So
+    does only a record at one place that is not lost, and a read of such a record that was decided itself.
+
+    compared: reads above a record of such a transaction. One cause: the open transaction.
+
+    Example::
+
+        ms     process  operation  t-0               outcome
+        0-9    1        txn        send b@6          committed
+        2-3    2        txn        send a@5          committed
+        2-3    2        txn        send c@7          committed
+        4-5    3        poll       read a@5, c@7
+        10-11  4        poll       read b@6, c@7
+
+    Found: sent b@6 and read c@7 at 5 ms, before commit was called at 9 ms. a lies below b.
+
+    Slow twin: `lso_overruns` in tests/support/reference.py.
+    """
+    opened = _Opened.of(log)
+    reads = _sound_reads(log)
+    below = np.searchsorted(opened.place, log.reads.offset[reads], side="left") - 1  # the last such record below each read
+    reads, below = reads[below >= 0], below[below >= 0]
+    last = opened.latest[below]  # of all below, the one that was decided last
+    over = log.sends.decided[opened.sends[last]] > log.reads.ended[reads]
+    writer = np.where(over, opened.sends[last], opened.own_below(log, reads))
+    found = writer != NONE
+    rows = _rows(log, reads[found], writer[found]) if found.any() else {}
+    return CheckResult(len(reads), rows)
+
+
+def _sound_reads(log: PartitionLog) -> Ints:
+    """Reads (positions) at a known time of records that lie where they were read and were decided by then; other checks have the
+    others.
+    """
+    sends, reads = log.sends, np.flatnonzero(log.reads.judged & log.shared(placed_reads) & (log.reads.ended != NONE))
+    own = log.reads.send[reads]
+    decided = np.maximum(np.where(sends.txn, sends.decided, NONE), sends.began)[own] <= log.reads.ended[reads]
+    return np.asarray(reads[decided & (sends.op[own] != log.reads.op[reads])])
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """Sends of transactions that committed, by place: positions in `Sends`.
+
+    latest: for each, where among them the one stands that was decided last of all up to it.
+    """
+
+    sends: Ints
+    place: Ints
+    latest: Ints
+
+    @classmethod
+    def of(cls, log: PartitionLog) -> _Opened:
+        sends = log.shared(committed_records)
+        sends = sends[np.argsort(log.place[sends], kind="stable")]
+        decided = log.sends.decided[sends]
+        rises = np.r_[True, decided[1:] > np.maximum.accumulate(decided)[:-1]][: len(sends)]
+        return cls(sends, log.place[sends], np.maximum.accumulate(np.where(rises, np.arange(len(sends)), 0)))
+
+    def own_below(self, log: PartitionLog, reads: Ints) -> Ints:
+        """For each read the lowest record of its own operation, if that lies below it (NONE: none does)."""
+        op, reader = log.sends.op[self.sends], log.reads.op[reads]
+        own = np.full(len(reads), NONE, dtype=np.int64)
+        both = np.isin(reader, op)
+        if both.any():
+            writers, lowest = np.unique(op, return_index=True)  # sorted by place, so the first of each is its lowest
+            send = self.sends[lowest[np.searchsorted(writers, reader[both])]]
+            own[both] = np.where(log.place[send] < log.reads.offset[reads[both]], send, NONE)
+        return own
+
+
+def _rows(log: PartitionLog, reads: Ints, writer: Ints) -> dict[str, np.ndarray]:
+    """Rows of reads (positions) and of the send that each passed: of each reader and open transaction the first read."""
+    first = first_of_each(log.reads.op[reads], log.sends.op[writer])
+    reads, writer = reads[first], writer[first]
+    cause = np.full(len(log.reads), NONE, dtype=np.int64)
+    cause[reads] = log.sends.op[writer]
+    sent = _mask(len(log.sends), writer)
+    return join_rows(read_rows(log, _mask(len(log.reads), reads), cause), send_rows(log, sent, log.sends.op, "sent"))
+
+
+def _mask(count: int, positions: Ints) -> Bools:
+    mask = np.zeros(count, dtype=np.bool_)
+    mask[positions] = True
+    return mask

@@ -1,0 +1,88 @@
+"""Edges of the last stable offset: who read past a record of a transaction knows that it was decided (KIP-98).
+
+    lso  a read_committed reader got a record above one of a transaction that committed: that transaction before the reader
+
+Every reader has such an edge from every transaction below its last read, so a partition hands out two short lists instead, as
+rows of one message: of each transaction its lowest record, of each reader its highest. Edges are made of them where they are
+searched (`checkers.graph.lso_edges`).
+
+Transactions that are not known to have committed have no such edges: their timeout may have aborted them while their client
+still polled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from checkers.arrays import Ints
+from checkers.graph.edge_filter import EdgeFilter
+from checkers.graph.layers import LSO
+from checkers.partition.log import FOREVER, NONE, PartitionLog
+from checkers.partition.versions import committed_records, placed_reads
+
+
+@dataclass(frozen=True)
+class PassedRecords:
+    """Both lists of one partition. place: the lowest of each writer, rising; highest: of each reader."""
+
+    writer: Ints
+    place: Ints
+    reader: Ints
+    highest: Ints
+
+    @classmethod
+    def of_rows(cls, part: Mapping[str, Any]) -> PassedRecords:
+        """From the columns of a message."""
+        wrote = part["target"] == NONE
+        return cls(part["source"][wrote], part["low"][wrote], part["target"][~wrote], part["high"][~wrote])
+
+    def rows(self) -> dict[str, Any]:
+        """As columns of edges: a writer has no target, a reader no source."""
+        no_writer, no_reader = np.full(len(self.reader), NONE), np.full(len(self.writer), NONE)
+        source, target = np.r_[self.writer, no_writer].astype(np.int64), np.r_[no_reader, self.reader].astype(np.int64)
+        kind = np.full(len(source), LSO, dtype=np.int8)
+        return {
+            "source": source,
+            "target": target,
+            "kind": kind,
+            "low": np.r_[self.place, no_writer],
+            "high": np.r_[no_reader, self.highest],
+        }
+
+
+def first_passed(log: PartitionLog, records: Ints) -> Ints:
+    """When a judged reader first got anything above some sends (positions, of known place); FOREVER: never.
+
+    Reads are sorted by offset, so that is a running minimum from the highest offset down.
+    """
+    reads = log.reads
+    which = np.flatnonzero(reads.judged & log.shared(placed_reads) & (reads.ended != NONE))
+    first = np.minimum.accumulate(reads.ended[which][::-1])[::-1]
+    above = np.searchsorted(reads.offset[which], log.place[records], side="right")
+    return np.asarray(np.r_[first, FOREVER][above])
+
+
+def passed_records(log: PartitionLog, edge_filter: EdgeFilter | None, over: Ints, passed: Ints) -> PassedRecords:
+    """What a partition hands out. over, passed: of each of the `committed_records` when it was surely over, and first passed.
+
+    With a filter the readers of processes that never write stay only if somebody began to write after they read; if there are
+    no others, so do only the transactions that were passed before they were surely over.
+    """
+    reads, sends = log.reads, log.shared(committed_records)
+    some = reads.judged & log.shared(placed_reads)
+    if edge_filter is not None:
+        idle = np.isin(reads.process, edge_filter.read_only)
+        if not (some & ~idle).any():
+            sends = sends[over > passed]
+        some &= ~idle | (reads.ended < edge_filter.last_write_began)
+    which = np.flatnonzero(some)
+    last = np.full(int(reads.op[which].max(initial=-1)) + 1, NONE, dtype=np.int64)
+    last[reads.op[which]] = reads.offset[which]  # sorted by offset, and the last assignment stays
+    readers = np.flatnonzero(last != NONE)
+    sends = sends[np.argsort(log.place[sends], kind="stable")]
+    lowest = np.sort(np.unique(log.sends.op[sends], return_index=True)[1])
+    return PassedRecords(log.sends.op[sends[lowest]], log.place[sends[lowest]], readers, last[readers])
