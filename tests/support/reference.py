@@ -3,7 +3,7 @@
 The docstring of a check names its slow twin here. The two are compared on random histories and on the worked example in the
 docstring. `anomalies` returns for each name a set that says what was found; `by_records` gives findings that form.
 
-The twins know transactional histories, in which a complete read_committed final read covers every partition or none.
+`Contract` has what the twins know of settings. They know no groups, no `assign` and no `crash`: a process keeps its position.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
@@ -22,14 +23,26 @@ Row = dict[str, Any]
 READ_COMMITTED = "read_committed"
 
 
+@dataclass(frozen=True)
+class Contract:
+    """readers: every reader of the main phase is judged as read_committed. uncommitted: the workload reads at read_uncommitted.
+    ordered: producers keep the order of sends in flight. from_start: processes begin to read at the log's start.
+    """
+
+    readers: bool = False
+    uncommitted: bool = False
+    ordered: bool = True
+    from_start: bool = True
+
+
 class FlatHistory:
     """A history's operations, and flat lists of what they sent and read, each in the order of the history.
 
     op: number of the operation; p: partition; v: identity of the record; offset: None for unknown; times in ns.
     """
 
-    def __init__(self, ops: Sequence[Mapping[str, Any]]) -> None:
-        self.ops = ops
+    def __init__(self, ops: Sequence[Mapping[str, Any]], contract: Contract | None = None) -> None:
+        self.ops, self.contract = ops, contract or Contract()
         self.sends: list[Row] = []
         self.reads: list[Row] = []
         for number, op in enumerate(ops):
@@ -44,7 +57,18 @@ class FlatHistory:
     # ---- operations ----
     def status(self, send: Row) -> str:
         """ok, fail or info: the outcome of the operation that sent a record."""
-        return str(self.ops[send["op"]]["type"])
+        op = self.ops[send["op"]]
+        return "fail" if op["f"] == "txn" and op["type"] == "ok" and op["intent"] == "abort" else str(op["type"])
+
+    def txn(self, send: Row) -> bool:
+        return bool(self.ops[send["op"]]["f"] == "txn")
+
+    def promised(self, send: Row) -> bool:
+        """A promise in any case."""
+        return self.status(send) == "ok" if self.txn(send) else send["ended"] is not None
+
+    def aborted(self, send: Row) -> bool:
+        return self.txn(send) and self.status(send) == "fail"
 
     def process(self, row: Row) -> int:
         return int(self.ops[row["op"]]["process"])
@@ -52,6 +76,10 @@ class FlatHistory:
     def committed(self, read: Row) -> bool:
         """Whether the reader is read_committed."""
         return bool(self.ops[read["op"]]["isolation"] == READ_COMMITTED)
+
+    def judged_reader(self, read: Row) -> bool:
+        """Whether the reader is judged as read_committed."""
+        return self.committed(read) or (self.contract.readers and not self.ops[read["op"]]["final"])
 
     def never_called(self, number: int) -> bool:
         """A completed operation of unknown outcome for which commit was never called."""
@@ -100,15 +128,63 @@ class FlatHistory:
         return {partition for (partition, isolation), who in self.final_readers.items() if who and isolation == READ_COMMITTED}
 
     @cached_property
-    def final(self) -> set[int]:
-        """Records that a complete read_committed final read returned."""
+    def witnessed(self) -> set[str]:
+        """Partitions with a complete read_uncommitted final read."""
+        return {partition for (partition, isolation), who in self.final_readers.items() if who and isolation != READ_COMMITTED}
+
+    def finally_read(self, isolation: str) -> set[int]:
+        """Records that a complete final read at an isolation level returned."""
         return {
             read["v"]
             for read in self.here
-            if self.committed(read)
+            if self.ops[read["op"]]["isolation"] == isolation
             and self.ops[read["op"]]["final"]
-            and self.process(read) in self.final_readers[read["p"], READ_COMMITTED]
+            and self.process(read) in self.final_readers[read["p"], isolation]
         }
+
+    @cached_property
+    def final(self) -> set[int]:
+        return self.finally_read(READ_COMMITTED)
+
+    @cached_property
+    def witness(self) -> set[int]:
+        return self.finally_read("read_uncommitted")
+
+    def ends(self, partition: str, isolation: str) -> list[int]:
+        """Where the complete final reads of a partition ended."""
+        return [
+            json.loads(op["detail"])[partition][1]
+            for op in self.ops
+            if op["f"] == "final-read" and op["isolation"] == isolation and op["type"] == "ok"
+            if op["process"] in self.final_readers[partition, isolation] and partition in json.loads(op["detail"])
+        ]
+
+    @cached_property
+    def settled(self) -> dict[str, tuple[int, int]]:
+        """The last look at partitions: last stable offset and high watermark, where both are known."""
+        details = [json.loads(op["detail"]) for op in self.ops if op["f"] == "settle" and op["detail"]]
+        last = details[-1] if details else {}
+        return {partition: pair for partition, pair in last.get("partitions", last).items() if min(pair) >= 0}
+
+    def covered(self, send: Row) -> bool:
+        """Whether a complete read_committed final read had to return a record if it committed."""
+        partition, where = send["p"], self.place[send["v"]]
+        if partition not in self.judged:
+            return False
+        reach = min(self.ends(partition, READ_COMMITTED))
+        lso, high = self.settled.get(partition, (0, 0))
+        stalled = lso < high or reach < max(self.ends(partition, "read_uncommitted"), default=0)
+        return not stalled or (where is not None and where < reach)
+
+    @cached_property
+    def lacks_reads(self) -> bool:
+        """Whether an operation that may have polled has no completion."""
+        return any(op["f"] in ("txn", "poll") and op["end"] is None for op in self.ops)
+
+    def returns(self, partition: str) -> Iterator[list[Row]]:
+        """What each process got of a partition, in order."""
+        for process in {self.process(read) for read in self.reads}:
+            yield [read for read in self.reads if read["p"] == partition and self.process(read) == process]
 
     # ---- records ----
     @cached_property
@@ -126,15 +202,36 @@ class FlatHistory:
 
     def missing(self, send: Row) -> bool:
         """Whether a record had to be returned, if it is a promise, and was not."""
-        if send["p"] in self.judged:
-            return send["v"] not in self.final
-        where = self.place[send["v"]]
-        if send["v"] in self.seen:
-            return False
-        if where is not None:
-            return any(where < read["offset"] for read in self.reads if read["p"] == send["p"])
-        later = [one["began"] for one in self.sends if one["p"] == send["p"] and one["v"] in self.seen]
-        return any(began is not None and self.appended_by(send) < began for began in later)
+        v, partition = send["v"], send["p"]
+        if partition in self.judged:
+            if self.covered(send):
+                return v not in self.final
+            return partition in self.witnessed and v not in self.witness and v not in self.final
+        if partition in self.witnessed:
+            return v not in self.witness
+        return v not in self.seen and self.passed(send)
+
+    def passed(self, send: Row) -> bool:
+        """Whether a record lies below one that was read, by its place or by time."""
+        partition, where = send["p"], self.place[send["v"]]
+        whole = self.contract.from_start or not self.lacks_reads
+        if where is None:
+            later = [one["began"] for one in self.sends if one["p"] == partition and one["v"] in self.seen]
+            return whole and any(began is not None and self.appended_by(send) < began for began in later)
+        if whole:
+            return any(where < read["offset"] for read in self.reads if read["p"] == partition)
+        steps = (pair for reads in self.returns(partition) for pair in pairwise(reads))
+        return any(one["offset"] <= where < two["offset"] for one, two in steps)
+
+    def shown(self, send: Row) -> bool:
+        """Whether read_committed readers got a record: the complete final read, where there is one."""
+        if send["p"] not in self.judged:
+            return send["v"] in self.seen_committed
+        return self.covered(send) and send["v"] in self.final
+
+    def tried(self, send: Row) -> bool:
+        """Whether a record belongs to its operation: a planned send that never began does not."""
+        return send["began"] is not None or self.status(send) == "ok" or self.ops[send["op"]]["end"] is None
 
     def appended_by(self, send: Row) -> float:
         """When a record was in the log, if it ever was."""
@@ -148,8 +245,8 @@ class FlatHistory:
 
     @cached_property
     def lost(self) -> set[int]:
-        """Records of transactions whose commit returned ok that are missing."""
-        return {send["v"] for send in self.sends if self.status(send) == "ok" and self.missing(send)}
+        """Promises that are missing."""
+        return {send["v"] for send in self.sends if self.promised(send) and self.missing(send)}
 
     @cached_property
     def fixed(self) -> list[Row]:
@@ -158,9 +255,9 @@ class FlatHistory:
 
     @cached_property
     def visible(self) -> list[Row]:
-        """Sends with a place in the version order: committed or read, not aborted, not lost, at one place."""
-        known = [send for send in self.fixed if self.status(send) == "ok" or send["v"] in self.seen]
-        return [send for send in known if self.status(send) != "fail"]
+        """Sends with a place in the version order: promised or read, not aborted, not lost, at one place."""
+        known = [send for send in self.fixed if self.promised(send) or send["v"] in self.seen]
+        return [send for send in known if not self.aborted(send)]
 
     def due(self, partition: str, committed: bool) -> set[int]:
         """Offsets of records that no reader at an isolation level may pass over, because others got them."""
@@ -169,8 +266,8 @@ class FlatHistory:
             v = send["v"]
             if send["p"] != partition or v not in self.seen:
                 continue
-            promise = self.status(send) == "ok" and partition not in self.judged
-            if not committed or (self.status(send) != "fail" and (v in self.seen_committed or promise)):
+            promise = self.promised(send) and partition not in self.judged
+            if not committed or (not self.aborted(send) and (v in self.seen_committed or promise)):
                 found |= self.places[v]
         return found
 
@@ -179,11 +276,11 @@ class FlatHistory:
         fixed = {v for v, places in self.places.items() if len(places) == 1}
         line = defaultdict(list)
         for read in self.here:
-            hidden = self.committed(read) and self.status(self.home[read["v"]]) == "fail"
+            hidden = self.committed(read) and self.aborted(self.home[read["v"]])
             if read["v"] in fixed and not hidden:
                 line[self.process(read), read["p"]].append(read)
         for reads in line.values():
-            for last, read in pairwise([None, *reads]):
+            for last, read in pairwise([None, *reads] if self.contract.from_start else reads):
                 if read is not None and not {read["v"], last and last["v"]} & self.lost:
                     yield last, read
 
@@ -201,8 +298,8 @@ def lost_writes(h: FlatHistory) -> Found:
     found = set()
     for send in h.sends:
         acked = send["ended"] is not None or h.ops[send["op"]]["end"] is None
-        promised = h.status(send) == "ok" or (h.status(send) == "info" and send["op"] in h.proven and acked)
-        if promised and h.missing(send) and send["v"] not in h.misplaced:
+        proven = h.txn(send) and h.status(send) == "info" and send["op"] in h.proven and acked
+        if (h.promised(send) or proven) and h.missing(send) and send["v"] not in h.misplaced:
             found.add(send["v"])
     return found
 
@@ -211,7 +308,8 @@ def lost_writes(h: FlatHistory) -> Found:
 def duplicates(h: FlatHistory) -> Found:
     found = set()
     for v, send in h.home.items():
-        read = {read["offset"] for read in h.here if read["v"] == v and h.committed(read)}
+        everybody = h.contract.uncommitted or not h.txn(send)
+        read = {read["offset"] for read in h.here if read["v"] == v and (everybody or h.judged_reader(read))}
         acknowledged = {send["offset"]} - {None} if h.status(send) != "fail" else set()
         acknowledged -= {read["offset"] for read in h.reads if read["p"] == send["p"]}
         if read and len(read | acknowledged) > 1:
@@ -226,7 +324,7 @@ def inconsistent_offsets(h: FlatHistory) -> Found:
     read_places = set(at)
     for send in h.sends:
         where = (send["p"], send["offset"])
-        sure = h.status(send) == "ok" or (h.status(send) == "info" and send["op"] in h.proven)
+        sure = h.status(send) == "ok" or not h.txn(send) or (h.status(send) == "info" and send["op"] in h.proven)
         if send["offset"] is not None and send["v"] not in h.lost and (where in read_places or sure):
             at[where].add(send["v"])
     return {where for where, records in at.items() if len(records) > 1}
@@ -243,7 +341,9 @@ def wrong_partitions(h: FlatHistory) -> Found:
 
 # ---- transactions ----
 def aborted_reads(h: FlatHistory) -> Found:
-    return {v for v in h.seen_committed if h.status(h.home[v]) == "fail"}
+    judged = {read["v"] for read in h.here if h.judged_reader(read)}
+    refused = {send["v"] for send in h.sends if h.status(send) == "fail" and not h.txn(send) and send["ended"] is None}
+    return {v for v in judged if h.aborted(h.home[v])} | (h.seen & refused)
 
 
 def dirty_reads(h: FlatHistory) -> Found:
@@ -251,12 +351,12 @@ def dirty_reads(h: FlatHistory) -> Found:
     for read in h.here:
         send = h.home[read["v"]]
         op = h.ops[send["op"]]
-        if op["type"] == "fail":
+        if h.status(send) == "fail":
             continue
         if send["began"] is not None and read["ended"] < send["began"]:
             found.add(read["v"])
         early = op["decided"] is not None and read["ended"] < op["decided"]
-        if h.committed(read) and (send["op"] == read["op"] or h.never_called(send["op"]) or early):
+        if h.txn(send) and h.judged_reader(read) and (send["op"] == read["op"] or h.never_called(send["op"]) or early):
             found.add(read["v"])
     return found
 
@@ -264,18 +364,18 @@ def dirty_reads(h: FlatHistory) -> Found:
 def lso_overruns(h: FlatHistory) -> Found:
     """Operations that read past an open transaction."""
     found = set()
-    fixed = {send["v"] for send in h.fixed if h.status(send) != "fail"}
+    fixed = {send["v"] for send in h.fixed if not h.aborted(send)}
     for read in h.here:
         mine = h.home[read["v"]]
-        times = [mine["began"], h.ops[mine["op"]]["decided"]]
+        times = [mine["began"], h.ops[mine["op"]]["decided"] if h.txn(mine) else None]
         if read["v"] not in fixed or mine["op"] == read["op"] or any(time and read["ended"] < time for time in times):
             continue
         for send in h.visible:
             op = h.ops[send["op"]]
-            committed = op["type"] == "ok" or send["v"] in h.seen_committed
+            committed = h.status(send) == "ok" or send["v"] in h.seen_committed
             below = send["p"] == read["p"] and h.place[send["v"]] < read["offset"]
             early = send["op"] == read["op"] or (op["decided"] is not None and read["ended"] < op["decided"])
-            if op["f"] == "txn" and committed and below and early and h.committed(read):
+            if op["f"] == "txn" and committed and below and early and h.judged_reader(read):
                 found.add(read["op"])
     return found
 
@@ -283,13 +383,11 @@ def lso_overruns(h: FlatHistory) -> Found:
 def torn_transactions(h: FlatHistory) -> Found:
     found = set()
     for number in range(len(h.ops)):
-        mine = [send for send in h.sends if send["op"] == number]
-        shown = [send["v"] for send in mine if send["v"] in (h.final if send["p"] in h.judged else h.seen_committed)]
-        missing = [
-            send["v"]
-            for send in mine
-            if h.missing(send) and send["v"] not in h.misplaced and (send["p"] in h.judged or h.status(send) != "fail")
-        ]
+        mine = [send for send in h.sends if send["op"] == number and h.txn(send)]
+        shown = [send["v"] for send in mine if h.shown(send)]
+        missing = [send["v"] for send in mine if h.tried(send) and h.missing(send) and send["v"] not in h.misplaced]
+        if mine and h.status(mine[0]) == "fail":
+            missing = [send["v"] for send in mine if send["v"] in missing and h.covered(send)]
         if shown and missing:
             found.update([*shown, *missing])
     return found
@@ -302,7 +400,8 @@ def order_inversions(h: FlatHistory) -> Found:
     there = [send for send in h.sends if send["v"] not in h.lost and h.place[send["v"]] is not None]
     for one, two in combinations(sorted(there, key=lambda send: send["v"]), 2):
         same = one["p"] == two["p"] and record_ids.process_of(one["v"]) == record_ids.process_of(two["v"])
-        if same and h.place[one["v"]] > h.place[two["v"]]:
+        first = h.contract.ordered or (one["ended"] is not None and two["began"] is not None and one["ended"] < two["began"])
+        if same and first and h.place[one["v"]] > h.place[two["v"]]:
             found.add(two["v"])
     return found
 
@@ -379,19 +478,15 @@ def stale_reads(h: FlatHistory) -> Found:
             for read in h.here:
                 send = h.home[read["v"]]
                 earlier = read["p"] == partition and h.committed(read) and h.process(read) != process and read["ended"] < began
-                if earlier and h.status(send) != "fail" and not h.never_called(send["op"]) and read["v"] not in mine:
+                doubtful = h.txn(send) and (h.aborted(send) or h.never_called(send["op"]))
+                if earlier and not doubtful and read["v"] not in mine:
                     found.add((process, read["v"]))
     return found
 
 
 # ---- settling ----
 def lso_stalls(h: FlatHistory) -> Found:
-    settled: dict[str, list[int]] = {}
-    for op in h.ops:
-        if op["f"] == "settle" and op["detail"]:
-            detail = json.loads(op["detail"])
-            settled = detail.get("partitions", detail)
-    return {partition for partition, (lso, high_watermark) in settled.items() if lso < high_watermark}
+    return {partition for partition, (lso, high_watermark) in h.settled.items() if lso < high_watermark}
 
 
 TWINS: dict[str, Callable[[FlatHistory], Found]] = {
@@ -419,9 +514,9 @@ TWINS: dict[str, Callable[[FlatHistory], Found]] = {
 NAMES = tuple(TWINS)
 
 
-def anomalies(ops: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
+def anomalies(ops: Sequence[Mapping[str, Any]], contract: Contract | None = None) -> dict[str, Found]:
     """Name -> what the function of that name returns; the micro-operations of `ops` are tuples."""
-    history = FlatHistory(ops)
+    history = FlatHistory(ops, contract)
     return {name: twin(history) for name, twin in TWINS.items()}
 
 
