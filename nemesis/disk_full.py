@@ -11,6 +11,7 @@ from harness.api import Fillable, HarnessError, Receipt, Wait, demand_bounds
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
 from nemesis.support.cluster_types import FillableCluster
+from nemesis.support.healing import healed
 from nemesis.support.waiting import poll_until
 
 FULL = 64 << 10  # a disk with no more bytes free counts as full
@@ -85,8 +86,8 @@ class DiskFull:
         answers = poll_until(lambda: {n: cluster.answers(n) for n in dead}, lambda seen: all(seen.values()), self.answer_within_s)
         problems += [f"{node} did not answer within {self.answer_within_s:g} s" for node, heard in answers.items() if not heard]
         after = {node: cluster.disk_free(node) for node in nodes}
-        healing = {"after": after, "words": words, "started": dead, "answers": answers}
-        return replace(receipt, healing=healing, note="; ".join(filter(None, [receipt.note, *problems])))
+        left = [node for node in nodes if after[node] <= FULL or (node in dead and cluster.pid(node) is None)]
+        return healed(receipt, {"after": after, "words": words, "started": dead, "answers": answers}, problems, left)
 
 
 def _give_back(cluster: FillableCluster, nodes: Iterable[str], alive: Iterable[str]) -> None:

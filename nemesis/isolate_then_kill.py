@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
-from harness.api import HarnessError, Killable, Partitionable, Receipt, Wait, demand_bounds
+from harness.api import HarnessError, Killable, Partitionable, Receipt, Wait, clock, demand_bounds
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from nemesis.support.cluster_types import KillablePartitionableCluster
@@ -46,7 +45,7 @@ class IsolateThenKill:
         cut = network_partition.cut(cluster, self.target, nodes, network_partition.both_ways(nodes, others))
         alive: list[str] = []
         with undo_on_error(lambda: attempt_each(cluster.undrop, [cut.pairs]) + attempt_each(cluster.start, alive)):
-            time.sleep(self.alone_s)
+            clock.sleep(self.alone_s)
             before = {node: cluster.pid(node) for node in nodes}
             alive += [node for node in nodes if before[node] is not None]
             problems = attempt_each(cluster.kill, alive)

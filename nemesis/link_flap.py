@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Annotated, ClassVar
 
-from harness.api import Between, HarnessError, Pair, Partitionable, Receipt, Wait, demand_bounds
+from harness.api import Between, HarnessError, Pair, Partitionable, Receipt, Wait, clock, demand_bounds
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import no_target
 from nemesis.support.cluster_types import PartitionableCluster
@@ -65,10 +64,10 @@ class LinkFlap:
 
     def _down(self, cluster: PartitionableCluster, pairs: tuple[Pair, ...]) -> dict[str, bool]:
         cluster.drop(pairs)
-        time.sleep(self.down_s)
+        clock.sleep(self.down_s)
         return network_partition.matrix(cluster.probe(pairs))
 
     def _up(self, cluster: PartitionableCluster, pairs: tuple[Pair, ...]) -> dict[str, bool]:
         cluster.undrop(pairs)
-        time.sleep(self.up_s)
+        clock.sleep(self.up_s)
         return network_partition.matrix(cluster.probe(pairs))

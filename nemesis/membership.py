@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wait, Wipeable, demand_bounds
+from harness.api import Cluster, HarnessError, Killable, Receipt, Stoppable, Wait, Wipeable, clock, demand_bounds
 from nemesis.graceful_stop import revive
 from nemesis.support import placement, targets
 from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
@@ -87,11 +86,11 @@ class Membership:
         stuck = [node for node in ours if cluster.pid(node) == before["pid"] and "during" not in receipt.evidence]
         problems = attempt_each(cluster.kill, stuck)
         dead = [node for node in ours if cluster.pid(node) is None]
-        deadline = time.monotonic() + self.back_within_s
+        deadline = clock.monotonic() + self.back_within_s
         problems += attempt_each(cluster.start, dead)
         answers = poll_until(lambda: {n: cluster.answers(n) for n in ours}, lambda seen: all(seen.values()), self.back_within_s)
         lagging = (
-            poll_until(lambda: placement.out_of_sync(cluster), lambda text: not text, max(0.0, deadline - time.monotonic()))
+            poll_until(lambda: placement.out_of_sync(cluster), lambda text: not text, max(0.0, deadline - clock.monotonic()))
             if ours
             else ""
         )

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 from harness.api import Between, ClusterView, HarnessError, Placement, Receipt, Wait, demand_bounds
 from nemesis.support import placement
 from nemesis.support.attempts import undo_on_error
+from nemesis.support.healing import healed
 from nemesis.support.waiting import poll_until
 
 FEWEST = 2  # replicas that a partition keeps
@@ -85,8 +86,7 @@ class Reassign:
             if not problems:
                 after, problems = placement.reorder_and_elect(cluster, orders)
         problems += placement.overlap_notes(cluster, before)
-        note = "; ".join(filter(None, [receipt.note, *problems]))
-        return replace(receipt, healing={"after": placement.as_json(after)}, note=note)
+        return healed(receipt, {"after": placement.as_json(after)}, problems, late)
 
 
 def _new_order(place: Placement, brokers: tuple[str, ...], rng: Random) -> tuple[str, ...]:

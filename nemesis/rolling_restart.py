@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable, Wait, demand_bounds
+from harness.api import ClusterError, Killable, Receipt, Stoppable, Upgradable, Wait, clock, demand_bounds
 from nemesis.graceful_stop import revive
 from nemesis.support.attempts import attempt_each, undo_on_error
 from nemesis.support.cluster_types import UpgradableCluster
@@ -40,7 +40,7 @@ class RollingRestart:
 
     def inject(self, cluster: UpgradableCluster, rng: Random) -> Receipt:
         """Restart them all, in a random order."""
-        began_ns, deadline = time.monotonic_ns(), time.monotonic() + self.within_s
+        began_ns, deadline = time.monotonic_ns(), clock.monotonic() + self.within_s
         nodes = self._order(cluster, rng)
         receipt = Receipt(role="all", targets=tuple(nodes), injected_ns=began_ns)
         if self.version and (reason := self._cannot_upgrade(cluster, nodes)):
@@ -94,7 +94,7 @@ class RollingRestart:
 
     def _restart(self, cluster: UpgradableCluster, node: str, deadline: float) -> dict[str, Any]:
         """Stop the node and start it again. One that does not end in time is killed, so that every node is restarted."""
-        began = time.monotonic()
+        began = clock.monotonic()
         if cluster.pid(node) is None:
             return {"pid": None, "problem": DEAD}
         version = cluster.version(node) if self.version else ""
@@ -106,13 +106,13 @@ class RollingRestart:
         if self.version:
             cluster.use_version(node, self.version)
         problems += attempt_each(cluster.start, [node])
-        left_s = max(0.0, deadline - time.monotonic())
+        left_s = max(0.0, deadline - clock.monotonic())
         if not poll_until(lambda: cluster.answers(node), bool, left_s):
             problems.append("does not answer")
-        found: dict[str, Any] = {"pid": cluster.pid(node), "status": status, "away_s": round(time.monotonic() - began, 3)}
+        found: dict[str, Any] = {"pid": cluster.pid(node), "status": status, "away_s": round(clock.monotonic() - began, 3)}
         versions = {"versions": [version, cluster.version(node)]} if self.version else {}
         return {**found, **versions, **({"problem": "; ".join(problems)} if problems else {})}
 
     def _wait_until_in_sync(self, cluster: UpgradableCluster, deadline: float) -> str:
         """What still lags when the time is over; empty when nothing does."""
-        return poll_until(lambda: out_of_sync(cluster), lambda lagging: not lagging, max(0.0, deadline - time.monotonic()))
+        return poll_until(lambda: out_of_sync(cluster), lambda lagging: not lagging, max(0.0, deadline - clock.monotonic()))

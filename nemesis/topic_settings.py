@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 from typing import Any, ClassVar
@@ -12,6 +12,7 @@ from harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receip
 from nemesis.support import placement
 from nemesis.support.attempts import undo_on_error
 from nemesis.support.changes import OverlappingChanges
+from nemesis.support.healing import healed
 from nemesis.support.waiting import poll_until
 
 SEEN_WITHIN_S = 5.0
@@ -92,10 +93,11 @@ class TopicSettings:
             within_s = 0.0 if problems else SEEN_WITHIN_S
             after = poll_until(lambda: _current(cluster, before), lambda seen: seen == _expected(cluster, before), within_s)
             wanted = _expected(cluster, before)
-        problems += [f"{topic} has {after[topic]} after healing" for topic in before if after[topic] != wanted[topic]]
+        left = [topic for topic in before if after[topic] != wanted[topic]]
+        problems += [f"{topic} has {after[topic]} after healing" for topic in left]
         both = [f"{topic}'s {name}" for topic, own in before.items() for name in own if changes.is_changed((topic, name))]
         problems += [f"{one} stays as another fault set it" for one in both]
-        return replace(receipt, healing={"after": after}, note="; ".join(filter(None, [receipt.note, *problems])))
+        return healed(receipt, {"after": after}, problems, left)
 
     def _topics(self, cluster: Cluster, rng: Random) -> list[str]:
         known = list(dict.fromkeys(name.rpartition("-")[0] for name in cluster.topics))

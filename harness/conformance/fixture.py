@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from harness.api import Cluster, Fault, HarnessError, Losable, Receipt, SharedState, Slowable
+from harness.api import Cluster, Fault, HarnessError, Losable, Receipt, SharedState, Slowable, clock
 from harness.conformance import snapshot
 from harness.conformance.call_record import ENDS, CallRecord, Change, RecordingCluster
 from harness.conformance.deadline import CallResult, call_within
 from harness.conformance.doubles import HostedCluster
 from harness.conformance.effect_checks import MEASURED, Observations
-from harness.conformance.link_quality import Measured, Quality, measure, quality
+from harness.conformance.link_quality import Measured, Quality, measure, quality, settles_at_once
 from harness.conformance.receipt_checks import Flaw
 from harness.conformance.results import StoryResult
 from harness.conformance.snapshot import Snapshot, take
@@ -40,12 +40,12 @@ class Bounds:
     breaks: int = 1
 
 
-IN_MEMORY = Bounds(inject_s=30.0, heal_s=30.0, whole_s=0.3, active_s=0.05)
+IN_MEMORY = Bounds(whole_s=0.3, active_s=0.05)
 
 
 def bounds_for(cluster: Any) -> Bounds:
     """What fits a cluster: where everything happens at once (in memory), waiting shows nothing new."""
-    return IN_MEMORY if getattr(cluster, "settles_at_once", False) else Bounds()
+    return IN_MEMORY if settles_at_once(cluster) else Bounds()
 
 
 class ClusterUnusable(Exception):
@@ -85,7 +85,7 @@ class Fixture:
         self._record = CallRecord()
         self._records.append(self._record)
         view = HostedCluster(RecordingCluster(cluster, self.fault.needs, self._record), self._shared)
-        return call_within(lambda: self.fault.inject(view, Random(self._seed)), self.bounds.inject_s)
+        return self._called(lambda: self.fault.inject(view, Random(self._seed)), self.bounds.inject_s)
 
     def observed(self, before: Snapshot) -> Observations:
         """What the kit sees now of the last strike."""
@@ -108,7 +108,16 @@ class Fixture:
     def heal(self, receipt: Receipt) -> CallResult:
         """Let the fault heal what the receipt names."""
         view = HostedCluster(self.cluster, self._shared)
-        return call_within(lambda: self.fault.heal(view, receipt), self.bounds.heal_s)
+        return self._called(lambda: self.fault.heal(view, receipt), self.bounds.heal_s)
+
+    def _called(self, call: Callable[[], Any], within_s: float) -> CallResult:
+        """Call the fault; where everything happens at once, its waiting takes no time."""
+
+        def call_by_clock() -> Any:
+            with clock.waiting_by(clock.AtOnce() if settles_at_once(self.cluster) else clock.MachineClock()):
+                return call()
+
+        return call_within(call_by_clock, within_s)
 
     def heal_flaws(self, answer: CallResult) -> list[Flaw]:
         """What is wrong with the result of `heal` itself, whatever became of the cluster."""

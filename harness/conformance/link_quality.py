@@ -47,6 +47,11 @@ def quality(cluster: Any) -> Quality:
     return Quality({pair: median(one) for pair, one in took.items() if one}, 1 - arrived / sent if sent else 0.0)
 
 
+def settles_at_once(cluster: Any) -> bool:
+    """Whether nothing changes by itself, as in memory, so that waiting shows nothing new."""
+    return bool(getattr(cluster, "settles_at_once", False))
+
+
 def measure(cluster: Cluster, change: Change, before: Quality) -> Measured:
     """Whether a change that `slow`, `lose` or `throttle` began shows now."""
     return {"slow": _slow, "lose": _lossy, "throttle": _throttled}[change.call](cluster, change, before)
@@ -95,7 +100,7 @@ def _lossy(cluster: Any, change: Change, before: Quality) -> Measured:
 
 def _throttled(cluster: Any, change: Change, _: Quality) -> Measured:
     """A broker that writes nothing is not held back, so it gets some time to write."""
-    deadline = time.monotonic() + (0.0 if getattr(cluster, "settles_at_once", False) else WRITES_WITHIN_S)
+    deadline = time.monotonic() + (0.0 if settles_at_once(cluster) else WRITES_WITHIN_S)
     while not (held := _operations(cluster, change)) and time.monotonic() < deadline:
         time.sleep(LOOK_EVERY_S)
     return Measured(bool(held), f"{held} writes were held back")

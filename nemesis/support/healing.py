@@ -21,7 +21,7 @@ def healed(
 ) -> Receipt:
     """The receipt with what healing found.
 
-    left: nodes or pairs (`n1>n2`) that are still hurt by this fault: it counts as not healed. early: nodes where it had ended
+    left: what this fault still hurts (nodes, pairs as `n1>n2`, topics): it counts as not healed. early: nodes where it had ended
     before, with the reason; how long it lasted there is not known.
     """
     found: dict[str, Any] = dict(healing)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from random import Random
 from typing import Any
 
-from harness.api import Cluster, ClusterError, ClusterView, HarnessError, Placement, Receipt
+from harness.api import Cluster, ClusterError, ClusterView, HarnessError, Placement, Receipt, clock
 from nemesis.support.attempts import undo_on_error
 from nemesis.support.changes import OverlappingChanges
 from nemesis.support.waiting import poll_until
@@ -146,7 +145,7 @@ def reorder_and_elect(cluster: ClusterView, orders: Callable[[], Orders]) -> tup
 
     Asked again and again for LED_WITHIN_S seconds: a replica that is not in sync yet cannot be elected.
     """
-    deadline = time.monotonic() + LED_WITHIN_S
+    deadline = clock.monotonic() + LED_WITHIN_S
     while True:
         problems = request_orders(cluster, orders, elect=True)
         seen = poll_until(
@@ -154,7 +153,7 @@ def reorder_and_elect(cluster: ClusterView, orders: Callable[[], Orders]) -> tup
         )
         if _leaders_match(seen, orders()):
             return seen, []
-        if time.monotonic() >= deadline:
+        if clock.monotonic() >= deadline:
             return seen, problems
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
+
+from harness.api import clock
 
 LOOK_EVERY_S = 0.05
 
@@ -13,7 +14,7 @@ Seen = TypeVar("Seen")
 
 def poll_until(look: Callable[[], Seen], enough: Callable[[Seen], bool], within_s: float) -> Seen:
     """Look until it is enough, for at most `within_s` seconds; returns what was seen last, enough or not."""
-    deadline = time.monotonic() + within_s
-    while not enough(seen := look()) and time.monotonic() < deadline:
-        time.sleep(LOOK_EVERY_S)
+    deadline = clock.monotonic() + within_s
+    while not enough(seen := look()) and clock.monotonic() < deadline:
+        clock.sleep(LOOK_EVERY_S)
     return seen

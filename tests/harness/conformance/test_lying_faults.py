@@ -7,12 +7,13 @@ elsewhere. Nothing in them is odd: only a look at the cluster shows that nothing
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
 
-from harness.api import Killable, Pausable, Receipt
+from harness.api import Killable, Pausable, Receipt, clock
 from harness.api.capabilities import CAPABILITIES
 from harness.api.clusters import Admin
 from harness.api.effects import effects_of
@@ -21,29 +22,15 @@ from harness.conformance.fixture import Bounds, bounds_for
 from harness.conformance.stories import Kit
 from harness.plugins import registry
 from nemesis.support.healing import healed
+from nemesis.support.waiting import poll_until
 from nemesis.testing import FakeCluster
 
 QUICK = Bounds(inject_s=30.0, heal_s=30.0, whole_s=0.0, active_s=0.0)
-WAITS: dict[str, dict[str, object]] = {
-    "isolate-then-kill": {"alone_s": 0.0},
-    "link-flap": {"down_s": 0.0, "up_s": 0.0},
-    "graceful-stop": {"gone_within_s": 0.1, "answer_within_s": 0.1},
-    "rolling-restart": {"gone_within_s": 0.1, "within_s": 0.1},
-    "slow-disk": {"notice_s": 0.1},
-    "disk-full": {"notice_s": 0.0},
-}
 OURS = [kind for kind in registry.names("nemesis") if registry.load("nemesis", kind).__module__.startswith("nemesis.")]
 
 
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch):
-    monkeypatch.setattr("nemesis.disk_full.ENDS_WITHIN_S", 0.0)
-    monkeypatch.setattr("nemesis.support.placement.LED_WITHIN_S", 0.1)
-    monkeypatch.setattr("nemesis.topic_settings.SEEN_WITHIN_S", 0.1)
-
-
 def honest(kind: str) -> Any:
-    return registry.build(registry.load("nemesis", kind), WAITS.get(kind, {}), kind)
+    return registry.build(registry.load("nemesis", kind), {}, kind)
 
 
 def cluster_for(kind: str) -> FakeCluster:
@@ -270,3 +257,29 @@ def test_a_heal_that_does_nothing_is_found_at_once_in_memory():
     assert results["heal"].ok is False
     assert isinstance(cluster, Pausable)
     assert cluster.whole()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patient:
+    """It waits for an hour before and after."""
+
+    needs: ClassVar[tuple[type, ...]] = (Pausable,)
+
+    def inject(self, cluster: Any, rng: Any) -> Receipt:
+        began = clock.monotonic()
+        clock.sleep(3600.0)
+        assert clock.monotonic() - began >= 3600
+        cluster.pause("n1")
+        return Receipt(targets=("n1",), evidence={"before": {"n1": "S"}, "during": {"n1": "T"}}, effective=True)
+
+    def heal(self, cluster: Any, receipt: Receipt) -> Receipt:
+        poll_until(lambda: None, bool, 3600.0)
+        for node in receipt.targets:
+            cluster.resume(node)
+        return replace(receipt, healing={"after": "S"})
+
+
+def test_the_waits_of_a_fault_take_no_time_in_memory():
+    results = list(Kit(FakeCluster(), Patient(), 7, stories=("effect", "heal")).play())
+    assert [one.ok for one in results] == [True, True]
+    assert time.monotonic() - 1 < clock.monotonic() < time.monotonic() + 1  # outside, it is the machine's
