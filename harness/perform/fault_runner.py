@@ -27,6 +27,7 @@ log = structlog.get_logger()
 Wait = Callable[[threading.Event, int], bool]
 Condition = Callable[[], Sequence[str]]
 NO_BUDGET = Budget()
+NOT_HEALED = "not healed: "  # in a receipt's note
 WHEN_WITHIN_S = 10.0  # how long a strike waits for its condition
 LOOK_EVERY_S = 0.02
 
@@ -255,7 +256,7 @@ class FaultRunner:
         if failed:
             with self._holding:
                 self._held[id_] = replace(held, failed=failed)
-            self._record(replace(healed, healed_ns=0, note=_joined([*notes, f"not healed: {failed}"])))
+            self._record(replace(healed, healed_ns=0, note=_joined([*notes, f"{NOT_HEALED}{failed}"])))
             return
         nodes = self._ledger.hurt(besides=id_)
         self._ledger.release(id_)

@@ -40,7 +40,7 @@ from harness.api import (
 )
 from harness.history.writer import HistoryWriter
 from harness.perform import parent_watch
-from harness.perform.fault_runner import FaultRunner
+from harness.perform.fault_runner import NOT_HEALED, FaultRunner
 from harness.perform.open_transactions import in_transaction
 from harness.perform.worker import coordinated, partitions_of, roles_of
 from harness.perform.worker_pool import WorkerPool
@@ -133,12 +133,10 @@ class Performance:
 
     def _receipt(self, file: Any, line: dict[str, Any]) -> None:
         file.write(secrets.mask(json.dumps(line)).encode() + b"\n")
-        text = " ".join(filter(None, [line["kind"], ", ".join(line["targets"]), "healed" if line["healed_ns"] else "strikes"]))
         self._log.info(
             "fault", id=line["id"], kind=line["kind"], targets=line["targets"], effective=line["effective"], note=line["note"]
         )
-        text += f" - without effect: {line['note']}" if line["effective"] is False else ""
-        self._emit({"event": "fault", "text": text})
+        self._emit({"event": "fault", "text": receipt_text(line)})
 
     # -- healed ----------------------------------------------------------------------------------
     def _read_back(self, pool: WorkerPool) -> None:
@@ -196,6 +194,16 @@ class Performance:
 
     def _transaction_timeout_s(self) -> float:
         return float(self._producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
+
+
+def receipt_text(line: Mapping[str, Any]) -> str:
+    """A receipt in a line: `kill n2 strikes`, `kill n2 healed`, `kill n2 was not healed - ...`."""
+    failed = NOT_HEALED in line["note"] and not line["healed_ns"]
+    what = "was not healed" if failed else "healed" if line["healed_ns"] else "strikes"
+    text = " ".join(filter(None, [line["kind"], ", ".join(line["targets"]), what]))
+    if line["effective"] is False:
+        return f"{text} - without effect: {line['note']}"
+    return f"{text} - {line['note']}" if failed else text
 
 
 def make_fault(injection: Injection) -> Any:

@@ -73,7 +73,9 @@ def test_a_wiped_directory_has_only_its_ids(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
     (tmp_path / "meta.properties").write_text("cluster.id=abc\nnode.id=2\ndirectory.id=old\n")
+    assert node_directory.stored_bytes(tmp_path) > 0
     node_directory.wipe(tmp_path)
+    assert node_directory.stored_bytes(tmp_path) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bootstrap.checkpoint", "meta.properties"]
     meta = (tmp_path / "meta.properties").read_text()
     assert meta.startswith("cluster.id=abc\nnode.id=2\ndirectory.id=")

@@ -7,7 +7,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from harness.api import ClientSettings, Role
+from harness.perform.performer import receipt_text
 from harness.perform.worker import coordinated, name_of
 
 LEAKY = '''
@@ -44,6 +47,21 @@ def test_every_client_has_a_consumer_group_and_its_name_is_known_to_faults():
         "groups": [ClientSettings(name=name, bootstrap="", partitions=()).group for name in names],
     }
     assert noted["groups"] == ["fp-ab12-0-readers", "fp-ab12-1-readers", "fp-ab12-2-readers"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({}, "kill n2 strikes"),
+        ({"healed_ns": 5}, "kill n2 healed"),
+        ({"healed_ns": 5, "note": "not healed at first: n2"}, "kill n2 healed"),
+        ({"note": "not healed: n2"}, "kill n2 was not healed - not healed: n2"),
+        ({"effective": False, "note": "n2 was dead already"}, "kill n2 strikes - without effect: n2 was dead already"),
+    ],
+)
+def test_a_receipt_says_in_a_line_whether_the_fault_was_healed(changed, text):
+    line = {"kind": "kill", "targets": ["n2"], "healed_ns": 0, "effective": True, "note": ""}
+    assert receipt_text({**line, **changed}) == text
 
 
 def perform(run_dir, **environment):
