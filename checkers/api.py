@@ -24,6 +24,7 @@ import pandas as pd
 
 from checkers.partition.log import PartitionLog
 from checkers.run_view import RunView
+from checkers.selfcheck.planted import PlantedDamage
 from checkers.spark.gathering import PartitionMessages
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
@@ -88,6 +89,7 @@ class Check(Generic[Where]):
     brief: what `gather` has to know of the whole run, as its argument `brief`: a function over the `RunView`.
     detail: more keys for a finding's document.
     needs: what has to be there before anything can be compared, in words.
+    damages: ways to spoil a history so that this check must find it; `fencepost selfcheck` plants them.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Check(Generic[Where]):
     brief: Brief | None = None
     detail: Detail | None = None
     needs: str = "nothing of the kind was in the history"
+    damages: tuple[PlantedDamage, ...] = ()
 
     def __call__(self, where: Where) -> CheckResult:
         return self.function(where)

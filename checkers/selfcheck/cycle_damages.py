@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from checkers.selfcheck.history_rows import HistoryRows
-from checkers.selfcheck.record_damages import DamagedHistory, pick
+from checkers.selfcheck.planted import DamagedHistory
+from checkers.selfcheck.record_damages import pick
 
 
 def _writers(rows: HistoryRows) -> pd.DataFrame:

@@ -1,45 +1,21 @@
 """The damages: what is planted, what must be found, and what accompanies it by nature. A row per damage.
 
-A stranger adds a damage by writing a function (see `records`) and a row here.
+The damage of a new anomaly stands beside its check (`Check.damages`), or here: a function (see `records`) and a row.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from random import Random
 
 from checkers.selfcheck import cycle_damages as cycles
 from checkers.selfcheck import read_damages as reads
 from checkers.selfcheck import record_damages as records
 from checkers.selfcheck import transaction_damages as transactions
-from checkers.selfcheck.history_rows import HistoryRows
-from checkers.selfcheck.record_damages import DamagedHistory
+from checkers.selfcheck.planted import COMMITTED_TXN, PlantedDamage
 from checkers.selfcheck.schedules import Schedule, schedules
 from checkers.verdict.rules import ALLOWED, RULES
 
-Plant = Callable[[HistoryRows, Random], "DamagedHistory | None"]
-COMMITTED_TXN = "needs a committed transaction, all of it read back at read_committed"
 SKIPS = ("poll-skip", "int-poll-skip")
 FUTURE = ("dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime")
 STEPS = (*SKIPS, "nonmonotonic-poll", "int-nonmonotonic-poll")
-
-
-@dataclass(frozen=True)
-class PlantedDamage:
-    """One way to spoil a history.
-
-    expects: anomalies that must be found (those whose checks are installed). accompanying: others that the damage brings with
-    it by nature, so that they are no false alarm. needs: what a history must have for it, in words. cycle: the class of cycles
-    that is forbidden for this damage, so that the whole history is searched for it.
-    """
-
-    name: str
-    plant: Plant
-    expects: tuple[str, ...]
-    accompanying: tuple[str, ...] = ()
-    needs: str = COMMITTED_TXN
-    cycle: str = ""
 
 
 def _schedule(name: str, plant: Schedule) -> PlantedDamage:

@@ -9,7 +9,8 @@ import pandas as pd
 
 from checkers.partition.log import NONE
 from checkers.selfcheck.history_rows import HistoryRows
-from checkers.selfcheck.record_damages import DamagedHistory, exchange, none_early, pick
+from checkers.selfcheck.planted import DamagedHistory
+from checkers.selfcheck.record_damages import exchange, none_early, pick
 
 
 def _sequence(rows: HistoryRows) -> pd.DataFrame:

@@ -6,7 +6,6 @@ A damage says what it touched, so that a finding about something else does not p
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -15,20 +14,7 @@ import pandas as pd
 
 from checkers.partition.log import COMMITTED, NONE
 from checkers.selfcheck.history_rows import HistoryRows
-
-
-@dataclass(frozen=True)
-class DamagedHistory:
-    """A damaged history: what was done, in words, and the records and partitions it was done to.
-
-    own_partitions: `partitions` and their processes are new, so that whatever is found in them comes from the damage.
-    """
-
-    rows: HistoryRows
-    what: str
-    records: frozenset[int] = frozenset()
-    partitions: frozenset[str] = frozenset()
-    own_partitions: bool = False
+from checkers.selfcheck.planted import DamagedHistory
 
 
 def pick(frame: pd.DataFrame, rng: Random) -> Any:

@@ -27,8 +27,8 @@ import pyarrow as pa
 from checkers.graph.examples import EXAMPLES
 from checkers.partition.log import NONE
 from checkers.selfcheck.history_rows import HistoryRows, rows_of
+from checkers.selfcheck.planted import DamagedHistory
 from checkers.selfcheck.prefix_history import free_process, free_topic, prepend
-from checkers.selfcheck.record_damages import DamagedHistory
 from harness.api import record_id
 
 TICK = 1_000_000  # ns from step to step

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from checkers.api import Check
 from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks
-from checkers.selfcheck.damages import DAMAGES, WITHOUT, PlantedDamage
+from checkers.selfcheck.damages import DAMAGES, WITHOUT
 from checkers.selfcheck.history_rows import HistoryRows, read_rows, write_rows
+from checkers.selfcheck.planted import DamagedHistory, PlantedDamage
 from checkers.selfcheck.prefix_history import prepend, small_lawful
-from checkers.selfcheck.record_damages import DamagedHistory
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 from harness.api import OPERATIONS, Run, RunFile, SelfcheckRow, liveness
@@ -71,7 +71,16 @@ class Checker:
     @cached_property
     def names(self) -> list[str]:
         """Anomalies that are looked for."""
-        return [check.name for check in (installed_checks()[0] if self.checks is None else self.checks)]
+        return [check.name for check in self.looked_for]
+
+    @cached_property
+    def looked_for(self) -> Sequence[Check[Any]]:
+        return installed_checks()[0] if self.checks is None else self.checks
+
+    @cached_property
+    def own_damages(self) -> list[PlantedDamage]:
+        """Damages that checks bring themselves."""
+        return [damage for check in self.looked_for for damage in check.damages]
 
     def judge_rows(self, rows: HistoryRows | None = None, cycle: str = "") -> Judgement:
         """Judge the history that is there, or another one; `cycle` is a class to be forbidden besides."""
@@ -97,7 +106,8 @@ def selfcheck(
 ) -> list[SelfcheckRow]:
     """Judge a clean history, then the same history with each damage in turn; nothing is written into its directory.
 
-    run: a run whose history is merged, or None for a generated lawful one. checks: instead of the installed ones.
+    run: a run whose history is merged, or None for a generated lawful one. checks: instead of the installed ones; the damages
+    that checks bring themselves are planted too.
     The same seed plants the same damages. Raises HistoryError when the run has no readable history.
     """
     with liveness.temporary_directory("selfcheck") as temporary:
@@ -144,11 +154,11 @@ def _rows(checker: Checker, seed: int, damages: Sequence[PlantedDamage]) -> Iter
         lawful = small_lawful(rows)
         return CleanHistory(lawful, rows, checker.judge_rows(prepend(lawful, rows)))
 
-    for damage in damages:
+    for damage in (*damages, *checker.own_damages):
         if set(damage.expects) & set(checker.names):
             yield _row(checker, damage, CleanHistory(rows, None, clean), small, f"{seed}/{damage.name}")
-    for name in sorted(set(checker.names) - {name for damage in DAMAGES for name in damage.expects}):
-        reason = WITHOUT.get(name, "no damage is known for it; checkers/selfcheck/damages.py is the place")
+    for name in sorted(set(checker.names) - {name for damage in (*DAMAGES, *checker.own_damages) for name in damage.expects}):
+        reason = WITHOUT.get(name, "no damage is known for it; `damages` of its check is the place")
         yield SelfcheckRow("-", (name,), (), None, f"not planted: {reason}")
 
 

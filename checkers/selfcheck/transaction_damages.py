@@ -8,7 +8,8 @@ import pandas as pd
 
 from checkers.partition.log import ABORTED, NONE
 from checkers.selfcheck.history_rows import HistoryRows
-from checkers.selfcheck.record_damages import DamagedHistory, pick
+from checkers.selfcheck.planted import DamagedHistory
+from checkers.selfcheck.record_damages import pick
 
 
 def tear(rows: HistoryRows, rng: Random) -> DamagedHistory | None:

@@ -13,7 +13,9 @@ from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks
 from checkers.selfcheck.damages import DAMAGES, WITHOUT
 from checkers.selfcheck.history_rows import read_rows, write_rows
+from checkers.selfcheck.planted import DamagedHistory, PlantedDamage
 from checkers.selfcheck.selfcheck import selfcheck
+from checkers.validation import breaches
 from harness.runs.directory import open_run
 
 
@@ -30,8 +32,10 @@ def some(*names):
 
 def test_every_installed_check_has_a_damage_or_a_reason():
     """Who adds a check adds a damage, or says in `WITHOUT` why there can be none."""
-    demanded = {name for damage in DAMAGES for name in damage.expects}
-    installed = {check.name for check in installed_checks()[0]}
+    checks = installed_checks()[0]
+    own = [damage for check in checks for damage in check.damages]
+    demanded = {name for damage in (*DAMAGES, *own) for name in damage.expects}
+    installed = {check.name for check in checks}
     assert installed <= demanded | set(WITHOUT)
     assert not demanded & set(WITHOUT)
     assert all(WITHOUT.values())
@@ -47,6 +51,30 @@ def test_a_check_without_damage_has_a_row_of_its_own(spark, lawful):
     _, row = selfcheck(open_run(lawful), spark, checks=[partition_check("quiet")(quiet)], damages=())
     assert (row.expected, row.ok) == (("quiet",), None)
     assert row.note.startswith("not planted: no damage is known for it")
+
+
+def test_a_check_may_bring_the_damage_that_it_must_find(spark, lawful):
+    """Its family is the only file of an anomaly beside the entry point and the rule."""
+
+    def beyond(log):
+        """A record above offset 5000."""
+        which = log.reads.offset > 5000
+        rows = {name: getattr(log.reads, name)[which] for name in ("op", "v", "offset")}
+        rows |= {"cause": rows["offset"], "time": log.reads.ended[which], "role": ["read"] * int(which.sum())}
+        return CheckResult(len(which), rows)
+
+    def raise_offset(rows, rng):
+        read = rows.reads.iloc[rng.randrange(len(rows.reads))]
+        return DamagedHistory(rows.with_values([read.name], "offset", 9999), "one read is at 9999", frozenset([read["v"]]))
+
+    damage = PlantedDamage("raise", raise_offset, ("beyond",), needs="needs a read")
+    check = partition_check("beyond", damages=(damage,))(beyond)
+    assert breaches(check) == []
+    _, row = selfcheck(open_run(lawful), spark, checks=[check], damages=())
+    assert (row.damage, row.ok, row.found) == ("raise", True, ("beyond",))
+    assert (
+        "beyond: damages must be a tuple of PlantedDamage" in breaches(partition_check("beyond", damages=("raise",))(beyond))[0]
+    )
 
 
 def test_a_check_that_finds_nothing_is_reported_as_having_missed_the_damage(spark, lawful):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from checkers.lawful_history import CONTRACT
 from checkers.verdict.rules import RULES, full_contract
-from harness.api import CONTRACT_KEYS
+from harness.api import CONTRACT_KEYS, contract_mistakes
 from harness.api.contract_layers import canonical
 
 CONDITIONS = sorted({condition for rules in RULES.values() for rule in rules for condition in rule.when.items()})
@@ -28,3 +29,8 @@ def test_every_default_is_a_value_of_its_key():
     for key in CONTRACT_KEYS.values():
         assert canonical(key.name, key.default) == key.default, key.name
         assert key.elsewhere is None or canonical(key.name, key.elsewhere) == key.elsewhere, key.name
+
+
+def test_the_contract_of_lawful_histories_is_one_of_the_table():
+    assert contract_mistakes(CONTRACT) == []
+    assert list(CONTRACT) == [name for name, key in CONTRACT_KEYS.items() if key.planned]

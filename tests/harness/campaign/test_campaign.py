@@ -485,3 +485,31 @@ def test_a_word_behind_an_expected_anomaly_is_one_that_widens_or_narrows_it(tmp_
     assert 'not before "often"' in mistakes('expect = "lost-write"', 'tolerate = "duplicate often"')
     assert 'did you mean "duplicate"' in mistakes('expect = "lost-write"', 'tolerate = "duplicat anywhere"')
     assert '"valid" stands alone' in mistakes('expect = "valid alone"')
+
+
+@pytest.mark.parametrize(
+    ("contract", "mistake"),
+    [
+        ('cycles = "G0,G2"', ""),
+        ('cycles = "G7"', "test[0].contract.cycles: must be G0, G0-process,"),
+        ('acks = "blub"', 'test[0].contract.acks: must be 0, 1 or all, not "blub"'),
+        (
+            'acks = "1"',
+            'test[0].contract.acks: transactional = "true" implies idempotence = "true", but idempotence = "false" here',
+        ),
+        ('acks = "1"\ntransactional = false', ""),
+        (
+            'acks = "1"\nidempotence = true\ntransactional = false',
+            'idempotence = "true" implies acks = "all", but acks = "1" here',
+        ),
+    ],
+)
+def test_a_contract_has_values_of_the_table_that_the_workload_can_keep(tmp_path, contract, mistake):
+    path = tmp_path / "contract.toml"
+    path.write_text(f'[[test]]\nname = "a"\nworkload.kind = "transactions"\n[test.contract]\n{contract}\n')
+    if not mistake:
+        assert campaign.read(path).tests
+        return
+    with pytest.raises(CampaignError) as raised:
+        campaign.read(path)
+    assert [text for text in raised.value.mistakes if mistake in text], raised.value.mistakes
