@@ -18,6 +18,7 @@ from harness.conformance.link_quality import Measured
 from harness.conformance.receipt_checks import Flaw
 from harness.conformance.snapshot import Snapshot
 
+Comparison = Iterator[tuple[str, Any, Any]]  # what, as the evidence says, as the kit saw
 Aspect = tuple[str, Any]  # of a snapshot, and the state that shows the call
 CHANGED = object()  # any state but the one before
 ASPECTS: dict[str, tuple[Aspect, ...]] = {  # call -> where it shows; nothing: it cannot be observed
@@ -139,15 +140,25 @@ def _contradictions(receipt: Receipt, seen: Observations) -> Iterator[Flaw]:
     before, during = receipt.evidence.get("before"), receipt.evidence.get("during")
     if not isinstance(before, Mapping) or not isinstance(during, Mapping):
         return
-    for subject in (one for one in before if one in during):
-        for comparable in _COMPARED:
-            for what, said, saw in comparable(str(subject), before[subject], during[subject], seen):
-                if said != saw:
-                    text = f"evidence says {what} of {subject}: {snapshot.as_text(said)}; the kit saw: {snapshot.as_text(saw)}"
-                    yield text, "put into evidence what was seen, not what was meant"
+    compared = [
+        (f"{what} of {subject}", said, saw)
+        for subject in (one for one in before if one in during)
+        for comparable in _COMPARED
+        for what, said, saw in comparable(str(subject), before[subject], during[subject], seen)
+    ]
+    for what, said, saw in [*compared, *_of_the_targets(receipt, during, seen)]:
+        if said != saw:
+            text = f"evidence says {what}: {snapshot.as_text(said)}; the kit saw: {snapshot.as_text(saw)}"
+            yield text, "put into evidence what was seen, not what was meant"
 
 
-Comparison = Iterator[tuple[str, Any, Any]]  # what, as the evidence says, as the kit saw
+def _of_the_targets(receipt: Receipt, during: Mapping[str, Any], seen: Observations) -> Comparison:
+    """What evidence says under these names: `in_service` (brokers), and `bytes` (what the one target holds)."""
+    service, data = seen.during.of(snapshot.SERVICE), seen.during.of(snapshot.DATA)
+    if isinstance(there := during.get("in_service"), list | tuple) and service:
+        yield "in_service", tuple(sorted(there)), tuple(sorted(node for node, state in service.items() if state == "in"))
+    if type(held := during.get("bytes")) is int and len(receipt.targets) == 1 and receipt.targets[0] in data:
+        yield f"data of {receipt.targets[0]}", "none" if held <= snapshot.EMPTY_BYTES else "there", data[receipt.targets[0]]
 
 
 def _process(node: str, was: Any, now: Any, seen: Observations) -> Comparison:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from harness.api import Cluster, Losable, Pair, Slowable
+from harness.api import Cluster, Losable, PacketTimes, Pair, Slowable
 from harness.conformance import snapshot
 from harness.conformance.call_record import Change
 
 PACKETS, SIZE, HEADERS = 10, 1400, 28  # datagrams over a link; bytes of one that tells the bandwidth
 LEAST_MS = 2.0  # less than this is what a busy machine does to any packet
+LIMITED, LESS = 0.7, 1.3  # of the distance of datagrams at the limit; times the distance before
 SPREAD_MS = 300.0  # how long the datagrams that tell the bandwidth take at the limit
 LOSSES, FEWEST_LOSSES, MOST_PACKETS = 10, 3, 500
 WRITES_WITHIN_S, LOOK_EVERY_S = 6.0, 0.1
@@ -21,9 +22,10 @@ WRITES_WITHIN_S, LOOK_EVERY_S = 6.0, 0.1
 
 @dataclass(frozen=True)
 class Quality:
-    """Links on a whole cluster: what a datagram takes (ms), and the share of datagrams that are lost."""
+    """Links on a whole cluster: what a datagram takes (ms), how much later the next large one comes (ms), the share lost."""
 
     took_ms: Mapping[Pair, float] = field(default_factory=dict)
+    apart_ms: Mapping[Pair, float] = field(default_factory=dict)
     lost: float = 0.0
 
 
@@ -40,11 +42,13 @@ def quality(cluster: Any) -> Quality:
     if not any(snapshot.can(cluster, one) for one in (Slowable, Losable)):
         return Quality()
     nodes = (*snapshot.servers(cluster), *cluster.clients)
-    measured = cluster.measure([(a, b) for a in nodes for b in nodes if a != b], PACKETS)
+    pairs = [(a, b) for a in nodes for b in nodes if a != b]
+    measured, large = cluster.measure(pairs, PACKETS), cluster.measure(pairs, PACKETS, SIZE)
     took = {pair: [ms for ms in one if ms is not None] for pair, one in measured.items()}
     sent = sum(len(one) for one in measured.values())
     arrived = sum(len(one) for one in took.values())
-    return Quality({pair: median(one) for pair, one in took.items() if one}, 1 - arrived / sent if sent else 0.0)
+    medians = {pair: median(one) for pair, one in took.items() if one}
+    return Quality(medians, _apart(large), 1 - arrived / sent if sent else 0.0)
 
 
 def settles_at_once(cluster: Any) -> bool:
@@ -61,7 +65,7 @@ def _slow(cluster: Any, change: Change, before: Quality) -> Measured:
     asked = change.arguments
     if asked.get("delay_ms"):
         return _delayed(cluster, _pairs(asked), asked["delay_ms"], asked.get("jitter_ms", 0.0), before)
-    return _narrow(cluster, _pairs(asked), asked.get("kbit_s", 0.0))
+    return _narrow(cluster, _pairs(asked), asked.get("kbit_s", 0.0), before)
 
 
 def _delayed(cluster: Any, pairs: list[Pair], delay_ms: float, jitter_ms: float, before: Quality) -> Measured:
@@ -74,18 +78,27 @@ def _delayed(cluster: Any, pairs: list[Pair], delay_ms: float, jitter_ms: float,
     return Measured(median(more) >= least, f"datagrams take {median(more):.1f} ms more than before")
 
 
-def _narrow(cluster: Any, pairs: list[Pair], kbit_s: float) -> Measured:
-    packet_ms = (SIZE + HEADERS) * 8 / kbit_s if kbit_s else 0.0
-    packets = min(MOST_PACKETS, max(4, round(SPREAD_MS / packet_ms))) if packet_ms else 4
-    widths = []
-    for took in cluster.measure(pairs, packets, SIZE, within_s=2.0).values():
+def _narrow(cluster: Any, pairs: list[Pair], kbit_s: float, before: Quality) -> Measured:
+    if not kbit_s:
+        return Measured(False, "neither a delay nor a rate was asked for")
+    packet_ms = (SIZE + HEADERS) * 8 / kbit_s
+    packets = min(MOST_PACKETS, max(4, round(SPREAD_MS / packet_ms)))
+    apart = _apart(cluster.measure(pairs, packets, SIZE, within_s=2.0))
+    if not apart:
+        return Measured(None, "too few datagrams arrived over these links")
+    ms, was = median(apart.values()), median(before.apart_ms.get(pair, 0.0) for pair in apart)
+    rate = f"{(SIZE + HEADERS) * 8 / ms:.0f} kbit/s" if ms > 0 else "any rate"
+    return Measured(ms >= LIMITED * packet_ms and ms >= LESS * was, f"links carry {rate}")
+
+
+def _apart(measured: Mapping[Pair, PacketTimes]) -> dict[Pair, float]:
+    """How much later each datagram arrived than the one before it, on average; without links over which fewer than two did."""
+    found = {}
+    for pair, took in measured.items():
         arrived = [(number, ms) for number, ms in enumerate(took) if ms is not None]
-        if len(arrived) > 1 and packet_ms:
-            widths.append((arrived[-1][1] - arrived[0][1]) / ((arrived[-1][0] - arrived[0][0]) * packet_ms))
-    if not widths:
-        return Measured(None if packet_ms else False, "too few datagrams arrived over these links")
-    rate = f"{kbit_s / median(widths):.0f} kbit/s" if median(widths) > 0 else "any rate"
-    return Measured(median(widths) >= 0.7, f"links carry {rate}")
+        if len(arrived) > 1:
+            found[pair] = (arrived[-1][1] - arrived[0][1]) / (arrived[-1][0] - arrived[0][0])
+    return found
 
 
 def _lossy(cluster: Any, change: Change, before: Quality) -> Measured:
@@ -100,14 +113,16 @@ def _lossy(cluster: Any, change: Change, before: Quality) -> Measured:
 
 def _throttled(cluster: Any, change: Change, _: Quality) -> Measured:
     """A broker that writes nothing is not held back, so it gets some time to write."""
+    delay_ms = float(change.arguments.get("delay_ms", 0.0))
+    least_ms = max(LEAST_MS, delay_ms / 2) if delay_ms or not change.arguments.get("mb_s") else 0.0
     deadline = time.monotonic() + (0.0 if settles_at_once(cluster) else WRITES_WITHIN_S)
-    while not (held := _operations(cluster, change)) and time.monotonic() < deadline:
+    while True:
+        held = [one for one in cluster.held_back(change.number).values() if one.operations]
+        longest_ms = max((one.longest_ms for one in held), default=0.0)
+        shows = bool(held) and longest_ms >= least_ms
+        if shows or time.monotonic() >= deadline:
+            return Measured(shows, f"{sum(one.operations for one in held)} writes waited up to {longest_ms:g} ms")
         time.sleep(LOOK_EVERY_S)
-    return Measured(bool(held), f"{held} writes were held back")
-
-
-def _operations(cluster: Any, change: Change) -> int:
-    return sum(one.operations for one in cluster.held_back(change.number).values())
 
 
 def _pairs(arguments: Mapping[str, Any]) -> list[Pair]:

@@ -154,6 +154,41 @@ def test_evidence_of_nodes_that_were_not_hurt_is_rejected():
     assert found.seen == "evidence says state of n2: frozen; the kit saw: not frozen"
 
 
+MEANT: list[tuple[str, Any, str]] = [
+    ("latency", lambda cluster, pairs: cluster.slow(pairs, delay_ms=0.01), "datagrams take 0.0 ms more than before"),
+    ("latency", lambda cluster, pairs: cluster.slow(pairs), "neither a delay nor a rate was asked for"),
+    ("slow-disk", lambda cluster, pairs: cluster.throttle(["n2"], delay_ms=0.0), "waited up to 0 ms"),
+    ("clock-skew", lambda cluster, pairs: cluster.skew("n1", 0.5), "the kit sees nothing of skew n1"),
+]
+
+
+@pytest.mark.parametrize(("kind", "do", "seen"), MEANT, ids=[kind for kind, _, _ in MEANT])
+def test_a_change_that_is_in_force_and_too_small_to_matter_is_rejected(kind, do, seen):
+    fault = honest(kind)
+
+    def inject(self: Any, cluster: Any, rng: Any) -> Receipt:
+        do(cluster, [("n1", "n2"), ("n2", "n1")])
+        return fault.inject(cluster_for(kind), rng)
+
+    found = effect(lies(fault, inject), FakeCluster())
+    assert found.ok is False
+    assert seen in found.seen
+
+
+def test_a_broker_that_only_stopped_has_not_left():
+    """Its evidence is that of one whose disk was emptied."""
+    fault = honest("membership")
+
+    def inject(self: Any, cluster: Any, rng: Any) -> Receipt:
+        receipt = fault.inject(cluster_for("membership"), rng)
+        cluster.stop(*receipt.targets)
+        return receipt
+
+    found = effect(lies(fault, inject), cluster_for("membership"))
+    assert found.ok is False
+    assert found.seen == "evidence says data of n2: none; the kit saw: there"
+
+
 def test_a_pair_that_is_claimed_and_open_is_rejected():
     fault = honest("isolate")
 
