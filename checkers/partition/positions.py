@@ -22,10 +22,11 @@ from checkers.arrays import Bools, Ints
 from checkers.partition.log import NONE, Resets
 from checkers.spark.overview import Overview
 from checkers.spark.source import Source
+from harness.api import UNREADABLE
 
 _INDEX_BITS = 40  # of an operation's history index, beside its process
 _LAST = (1 << _INDEX_BITS) - 1
-_CONSUMER_OPERATIONS = ("assign", "subscribe", "poll", "txn", "crash")
+_CONSUMER_OPERATIONS = ("assign", "subscribe", "poll", "txn", "crash", UNREADABLE)
 Keys = NDArray[np.int64]  # process and history index in one number, sorted
 
 
@@ -139,7 +140,7 @@ def _rows(history: Source, every: bool, replaced: bool) -> list[dict[str, Any]]:
 
     replaced: also those after which the client has a new consumer.
     """
-    polls = pc.is_in(ds.field("f"), pa.array(["poll", "txn"]))
+    polls = pc.is_in(ds.field("f"), pa.array(["poll", "txn", UNREADABLE]))
     info = ds.scalar(replaced) & (ds.field("type") == "info")
     which = ds.field("detail").is_valid() | (polls & (ds.scalar(every) | ds.field("end").is_null()))
     which = which | info | (ds.field("f") == "crash")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from checkers.verdict.findings import Finding
 from checkers.verdict.rules import ALLOWED, INAPPLICABLE, Rule
-from harness.api import Property, Verdict
+from harness.api import Gap, Property, Verdict
 
 LIVENESS = ("lso-stall",)  # that nothing hangs says nothing of any record
 UNSEEN = "were returned to nobody, and without a final read nobody knows whether they are lost or late"
@@ -24,6 +24,7 @@ class JudgedProperty:
     compared: int = 0
     reason: str = ""
     findings: Sequence[Finding] = field(default_factory=list)
+    gaps: Sequence[Gap] = ()  # what of the history is missing, where the answer is unknown for it
 
     @property
     def allowed(self) -> bool:
@@ -61,7 +62,7 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
         return Verdict.INVALID, "; ".join(_counted(one) for one in violated)
     unknown = [one for one in forbidden if one.verdict is Property.UNKNOWN]
     if unknown:
-        return Verdict.UNKNOWN, "; ".join(f"{one.name} could not be judged: {one.reason}" for one in unknown)
+        return Verdict.UNKNOWN, "; ".join(_unjudged(unknown))
     if not any(one.compared for one in forbidden if one.name not in LIVENESS):
         return Verdict.UNKNOWN, "nothing was compared: the history shows nothing that could be right or wrong"
     idle = [one for one in forbidden if one.rule.essential and one.verdict is Property.NOT_EXERCISED]
@@ -73,6 +74,18 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
         return Verdict.UNKNOWN, f"{unseen} promised records {UNSEEN}"
     held = sum(one.verdict is Property.HELD for one in forbidden)
     return Verdict.VALID, f"{held} properties held, none was violated"
+
+
+def _unjudged(unknown: Sequence[JudgedProperty]) -> Iterator[str]:
+    """Why properties could not be judged; those for which the same is missing together."""
+    by_gaps: dict[tuple[Gap, ...], list[str]] = {}
+    for one in unknown:
+        by_gaps.setdefault(tuple(one.gaps), []).append(one.name)
+    yield from (f"{one.name} could not be judged: {one.reason}" for one in unknown if not one.gaps)
+    for gaps, names in by_gaps.items():
+        if gaps:
+            more = f"; and {len(gaps) - 1} more" if len(gaps) > 1 else ""
+            yield f"{', '.join(names)} could not be judged for what the history lacks: {gaps[0]}{more}"
 
 
 def _counted(one: JudgedProperty) -> str:

@@ -160,11 +160,12 @@ def weaken(one: JudgedProperty, gaps: Sequence[Gap], contract: Mapping[str, str]
     if doubtful:
         count = f"{doubtful} finding{'s prove' if doubtful > 1 else ' proves'} nothing"
         reason = "; ".join(filter(None, (one.reason, f"{count}, for {needs.doubtful} ({_named(doubting)})")))
-        return replace(one, verdict=Property.VIOLATED if proven else Property.UNKNOWN, findings=proven, reason=reason)
+        verdict = Property.VIOLATED if proven else Property.UNKNOWN
+        return replace(one, verdict=verdict, findings=proven, reason=reason, gaps=doubting)
     hiding = [gap for gap in gaps if gap.kind is not GapKind.UNATTESTED and set(gap.evidence) & set(needs.absence)]
     if not hiding or one.findings or one.verdict is Property.UNKNOWN or _never_exercised(one, needs, contract):
         return one
-    return replace(one, verdict=Property.UNKNOWN, reason=f"{needs.hidden} ({_named(hiding)})")
+    return replace(one, verdict=Property.UNKNOWN, reason=f"{needs.hidden} ({_named(hiding)})", gaps=hiding)
 
 
 def _never_exercised(one: JudgedProperty, needs: Needs, contract: Mapping[str, str]) -> bool:
@@ -173,7 +174,7 @@ def _never_exercised(one: JudgedProperty, needs: Needs, contract: Mapping[str, s
     return finals_only and contract["final_read"] == "false"
 
 
-def _named(gaps: Sequence[Gap]) -> str:
+def _named(gaps: Sequence[object]) -> str:
     more = f"; and {len(gaps) - NAMED} more" if len(gaps) > NAMED else ""
     return "; ".join(str(gap) for gap in gaps[:NAMED]) + more
 
@@ -188,19 +189,13 @@ def gap_sentences(gaps: Iterable[Gap], judged: Sequence[JudgedProperty]) -> list
 
 
 def _sentence(gaps: Sequence[Gap], judged: Sequence[JudgedProperty]) -> str:
-    held = {kind for gap in gaps for kind in gap.evidence}
-    unknown = [
-        one.name
-        for one in judged
-        if one.verdict is Property.UNKNOWN
-        and not one.allowed
-        and held & {*needs_of(one.name).absence, *needs_of(one.name).presence}
-    ]
+    unknown = [one.name for one in judged if one.verdict is Property.UNKNOWN and not one.allowed and set(gaps) & set(one.gaps)]
     parts = [_named(gaps)]
-    if Evidence.RECEIPTS in held:
+    if any(Evidence.RECEIPTS in gap.evidence for gap in gaps):
         parts.append("what the faults did is not wholly known")
-    if unknown:
-        parts.append(f"so it is unknown whether there was {', '.join(unknown)}")
-    elif Evidence.RECEIPTS not in held:
+    elif unknown:
+        more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
+        parts.append(f"so it is unknown whether there was {', '.join(unknown[:NAMED])}{more}")
+    else:
         parts.append("no answer rests on it")
     return "; ".join(parts)

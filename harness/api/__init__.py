@@ -32,14 +32,14 @@ from harness.api.contract import CONTRACT_KEYS, ContractKey
 from harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
 from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, HistoryError, Interrupted, OverBudget
 from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
-from harness.api.evidence import Evidence, Gap, GapKind, evidence_of, missing_evidence
+from harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, Manifest, evidence_of, missing_evidence
 from harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from harness.api.faults import ClusterView, Fault, Receipt, SharedState
 from harness.api.files import regular, replacing
-from harness.api.history import OPERATIONS, VALUES, demand_columns
+from harness.api.history import OPERATIONS, UNREADABLE, VALUES, demand_columns
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, split_record_id
-from harness.api.run import HistoryFile, Plan, Problem, Receipts, Run, RunFile, TopicPlan
+from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
 from harness.api.values import DAMAGE_SCHEMA, HISTORY_VERSION, PLAN_SCHEMA, VERDICT_SCHEMA, Isolation, Outcome, Property, Verdict
 from harness.api.workloads import (
@@ -66,6 +66,7 @@ __all__ = [
     "MAX_SEQ",
     "OPERATIONS",
     "PLAN_SCHEMA",
+    "UNREADABLE",
     "VALUES",
     "VERDICT_SCHEMA",
     "WHEN",
@@ -107,6 +108,7 @@ __all__ = [
     "Killable",
     "Lane",
     "Losable",
+    "Manifest",
     "Measurable",
     "Obtains",
     "Operation",

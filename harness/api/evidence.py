@@ -77,6 +77,40 @@ class Gap:
         return {**vars(self), "kind": self.kind.value, "evidence": [kind.value for kind in self.evidence]}
 
 
+@dataclass(frozen=True)
+class HistoryFile:
+    """A file of the history, and whose it is; None where that is not known.
+
+    isolation: of a worker's consumer. run: the run that its header names. lines, bytes: how many it had at the end of the run.
+    blocks: a checksum of each of its blocks (`harness.history.manifest`).
+    """
+
+    name: str
+    slot: int | None = None
+    node: str | None = None
+    role: str | None = None
+    isolation: str | None = None
+    run: str | None = None
+    lines: int | None = None
+    bytes: int | None = None
+    blocks: str = ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """`manifest.json`: the files that belong to a run's history.
+
+    slots: how many places for workers there are. complete: the run came to its end, and each file is counted; before, it lists
+    what was begun.
+    """
+
+    run: str
+    slots: int
+    complete: bool
+    files: tuple[HistoryFile, ...]
+    schema: int = 1
+
+
 _BY_ROLE = {
     "writer": (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS),  # transactions poll, too
     "reader": (Evidence.POLLS,),

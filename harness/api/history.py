@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Whose JSON line gives a column: the file's header, the process line, the invocation, the completion.
 HEADER, PROCESS, INVOCATION, COMPLETION = "header", "process", "invocation", "completion"
+UNREADABLE = "unreadable"  # `f` of a row that stands for operations of a process which are missing in its file
 REQUIRED = object()  # as a default: a line without it is damaged
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypedDict
 from msgspec import Meta
 
 from harness.api.errors import CampaignError, HistoryError
-from harness.api.evidence import Gap
+from harness.api.evidence import Gap, HistoryFile, Manifest
 from harness.api.history import Column, demand_columns
 
 MOST_PARTITIONS = 1_000_000  # of a topic, in a plan: more than any cluster has, and few enough to be counted
@@ -28,6 +28,7 @@ class RunFile:
     FAULT_LINES = "faults.jsonl"  # in that directory
     HISTORY = "history.parquet"
     RECEIPTS = "faults.parquet"
+    MANIFEST = "manifest.json"
     DAMAGE = "damage.json"
     LEFT_BEHIND = "left.json"
     VERDICT = "verdict.json"
@@ -166,16 +167,6 @@ _REMEDIES = {
 }
 
 
-@dataclass(frozen=True)
-class HistoryFile:
-    """A file of a writer's lines, and what its header says of the writer; None where the header cannot be read."""
-
-    name: str
-    slot: int | None = None
-    node: str | None = None
-    role: str | None = None
-
-
 Receipts = Sequence[Mapping[str, Any]]
 
 
@@ -184,6 +175,7 @@ class Run:
     """A run's directory as it was when it was opened. Tables (Parquet) stay in their files; `path` names them.
 
     plan: empty when there is none that can be read; `problems` says why.
+    manifest: which files belong to the history; None when there is none that can be read.
     gaps: what the history lacks, as merging or adopting it found. merged: the names of the files that were merged; None: nobody
     noted it.
     left_behind: what could not be removed from a cluster that is not ours, a sentence each with the remedy.
@@ -195,6 +187,7 @@ class Run:
 
     directory: Path
     plan: Plan = field(default_factory=Plan)
+    manifest: Manifest | None = None
     gaps: tuple[Gap, ...] = ()
     merged: tuple[str, ...] | None = None
     left_behind: tuple[str, ...] = ()
@@ -283,7 +276,7 @@ class Run:
 
     @cached_property
     def roster(self) -> tuple[HistoryFile, ...]:
-        """The files of the writers' lines, by name."""
+        """The files of the workers' and the harness's lines that are there, by name."""
         return self.read_roster()
 
     @cached_property

@@ -5,16 +5,17 @@ The format, version 1, is documented in docs/history.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.api import HISTORY_VERSION, Gap, HistoryError, HistoryFile, Outcome, Run, RunFile, evidence_of, replacing
-from harness.api.history import COMPLETION, HEADER, INVOCATION, OPERATIONS, PROCESS, RECEIPTS, REQUIRED, arrow_type, schema
+from harness.api import Gap, GapKind, HistoryError, Run, RunFile, replacing
+from harness.api.history import OPERATIONS, RECEIPTS, arrow_type, schema
+from harness.history.operations import FileReading, Row
+from harness.history.receipts import receipts
+from harness.history.roster import Roster, content, present, roster_of
 from harness.runs.directory import write_damage
 
 OPS_SCHEMA, FAULTS_SCHEMA = schema(OPERATIONS), schema(RECEIPTS)
@@ -34,18 +35,13 @@ def merge(run: Run) -> list[Gap]:
     demand_local(run)
     if not run.roster and run.lacks(RunFile.PLAN):
         raise HistoryError(f"{run}: no history/*.jsonl in it; is this a run's directory?")
-    folder = run.path(RunFile.LINES)
-    damage: list[Gap] = []
-    rows: list[dict[str, Any]] = []
-    for file in run.roster:
-        rows.extend(_operations(folder / file.name, file, damage))
-    rows.sort(key=lambda row: (row["time"], row["process"]))
-    for index, row in enumerate(rows):
-        row["index"] = index
+    roster = roster_of(run)
+    gaps = list(roster.gaps)
+    rows = _rows(run, roster, gaps)
     _write(run.path(RunFile.HISTORY), rows, OPS_SCHEMA)
-    _write(run.path(RunFile.RECEIPTS), _receipts(folder / RunFile.FAULT_LINES, damage), FAULTS_SCHEMA)
-    write_damage(run.directory, damage, [file.name for file in run.roster])
-    return damage
+    _write(run.path(RunFile.RECEIPTS), _receipts(run, roster, gaps), FAULTS_SCHEMA)
+    write_damage(run.directory, gaps, [file.name for file in present(run)])
+    return gaps
 
 
 def demand_local(run: Run) -> None:
@@ -56,115 +52,41 @@ def demand_local(run: Run) -> None:
         )
 
 
-def _lines(path: Path, file: HistoryFile, damage: list[Gap]) -> Iterator[tuple[int, dict[str, Any]]]:
-    decode = msgspec.json.Decoder(dict[str, Any]).decode
-    content = path.read_bytes().splitlines(keepends=True)
-    for number, raw in enumerate(content, 1):
-        if not raw.strip():
+def _rows(run: Run, roster: Roster, gaps: list[Gap]) -> list[Row]:
+    """The operations of all files, numbered in the order of their invocations."""
+    rows: list[Row] = []
+    owners: dict[int, str] = {}
+    for file in roster.files:
+        if file.role == "faults":
             continue
-        try:
-            yield number, decode(raw)
-        except msgspec.DecodeError as error:
-            cut = number == len(content) and not raw.endswith(b"\n")
-            why = "cut off while it was written (the worker was killed)" if cut else f"not a JSON object: {error}"
-            damage.append(_unreadable(file, number, why))
-
-
-def _unreadable(file: HistoryFile, number: int, why: str) -> Gap:
-    return Gap(file=file.name, line=number, why=why, role=file.role or "", slot=file.slot, evidence=evidence_of(file.role))
-
-
-def _operations(path: Path, file: HistoryFile, damage: list[Gap]) -> Iterator[dict[str, Any]]:
-    """The operations of one worker's file. Processes of one file come one after the other."""
-    header = begun = _BLANK  # what the lines so far say of every operation that follows
-    opened: dict[tuple[int, int], dict[str, Any]] = {}
-    done: list[dict[str, Any]] = []
-    for number, line in _lines(path, file, damage):
-        try:
-            kind = line.get("type")
-            if line.get("format") == "fencepost-history":
-                if line["version"] != HISTORY_VERSION:
-                    raise HistoryError(f"{path}: history version {line['version']}; this fencepost reads {HISTORY_VERSION}")
-                header = {**_BLANK, **_copied(HEADER, line)}
-                begun = header
-            elif kind == "process":
-                begun = {**header, **_copied(PROCESS, line)}
-            elif kind == "invoke":
-                opened[line["process"], line["op"]] = _row(begun, line)
-            elif kind in ("ok", "fail", "info"):
-                row = opened.pop((line["process"], line["op"]))
-                done.append(_completed(row, line))
-            else:
-                raise ValueError(f"unknown type {kind!r}")
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
-            damage.append(_unreadable(file, number, f"not understood ({type(error).__name__}: {error})"))
-    yield from done
-    yield from opened.values()  # invoked, and nobody knows what became of it
-
-
-def _row(begun: dict[str, Any], line: dict[str, Any]) -> dict[str, Any]:
-    """An operation as its invocation tells it; `begun`: what the lines before it say."""
-    value = line.get("value")
-    mops = _mops(value) if isinstance(value, list) else []
-    return {**begun, **_copied(INVOCATION, line), "type": Outcome.INFO.value, "mops": mops}
-
-
-def _completed(row: dict[str, Any], line: dict[str, Any]) -> dict[str, Any]:
-    value = line.get("value")
-    row.update(_copied(COMPLETION, line), type=line["type"], end=line["time"])
-    if isinstance(value, list):
-        row["mops"] = _mops(value)
-        row["strange"] = [odd for mop in value if mop[0] == "poll" and len(mop) > 3 for odd in mop[3]]
-    elif value is not None:
-        row["detail"] = msgspec.json.encode(value).decode()
-    return row
-
-
-_COLUMNS = {line: [one for one in OPERATIONS if one.line == line] for line in (HEADER, PROCESS, INVOCATION, COMPLETION)}
-_BLANK = {one.name: [] if one.type.startswith("list") else one.default for one in OPERATIONS}
-
-
-def _copied(which: str, line: dict[str, Any]) -> dict[str, Any]:
-    """The columns that are copied from a line of this kind. Raises KeyError: one that every such line has is missing."""
-    copied = {}
-    for column in _COLUMNS[which]:
-        value = line.get(column.name)
-        if value is None and column.default is REQUIRED:
-            raise KeyError(column.name)
-        copied[column.name] = _BLANK[column.name] if value is None else bool(value) if column.type == "bool" else value
-    return copied
-
-
-def _mops(value: Iterable[list[Any]]) -> list[tuple[Any, ...]]:
-    """Micro-operations as rows of MOP; a poll gives a row per record."""
-    rows: list[tuple[Any, ...]] = []
-    for mop in value:
-        if mop[0] == "send":
-            _, partition, v, *done = mop
-            rows.append((0, partition, v, *(done or (None, None, None))))
-        elif mop[0] == "poll":
-            if len(mop) > 1:
-                ended = mop[2]
-                rows += [(1, partition, v, offset, None, ended) for partition, got in mop[1].items() for offset, v in got]
-        else:
-            raise ValueError(f"unknown micro-operation {mop[0]!r}")
+        found = content(run, file, roster.slots)
+        reading = FileReading(file, roster.slots, roster.ours, found.whole)
+        for number, raw in found.lines:
+            reading.take(number, raw)
+        reading.finish()
+        processes = {row["process"] for row in reading.rows}
+        if other := next((owners[process] for process in processes if process in owners), ""):
+            why = f"it has operations of the processes of {other}; it is not read"
+            gaps.append(Gap(file=file.name, why=why, kind=GapKind.SURPLUS))
+            continue
+        owners |= dict.fromkeys(processes, file.name)
+        gaps += [*found.gaps, *reading.gaps]
+        rows += reading.rows
+    rows.sort(key=lambda row: (row["time"], row["process"]))
+    for index, row in enumerate(rows):
+        row["index"] = index
     return rows
 
 
-def _receipts(path: Path, damage: list[Gap]) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    last: dict[int, dict[str, Any]] = {}
-    for _, line in _lines(path, HistoryFile(path.name, role="faults"), damage):
-        if "id" in line:
-            last[line["id"]] = {
-                **line,
-                "pairs": [f"{source}>{destination}" for source, destination in line.get("pairs", [])],
-                "evidence": msgspec.json.encode(line.get("evidence", {})).decode(),
-                "healing": msgspec.json.encode(line.get("healing", {})).decode(),
-                "reach": line.get("reach") or None,
-            }
-    return [last[id_] for id_ in sorted(last)]
+def _receipts(run: Run, roster: Roster, gaps: list[Gap]) -> list[dict[str, Any]]:
+    """The receipts, of the file that has them."""
+    for file in roster.files:
+        if file.role == "faults":
+            found = content(run, file, roster.slots)
+            rows, damaged = receipts(file, found.lines)
+            gaps += [*found.gaps, *damaged]
+            return rows
+    return []
 
 
 def _mops_column(per_row: list[list[tuple[Any, ...]]]) -> pa.Array:

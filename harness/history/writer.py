@@ -15,6 +15,11 @@ import msgspec
 from harness.api import HISTORY_VERSION, Outcome
 
 
+def file_name(slot: int, incarnation: int) -> str:
+    """The file of a worker: the place it works at, and how many workers that place had before."""
+    return f"c{slot}-{incarnation}.jsonl"
+
+
 class HistoryWriter:
     """Appends lines to one file; every line is handed to the kernel before the call returns."""
 

@@ -6,15 +6,15 @@ breaks are.
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from harness.history.lines import opened
+
 BLOCK = 8 << 20
-GZIP = b"\x1f\x8b"
 MARK = b"\xef\xbb\xbf"  # a byte order mark, as some editors put before UTF-8
 _STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|\\.|;[^\n]*|[\[({]|[\])}]', re.DOTALL)
 _BETWEEN = re.compile(rb"[ ,\n\r\t]+|;[^\n]*")
@@ -34,13 +34,6 @@ class Block:
     def line(self, position: int) -> int:
         """Where in the file the line at `position` in this block stands, from 1."""
         return self.numbers[position] if position < len(self.numbers) else self.first + position + 1
-
-
-def opened(path: Path) -> BinaryIO:
-    """The file's content, decompressed when it is gzip (its content decides). Raises OSError, EOFError."""
-    with open(path, "rb") as file:
-        packed = file.read(2) == GZIP
-    return gzip.open(path, "rb") if packed else open(path, "rb")  # type: ignore[return-value]
 
 
 def unmarked(file: BinaryIO) -> BinaryIO:

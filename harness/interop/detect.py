@@ -10,8 +10,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from harness.api import HistoryError, RunFile
+from harness.history.lines import opened
 from harness.history.merge import OPS_SCHEMA
-from harness.interop.blocks import elements, opened, unmarked
+from harness.interop.blocks import elements, unmarked
 from harness.interop.jepsen import edn
 
 UNDERSTOOD = (

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from harness.api import Evidence, Gap, GapKind, HistoryError, RunFile
 from harness.history import merge
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
-from harness.interop.blocks import opened
 from harness.runs.directory import open_run
 
 
@@ -25,8 +24,9 @@ def merge_lines(path: Path, run_dir: Path) -> list[Gap]:
     files = [path] if path.is_file() else sorted([*path.glob("*.jsonl"), *path.glob("history/*.jsonl")])
     for file in files:
         name = file.name.removesuffix(".gz")
-        with opened(file) as source, open(folder / (name if name.endswith(".jsonl") else f"{name}.jsonl"), "wb") as copy:
-            shutil.copyfileobj(source, copy)
+        name = name if name.endswith(".jsonl") else f"{name}.jsonl"
+        copy = folder / name
+        shutil.copyfile(file, folder / f"also-{name}" if copy.exists() else copy)  # merging unpacks it, as far as it goes
     return merge.merge(open_run(run_dir))
 
 

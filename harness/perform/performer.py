@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from harness.api import (
     Cluster,
     ClusterError,
     HarnessError,
+    HistoryFile,
     Injection,
     Isolation,
     Outcome,
@@ -38,12 +39,13 @@ from harness.api import (
     note_event,
     phase_event,
 )
-from harness.history.writer import HistoryWriter
+from harness.history.manifest import ManifestWriter
+from harness.history.writer import HistoryWriter, file_name
 from harness.perform import parent_watch
 from harness.perform.fault_runner import NOT_HEALED, FaultRunner
 from harness.perform.open_transactions import in_transaction
 from harness.perform.worker import coordinated, partitions_of, roles_of
-from harness.perform.worker_pool import WorkerPool
+from harness.perform.worker_pool import Place, WorkerPool, end
 from harness.planning.plan import complete
 from harness.plugins import registry
 from harness.runs.directory import read_plan, write_plan
@@ -69,13 +71,16 @@ class Performance:
         self._emit, self._stop = emit, stop
         self._log = structlog.get_logger(run=plan["run"])
         self._roles = workload.roles()
-        self._slots = len(roles_of(workload))
+        self._all_roles = roles_of(workload)
+        self._slots = len(self._all_roles)
+        self._manifest = ManifestWriter(run_dir, plan["run"], self._slots)
         self._producer = plan["client"]["producer"]
         self._partitions = partitions_of(plan)
 
     def run(self) -> None:
         """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
-        pool = WorkerPool(self._cluster, self._run_dir, self._slots, lambda text: self._emit(note_event(text)))
+        pool = WorkerPool(self._cluster, self._run_dir, self._slots, lambda text: self._emit(note_event(text)), self._expect)
+        self._manifest.expect([HistoryFile(RunFile.FAULT_LINES, role="faults")])
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))
         pool.start(range(len(self._roles)))
         with open(self._run_dir / "history" / RunFile.FAULT_LINES, "ab", buffering=0) as receipts:  # a fault may end late
@@ -83,6 +88,15 @@ class Performance:
             self._emit(phase_event("heal", "healing everything"))
             self._cluster.heal()
             self._read_back(pool)
+        self._manifest.complete()
+
+    def _expect(self, places: Sequence[Place]) -> None:
+        """List the files of workers that are about to be started."""
+        roles = [(slot, incarnation, self._all_roles[slot]) for slot, incarnation in places]
+        self._manifest.expect(
+            HistoryFile(file_name(slot, incarnation), slot, f"c{slot}", role.name, role.isolation.value)
+            for slot, incarnation, role in roles
+        )
 
     # -- faults on -------------------------------------------------------------------------------
     def _run_workload(self, pool: WorkerPool, receipts: Any) -> None:
@@ -140,6 +154,7 @@ class Performance:
 
     # -- healed ----------------------------------------------------------------------------------
     def _read_back(self, pool: WorkerPool) -> None:
+        self._manifest.expect([HistoryFile("harness.jsonl", -1, "harness", "harness")])
         writer = HistoryWriter(
             self._run_dir / "history" / "harness.jsonl",
             run=self._plan["run"],
@@ -159,6 +174,7 @@ class Performance:
         for worker in pool.launch((committed, uncommitted), orders):
             if not worker.done.wait(FINAL_READ_S + STOP_MARGIN_S) or worker.final != Outcome.OK.value:
                 self._emit(note_event(f"final reader {worker.slot} did not reach every end: the final read is incomplete"))
+            end(worker)
         writer.close()
 
     def _replicas_in_sync(self) -> None:

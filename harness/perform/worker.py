@@ -23,7 +23,7 @@ import msgspec
 
 from harness import secrets
 from harness.api import CallError, Client, ClientSettings, Isolation, Operation, Outcome, PlannedOperation, Role, consumer_group
-from harness.history.writer import HistoryWriter
+from harness.history.writer import HistoryWriter, file_name
 from harness.plugins import registry
 from harness.runs.directory import read_plan
 
@@ -300,7 +300,7 @@ def main(argv: list[str]) -> None:
     roles = roles_of(workload)
     node = os.environ["FENCEPOST_NODE"]
     writer = HistoryWriter(
-        run_dir / "history" / f"{node}-{incarnation}.jsonl",
+        run_dir / "history" / file_name(index, incarnation),
         run=plan["run"],
         slot=index,
         node=node,

@@ -15,6 +15,7 @@ from typing import IO, Any, NoReturn
 from harness.api import Cluster, ClusterError, Spawned
 
 COUNTED = ("ok", "fail", "info")
+Place = tuple[int, int]  # a slot, and how many workers it had before
 
 
 class Worker:
@@ -50,11 +51,25 @@ class Worker:
             note(message["note"])
 
 
-class WorkerPool:
-    """Keeps one worker alive per slot."""
+def end(worker: Worker) -> None:
+    """Kill a worker, so that it writes no more."""
+    worker.popen.kill()
+    worker.popen.wait()
 
-    def __init__(self, cluster: Cluster, run_dir: Path, slots: int, note: Callable[[str], None]) -> None:
+
+class WorkerPool:
+    """Keeps one worker alive per slot. announce: gets the places of workers that are about to be started."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        run_dir: Path,
+        slots: int,
+        note: Callable[[str], None],
+        announce: Callable[[Sequence[Place]], None] = lambda _: None,
+    ) -> None:
         self._cluster, self._run_dir, self._slots, self._note = cluster, run_dir, slots, note
+        self._announce = announce
         self._workers: dict[int, Worker] = {}
         self._past = dict.fromkeys(COUNTED, 0)
         self._go: Mapping[str, Any] | None = None
@@ -62,6 +77,7 @@ class WorkerPool:
 
     def start(self, slots: Sequence[int], timeout_s: float = 90.0) -> None:
         """Start these slots' workers and wait until every client is open. Raises ClusterError with what is missing."""
+        self._announce([(slot, 0) for slot in slots])
         for slot in slots:
             self._workers[slot] = self._spawn(slot, slot, 0)
         deadline = time.monotonic() + timeout_s
@@ -74,6 +90,7 @@ class WorkerPool:
 
     def launch(self, slots: Sequence[int], orders: Mapping[str, Any]) -> list[Worker]:
         """Start workers that get their orders at once (the final readers); the caller waits for their `done`."""
+        self._announce([(slot, 0) for slot in slots])
         workers = [self._spawn(slot, slot, 0) for slot in slots]
         for worker in workers:
             worker.send({"go": orders[str(worker.slot)]})
@@ -94,6 +111,7 @@ class WorkerPool:
                 self._past[name] += count
             self.replaced += 1
             self._note(f"worker {slot} is gone (exit {worker.popen.returncode}); replaced")
+            self._announce([(slot, worker.incarnation + 1)])
             fresh = self._spawn(slot, worker.process + self._slots, worker.incarnation + 1)
             self._workers[slot] = fresh
             if self._go is not None:
@@ -113,8 +131,7 @@ class WorkerPool:
                 worker.popen.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 self._note(f"worker {worker.slot} did not end within {timeout_s:.0f} s and is killed; its operation is unknown")
-                worker.popen.kill()
-                worker.popen.wait()
+                end(worker)
 
     def _spawn(self, slot: int, process: int, incarnation: int) -> Worker:
         node = f"c{slot}"

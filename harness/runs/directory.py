@@ -13,22 +13,26 @@ from typing import Any, TypedDict, cast
 
 import msgspec
 
-from harness.api import DAMAGE_SCHEMA, Evidence, Gap, HarnessError, HistoryFile, Plan, Problem, Receipts, Run, RunFile
+from harness.api import (
+    DAMAGE_SCHEMA,
+    Evidence,
+    Gap,
+    HarnessError,
+    HistoryFile,
+    Manifest,
+    Plan,
+    Problem,
+    Receipts,
+    Run,
+    RunFile,
+)
 from harness.api.files import regular, replacing
 from harness.api.history import RECEIPTS, demand_columns
 from harness.api.verdict_document import ReceiptDocument, VerdictDocument
+from harness.history.lines import history_file
 
 MOST_LEVELS = 64  # of lists and objects in a document
-LONGEST_HEADER = 1 << 16
 _HALVES, _LONE = re.compile(r"\\u[dD][89a-fA-F]"), re.compile("[\ud800-\udfff]")
-
-
-class _Header(msgspec.Struct):
-    """What the first line of a writer's file says of the writer."""
-
-    slot: int | None = None
-    node: str | None = None
-    role: str | None = None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -52,9 +56,11 @@ def open_run(directory: Path) -> Run:
     damage = _read_damage(directory / RunFile.DAMAGE)
     if isinstance(damage, Problem):
         problems[RunFile.DAMAGE], damage = damage, Damage()
+    manifest = document(RunFile.MANIFEST, Manifest)
     return Run(
         directory=directory,
         plan=plan,
+        manifest=msgspec.convert(manifest, Manifest) if manifest else None,
         gaps=(*damage.gaps, *_left_out(plan)),
         merged=damage.merged,
         left_behind=tuple(document(RunFile.LEFT_BEHIND, _LeftBehind).get("left", ())),
@@ -148,17 +154,8 @@ def _left_out(plan: Mapping[str, Any]) -> Iterator[Gap]:
 
 
 def _read_roster(folder: Path) -> tuple[HistoryFile, ...]:
-    paths = sorted(path for path in folder.glob("*.jsonl") if path.name != RunFile.FAULT_LINES)
-    return tuple(_history_file(path) for path in paths)
-
-
-def _history_file(path: Path) -> HistoryFile:
-    try:
-        with regular(path).open("rb") as file:
-            header = msgspec.json.decode(file.readline(LONGEST_HEADER), type=_Header)
-    except (OSError, msgspec.DecodeError, RecursionError):
-        return HistoryFile(path.name)
-    return HistoryFile(path.name, header.slot, header.node, header.role)
+    paths = sorted({*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")})
+    return tuple(history_file(path) for path in paths if path.name.removesuffix(".gz") != RunFile.FAULT_LINES)
 
 
 def _read_receipts(path: Path) -> Receipts | Problem:
@@ -200,6 +197,11 @@ def write_damage(directory: Path, gaps: Iterable[Gap], merged: Iterable[str]) ->
     """What the history lacks, and which files were merged."""
     document = {"schema": DAMAGE_SCHEMA, "merged": list(merged), "gaps": [gap.document() for gap in gaps]}
     write_json(directory / RunFile.DAMAGE, document)
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Which files belong to the history."""
+    write_json(directory / RunFile.MANIFEST, msgspec.to_builtins(manifest))
 
 
 def write_left_behind(directory: Path, sentences: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ from harness.api import Run, RunFile, liveness
 from harness.api.history import OPERATIONS, RECEIPTS
 from harness.api.run import table_problem
 from harness.history import merge
+from harness.history.roster import present
 from harness.runs.directory import open_run, read_verdict
 
 MERGE_LOCK = ".merge.lock"
@@ -44,14 +45,16 @@ def _alone(directory: Path) -> Iterator[None]:
 
 
 def _is_merged(run: Run) -> bool:
-    """Whether all that merging writes is there and not older than any of the lines (or there are no lines at all)."""
-    folder = run.path(RunFile.LINES)
-    lines = [
-        path for name in (*(file.name for file in run.roster), RunFile.FAULT_LINES) if os.path.lexists(path := folder / name)
-    ]
+    """Whether all that merging writes is there, and is of every file of lines as it is now (or there are none at all).
+
+    What was lost after merging is in it all the same.
+    """
+    names = [file.name for file in present(run)]
+    lines = [run.path(RunFile.LINES) / name for name in names]
     if not lines:
         return os.path.lexists(run.path(RunFile.HISTORY))
-    whole = RunFile.DAMAGE not in run.problems and not any(
+    noted = RunFile.DAMAGE not in run.problems and run.merged is not None and set(names) <= set(run.merged)
+    whole = noted and not any(
         table_problem(run.path(file), columns) for file, columns in ((RunFile.HISTORY, OPERATIONS), (RunFile.RECEIPTS, RECEIPTS))
     )
     return whole and all(path.lstat().st_mtime <= run.path(RunFile.HISTORY).stat().st_mtime for path in lines)

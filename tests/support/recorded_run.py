@@ -1,18 +1,20 @@
-"""A run's directory as a run leaves it, small and lawful: plan, every worker's lines, receipts, logs; not merged, not judged."""
+"""A run's directory as a run leaves it, small and lawful: plan, manifest, lines, receipts, logs; not merged, not judged."""
 
 from __future__ import annotations
 
 import itertools
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from checkers.lawful_history import write_lawful
-from harness.api import HISTORY_VERSION, RunFile
-from harness.runs.directory import open_run, write_plan
+from harness.api import HISTORY_VERSION, HistoryFile, Manifest, RunFile
+from harness.history.manifest import counted
+from harness.runs.directory import open_run, write_manifest, write_plan
 
 ROLES = {"writer": "writer", "reader": "reader", "final": "final", "harness": "harness"}
 FAULT = {"id": 0, "kind": "kill", "role": "leader", "targets": ["n1"], "pairs": [], "planned_ns": 5, "injected_ns": 9}
@@ -20,14 +22,14 @@ FAULT = {"id": 0, "kind": "kill", "role": "leader", "targets": ["n1"], "pairs": 
 
 def record_run(folder: Path, transactions: int = 24, **more: Any) -> Path:
     """Write the run into `folder`; returns it. more: as in `write_lawful`."""
-    write_lawful(folder, transactions=transactions, partitions=2, processes=3, sends=2, **more)
+    run = write_lawful(folder, transactions=transactions, partitions=2, processes=3, sends=2, **more).id
     rows = pq.read_table(folder / RunFile.HISTORY).to_pylist()
     (folder / RunFile.HISTORY).unlink()
     lines = folder / RunFile.LINES
     lines.mkdir()
     for process, mine in itertools.groupby(sorted(rows, key=lambda row: (row["process"], row["time"])), _process):
         name = "harness" if process < 0 else f"c{process}-0"
-        (lines / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in _lines(process, list(mine))))
+        (lines / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in _lines(run, process, list(mine))))
     receipts = [{**FAULT, "healed_ns": healed, "evidence": {"pid": 7}, "effective": True} for healed in (0, 19)]
     (lines / RunFile.FAULT_LINES).write_text("".join(json.dumps(line) + "\n" for line in receipts))
     (folder / RunFile.LOGS).mkdir()
@@ -37,23 +39,33 @@ def record_run(folder: Path, transactions: int = 24, **more: Any) -> Path:
     ]
     plan = {**open_run(folder).plan, "created": "2026-11-21T12:00:00Z", "schedule": schedule, "time_s": 1.0}
     write_plan(folder, plan)
+    attest(folder)
     return folder
+
+
+def attest(folder: Path) -> None:
+    """Write the manifest of the files that are there, as a run does at its end."""
+    run = open_run(folder)
+    files = [*run.roster, HistoryFile(RunFile.FAULT_LINES, role="faults")]
+    slots = max(file.slot or 0 for file in files) + 1
+    whole = tuple(counted(replace(file, run=None), (folder / RunFile.LINES / file.name).read_bytes()) for file in files)
+    write_manifest(folder, Manifest(run=run.id, slots=slots, complete=True, files=whole))
 
 
 def _process(row: Mapping[str, Any]) -> int:
     return int(row["process"])
 
 
-def _lines(process: int, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _lines(run: str, process: int, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """What one worker wrote (docs/history.md)."""
     first = rows[0]
     begun = {"time": first["time"] - 2, "wall": 0}
-    header = {"run": "r", "slot": max(process, -1), "node": f"c{process}", "role": ROLES.get(first["role"], "reader"), "pid": 1}
+    header = {"run": run, "slot": max(process, -1), "node": f"c{process}", "role": ROLES.get(first["role"], "reader"), "pid": 1}
     yield {"format": "fencepost-history", "version": HISTORY_VERSION, **header, **begun}
     of_process = {"isolation": first["isolation"], "final": first["final"], "transactional_id": first["transactional_id"]}
     yield {"type": "process", "process": process, "time": first["time"] - 1, **of_process}
-    for row in rows:
-        shared = {"process": process, "op": row["op"], "f": row["f"]}
+    for op, row in enumerate(rows):
+        shared = {"process": process, "op": op, "f": row["f"]}
         intent = {"intent": row["intent"]} if row["intent"] else {}
         value = json.loads(row["detail"]) if row["detail"] else list(_mops(row["mops"]))
         planned = None if row["detail"] else [mop[:3] if mop[0] == "send" else mop[:1] for mop in value]

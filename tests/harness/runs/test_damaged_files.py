@@ -11,10 +11,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.recorded_run import attest
 
 from harness.api import OPERATIONS, CampaignError, HistoryError, RunFile, replacing
 from harness.cli import main
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from harness.history.writer import HistoryWriter
 from harness.interop.jepsen.export import export
 from harness.report import render
 from harness.runs import leftovers, store
@@ -202,9 +204,11 @@ def test_a_check_names_a_history_that_is_none(tmp_path, damage):
 @pytest.mark.parametrize("damage", [noise, cut_in_the_middle, Path.unlink])
 def test_what_merging_writes_is_merged_again_when_it_is_damaged_or_gone(tmp_path, file, damage):
     folder = a_run(tmp_path, "lines1")
-    (folder / RunFile.LINES).mkdir()
-    line = {"type": "invoke", "process": 1, "op": 0, "f": "poll", "time": 1}
-    (folder / RunFile.LINES / "c1-0.jsonl").write_text(json.dumps(line) + "\n")
+    out = HistoryWriter(folder / RunFile.LINES / "c0-0.jsonl", run="lines1", slot=0, node="c0", role="reader")
+    out.process(0, isolation="read_committed", final=False)
+    out.invoke(0, 0, "poll", [["poll"]])
+    (folder / RunFile.LINES / RunFile.FAULT_LINES).touch()
+    attest(folder)
     merged(open_run(folder))
     announced: list[None] = []
     assert merged(open_run(folder), lambda: announced.append(None)).problems.keys() == {RunFile.LEFT_BEHIND}

@@ -8,22 +8,33 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.api import Evidence, Gap, HarnessError, HistoryError, HistoryFile, Problem, RunFile, missing_evidence
+from harness.api import Evidence, Gap, HarnessError, HistoryError, HistoryFile, Manifest, Problem, RunFile, missing_evidence
 from harness.history.merge import FAULTS_SCHEMA
 from harness.history.writer import HistoryWriter
-from harness.runs.directory import open_run, read_plan, write_damage, write_json, write_left_behind, write_plan, write_verdict
+from harness.runs.directory import (
+    open_run,
+    read_plan,
+    write_damage,
+    write_json,
+    write_left_behind,
+    write_manifest,
+    write_plan,
+    write_verdict,
+)
 
 
 def test_an_opened_run_has_every_document_of_its_directory(tmp_path):
     write_plan(tmp_path, {"run": "k3f9x2", "contract": {"acks": "all"}})
     gap = Gap(file="c0-0.jsonl", line=3, why="cut off", role="writer", slot=0, evidence=(Evidence.SENDS, Evidence.POLLS))
     write_damage(tmp_path, [gap], ["c0-0.jsonl"])
+    manifest = Manifest(run="k3f9x2", slots=3, complete=False, files=(HistoryFile("c0-0.jsonl", 0, "c0", "writer"),))
+    write_manifest(tmp_path, manifest)
     write_left_behind(tmp_path, ["the topic x"])
     write_verdict(tmp_path, {"verdict": "valid"})
     run = open_run(tmp_path)
     assert (run.id, run.contract) == ("k3f9x2", {"acks": "all"})
     assert (run.gaps, run.merged, run.left_behind) == ((gap,), ("c0-0.jsonl",), ("the topic x",))
-    assert run.verdict == {"verdict": "valid"}
+    assert (run.manifest, run.verdict) == (manifest, {"verdict": "valid"})
     assert not run.problems
 
 

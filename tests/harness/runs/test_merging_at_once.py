@@ -27,7 +27,7 @@ print(len(times), run.path("history.parquet").stat().st_ino, flush=True)
 
 def test_two_processes_merge_a_run_once_and_read_the_same_file(tmp_path):
     write_plan(tmp_path, {"run": "aaaaaa", "contract": {}})
-    out = HistoryWriter(tmp_path / "history" / "c0-0.jsonl", run="r", slot=0, node="c0", role="writer", pid=1)
+    out = HistoryWriter(tmp_path / "history" / "c0-0.jsonl", run="aaaaaa", slot=0, node="c0", role="writer", pid=1)
     out.process(0, isolation="read_committed", final=False, transactional_id="fp-r-0", client="librdkafka 2")
     out.invoke(0, 0, "txn", [["send", "t-0", 7]], "commit")
     argv = [sys.executable, "-c", MERGES, str(tmp_path)]

@@ -1,0 +1,176 @@
+"""The lines of a history file as typed values (docs/history.md), and the bytes of a file as they are, also of one cut short.
+
+A line that is not what the format says is damaged as a whole: nothing of it is believed. The types are made from the declared
+columns (`harness.api.history`), so that what is read fits into the tables.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import msgspec
+
+from harness.api import HistoryFile, history, regular
+
+GZIP = b"\x1f\x8b"
+FORMAT = "fencepost-history"
+LONGEST_HEADER = 1 << 16
+CUT_OFF = "cut off while it was written (the worker was killed)"
+HEADER, PROCESS, INVOCATION, COMPLETION = history.HEADER, history.PROCESS, history.INVOCATION, history.COMPLETION
+
+
+# --------------------------------------------------------------------------------------------------
+# Bytes
+# --------------------------------------------------------------------------------------------------
+def opened(path: Path) -> BinaryIO:
+    """The file's content, decompressed when it is gzip (its content decides). Raises OSError, EOFError."""
+    with open(regular(path), "rb") as file:
+        packed = file.read(2) == GZIP
+    return gzip.open(path, "rb") if packed else open(path, "rb")  # type: ignore[return-value]
+
+
+def content_of(path: Path) -> tuple[bytes, str]:
+    """A file's content, decompressed when it is gzip, as far as it goes; and why it goes no further. Raises OSError."""
+    content = regular(path).read_bytes()
+    parts: list[bytes] = []
+    while content[:2] == GZIP:  # a gzip file may have several members
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            parts.append(unpacker.decompress(content))
+        except zlib.error as error:
+            return b"".join(parts), f"its compressed content is damaged ({error})"
+        if not unpacker.eof:
+            return b"".join(parts), "its compressed content is cut short"
+        content = unpacker.unused_data
+    return (b"".join(parts), "") if parts else (content, "")
+
+
+# --------------------------------------------------------------------------------------------------
+# Types
+# --------------------------------------------------------------------------------------------------
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_TYPES: dict[str, Any] = {"int32": Int32, "int64": Int64, "string": str, "bool": bool}
+
+
+def column_type(name: str) -> Any:
+    """The type of the values of a column, by Arrow's name of it."""
+    if name.startswith("list of "):
+        return list[column_type(name.removeprefix("list of "))]  # type: ignore[misc]
+    return _TYPES.get(name) or _struct(name)
+
+
+def _struct(name: str) -> Any:
+    fields = [(column.name, column_type(column.type) | None, None) for column in history.STRUCTS[name]]
+    _TYPES[name] = msgspec.defstruct(name, fields)
+    return _TYPES[name]
+
+
+class Send(msgspec.Struct, array_like=True, tag="send"):
+    """A record that is to be sent, or was."""
+
+    partition: str
+    v: Int64
+    offset: Int64 | None = None
+    began: Int64 | None = None
+    ended: Int64 | None = None
+
+
+class Poll(msgspec.Struct, array_like=True, tag="poll"):
+    """What a poll returned: (offset, v) by partition, when, and which records were strange."""
+
+    got: dict[str, list[tuple[Int64, Int64]]] = {}
+    returned: Int64 | None = None
+    strange: list[column_type("strange")] = []  # type: ignore[valid-type]
+
+
+Line: Any = msgspec.defstruct(
+    "Line",
+    [
+        *(
+            (column.name, column_type(column.type) | None, None)
+            for column in history.OPERATIONS
+            if column.line and column.name != "op"
+        ),
+        ("op", Int32 | None, None),  # as the checks hold it
+        ("type", str | None, None),
+        ("value", list[Send | Poll] | dict[str, Any] | None, None),
+        ("format", str | None, None),
+        ("version", int | None, None),
+        ("run", str | None, None),
+    ],
+)
+_FINAL_READ = dict[str, tuple[Int64 | None, Int64 | None, Int64 | None]]
+_OFFSETS = dict[str, tuple[Int64 | None, Int64 | None]]
+_SETTLED: Any = msgspec.defstruct("Settled", [("partitions", _OFFSETS), ("bound_s", float, 0.0)])
+_DEMANDED = {HEADER: ("version",), INVOCATION: ("process", "op", "f", "time"), COMPLETION: ("process", "op", "time")}
+_COMPLETED = frozenset(("ok", "fail", "info"))
+_decode = msgspec.json.Decoder(Line).decode
+
+
+def decoded_as(decode: Callable[[bytes], Any], raw: bytes) -> Any:
+    """One line by a decoder. Raises ValueError with the reason why it is not what the decoder expects."""
+    try:
+        return decode(raw)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8: {error.reason}") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def decoded(raw: bytes) -> tuple[str, Any]:
+    """One line: what it is (`HEADER`, `PROCESS`, `INVOCATION`, `COMPLETION`), and its content.
+
+    Raises ValueError with the reason why it is not what the format says.
+    """
+    line = decoded_as(_decode, raw)
+    which = _which(line)
+    if which == COMPLETION and isinstance(line.value, dict):
+        _demand_offsets(line.f, line.value)
+    if lacking := [name for name in _DEMANDED.get(which, ()) if getattr(line, name) is None]:
+        raise ValueError(f"it lacks {', '.join(lacking)}")
+    return which, line
+
+
+def _demand_offsets(f: str, value: dict[str, Any]) -> None:
+    """Raises ValueError when what a final read or settling found is not as documented."""
+    if f == "final-read":
+        msgspec.convert(value, _FINAL_READ)
+    elif f == "settle":
+        msgspec.convert(value, _SETTLED if "partitions" in value else _OFFSETS)
+
+
+def _which(line: Any) -> str:
+    """Raises ValueError for a line of no kind."""
+    if line.format == FORMAT:
+        return HEADER
+    if line.type in ("process", "invoke"):
+        return PROCESS if line.type == "process" else INVOCATION
+    if line.type in _COMPLETED:
+        return COMPLETION
+    raise ValueError(f"unknown type {line.type!r}")
+
+
+# --------------------------------------------------------------------------------------------------
+# Whose file it is
+# --------------------------------------------------------------------------------------------------
+def history_file(path: Path) -> HistoryFile:
+    """A file by its header, and its first process line. What cannot be read is not known."""
+    found = HistoryFile(path.name)
+    try:
+        with opened(path) as file:
+            for _ in range(2):
+                raw = file.readline(LONGEST_HEADER)
+                which, line = decoded(raw)
+                if which == HEADER:
+                    found = replace(found, run=line.run, slot=line.slot, node=line.node, role=line.role)
+                elif which == PROCESS:
+                    found = replace(found, isolation=line.isolation)
+    except (OSError, EOFError, zlib.error, ValueError):
+        return found
+    return found

@@ -1,0 +1,81 @@
+"""`manifest.json`: which files belong to a run's history, and what was in them at the run's end (docs/run-directory.md).
+
+A file is listed before it is begun, so after a crash the manifest says what must be there. At the end each file is counted, and
+each of its blocks gets a checksum (CRC-32), so that what was changed later is known block by block.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from harness.api import HistoryFile, Manifest, RunFile
+from harness.runs.directory import write_manifest
+
+BLOCK = 4096  # bytes; the last block of a file may be shorter
+
+
+class ManifestWriter:
+    """The manifest of a run that is being performed; every change is on disk when the call returns."""
+
+    def __init__(self, run_dir: Path, run: str, slots: int) -> None:
+        self._run_dir = run_dir
+        self._manifest = Manifest(run=run, slots=slots, complete=False, files=())
+
+    def expect(self, files: Iterable[HistoryFile]) -> None:
+        """List files that are about to be begun."""
+        self._write(replace(self._manifest, files=(*self._manifest.files, *files)))
+
+    def complete(self) -> None:
+        """Count every file, after the last line was written."""
+        folder = self._run_dir / RunFile.LINES
+        self._write(replace(self._manifest, complete=True, files=tuple(_counted(folder, file) for file in self._manifest.files)))
+
+    def _write(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        write_manifest(self._run_dir, manifest)
+
+
+def _counted(folder: Path, file: HistoryFile) -> HistoryFile:
+    """A file that was never begun, because its worker died before, has no lines."""
+    path = folder / file.name
+    content = path.read_bytes() if path.exists() else b""
+    return counted(file, content)
+
+
+def counted(file: HistoryFile, content: bytes) -> HistoryFile:
+    """A file with what is to be known of its content."""
+    return replace(file, lines=len(content.splitlines()), bytes=len(content), blocks=_packed(_checksums(content)))
+
+
+def sound_lines(file: HistoryFile, content: bytes) -> Iterator[tuple[int, bytes]]:
+    """The lines (number from 1, content) that lie wholly in blocks which are as they were when the file was counted."""
+    then, now = _unpacked(file.blocks), _checksums(content)
+    whole = len(content) == file.bytes
+    sound = [block < len(then) and then[block] == now[block] for block in range(len(now))]
+    if now and not whole and len(content) % BLOCK:
+        sound[-1] = False  # the end of a file that was cut or added to
+    start = 0
+    for number, line in enumerate(content.splitlines(keepends=True), 1):
+        stop = start + len(line)
+        if all(sound[start // BLOCK : (stop - 1) // BLOCK + 1]):
+            yield number, line
+        start = stop
+
+
+def _checksums(content: bytes) -> list[int]:
+    return [zlib.crc32(content[start : start + BLOCK]) for start in range(0, len(content), BLOCK)]
+
+
+def _packed(checksums: Iterable[int]) -> str:
+    """Four bytes each, little-endian, as Base64."""
+    return base64.b64encode(b"".join(one.to_bytes(4, "little") for one in checksums)).decode()
+
+
+def _unpacked(blocks: str) -> list[int]:
+    """Raises ValueError for what is no such text."""
+    raw = base64.b64decode(blocks, validate=True)
+    return [int.from_bytes(raw[at : at + 4], "little") for at in range(0, len(raw), 4)]

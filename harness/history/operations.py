@@ -1,0 +1,225 @@
+"""The operations of one worker's file, and what the file lacks (docs/history.md).
+
+A worker does one operation after the other, numbers them 0, 1, 2, ... in each process, and writes the invocation before the call.
+So the lines around a damaged one tell what it was. A completion without its invocation says all but when it began. An invocation
+without its completion is `info`. Where whole operations are missing, a row `unreadable` stands for them: nobody knows where the
+process stood after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from harness.api import HISTORY_VERSION, Evidence, Gap, GapKind, HistoryError, HistoryFile, Outcome, evidence_of
+from harness.api.history import OPERATIONS, UNREADABLE
+from harness.history.lines import COMPLETION, CUT_OFF, HEADER, INVOCATION, PROCESS, Poll, Send, decoded
+
+Row = dict[str, Any]
+_NAMES = {which: [one.name for one in OPERATIONS if one.line == which] for which in (HEADER, PROCESS, INVOCATION, COMPLETION)}
+BLANK: Row = {one.name: [] if one.type.startswith("list") else one.default for one in OPERATIONS}
+
+
+class FileReading:
+    """Takes the lines of one file in order. rows: its operations. gaps: what it lacks, as far as its lines show.
+
+    file: whose it is, as far as that is known without its lines. slots: how many places for workers the run has; 0: not known.
+    ours: it is of a run of ours, whose operations are numbered without a hole. whole: it is as it was at the run's end.
+    """
+
+    def __init__(self, file: HistoryFile, slots: int, ours: bool, whole: bool) -> None:
+        self._file, self._slots, self._ours, self._whole = file, slots, ours, whole
+        self.rows: list[Row] = []
+        self.gaps: list[Gap] = []
+        self._header: Row = {**BLANK, "slot": -1 if file.slot is None else file.slot, "node": file.node, "role": file.role}
+        self._begun: dict[int | None, Row] = {}  # by process: what its process line says; None: the last such line
+        self._open: dict[int, Row] = {}  # by process: the operation that was invoked
+        self._last: dict[int, tuple[int, int]] = {}  # by process: the number of its last operation, and the last time known
+        self._damaged: list[tuple[int, str]] = []  # lines since the last good one
+        self._skipped = self._suspicious = False  # lines are left out: since the last good one, or anywhere before
+        self._without_level: set[int] = set()
+        self._number = self._earliest = 0  # the last line taken; when its file or its process began
+
+    # -- lines -----------------------------------------------------------------------------------
+    def take(self, number: int, raw: bytes) -> None:
+        """The next line; numbers that are left out are lines that are not to be believed. Raises HistoryError: another format."""
+        self._skipped |= number != self._number + 1
+        self._suspicious |= self._skipped
+        self._number = number
+        if not raw.strip():
+            return
+        try:
+            which, line = decoded(raw)
+        except ValueError as error:
+            self._damaged.append((number, f"not understood: {error}" if raw.endswith(b"\n") else CUT_OFF))
+            self._suspicious = True
+            return
+        if which == INVOCATION:
+            self._invoked(line)
+        elif which == COMPLETION:
+            self._completed(line)
+        else:
+            self._began(which, line)
+        self._damaged, self._skipped = [], False
+
+    def finish(self) -> None:
+        """After the last line: an operation that is open was invoked, and nobody knows what became of it."""
+        if self._damaged and self._damaged[-1][1] == CUT_OFF and self._ours:
+            number, why = self._damaged.pop()
+            if self._whole:  # so it was at the run's end: an operation that never began, or one without completion
+                self._add(why, (), line=number)
+            else:
+                self._add(why, kind=GapKind.UNATTESTED, line=number)
+        if self._damaged and len(self._open) == 1:
+            self._add(self._damaged[0][1], self._unsent(), line=self._damaged.pop(0)[0])
+        self._settle()
+        self.rows.extend(self._open.values())
+        if self._without_level:
+            whose = ", ".join(map(str, sorted(self._without_level)))
+            self._add(f"the line that begins process {whose} is damaged, so its isolation level is not known; it is left out")
+
+    def _began(self, which: str, line: Any) -> None:
+        """A header, or the line of a process."""
+        self._settle()
+        self._earliest = line.time or self._earliest
+        if which == PROCESS:
+            self._begun[line.process] = self._begun[None] = {**self._header, **_copied(PROCESS, line)}
+            return
+        if line.version != HISTORY_VERSION:
+            raise HistoryError(f"{self._file.name}: history version {line.version}; this fencepost reads {HISTORY_VERSION}")
+        self._header = {**BLANK, **_copied(HEADER, line)}
+
+    def _invoked(self, line: Any) -> None:
+        if line.process in self._without_level or self._again(line):
+            return
+        before = self._open.pop(line.process, None)
+        if before is not None:
+            self.rows.append(before)
+            if self._damaged:  # the first damaged line was its completion
+                number, why = self._damaged.pop(0)
+                self._add(why, self._unsent(), line=number)
+            elif self._ours and not self._skipped:
+                self._add(f"the completion of operation {before['op']} of process {line.process} is missing", self._unsent())
+        self._settle(line)
+        row = self._row(line, line.time, line.intent)
+        if row is not None:
+            self._open[line.process] = row
+        self._last[line.process] = (line.op, line.time)
+
+    def _completed(self, line: Any) -> None:
+        if line.process in self._without_level:
+            return
+        row = self._open.pop(line.process, None)
+        if row is not None and row["op"] == line.op:
+            self._settle()
+            self.rows.append(_with_completion(row, line))
+        elif row is not None:
+            self.rows.append(row)
+            self._alone(line)
+        else:
+            self._alone(line)
+        self._last[line.process] = (max(line.op, self._last.get(line.process, (-1, 0))[0]), line.time)
+
+    def _alone(self, line: Any) -> None:
+        """A completion without its invocation: the operation began after the one before had ended, in order to do what it did."""
+        if self._again(line):
+            return
+        number = self._damaged.pop()[0] if self._damaged else self._number
+        self._settle(line)
+        if line.f is None:
+            self._add("its invocation is missing, and it does not say of what it is the completion", line=self._number)
+            return
+        self._add("an invocation is missing or damaged; its completion says what was done", (), line=number)
+        earliest = self._last.get(line.process, (-1, self._earliest))[1]
+        aborted = line.type == Outcome.OK.value and line.decided is None
+        row = self._row(line, min(earliest, line.time), ("abort" if aborted else "commit") if line.f == "txn" else None)
+        if row is not None:
+            self.rows.append(_with_completion(row, line))
+
+    # -- what is missing -------------------------------------------------------------------------
+    def _again(self, line: Any) -> bool:
+        """Whether the operation was over before: its line is there twice."""
+        again = self._ours and line.op <= self._last.get(line.process, (-1, 0))[0]
+        if again:
+            self._add(f"operation {line.op} of process {line.process} is there twice", line=self._number)
+        return again
+
+    def _settle(self, line: Any = None) -> None:
+        """Give the damaged lines since the last good one, and what lacks between the operations of a process."""
+        for number, why in self._damaged:
+            self._add(why, line=number)
+        if line is None:
+            return
+        number, time = self._last.get(line.process, (-1, line.time))
+        lacking = line.op - number - 1
+        if lacking > 0 and (self._damaged or self._skipped or self._ours):
+            if not self._damaged and not self._skipped:
+                self._add(f"{lacking} operations of process {line.process} before its operation {line.op} are missing")
+            known = {"process": line.process, "op": line.op - 1, "time": time, "f": UNREADABLE, "type": Outcome.INFO.value}
+            self.rows.append({**self._begun.get(None, self._header), **known})
+
+    def _add(
+        self,
+        why: str,
+        evidence: tuple[Evidence, ...] | None = None,
+        *,
+        kind: GapKind = GapKind.UNREADABLE,
+        line: int = 0,
+    ) -> None:
+        """A gap; evidence: all that the file's worker wrote unless something else is said."""
+        held = self._evidence() if evidence is None else evidence
+        slot = None if self._header["slot"] == -1 else self._header["slot"]
+        gap = Gap(file=self._file.name, why=why, kind=kind, line=line, slot=slot, slots=self._slots, evidence=held)
+        self.gaps.append(replace(gap, role=self._header["role"] or ""))
+
+    def _evidence(self) -> tuple[Evidence, ...]:
+        isolation = self._begun.get(None, {}).get("isolation") or self._file.isolation
+        return evidence_of(self._header["role"], isolation)
+
+    def _unsent(self) -> tuple[Evidence, ...]:
+        """What a missing completion held: its invocation says what was to be sent."""
+        return tuple(kind for kind in self._evidence() if kind is not Evidence.SENDS)
+
+    # -- rows ------------------------------------------------------------------------------------
+    def _row(self, line: Any, time: int, intent: str | None) -> Row | None:
+        """An operation that nobody has completed yet; None where its process's isolation level is not known."""
+        begun = self._begun.get(line.process) or self._begun.get(None)
+        if begun is None and (self._suspicious or self._ours):
+            if self._file.isolation is None and self._header["role"] != "harness":
+                self._without_level.add(line.process)
+                return None
+            begun = {**self._header, "isolation": self._file.isolation, "final": self._header["role"] == "final"}
+        known = {**_copied(INVOCATION, line), "time": time, "intent": intent, "type": Outcome.INFO.value}
+        return {**(begun or self._header), **known, "mops": _mops(line.value)}
+
+
+def _with_completion(row: Row, line: Any) -> Row:
+    row.update(_copied(COMPLETION, line), type=line.type, end=line.time)
+    if isinstance(line.value, list):
+        row["mops"] = _mops(line.value)
+        row["strange"] = [msgspec.to_builtins(odd) for mop in line.value if isinstance(mop, Poll) for odd in mop.strange]
+    elif line.value is not None:
+        row["detail"] = msgspec.json.encode(line.value).decode()
+    if row["errors"]:
+        row["errors"] = msgspec.to_builtins(row["errors"])
+    return row
+
+
+def _copied(which: str, line: Any) -> Row:
+    """The columns that are copied from a line of this kind."""
+    values = {name: getattr(line, name) for name in _NAMES[which]}
+    return {name: BLANK[name] if value is None else value for name, value in values.items()}
+
+
+def _mops(value: Any) -> list[tuple[Any, ...]]:
+    """Micro-operations as rows of the column `mops`; a poll gives a row per record."""
+    rows: list[tuple[Any, ...]] = []
+    for mop in value if isinstance(value, list) else ():
+        if isinstance(mop, Send):
+            rows.append((0, mop.partition, mop.v, mop.offset, mop.began, mop.ended))
+        else:
+            ended = mop.returned
+            rows += [(1, partition, v, offset, None, ended) for partition, got in mop.got.items() for offset, v in got]
+    return rows

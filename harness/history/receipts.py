@@ -1,0 +1,44 @@
+"""The receipts of faults: `faults.jsonl` as rows of `faults.parquet` (docs/history.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from harness.api import Gap, GapKind, HistoryFile, evidence_of
+from harness.api.history import RECEIPTS
+from harness.history.lines import CUT_OFF, column_type, decoded_as
+
+_OWN_TYPES: dict[str, Any] = {"pairs": list[tuple[str, str]], "evidence": dict[str, Any], "healing": dict[str, Any]}
+_TYPES = {one.name: _OWN_TYPES.get(one.name) or column_type(one.type) for one in RECEIPTS}
+_Receipt: Any = msgspec.defstruct(
+    "Receipt", [(name, kind) if name == "id" else (name, kind | None, None) for name, kind in _TYPES.items()]
+)
+_decode = msgspec.json.Decoder(_Receipt).decode
+
+
+def receipts(file: HistoryFile, lines: Iterable[tuple[int, bytes]]) -> tuple[list[dict[str, Any]], list[Gap]]:
+    """A row for each fault, from the last of its lines; and the lines that could not be read."""
+    last: dict[int, Any] = {}
+    gaps: list[Gap] = []
+    for number, raw in lines:
+        if not raw.strip():
+            continue
+        try:
+            found = decoded_as(_decode, raw)
+        except ValueError as error:
+            why = f"not understood: {error}" if raw.endswith(b"\n") else CUT_OFF
+            evidence = evidence_of("faults")
+            gaps.append(Gap(file=file.name, line=number, why=why, kind=GapKind.UNREADABLE, role="faults", evidence=evidence))
+        else:
+            last[found.id] = found
+    return [_row(last[id_]) for id_ in sorted(last)], gaps
+
+
+def _row(found: Any) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.to_builtins(found)
+    pairs = [f"{source}>{destination}" for source, destination in row["pairs"] or ()]
+    texts = {name: msgspec.json.encode(row[name] or {}).decode() for name in ("evidence", "healing")}
+    return {**row, **texts, "pairs": pairs}

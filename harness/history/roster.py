@@ -1,0 +1,208 @@
+"""Which files belong to a run's history, and which of them are missing, emptied, shortened, changed, or there twice.
+
+A run's manifest says it. A run without one (of former days, or its manifest was lost) is judged by the headers of its files: the
+places of its workers are numbered 0, 1, 2, ..., and so are the files of each place; the last two places are the final readers'.
+What each file lost at its end is not known then, and no manifest attests that it is nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from harness.api import Evidence, Gap, GapKind, HistoryError, HistoryFile, Run, RunFile, evidence_of
+from harness.history.lines import content_of
+from harness.history.manifest import sound_lines
+
+FOREIGN = "foreign"  # the kind of cluster in the plan of an adopted history
+HARNESS = "harness.jsonl"
+UNKNOWN_TAILS = (Evidence.SENDS, Evidence.POLLS)
+_NAME = re.compile(r"c(\d+)-(\d+)\.jsonl")
+
+
+@dataclass(frozen=True)
+class Roster:
+    """files: those to be read, each with what is known of it; a fault runner's among them. slots: how many places for workers
+    there are; 0: not known. gaps: what is known without reading. ours: it is a run of ours."""
+
+    files: tuple[HistoryFile, ...]
+    slots: int = 0
+    gaps: tuple[Gap, ...] = ()
+    ours: bool = True
+
+
+def roster_of(run: Run) -> Roster:
+    """The files that belong to a run, of those that are there. Raises HistoryError: files of several runs are mixed."""
+    there = present(run)
+    if run.manifest is not None:
+        return _attested(run, there)
+    if not run.plan or run.plan.get("cluster", {}).get("kind") == FOREIGN:
+        return _adopted(run, there)
+    return _by_headers(run, there)
+
+
+def present(run: Run) -> list[HistoryFile]:
+    """The files of the history that are there, the faults' last; a link that leads nowhere is there too."""
+    names = (RunFile.FAULT_LINES, f"{RunFile.FAULT_LINES}.gz")
+    faults = [HistoryFile(name, role="faults") for name in names if os.path.lexists(run.path(RunFile.LINES) / name)]
+    return [*run.roster, *faults]
+
+
+def plain_name(file: HistoryFile) -> str:
+    """A file's name without its compression."""
+    return file.name.removesuffix(".gz")
+
+
+# --------------------------------------------------------------------------------------------------
+# By the manifest
+# --------------------------------------------------------------------------------------------------
+def _attested(run: Run, found: Iterable[HistoryFile]) -> Roster:
+    manifest = run.manifest
+    assert manifest is not None
+    there = {plain_name(file): file.name for file in found}
+    expected = {file.name: file for file in manifest.files}
+    begun = [file for file in manifest.files if file.bytes != 0]  # a worker that died at once has no file
+    gaps = [_missing(file, manifest.slots) for file in begun if file.name not in there]
+    gaps += [_surplus(name, "it does not belong to the run") for plain, name in there.items() if plain not in expected]
+    names = {file.name for file in found}
+    gaps += [_surplus(name, "it is there twice") for name in sorted(names - set(there.values()))]
+    if not manifest.complete:
+        why = "the run was cut off, so nobody counted the lines of its files"
+        gaps.append(Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNATTESTED, evidence=UNKNOWN_TAILS))
+    files = tuple(replace(file, name=there[file.name]) for file in manifest.files if file.name in there)
+    return Roster(files, manifest.slots, tuple(gaps))
+
+
+def _missing(file: HistoryFile, slots: int) -> Gap:
+    count = "" if file.lines is None else f", with {file.lines} lines"
+    return Gap(
+        file=file.name,
+        why=f"is missing{count}",
+        kind=GapKind.MISSING,
+        role=file.role or "",
+        slot=file.slot,
+        slots=slots,
+        lines=file.lines,
+        evidence=evidence_of(file.role, file.isolation),
+    )
+
+
+def _surplus(name: str, why: str) -> Gap:
+    return Gap(file=name, why=f"{why}; it is not read", kind=GapKind.SURPLUS)
+
+
+# --------------------------------------------------------------------------------------------------
+# By the headers
+# --------------------------------------------------------------------------------------------------
+def _by_headers(run: Run, found: list[HistoryFile]) -> Roster:
+    own = [file for file in found if file.run in (None, run.id)]
+    gaps = [_surplus(file.name, f"it is of run {file.run}") for file in found if file.run not in (None, run.id)]
+    slots = _slots(own)
+    why = "there is none that can be read, so nobody attests that every line of the history is here"
+    gaps += _missing_by_number(own, slots)
+    gaps.append(Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNATTESTED, evidence=UNKNOWN_TAILS))
+    return Roster(_largest_first(run, own), slots, tuple(gaps))
+
+
+def _adopted(run: Run, found: list[HistoryFile]) -> Roster:
+    runs = sorted({file.run for file in found if file.run})
+    if len(runs) > 1:
+        raise HistoryError(f"{run}: files of the runs {', '.join(runs)} are mixed; a history is one run's")
+    return Roster(_largest_first(run, found), ours=False)
+
+
+def _largest_first(run: Run, files: Iterable[HistoryFile]) -> tuple[HistoryFile, ...]:
+    """In the order in which they are believed: of two files with operations of one process the smaller one is a copy."""
+    folder = run.path(RunFile.LINES)
+    return tuple(sorted(files, key=lambda file: (-os.stat(folder / file.name, follow_symlinks=False).st_size, file.name)))
+
+
+def _content(run: Run, file: HistoryFile) -> tuple[bytes, str]:
+    try:
+        return content_of(run.path(RunFile.LINES) / file.name)
+    except OSError as error:
+        return b"", f"it cannot be read ({error.strerror or error})"
+
+
+def _slots(files: Iterable[HistoryFile]) -> int:
+    """How many places for workers there are: known where the final readers are, whose places are the last."""
+    final = [file.slot for file in files if file.role == "final" and file.slot is not None]
+    return max(final) + 1 if len(final) > 1 else 0
+
+
+def _missing_by_number(files: list[HistoryFile], slots: int) -> Iterator[Gap]:
+    """Files whose numbers are skipped, the harness's, the faults', and those of final readers."""
+    names = {plain_name(file) for file in files}
+    found = {(int(match[1]), int(match[2])) for name in names if (match := _NAME.fullmatch(name))}
+    finals = {file.slot: file for file in files if file.role == "final" and file.slot is not None}
+    places = max((slot for slot, _ in found), default=-1) + 1
+    if HARNESS in names and len(finals) == 1 and min(finals) - 1 in {slot for slot, _ in found}:
+        places = max(places, min(finals) + 2)  # what is there is the first of the two
+    for slot in range(places):
+        last = max((number for place, number in found if place == slot), default=0)
+        whose = next((file for file in files if file.slot == slot), _whose(slot, slots, finals))
+        for number in range(last + 1):
+            if (slot, number) not in found:
+                yield _missing(replace(whose, name=f"c{slot}-{number}.jsonl", slot=slot), slots)
+    if found and RunFile.FAULT_LINES not in names:
+        yield _missing(HistoryFile(RunFile.FAULT_LINES, role="faults"), slots)
+    if finals and HARNESS not in names:
+        yield _missing(HistoryFile(HARNESS, role="harness"), slots)
+    if HARNESS in names and not finals:
+        yield replace(_missing(HistoryFile("history", role="final"), slots), why="the final readers' files are missing")
+
+
+def _is_committed(finals: Mapping[int, HistoryFile]) -> bool:
+    """Whether the only final reader that is there reads at read_committed: that one comes first."""
+    return all(file.isolation == "read_committed" for file in finals.values())
+
+
+def _whose(slot: int, slots: int, finals: Mapping[int, HistoryFile]) -> HistoryFile:
+    """Of whom a file is of which only the place is known. Final readers have the last two places, read_committed first."""
+    if slots or slot < min(finals, default=0) - 1:
+        return HistoryFile("", role="writer")  # or a reader, whose file holds less
+    if len(finals) == 1 and abs(slot - min(finals)) == 1:
+        return HistoryFile("", role="final", isolation="read_uncommitted" if _is_committed(finals) else "read_committed")
+    return HistoryFile("")
+
+
+# --------------------------------------------------------------------------------------------------
+# Content
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Content:
+    """The lines of a file that are to be believed: (number from 1, bytes). whole: all, as they were at the run's end."""
+
+    lines: list[tuple[int, bytes]] = field(default_factory=list)
+    whole: bool = False
+    gaps: tuple[Gap, ...] = ()
+
+
+def content(run: Run, file: HistoryFile, slots: int) -> Content:
+    """What is to be read of a file, and what it lost since the manifest counted it."""
+    held, broken = _content(run, file)
+    if file.bytes is None:
+        if not held and not broken and file.role != "faults":
+            return Content(gaps=(_changed(file, slots, GapKind.EMPTIED, "is empty, without a header"),))
+        lines = list(enumerate(held.splitlines(keepends=True), 1))
+        return Content(lines, gaps=(_changed(file, slots, GapKind.SHORTENED, broken),) if broken else ())
+    lines = list(sound_lines(file, held))
+    lost = (file.lines or 0) - len(lines)
+    if not lost and len(held) == file.bytes:
+        return Content(lines, whole=True)
+    return Content(lines, gaps=(replace(_lost(file, slots, held, lost, broken), lines=lost),))
+
+
+def _lost(file: HistoryFile, slots: int, held: bytes, lost: int, broken: str) -> Gap:
+    of = f"{lost} of its {file.lines} lines are not read"
+    if not held and not broken:
+        return _changed(file, slots, GapKind.EMPTIED, f"is empty, and had {file.lines} lines")
+    if len(held) < (file.bytes or 0):
+        return _changed(file, slots, GapKind.SHORTENED, f"{broken or 'is shorter than it was'}; {of}")
+    return _changed(file, slots, GapKind.UNREADABLE, f"{broken or 'was changed after the run'}; {of}")
+
+
+def _changed(file: HistoryFile, slots: int, kind: GapKind, why: str) -> Gap:
+    return replace(_missing(file, slots), kind=kind, why=why, lines=None)
