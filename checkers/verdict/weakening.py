@@ -194,8 +194,7 @@ def _sentence(gaps: Sequence[Gap], judged: Sequence[JudgedProperty]) -> str:
     if any(Evidence.RECEIPTS in gap.evidence for gap in gaps):
         parts.append("what the faults did is not wholly known")
     elif unknown:
-        more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
-        parts.append(f"so it is unknown whether there was {', '.join(unknown[:NAMED])}{more}")
+        parts.append(f"so it is unknown whether there was {', '.join(unknown)}")
     else:
         parts.append("no answer rests on it")
     return "; ".join(parts)
