@@ -14,6 +14,7 @@ import subprocess
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -55,11 +56,19 @@ class Definitions:
 def definitions(distribution: Distribution) -> Definitions:
     """The definitions of a version whose jars are there. Raises HarnessError when Kafka does not print them."""
     path = distribution.directory / FILE
-    document = _read(path)
-    if document is None:
+    found = _kept(path, distribution.version, _changed_ns(path))
+    if found is None:
         document = _ask(distribution)
         _keep(path, document)
-    return _from(distribution.version, document)
+        found = _from(distribution.version, document)
+    return found
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def parsed(html: str) -> dict[str, Definition]:
@@ -107,14 +116,13 @@ def _names_in_classes(distribution: Distribution) -> Iterator[str]:
                     yield from (name.decode() for length, name in constants if int.from_bytes(length, "big") == len(name))
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """What was kept; None when there is nothing that can be used."""
+@lru_cache(maxsize=32)
+def _kept(path: Path, version: str, _changed: int) -> Definitions | None:
+    """What was kept, read once as long as it is not changed; None when there is nothing that can be used."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        _from("", document)
+        return _from(version, json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    return dict(document)
 
 
 def _from(version: str, document: Mapping[str, Any]) -> Definitions:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, get_type_hints
 
 HOUR_S, WEEK_S = 3600.0, 604_800.0
@@ -49,8 +50,13 @@ def plain(value: Any) -> str:
     return str(value)
 
 
-def bounds_of(cls: Any) -> dict[str, Between]:
+def bounds_of(cls: Any) -> Mapping[str, Between]:
     """The bounds that the fields of a dataclass declare."""
+    return _bounds_of(cls)
+
+
+@lru_cache(maxsize=500)
+def _bounds_of(cls: Any) -> Mapping[str, Between]:
     hints = get_type_hints(cls, include_extras=True)
     found = {field.name: getattr(hints[field.name], "__metadata__", ()) for field in dataclasses.fields(cls)}
     return {name: note for name, notes in found.items() for note in notes if isinstance(note, Between)}

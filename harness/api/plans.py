@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass, field
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 from harness.api.bounds import MOST_EXACT, WEEK_S
@@ -73,8 +74,13 @@ class DeclaredKey:
         return self.path == (self.field,) and any(self.type in (kind, kind | None) for kind in PLAIN_TYPES)
 
 
-def declared(cls: Any) -> list[DeclaredKey]:
+def declared(cls: Any) -> tuple[DeclaredKey, ...]:
     """The keys that the dataclass `cls` declares, in its order."""
+    return _declared(cls)
+
+
+@lru_cache(maxsize=100)
+def _declared(cls: Any) -> tuple[DeclaredKey, ...]:
     hints = get_type_hints(cls, include_extras=True)
     found = []
     for one in dataclasses.fields(cls):
@@ -82,7 +88,7 @@ def declared(cls: Any) -> list[DeclaredKey]:
         for key in notes:
             default = one.default if one.default_factory is MISSING else one.default_factory()
             found.append(DeclaredKey(one.name, key.at or (one.name,), hint, default, key))
-    return found
+    return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True)

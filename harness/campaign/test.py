@@ -11,6 +11,7 @@ the caller's business: `locate`.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING
 from typing import Any, get_args, get_origin
@@ -38,6 +39,7 @@ from harness.planning.derived_contract import derive
 from harness.plugins import registry, validation
 
 SPANS = (Span, Span | None)
+LONGEST = 1200  # characters of a sentence about a mistake
 
 Locate = Callable[[Keys], str]
 
@@ -65,7 +67,10 @@ class KeyReader:
         self.mistakes: list[str] = []
 
     def wrong(self, keys: Keys, text: str) -> None:
-        self.mistakes.append(f"{self.locate(keys)}: {' '.join(text.split())}")
+        sentence = " ".join(text.split())
+        if len(sentence) > LONGEST:
+            sentence = f"{sentence[: LONGEST // 2]} ... {sentence[-LONGEST // 4 :]}"
+        self.mistakes.append(f"{self.locate(keys)}: {sentence}")
 
     def fields(self, cls: Any, table: Mapping[str, Any], keys: Keys = (), *, closed: bool = True) -> dict[str, Any]:
         """The values of the keys that `cls` declares, by field. closed: there are no other keys."""
@@ -293,6 +298,9 @@ class _Rules:
 
     def fault(self, fault: FaultChoice, keys: Keys) -> None:
         made = self.made("nemesis", fault, keys) if fault.kind else None
+        for key in () if fault.kind else fault.options:  # which options there are is not known: what may be a key misspelt
+            if difflib.get_close_matches(key, schedule_keys := [one.path[0] for one in declared(FaultChoice)], n=1):
+                self.wrong((*keys, key), registry.unknown("key", key, schedule_keys))
         for key, text in targets.impossible(made, targets.cast(self.provider, self.workload)) if made else ():
             self.wrong((*keys, key), text)
         if fault.when and self.workload is not None and not self.transactional():

@@ -182,5 +182,7 @@ def written(keys: Keys) -> str:
             parts.append(f"[{key}]")
         else:
             plain = re.fullmatch(r"[A-Za-z0-9_-]+(\[\d+\])*", key)
-            parts.append(f".{key}" if plain else f'."{key}"')
+            parts.append(
+                f".{key}" if plain else f".{json.dumps(key if len(key) <= 100 else f'{key[:80]}...', ensure_ascii=False)}"
+            )
     return "".join(parts)

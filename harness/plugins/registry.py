@@ -19,7 +19,8 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -54,7 +55,7 @@ class Option:
 
 def names(group: str) -> list[str]:
     """Every name of a group (`nemesis`, or `fencepost.nemesis`), sorted."""
-    return sorted({entry.name for entry in entry_points(group=_full(group))})
+    return sorted({entry.name for entry in _entries(group)})
 
 
 def load(group: str, name_or_path: str, search: Sequence[Path] = ()) -> Any:
@@ -65,7 +66,7 @@ def load(group: str, name_or_path: str, search: Sequence[Path] = ()) -> Any:
     """
     if ":" in name_or_path:
         return _import(name_or_path, search)
-    found = [entry for entry in entry_points(group=_full(group)) if entry.name == name_or_path]
+    found = [entry for entry in _entries(group) if entry.name == name_or_path]
     if not found:
         if _short(group) == "nemesis" and name_or_path in RENAMED_FAULTS:
             raise CampaignError([renamed(name_or_path)])
@@ -75,7 +76,7 @@ def load(group: str, name_or_path: str, search: Sequence[Path] = ()) -> Any:
 
 def import_paths(group: str) -> list[str]:
     """The import paths `module:Name` of all installed plug-ins of a group."""
-    return [entry.value for entry in entry_points(group=_full(group))]
+    return [entry.value for entry in _entries(group)]
 
 
 def make_importable(directories: Iterable[Path]) -> None:
@@ -111,7 +112,7 @@ def attempt(cls: Any, options: Mapping[str, Any], beside: Iterable[str] = ()) ->
     fields = {field.name: field for field in option_fields(cls)}
     mistakes = [(key, unknown("option", key, [*fields, *beside])) for key in options if key not in fields]
     mistakes += [(name, "missing") for name, field in fields.items() if name not in options and _required(field)]
-    hints = get_type_hints(cls) if fields else {}
+    hints = _hints(cls) if fields else {}
     bounds = bounds_of(cls) if fields else {}
     values = {}
     for key in options:
@@ -145,11 +146,22 @@ def convert(value: Any, hint: Any) -> tuple[Any, list[tuple[str, str]]]:
     if odd := list(unusable_numbers(value)):
         return None, odd
     try:
-        adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(hint)
-        return adapter.validate_json(json.dumps(value, default=str), strict=True), []
+        return _adapter(hint).validate_json(json.dumps(value, default=str), strict=True), []
     except pydantic.ValidationError as error:
         wrong = {_inner(found["loc"]): f"{_lowered(found['msg'])}, not {shown(value)}" for found in error.errors()}
         return None, list(wrong.items())
+
+
+@lru_cache(maxsize=500)
+def _hints(cls: Any) -> Mapping[str, Any]:
+    return get_type_hints(cls)
+
+
+@lru_cache(maxsize=500)
+def _adapter(hint: Any) -> Any:
+    import pydantic
+
+    return pydantic.TypeAdapter(hint)
 
 
 def _lowered(text: str) -> str:
@@ -197,6 +209,17 @@ def unknown(what: str, word: str, choices: Iterable[str]) -> str:
 def renamed(name: str) -> str:
     """`the fault "slow" is called "latency" now`; empty for a name that no fault had."""
     return f'the fault "{name}" is called "{RENAMED_FAULTS[name]}" now' if name in RENAMED_FAULTS else ""
+
+
+def _entries(group: str) -> tuple[EntryPoint, ...]:
+    return _installed(tuple(sys.path)).get(_full(group), ())
+
+
+@lru_cache(maxsize=8)
+def _installed(_path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
+    """The entry points of everything installed along `sys.path`, by group: looked up once, though a campaign asks for many."""
+    found = entry_points()
+    return {group: tuple(found.select(group=group)) for group in found.groups if group.startswith("fencepost.")}
 
 
 def _full(group: str) -> str:
