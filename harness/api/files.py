@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from harness.api.errors import CampaignError
 
+Checksum = tuple[int, int]  # size, CRC-32
+_PART = 1 << 20
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
@@ -34,6 +38,21 @@ def regular(path: Path) -> Path:
     if kind != stat.S_IFREG:
         raise OSError(f"it is {_KINDS.get(kind, 'no file')}")
     return path
+
+
+def checksum(path: Path) -> Checksum:
+    """The size of a file and the CRC-32 of its content. Raises OSError."""
+    status = regular(path).stat()
+    return status.st_size, _crc(path, status.st_size, status.st_mtime_ns)
+
+
+@lru_cache
+def _crc(path: Path, size: int, changed_ns: int) -> int:
+    crc = 0
+    with path.open("rb") as file:
+        while part := file.read(_PART):
+            crc = zlib.crc32(part, crc)
+    return crc
 
 
 @contextmanager

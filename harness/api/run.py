@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from harness.api.errors import CampaignError, HistoryError
 from harness.api.evidence import Gap, HistoryFile, Manifest
+from harness.api.files import Checksum, checksum
 from harness.api.history import Column, demand_columns
 
 MOST_PARTITIONS = 1_000_000  # of a topic, in a plan: more than any cluster has, and few enough to be counted
@@ -147,10 +148,15 @@ class Problem:
         return _REMEDIES.get(self.file, "remove it")
 
 
-def table_problem(path: Path, columns: Sequence[Column]) -> Problem | None:
-    """What is wrong with a Parquet table that should have these columns; None when nothing is, as far as its head tells."""
+def table_problem(path: Path, columns: Sequence[Column], written: Checksum | None = None) -> Problem | None:
+    """What is wrong with a Parquet table that should have these columns; None when nothing is, as far as its head tells.
+
+    written: its checksum when it was written, if that is known.
+    """
     try:
         demand_columns(path, columns)
+        if written and checksum(path) != tuple(written):
+            raise OSError("it is not as it was written: its checksum is another")
     except FileNotFoundError as error:
         return Problem(path.name, str(error), missing=True)
     except OSError as error:
@@ -181,6 +187,7 @@ class Run:
     left_behind: what could not be removed from a cluster that is not ours, a sentence each with the remedy.
     verdict: the verdict's document; empty when there is none that can be read.
     problems: by file, why one of these documents is not there or cannot be read.
+    checksums: of the tables, when they were written, as far as it was noted.
     judgement: the name of another judgement than the run's own, whose verdict this is; empty: the run's own.
     read_roster, read_receipts: how `roster` and `receipts` are read, by the first who needs them.
     """
@@ -190,6 +197,7 @@ class Run:
     manifest: Manifest | None = None
     gaps: tuple[Gap, ...] = ()
     merged: tuple[str, ...] | None = None
+    checksums: Mapping[str, Checksum] = field(default_factory=dict)
     left_behind: tuple[str, ...] = ()
     verdict: Mapping[str, Any] = field(default_factory=dict)
     problems: Mapping[str, Problem] = field(default_factory=dict)
@@ -228,9 +236,13 @@ class Run:
         if RunFile.PLAN in self.problems:
             raise CampaignError([self.sentence(self.problems[RunFile.PLAN])])
 
+    def table_problem(self, file: str, columns: Sequence[Column]) -> Problem | None:
+        """What is wrong with a table of this run: with its head, or that it is not as it was when it was merged."""
+        return table_problem(self.path(file), columns, self.checksums.get(file))
+
     def demand_table(self, file: str, columns: Sequence[Column]) -> None:
         """Raises HistoryError for a table that is missing or damaged, or lacks one of these columns in its type."""
-        if problem := table_problem(self.path(file), columns):
+        if problem := self.table_problem(file, columns):
             raise HistoryError(self.sentence(problem))
 
     def sentence(self, problem: Problem) -> str:

@@ -160,7 +160,8 @@ def read(run: Run) -> ReportData:
     if run.is_remote:
         notes.append(f"The history itself lies at {run.history}; this page was made from what the check brought of it.")
     try:
-        demand_columns(history, [column for column in OPERATIONS if column.name in SHOWN])
+        if problem := run.table_problem(history.name, [column for column in OPERATIONS if column.name in SHOWN]):
+            raise FileNotFoundError(problem.reason) if problem.missing else OSError(problem.reason)
         ops = _ops(history)
     except (OSError, pa.ArrowException, ValueError) as error:
         notes.append(f"{_problem(history, error)}: no timeline, and findings without their operations.")

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, cast
@@ -17,6 +17,7 @@ from harness.api import (
     DAMAGE_SCHEMA,
     Evidence,
     Gap,
+    GapKind,
     HarnessError,
     HistoryFile,
     Manifest,
@@ -26,8 +27,9 @@ from harness.api import (
     Run,
     RunFile,
 )
-from harness.api.files import regular, replacing
-from harness.api.history import RECEIPTS, demand_columns
+from harness.api.files import Checksum, checksum, regular, replacing
+from harness.api.history import RECEIPTS
+from harness.api.run import table_problem
 from harness.api.verdict_document import ReceiptDocument, VerdictDocument
 from harness.history.lines import history_file
 
@@ -55,19 +57,20 @@ def open_run(directory: Path) -> Run:
     plan = document(RunFile.PLAN, Plan)
     damage = _read_damage(directory / RunFile.DAMAGE)
     if isinstance(damage, Problem):
-        problems[RunFile.DAMAGE], damage = damage, Damage()
+        problems[RunFile.DAMAGE], damage = damage, Damage(())
     manifest = document(RunFile.MANIFEST, Manifest)
     return Run(
         directory=directory,
         plan=plan,
         manifest=msgspec.convert(manifest, Manifest) if manifest else None,
-        gaps=(*damage.gaps, *_left_out(plan)),
+        gaps=(*damage.gaps, *_left_out(plan), *_unattested(directory, plan, damage, RunFile.DAMAGE in problems)),
         merged=damage.merged,
+        checksums=damage.checksums,
         left_behind=tuple(document(RunFile.LEFT_BEHIND, _LeftBehind).get("left", ())),
         verdict=document(RunFile.VERDICT, VerdictDocument),
         problems=problems,
         read_roster=partial(_read_roster, directory / RunFile.LINES),
-        read_receipts=partial(_read_receipts, directory / RunFile.RECEIPTS),
+        read_receipts=partial(_read_receipts, directory / RunFile.RECEIPTS, damage.checksums.get(RunFile.RECEIPTS)),
     )
 
 
@@ -129,10 +132,14 @@ def _deeper_than(document: Any, most: int) -> bool:
 
 @dataclass(frozen=True)
 class Damage:
-    """`damage.json`: what the history lacks, and the names of the files that were merged (None: nobody noted it)."""
+    """`damage.json`: what the history lacks, and the names of the files that were merged (None: nobody noted it).
 
-    gaps: tuple[Gap, ...] = ()
+    checksums: of the tables that were written.
+    """
+
+    gaps: tuple[Gap, ...]
     merged: tuple[str, ...] | None = None
+    checksums: Mapping[str, Checksum] = field(default_factory=dict)
 
 
 def _read_damage(path: Path) -> Damage | Problem:
@@ -142,6 +149,15 @@ def _read_damage(path: Path) -> Damage | Problem:
     if isinstance(found, list):  # as it was before there were gaps: a sentence each
         return Damage(tuple(Gap(file=RunFile.LINES, why=sentence) for sentence in found))
     return msgspec.convert(found, Damage)
+
+
+def _unattested(directory: Path, plan: Plan, damage: Damage, lost: bool) -> Iterator[Gap]:
+    """What an adopted run once had beside its history, and lacks now; merging would write it again, but there are no lines."""
+    if lost and plan.get("source"):
+        why = "is missing or cannot be read, so nobody knows what could not be read of the history"
+        yield Gap(file=RunFile.DAMAGE, why=why, kind=GapKind.UNATTESTED, evidence=(Evidence.SENDS, Evidence.POLLS))
+    if RunFile.RECEIPTS in damage.checksums and not os.path.lexists(directory / RunFile.RECEIPTS):
+        yield Gap(file=RunFile.RECEIPTS, why="is missing", kind=GapKind.MISSING, evidence=(Evidence.RECEIPTS,))
 
 
 def _left_out(plan: Mapping[str, Any]) -> Iterator[Gap]:
@@ -158,12 +174,13 @@ def _read_roster(folder: Path) -> tuple[HistoryFile, ...]:
     return tuple(history_file(path) for path in paths if path.name.removesuffix(".gz") != RunFile.FAULT_LINES)
 
 
-def _read_receipts(path: Path) -> Receipts | Problem:
+def _read_receipts(path: Path, written: Checksum | None) -> Receipts | Problem:
     import pyarrow as pa  # here, and not above: who only lists runs needs no tables
     import pyarrow.parquet as pq
 
+    if problem := table_problem(path, RECEIPTS, written):
+        return problem
     try:
-        demand_columns(path, RECEIPTS)
         rows = pq.read_table(path, columns=[column.name for column in RECEIPTS]).to_pylist()
         msgspec.convert(rows, list[ReceiptDocument])
         return tuple({**row, "evidence": _inner(row["evidence"]), "healing": _inner(row["healing"])} for row in rows)
@@ -194,8 +211,10 @@ def write_plan(directory: Path, plan: Mapping[str, Any]) -> None:
 
 
 def write_damage(directory: Path, gaps: Iterable[Gap], merged: Iterable[str]) -> None:
-    """What the history lacks, and which files were merged."""
-    document = {"schema": DAMAGE_SCHEMA, "merged": list(merged), "gaps": [gap.document() for gap in gaps]}
+    """What the history lacks, which files were merged, and what the tables are that were written from them."""
+    tables = (directory / file for file in (RunFile.HISTORY, RunFile.RECEIPTS))
+    checksums = {path.name: checksum(path) for path in tables if path.is_file()}
+    document = {"schema": DAMAGE_SCHEMA, "merged": list(merged), "gaps": [gap.document() for gap in gaps], "checksums": checksums}
     write_json(directory / RunFile.DAMAGE, document)
 
 

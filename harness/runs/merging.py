@@ -9,7 +9,6 @@ from pathlib import Path
 
 from harness.api import Run, RunFile, liveness
 from harness.api.history import OPERATIONS, RECEIPTS
-from harness.api.run import table_problem
 from harness.history import merge
 from harness.history.roster import present
 from harness.runs.directory import open_run, read_verdict
@@ -55,6 +54,6 @@ def _is_merged(run: Run) -> bool:
         return os.path.lexists(run.path(RunFile.HISTORY))
     noted = RunFile.DAMAGE not in run.problems and run.merged is not None and set(names) <= set(run.merged)
     whole = noted and not any(
-        table_problem(run.path(file), columns) for file, columns in ((RunFile.HISTORY, OPERATIONS), (RunFile.RECEIPTS, RECEIPTS))
+        run.table_problem(file, columns) for file, columns in ((RunFile.HISTORY, OPERATIONS), (RunFile.RECEIPTS, RECEIPTS))
     )
     return whole and all(path.lstat().st_mtime <= run.path(RunFile.HISTORY).stat().st_mtime for path in lines)

@@ -20,7 +20,7 @@ ROLES = {"writer": "writer", "reader": "reader", "final": "final", "harness": "h
 FAULT = {"id": 0, "kind": "kill", "role": "leader", "targets": ["n1"], "pairs": [], "planned_ns": 5, "injected_ns": 9}
 
 
-def record_run(folder: Path, transactions: int = 24, **more: Any) -> Path:
+def record_run(folder: Path, transactions: int = 15, **more: Any) -> Path:
     """Write the run into `folder`; returns it. more: as in `write_lawful`."""
     run = write_lawful(folder, transactions=transactions, partitions=2, processes=3, sends=2, **more).id
     rows = pq.read_table(folder / RunFile.HISTORY).to_pylist()

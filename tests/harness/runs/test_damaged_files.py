@@ -11,12 +11,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.local_spark import local_spark
 from support.recorded_run import attest
 
+from checkers.verdict.judge import judge
 from harness.api import OPERATIONS, CampaignError, HistoryError, RunFile, replacing
 from harness.cli import main
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
 from harness.history.writer import HistoryWriter
+from harness.interop.adopt import adopt
 from harness.interop.jepsen.export import export
 from harness.report import render
 from harness.runs import leftovers, store
@@ -247,3 +250,36 @@ def test_what_only_a_run_has_tells_its_directory_from_a_history(tmp_path, names,
     for file in names:
         (folder / file).mkdir()
     assert store.is_run(folder) is is_run
+
+
+def an_adopted_run(tmp_path: Path) -> Path:
+    from support.histories import History, write_history
+
+    h = History()
+    h.txn(0, {"t-0": [5, 7]})
+    h.final({"t-0": [5, 7]})
+    write_history(tmp_path, h.ops)
+    folder = store.new_run_dir(tmp_path / "results", "adopted", "k3f9x2")
+    adopt(tmp_path / RunFile.HISTORY, folder)
+    return folder
+
+
+def test_a_table_that_was_changed_after_it_was_written_is_not_believed(tmp_path):
+    """The bytes still are Parquet, and say something else."""
+    folder = an_adopted_run(tmp_path)
+    rows = pq.read_table(folder / RunFile.HISTORY)
+    pq.write_table(rows.slice(0, 1), folder / RunFile.HISTORY)
+    with pytest.raises(HistoryError, match=r"history\.parquet.*not as it was written.*check the original history again"):
+        open_run(folder).demand_table(RunFile.HISTORY, OPERATIONS)
+    pq.write_table(FAULTS_SCHEMA.empty_table(), folder / RunFile.RECEIPTS, compression="none")
+    with pytest.raises(HistoryError, match="not as it was written"):
+        open_run(folder).known_receipts()
+
+
+@pytest.mark.parametrize("file", [RunFile.DAMAGE, RunFile.RECEIPTS])
+def test_what_an_adopted_run_has_lost_beside_its_history_is_said(tmp_path, file):
+    folder = an_adopted_run(tmp_path)
+    whole = judge(open_run(folder), spark=local_spark())
+    assert (whole["verdict"], whole["weakened"]) == ("valid", [])
+    (folder / file).unlink()
+    assert any(file in text for text in judge(open_run(folder), spark=local_spark())["weakened"])

@@ -1,0 +1,103 @@
+"""A recorded run whose files are damaged at random: a clear error or an honest verdict, whatever was done to it."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import traceback
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+from support.file_damage import damage
+from support.local_spark import local_spark
+from support.recorded_run import record_run
+
+from checkers.service import SparkJudge
+from harness.api import RunFile
+from harness.cli import main
+from harness.runs.directory import open_run
+
+FEW, MANY = 8, 1000
+NAME = "nightly/20261121T120000Z-lawful"
+EVIDENCE = (RunFile.HISTORY, RunFile.RECEIPTS)
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory):
+    """The same run as it was recorded, and after it was judged."""
+    root = tmp_path_factory.mktemp("recordings")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparkJudge, "start_session", lambda *_: local_spark())
+        yield record_both(root)
+
+
+def record_both(root: Path) -> Path:
+    recorded = record_run(root / "recorded" / NAME)
+    shutil.copytree(recorded, root / "judged" / NAME)
+    assert outcome("check", root / "judged" / NAME)[0] == 0
+    return root
+
+
+def outcome(*arguments) -> tuple[int, str]:
+    """The exit code of a command, and what it printed."""
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        try:
+            main.main([str(argument) for argument in arguments])
+        except SystemExit as left:
+            return int(left.code or 0), printed.getvalue()
+
+
+def dishonest(folder: Path, tables, commands) -> str:
+    """What is wrong with how the commands take a damaged run; empty when all is well."""
+    for command in commands:
+        try:
+            code, text = outcome(*command)
+        except BaseException:  # noqa: BLE001 - what gets out of `main` is a traceback for whoever calls it
+            return f"{command[0]}: {traceback.format_exc()}"
+        if "Traceback" in text:
+            return f"{command[0]}: {text}"
+        if command[0] == "list" and code:
+            return f"list: exit code {code}: {text}"
+        if command[0] == "check":
+            if code == 1:
+                return f"invalid: {open_run(folder).verdict['reason']}"
+            if code == 0 and not open_run(folder).verdict["weakened"] and not same(folder, tables):
+                return "valid, and nothing weakened, although evidence is gone"
+            if code > 2 and not text.strip():
+                return f"exit code {code}, and no sentence"
+    return ""
+
+
+def same(folder: Path, tables) -> bool:
+    return all(pq.read_table(folder / file).equals(tables[file]) for file in EVIDENCE)
+
+
+def failures(recordings, seeds) -> list[str]:
+    tables = {file: pq.read_table(recordings / "judged" / NAME / file) for file in EVIDENCE}
+    found = []
+    for seed in seeds:
+        rng = Random(seed)
+        root = recordings / "damaged"
+        shutil.copytree(recordings / rng.choice(("recorded", "judged")), root)
+        folder = root / NAME
+        done = damage(folder, rng)
+        others = [("list", "--results", root), ("report", folder), ("export", folder)]
+        commands = [*rng.sample(others, rng.randrange(2)), ("check", folder), *rng.sample(others, 1)]
+        if wrong := dishonest(folder, tables, commands):
+            found.append(f"seed {seed} ({', '.join(done)}): {wrong}")
+        shutil.rmtree(root)
+    return found
+
+
+def test_a_damaged_run_gives_a_clear_error_or_an_honest_verdict(recordings):
+    assert not failures(recordings, range(FEW))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("first", range(FEW, FEW + MANY, 250))
+def test_a_thousand_damaged_runs_give_clear_errors_or_honest_verdicts(recordings, first):
+    assert not failures(recordings, range(first, first + 250))
