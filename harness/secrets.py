@@ -27,6 +27,8 @@ _SHORTEST = 4  # a shorter secret cannot be taken out of a text without taking t
 _LINE = 16  # of a secret of several lines (a key), lines as long as this are hidden one by one too
 
 _known: set[str] = set()  # every secret that this process has read, in each form it may be written in
+_variables: set[str] = set()  # environment variables that hold them
+_USERINFO = re.compile(r"(?<=://)(?<!abfs://)(?<!abfss://)(?<!wasb://)(?<!wasbs://)[^\s/?#@\"'<>]+(?=@)")  # Azure: a container
 
 
 def is_secret(key: str) -> bool:
@@ -59,15 +61,17 @@ def resolve(settings: Mapping[str, Any]) -> dict[str, Any]:
         except LookupError as error:
             missing.append(f"{key} = {value}: {error.args[0]}")
         else:
-            if is_reference(value) and is_secret(key):
+            if is_reference(value):  # whatever the setting is called: who refers to a value has a reason to
                 _remember(found[key])
+                _variables.update([value.removeprefix("env:")] if value.startswith("env:") else [])
     if missing:
         raise CampaignError(missing)
     return found
 
 
 def mask(text: str) -> str:
-    """`text` without the secrets that this process has read."""
+    """`text` without the secrets that this process has read, and without user and password in URLs."""
+    text = _USERINFO.sub(MASK, text) if "://" in text else text
     for secret in sorted(_known, key=len, reverse=True):  # a secret may be a part of another
         text = text.replace(secret, MASK)
     return text
@@ -80,6 +84,16 @@ def masked(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: masked(one) for key, one in value.items()}
     return [masked(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def environment_without_secrets() -> dict[str, str]:
+    """Our environment for a child that needs no secret: without the variables that settings refer to."""
+    return {name: value for name, value in os.environ.items() if name not in _variables}
+
+
+def has_userinfo(text: str) -> bool:
+    """Whether a text has a URL with a user, and perhaps a password, before its host."""
+    return bool(_USERINFO.search(text))
 
 
 def guard() -> None:
@@ -113,6 +127,11 @@ def _mistake(key: str, value: Any) -> str:
     if not kind and is_secret(key):
         return (
             "a secret must not stand here, for plans and reports would show it; say where it lies: "
+            f'"{key}" = "env:NAME" (an environment variable) or "file:/path"'
+        )
+    if not kind and isinstance(value, str) and has_userinfo(value):
+        return (
+            "a URL with user or password must not stand here, for plans and reports would show it; say where it lies: "
             f'"{key}" = "env:NAME" (an environment variable) or "file:/path"'
         )
     return ""

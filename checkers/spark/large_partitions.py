@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import ExitStack, contextmanager, suppress
+
+from harness.api import liveness
 
 LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about ten times as much
 
@@ -21,7 +19,7 @@ def large_partition_lock(size: int) -> Iterator[None]:
     if size < LARGE:
         yield
         return
-    path = Path(tempfile.gettempdir()) / f"fencepost-large-{os.getuid()}.lock"
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        with suppress(OSError):  # without a directory of our own: memory is not saved, and nothing else
+            stack.enter_context(liveness.alone(liveness.runtime_directory(), "large-partitions.lock"))
         yield

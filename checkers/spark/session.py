@@ -12,12 +12,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from checkers.spark.class_archive import archive_options
 from harness.api import HarnessError, liveness
+from harness.secrets import environment_without_secrets
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -131,28 +132,37 @@ def _with_retry(master: str) -> str:
 
 
 @contextmanager
-def _safe_path() -> Iterator[None]:
-    """For the JVM that is started meanwhile: its Python workers import nothing from the working directory.
+def _own_environment() -> Iterator[None]:
+    """The JVM that is started meanwhile, and its Python workers, get an environment of their own: `launch_gateway` takes none."""
+    before = java_gateway.Popen
+
+    def started(*argv: Any, env: Mapping[str, str], **options: Any) -> Any:
+        kept = environment_without_secrets()
+        ours = {name: value for name, value in env.items() if name in kept or name not in os.environ}
+        return before(*argv, env={**ours, **_safe_path(env.get("PYTHONPATH", ""))}, **options)
+
+    java_gateway.Popen = started
+    try:
+        yield
+    finally:
+        java_gateway.Popen = before
+
+
+def _safe_path(path: str) -> dict[str, str]:
+    """Variables by which Python workers import nothing from the working directory.
 
     `python -m` searches it first, and it may be a run's directory from elsewhere. (Python 3.10 does not know PYTHONSAFEPATH.)
     """
     root = str(Path(__file__).resolve().parents[2])
     ours = [] if Path(root, "pyspark").exists() else [root]  # sources, which may be importable by the working directory only
-    path = [*ours, *filter(None, [os.environ.get("PYTHONPATH")])]
-    changed = {"PYTHONSAFEPATH": "1", **({"PYTHONPATH": os.pathsep.join(path)} if path else {})}
-    before = {name: os.environ.get(name) for name in changed}
-    os.environ.update(changed)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+    entries = [*ours, *filter(None, [path])]
+    return {"PYTHONSAFEPATH": "1", **({"PYTHONPATH": os.pathsep.join(entries)} if entries else {})}
 
 
 def _start_jvm(settings: SparkConf, log: Path) -> Any:
     """Start the JVM. Its standard error (incubator modules, packages it fetches) is shown only when it does not start."""
     try:
-        with open(log, "ab") as file, _safe_path():
+        with open(log, "ab") as file, _own_environment():
             return launch_gateway(settings, {"stdout": file, "stderr": file})
     except Exception as error:
         output = [line.strip() for line in log.read_text(errors="replace").splitlines()]

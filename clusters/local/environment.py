@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from clusters.local.network import Network
 from clusters.local.options import LocalOptions
 from clusters.local.processes import NodeProcess
 from harness.api import ClusterError, Partitionable, Throttleable
+from harness.secrets import environment_without_secrets
 
 
 class LocalEnvironment(BrokerEnvironment, ThrottledDisks):
@@ -54,8 +54,9 @@ class LocalEnvironment(BrokerEnvironment, ThrottledDisks):
         """Start a node's process with its clock, and by its throttle program; `popen` as for `subprocess.Popen`."""
         own = self._clocks.environment(node) if self._clocks else {}
         if self._throttles is None:
-            return subprocess.Popen(argv, env={**os.environ, **own}, **popen)
-        return self._throttles.start(node, ["env", *(f"{name}={value}" for name, value in own.items()), *argv], **popen)
+            return subprocess.Popen(argv, env={**environment_without_secrets(), **own}, **popen)
+        program = ["env", *(f"{name}={value}" for name, value in own.items()), *argv]
+        return self._throttles.start(node, program, env=environment_without_secrets(), **popen)
 
     def _heal_environment(self) -> None:
         """End every fault on links, disks and clocks."""

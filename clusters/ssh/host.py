@@ -44,7 +44,8 @@ _SHARED_MODULES = (
     "fault_tools/probes",
 )
 
-# Runs before our program is there: stores it from standard input unless it is there, and prints its directory.
+# Runs before our program is there: stores it from standard input unless it is there, and prints its directory. That must be ours:
+# others on the host who could write into it could have us run a program of theirs.
 _INSTALL_PROGRAM = """
 import os, sys
 if sys.version_info < (3, 9):
@@ -53,8 +54,11 @@ os.umask(0o077)
 directory, name = os.path.abspath(os.path.expanduser(sys.argv[1])), sys.argv[2]
 program = os.path.join(directory, name)
 os.makedirs(directory, exist_ok=True)
+found = os.lstat(directory)
+if os.path.islink(directory) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+    sys.exit("%s must be a directory of user %d, which others may not write into (mode 0700)" % (directory, os.getuid()))
 data, part = sys.stdin.buffer.read(), "%s.%d" % (program, os.getpid())
-if not os.path.exists(program):
+if not os.path.exists(program) or open(program, "rb").read() != data:
     with open(part, "wb") as out:
         out.write(data)
     os.replace(part, program)

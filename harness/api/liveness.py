@@ -210,6 +210,23 @@ def _holders(descriptor: int) -> str:
 # --------------------------------------------------------------------------------------------------
 # Temporary directories
 # --------------------------------------------------------------------------------------------------
+def runtime_directory() -> Path:
+    """A directory for what our processes on this machine share, into which nobody else can write or put links.
+
+    Raises OSError when what has its name is not ours alone.
+    """
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    path = (
+        Path(given, "fencepost") if given and os.access(given, os.W_OK) else Path(tempfile.gettempdir(), f"{PREFIX}{os.getuid()}")
+    )
+    with suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(errno.EPERM, f"{path} is not a directory of ours alone (mode 0700)")
+    return path
+
+
 class TemporaryPlace:
     """A temporary directory of our own (mode 0700, a name nobody can foresee), in use until it is removed."""
 

@@ -14,6 +14,7 @@ import typer
 from harness.api import CampaignError, Exit, Run, RunFile
 from harness.cli import console
 from harness.cli.console import RUN_HELP, Checkers, Conf, Json, Master, Results, Texts, pairs, print_json, print_line
+from harness.secrets import has_userinfo, mask
 
 EXAMPLES = """\b
 Examples:
@@ -55,6 +56,10 @@ def check(
     from harness.runs.store import results_root
 
     own_checks = checkers_of(checker or ())
+    if is_url(run) and has_userinfo(run):
+        raise CampaignError(
+            [f"{mask(run)}: user and password must not stand in an address, for plans and reports would show them"]
+        )
     overlaid, conf = contract_of(contract or ()), spark_conf_of(spark_conf or ())
     root = results_root(results)
     display = console.display(to_stderr=json_)

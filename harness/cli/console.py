@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.api import CampaignError
+from harness.secrets import mask, masked
 from harness.visible_text import visible
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def print_line(text: str = "") -> None:
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output, in ASCII: every other character is an escape."""
-    sys.stdout.write(json.dumps(document, indent=1, default=str).replace("\x7f", "\\u007f") + "\n")
+    sys.stdout.write(json.dumps(masked(document), indent=1, default=str).replace("\x7f", "\\u007f") + "\n")
     sys.stdout.flush()
 
 
@@ -127,7 +128,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
     made = Table(*head, box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        made.add_row(*(Text(visible(cell)) for cell in row))
+        made.add_row(*(Text(visible(mask(cell))) for cell in row))
     return made
 
 

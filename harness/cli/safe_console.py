@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from harness.secrets import mask
 from harness.visible_text import visible
 
 
@@ -19,5 +20,5 @@ class SafeConsole(Console):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
     def render_str(self, text: str, **options: Any) -> Any:
-        """Before its width is measured."""
-        return super().render_str(visible(text), **options)
+        """Before its width is measured; here texts are whole, so that secrets are found in them."""
+        return super().render_str(visible(mask(text)), **options)

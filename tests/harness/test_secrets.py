@@ -17,6 +17,7 @@ KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END P
 @pytest.fixture(autouse=True)
 def forgetful(monkeypatch):
     monkeypatch.setattr(secrets, "_known", set())
+    monkeypatch.setattr(secrets, "_variables", set())
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_every_reference_that_leads_nowhere_is_told_at_once(monkeypatch, tmp_pat
 
 
 def test_what_was_read_is_masked_however_it_is_written(monkeypatch):
-    """As it is, as JSON and as Python write it; a key also line by line. Names and users are no secrets."""
+    """As it is, as JSON and as Python write it; a key also line by line. Names of variables are no secrets."""
     monkeypatch.setenv("PW", 'a"b\\c\u00e9')
     monkeypatch.setenv("KEY", KEY)
     monkeypatch.setenv("USER_NAME", "kafka")
@@ -83,8 +84,46 @@ def test_what_was_read_is_masked_however_it_is_written(monkeypatch):
         assert secrets.MASK in secrets.mask(f"it says {written}.")
         assert "b\\" not in secrets.mask(f"it says {written}.")
         assert "MIIE" not in secrets.mask(f"it says {written}.")
-    assert secrets.mask("kafka PW") == "kafka PW"
+    assert secrets.mask("PW USER_NAME") == "PW USER_NAME"
     assert secrets.masked([{"text": 'a"b\\c\u00e9', "code": 3}]) == [{"text": "***", "code": 3}]
+
+
+def test_a_value_by_reference_is_masked_whatever_its_setting_is_called(monkeypatch, tmp_path):
+    """Also a number, which is masked in texts and not in the structure around them."""
+    monkeypatch.setenv("TOKEN", "tok-123")
+    (tmp_path / "code").write_text("4711\n")
+    secrets.resolve({"some.plugin.setting": "env:TOKEN", "another": f"file:{tmp_path}/code", "plain": "visible"})
+    assert secrets.mask("tok-123 4711 visible") == "*** *** visible"
+    assert secrets.masked({"event": "note", "at": 4711, "text": "at 4711"}) == {"event": "note", "at": 4711, "text": "at ***"}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:hunter2@host:8081/x?y=a@b", "https://***@host:8081/x?y=a@b"),
+        ("s3a://AKIA:se%2Fcret@bucket/runs, hdfs://me@nn:8020/", "s3a://***@bucket/runs, hdfs://***@nn:8020/"),
+        ("abfss://container@account.dfs.core.windows.net/runs", "abfss://container@account.dfs.core.windows.net/runs"),
+        ("https://host/a@b mail me@host", "https://host/a@b mail me@host"),
+    ],
+)
+def test_user_and_password_in_urls_are_masked(text, shown):
+    assert secrets.mask(text) == shown
+
+
+def test_a_url_with_a_password_may_not_stand_in_a_setting():
+    url = "https://me:hunter2@registry:8081"
+    ((key, text),) = secrets.mistakes({"schema.registry.url": url, "plain.url": "https://registry:8081"})
+    assert (key, "hunter2" in text) == ("schema.registry.url", False)
+    assert secrets.mistakes({"schema.registry.url": "env:REGISTRY_URL"}) == []
+
+
+def test_children_that_need_no_secret_do_not_inherit_it(monkeypatch):
+    monkeypatch.setenv("PW", "hunter2")
+    monkeypatch.setenv("OTHER", "x")
+    assert secrets.environment_without_secrets()["PW"] == "hunter2"
+    secrets.resolve({"sasl.password": "env:PW"})
+    environment = secrets.environment_without_secrets()
+    assert ("PW" in environment, environment["OTHER"]) == (False, "x")
 
 
 def test_a_secret_that_holds_another_goes_first(monkeypatch):

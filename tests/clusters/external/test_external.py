@@ -6,6 +6,8 @@ import html
 import json
 import os
 import signal
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,9 +15,10 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 from support.external_kafka import FOREIGN, FOREIGN_GROUP, PASSWORD, PREFIX, USER, started
-from support.fencepost_command import fencepost, finish, only_run, processes_of, start, until, verdict
+from support.fencepost_command import finish, only_run, processes_of, start, until, verdict
 
 from clusters.external.provider import External
+from clusters.local.init import descendants
 from harness.api import ClusterError, Isolation, Placement, TopicSpec
 from harness.runs.directory import open_run
 
@@ -92,13 +95,51 @@ def write_campaign(directory: Path, options: dict, time_s: int) -> Path:
 def run(somebodys, tmp_path_factory):
     """A run of some seconds, judged: its directory and everything the command said."""
     place = tmp_path_factory.mktemp("theirs")
-    code, out, err = fencepost(place / "results", "campaign", str(write_campaign(place, somebodys.options(), 6)))
+    process = start(place / "results", "campaign", str(write_campaign(place, somebodys.options(), 6)))
+    with Watched(process.pid) as watched:
+        code, out, err = finish(process)
     assert code == 0, out + err
-    return only_run(place / "results"), out + err
+    return only_run(place / "results"), out + err, watched.seen
+
+
+class Watched(threading.Thread):
+    """Looks, until the block ends, at the processes below one. seen: (command line, whether its environment has the password)."""
+
+    def __init__(self, root: int) -> None:
+        super().__init__(daemon=True)
+        self._root, self._over, self.seen = root, threading.Event(), set()
+
+    def __enter__(self) -> Watched:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._over.wait(0.2):
+            for pid in [self._root, *descendants(self._root)]:
+                with suppress(OSError):  # it ended while we looked
+                    command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
+                    self.seen.add((command, PASSWORD.encode() in Path(f"/proc/{pid}/environ").read_bytes()))
+
+
+def test_the_password_is_in_no_command_line_and_in_the_environment_only_of_those_that_log_in(run):
+    """Spark's Java and its workers are not among them."""
+    seen = run[2]
+    assert [command for command, _ in seen if PASSWORD in command] == []
+    with_password = {command for command, has in seen if has}
+    ours = ("/fencepost campaign", "-m clusters.local.init", "-m harness.perform.")
+    assert [command for command in with_password if not any(part in command for part in ours)] == []
+    assert any("harness.perform.worker" in command for command in with_password)
+    without = {command for command, has in seen if not has}
+    assert any("org.apache.spark.deploy.SparkSubmit" in command for command in without)
+    assert any("worker_daemon" in command for command in without)
 
 
 def test_the_run_is_valid_and_compared_what_it_wrote(run):
-    run_dir, _ = run
+    run_dir, *_ = run
     document = verdict(run_dir)
     assert document["verdict"] == "valid", document["reason"]
     compared = {entry["name"]: entry["compared"] for entry in document["properties"]}
@@ -108,7 +149,7 @@ def test_the_run_is_valid_and_compared_what_it_wrote(run):
 
 def test_the_password_is_nowhere(run):
     """In no file of the run, as it is, as JSON or HTML or Python write it, nor in a column of a table; nor was it said."""
-    run_dir, said = run
+    run_dir, said, _ = run
     forms = {PASSWORD, json.dumps(PASSWORD)[1:-1], html.escape(PASSWORD), repr(PASSWORD)[1:-1], "battery-staple"}
     texts = {path: path.read_text(errors="replace") for path in run_dir.rglob("*") if path.is_file()}
     texts |= {path: str(pq.read_table(path).to_pylist()) for path in run_dir.rglob("*.parquet")}
@@ -129,7 +170,7 @@ def test_nothing_of_theirs_was_touched_and_nothing_of_ours_is_left(run, somebody
 
 def test_everything_of_the_run_has_its_own_prefix(run):
     """Topics in the history are the real ones; ids too, so that rights may be given by prefix."""
-    run_dir, _ = run
+    run_dir, *_ = run
     plan = json.loads((run_dir / "plan.json").read_text())
     prefix = f"{PREFIX}{plan['run']}-"
     rows = pq.read_table(run_dir / "history.parquet").to_pylist()
@@ -142,7 +183,7 @@ def test_everything_of_the_run_has_its_own_prefix(run):
 
 def test_the_contract_is_that_of_the_topics_as_the_cluster_made_them(run):
     """Nobody chose min.insync.replicas, so the cluster's own counts, with a warning; retention is ours."""
-    run_dir, said = run
+    run_dir, said, _ = run
     plan = json.loads((run_dir / "plan.json").read_text())
     (topic,) = plan["topics"].values()
     assert (topic["replication"], topic["settings"]["min.insync.replicas"]) == (1, "1")
@@ -153,7 +194,7 @@ def test_the_contract_is_that_of_the_topics_as_the_cluster_made_them(run):
 
 def test_clients_can_be_killed_brokers_cannot_and_an_own_fault_works(run):
     """A fault on brokers is announced as idle, and each of its receipts says why."""
-    run_dir, said = run
+    run_dir, said, _ = run
     receipts = [json.loads(line) for line in (run_dir / "history" / "faults.jsonl").read_text().splitlines()]
     by_lane = {"client": set(), "leader": set()}
     for receipt in receipts:

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -121,6 +122,23 @@ def test_a_process_is_dead_only_if_that_is_sure():
     assert liveness.alive(f"elsewhere another-boot {namespace} {pid} {began}") is None
     assert liveness.alive(f"{host} {boot} {pid} {began}") is None
     assert liveness.alive("") is None
+
+
+def test_what_processes_share_lies_where_nobody_else_can_write(tmp_path, monkeypatch):
+    """Not in a directory that somebody made before us, nor behind a link."""
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ours = tmp_path / f"fencepost-{os.getuid()}"
+    assert liveness.runtime_directory() == liveness.runtime_directory() == ours
+    assert ours.stat().st_mode & 0o777 == 0o700
+    ours.chmod(0o770)
+    with pytest.raises(PermissionError, match="not a directory of ours alone"):
+        liveness.runtime_directory()
+    ours.rmdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    ours.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PermissionError, match="not a directory of ours alone"):
+        liveness.runtime_directory()
 
 
 def test_a_temporary_directory_is_ours_alone_in_use_and_gone_at_the_end(tmp_path):
