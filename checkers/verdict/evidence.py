@@ -42,6 +42,11 @@ def _reads_of(findings: Sequence[Finding], evidence: str, run: RunView) -> pd.Da
     return reads.select(*COLUMNS).distinct().toPandas()
 
 
+def got_before(finding: Finding, reads: pd.DataFrame) -> bool:
+    """Whether somebody got a record that is missing now."""
+    return bool(reads["v"].isin({row.v for row in finding.records("missing")}).any())
+
+
 def two_at_one_offset(finding: Finding, reads: pd.DataFrame) -> bool:
     """Whether two records of the finding were read at one of its offsets."""
     at = reads[reads["offset"].isin({row.offset for row in finding.rows}) & reads["v"].isin({row.v for row in finding.rows})]
@@ -62,6 +67,7 @@ def stored_backwards(finding: Finding, reads: pd.DataFrame) -> bool:
 
 
 SHOWS: Mapping[str, Shows] = {
+    "lost-write": got_before,
     "inconsistent-offset": two_at_one_offset,
     "duplicate": one_at_two_offsets,
     "order-inversion": stored_backwards,

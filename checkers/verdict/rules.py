@@ -103,8 +103,16 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "lost-write": (
         _COMPACTED,
         _RETAINED,
-        Rule(ALLOWED, "acks=0 acknowledges what no broker has seen", {"acks": "0"}),
-        Rule(ALLOWED, "acks=1 acknowledges before any follower has the record; a new leader may not have it", {"acks": "1"}),
+        Rule(
+            ALLOWED, "acks=0 acknowledges what no broker has seen; what readers got binds (KIP-101)", {"acks": "0"}, unless=READS
+        ),
+        Rule(
+            ALLOWED,
+            "acks=1 acknowledges before any follower has the record, and a new leader may not have it; what readers got is on "
+            "all replicas in sync (KIP-101), and binds",
+            {"acks": "1"},
+            unless=READS,
+        ),
         *_GONE,
         Rule(
             FORBIDDEN,

@@ -59,8 +59,10 @@ def test_a_setting_changes_the_judgement_of_these_anomalies_and_of_no_other(sett
 @pytest.mark.parametrize(
     ("setting", "beneath", "bound"),
     [
-        ({"acks": "1"}, PLAIN, {"inconsistent-offset"}),
-        ({"acks": "1", "max_in_flight": "1"}, PLAIN, {"inconsistent-offset", "order-inversion"}),
+        ({"acks": "0"}, PLAIN, {"lost-write", "inconsistent-offset"}),
+        ({"acks": "1"}, PLAIN, {"lost-write", "inconsistent-offset"}),
+        ({"acks": "1", "max_in_flight": "1"}, PLAIN, {"lost-write", "inconsistent-offset", "order-inversion"}),
+        ({"acks": "1", **UNCLEAN}, PLAIN, {"inconsistent-offset"}),
         (UNCLEAN, PLAIN, {"inconsistent-offset", "duplicate", "order-inversion"}),
         (UNCLEAN, TRANSACTIONS, {"inconsistent-offset", "duplicate", "order-inversion"}),
         ({**UNCLEAN, "idempotence": "false"}, PLAIN, {"inconsistent-offset"}),
@@ -81,9 +83,15 @@ def found(*records):
     return Finding("any", [FindingRecord("t-0", 0, v, offset, 0, "read") for v, offset in records])
 
 
+def lost(*records):
+    return Finding("any", [FindingRecord("t-0", 0, v, 7, 0, "missing") for v in records])
+
+
 @pytest.mark.parametrize(
     ("anomaly", "finding", "reads", "is_shown"),
     [
+        ("lost-write", lost(1, 2), [(7, 2)], True),
+        ("lost-write", lost(1, 2), [(7, 3)], False),
         ("inconsistent-offset", found((1, 7), (2, 7)), [(7, 1), (7, 2)], True),
         ("inconsistent-offset", found((1, 7), (2, 7)), [(7, 2), (9, 1)], False),
         ("inconsistent-offset", found((1, 7), (2, 7)), [], False),
