@@ -156,7 +156,7 @@ class FileReading:
         lacking = line.op - number - 1
         if lacking > 0 and (self._damaged or self._skipped or self._ours):
             if not self._damaged and not self._skipped:
-                self._add(f"{lacking} operations of process {line.process} before its operation {line.op} are missing")
+                self._add(f"operations of process {line.process} before its operation {line.op} are missing ({lacking})")
             known = {"process": line.process, "op": line.op - 1, "time": time, "f": UNREADABLE, "type": Outcome.INFO.value}
             self.rows.append({**self._begun.get(None, self._header), **known})
 
