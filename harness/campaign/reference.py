@@ -10,12 +10,15 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING
+from importlib.metadata import entry_points
 from typing import Any, get_args, get_origin
 
 from harness.api import CONTRACT_KEYS, Budget, Choice, ContractKey, FaultChoice, Lane, Test
 from harness.api.bounds import plain
 from harness.api.plans import DeclaredKey, Span, declared
 from harness.campaign.campaign import MATRIX, CampaignFile
+from harness.campaign.client_settings import OURS
+from harness.plugins import registry
 from harness.plugins.type_words import in_words
 
 PAGE = """\
@@ -67,7 +70,8 @@ belong to the key, quoted or not. Before anything starts, librdkafka judges its 
 compared with the definitions of that version of Kafka (where it has not been fetched yet, `--dry-run` says so). A secret is
 written as where it lies: `env:NAME`, `file:/path` ([clusters.md](clusters.md)).
 
-The options of a plug-in (`fencepost plugins NAME` lists them) stand beside its `kind`.
+The options of a plug-in stand beside its `kind`: those that come with fencepost are below, of any other `fencepost plugins NAME`
+lists them.
 
 ## Expectations
 
@@ -94,6 +98,23 @@ show nothing unexpected in any.
 Every other key is an option of the fault.
 
 {nemesis}
+
+{faults}
+
+## `[test.cluster]`
+
+{clusters}
+
+## `[test.workload]`
+
+{workloads}
+
+## `[test.client]`
+
+{clients}
+
+`client.producer` takes librdkafka's settings of producers, `client.consumer` those of consumers, by librdkafka's names
+(its CONFIGURATION.md lists them). fencepost itself sets {ours}.
 
 ## `[test.lanes.NAME]`
 
@@ -128,6 +149,11 @@ def page() -> str:
         campaign=key_table(CampaignFile),
         test=key_table(Test, options=True),
         nemesis=key_table(FaultChoice),
+        faults=_plug_ins("nemesis", "###"),
+        clusters=_plug_ins("cluster", "###"),
+        workloads=_plug_ins("workload", "###"),
+        clients=", ".join(f"`{name}`" for name, _ in _built_in("client")) + " is the client library that there is.",
+        ours=", ".join(f"`{name}`" for name in sorted(OURS)),
         lanes=key_table(Lane),
         budget=key_table(Budget),
         matrix=MATRIX,
@@ -143,6 +169,31 @@ def key_table(cls: Any, *, options: bool = False) -> str:
         option = [", ".join(f"`{name}`" for name in names)] if options else []
         rows.append([f"`{'.'.join(key.path)}`", _values(key), _default(key), *option, key.key.text])
     return _table(["key", "value", "default", *(["`fencepost run`"] if options else []), "meaning"], rows)
+
+
+def _built_in(group: str) -> list[tuple[str, Any]]:
+    """The plug-ins of a kind that come with fencepost; what else is installed here stands on no page."""
+    own = (entry for entry in entry_points(group=f"fencepost.{group}") if entry.dist and entry.dist.name == "fencepost")
+    return [(entry.name, entry.load()) for entry in sorted(own, key=lambda entry: entry.name)]
+
+
+def _plug_ins(group: str, heading: str) -> str:
+    """Each plug-in of a kind with its options."""
+    parts: list[str] = []
+    seen: dict[Any, str] = {}
+    for name, cls in _built_in(group):
+        if same := seen.get(cls):
+            parts.append(f"{heading} `{name}`\n\nThe same as `{same}`.")
+            continue
+        seen[cls] = name
+        rows = [[f"`{one.name}`", one.type, _quoted(one.default), one.doc] for one in registry.options(cls)]
+        shown = _table(["option", "value", "default", "meaning"], rows) if rows else "It has no options."
+        parts.append(f"{heading} `{name}`\n\n{registry.doc_without_options(cls).partition(chr(10))[0]}\n\n{shown}")
+    return "\n\n".join(parts)
+
+
+def _quoted(default: str) -> str:
+    return default if default == "required" else "" if default in ('""', "{}", "[]", "null") else f"`{default}`"
 
 
 def _values(key: DeclaredKey) -> str:

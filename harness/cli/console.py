@@ -87,6 +87,23 @@ def print_line(text: str = "") -> None:
     out().print(text, soft_wrap=True)
 
 
+def print_text(text: str) -> None:
+    """A text on standard output, exactly as it is: for programs."""
+    sys.stdout.write(text.rstrip("\n") + "\n")
+    sys.stdout.flush()
+
+
+def plugin_names(group: str) -> Callable[[str], list[str]]:
+    """Completes the names of plug-ins of a kind."""
+
+    def beginning(incomplete: str) -> list[str]:
+        from harness.plugins.registry import names
+
+        return [name for name in names(group) if name.startswith(incomplete)]
+
+    return beginning
+
+
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output, in ASCII: every other character is an escape."""
     sys.stdout.write(json.dumps(masked(document), indent=1, default=str).replace("\x7f", "\\u007f") + "\n")

@@ -15,8 +15,16 @@ import typer
 
 from harness.api import Choice, FaultChoice, Test
 from harness.api.plans import DeclaredKey, RunOption, declared
+from harness.cli.console import plugin_names
 
 PAIR = "KEY=VALUE"
+PLUGINS = {  # paths of keys that name a plug-in: of which kind
+    ("workload", "kind"): "workload",
+    ("cluster", "kind"): "cluster",
+    ("client", "kind"): "client",
+    ("nemesis",): "nemesis",
+    ("expect",): "checker",
+}
 
 
 @dataclass(frozen=True)
@@ -41,7 +49,8 @@ class KeyOption:
     def as_parameter(self) -> Parameter:
         metavar = self.option.metavar or (PAIR if self.form in ("pairs", "settings") else None)
         names = [name for name in (self.option.name, self.option.short) if name]
-        info = typer.Option(*names, metavar=metavar, help=self.option.text)
+        completed = plugin_names(PLUGINS[self.path]) if self.path in PLUGINS else None
+        info = typer.Option(*names, metavar=metavar, help=self.option.text, autocompletion=completed)
         return Parameter(self.parameter, Parameter.KEYWORD_ONLY, default=self.default, annotation=Annotated[self.type, info])
 
 

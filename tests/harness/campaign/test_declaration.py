@@ -8,11 +8,13 @@ from typing import Annotated
 
 import pytest
 
+from harness.api import CONTRACT_KEYS, Budget, Lane
 from harness.api.plans import FaultChoice, Key, RunOption, Test, declared
 from harness.campaign import campaign, reference
 from harness.campaign.test import KeyReader
 from harness.cli.run_options import KEY_OPTIONS, options_of
 from harness.planning import plan
+from harness.plugins import registry
 
 PAGE = Path(__file__).parents[3] / "docs" / "campaigns.md"
 
@@ -86,3 +88,21 @@ def test_the_example_of_the_reference_page_is_a_campaign_without_mistakes(tmp_pa
     (tmp_path / "nightly.toml").write_text(example)
     names = [test.name for test in campaign.read(tmp_path / "nightly.toml").tests]
     assert names == ["steady[3.9.1]", "steady[4.3.0]", "torn"]
+
+
+@pytest.mark.parametrize(("group", "count"), [("cluster", 6), ("workload", 2), ("nemesis", 25)])
+def test_every_option_of_every_built_in_plug_in_stands_on_the_reference_page(group, count):
+    page, found = PAGE.read_text(), registry.names(group)
+    assert len(found) >= count
+    for name in found:
+        part = page.partition(f"### `{name}`\n")[2].partition("\n#")[0]
+        for option in registry.options(registry.load(group, name)):
+            assert f"| `{option.name}` |" in part or "The same as" in part, f"{name}: {option.name}"
+
+
+def test_every_key_that_can_be_declared_stands_on_the_reference_page():
+    page = PAGE.read_text()
+    for cls in (campaign.CampaignFile, Test, FaultChoice, Lane, Budget):
+        for key in declared(cls):
+            assert f"| `{'.'.join(key.path)}` |" in page
+    assert all(f"| `{key}` |" in page for key in CONTRACT_KEYS)
