@@ -22,7 +22,8 @@ OWN = (RunFile.VERDICT, RunFile.REPORT, RunFile.SUMMARY, RunFile.ANOMALIES)
 
 @pytest.fixture
 def call(capsys, monkeypatch):
-    """Runs a command on local Spark; returns its exit code and what it printed."""
+    """Runs a command on local Spark, in a wide terminal; returns its exit code and what it printed."""
+    monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setattr(SparkJudge, "start_session", lambda *_: local_spark())
 
     def run(*arguments) -> tuple[int, str]:
