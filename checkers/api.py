@@ -111,6 +111,11 @@ class Check(Generic[Where]):
     def definition(self) -> str:
         return (self.function.__doc__ or "").strip()
 
+    @property
+    def summary(self) -> str:
+        """The first paragraph of the definition, in one line: what verdict and report say that it looks for."""
+        return " ".join(self.definition.partition("\n\n")[0].split())
+
 
 def partition_check(name: str, **options: Any) -> Callable[[Callable[[PartitionLog], CheckResult]], Check[PartitionLog]]:
     """Make a function over one partition's log a check. Options are `Check`'s fields."""

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
 from checkers.arrays import Ints
+from checkers.failures import described
 from checkers.partition import several_records
 from checkers.partition.assembly import unpack_log
 from checkers.partition.log import FinalRead, PartitionLog, Resets, Settings
@@ -217,7 +218,7 @@ def _result(check: Check[PartitionLog], log: PartitionLog) -> PackedResult:
         several = several_records.packed(result.several)
         return PackedResult(result.compared, result.lacking, result.more, rows=_packed_rows(result), several=several)
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other answer with it
-        return PackedResult(error=f"{type(error).__name__}: {error}")
+        return PackedResult(error=described(error, check.function))
 
 
 def _packed_rows(result: CheckResult) -> bytes:

@@ -24,6 +24,7 @@ class JudgedProperty:
     compared: int = 0
     reason: str = ""
     findings: Sequence[Finding] = field(default_factory=list)
+    definition: str = ""  # what the check looks for, in its author's words
     gaps: Sequence[Gap] = ()  # what of the history is missing, where the answer is unknown for it
 
     @property
@@ -32,7 +33,7 @@ class JudgedProperty:
 
     def document(self) -> dict[str, Any]:
         document = {"name": self.name, "verdict": self.verdict.value, "count": len(self.findings), "compared": self.compared}
-        return {**document, "reason": self.reason, "contract": self.rule.reason}
+        return {**document, "reason": self.reason, "contract": self.rule.reason, "definition": self.definition}
 
 
 def judge_property(

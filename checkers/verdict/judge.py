@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -14,6 +15,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from checkers.api import Check
+from checkers.failures import described
 from checkers.partition.log import NONE
 from checkers.registry import installed_checks, with_more
 from checkers.run_view import RunView
@@ -155,7 +157,8 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
         [one for one, is_certain in zip(findings, certain, strict=True) if is_certain is kind] for kind in (True, False)
     )
     parts = [(strict, binding)] * bool(binding) + [(rule, others)] * bool(others or not binding)
-    return [judge_property(check.name, by, result.compared, some, error=reason, lacking=lacking) for by, some in parts]
+    judged = [judge_property(check.name, by, result.compared, some, error=reason, lacking=lacking) for by, some in parts]
+    return [dataclasses.replace(one, definition=check.summary) for one in judged]
 
 
 def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:
@@ -165,7 +168,7 @@ def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:
     try:
         return check.explain(finding, text)
     except Exception as error:  # noqa: BLE001 - a finding without a good sentence is still a finding
-        return f"{plain} (It could not be explained: {type(error).__name__}: {error})"
+        return f"{plain} (It could not be explained: {described(error, check.explain)})"
 
 
 def _faults_around(finding: Finding, overview: Overview, receipts: Receipts) -> list[int]:

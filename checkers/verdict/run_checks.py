@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
+from checkers.failures import described
 from checkers.partition.positions import positions
 from checkers.partition.unseen import moments
 from checkers.run_view import RunView
@@ -71,7 +72,7 @@ def _second_step(check: Check[Any], result: CombinedResult, run: RunView) -> Com
     try:
         rows = check.resolve(result.rows, run)
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other result with it
-        return CombinedResult(result.rows.iloc[:0], result.compared, error=f"{type(error).__name__}: {error}")
+        return CombinedResult(result.rows.iloc[:0], result.compared, error=described(error, check.resolve))
     result.compared += int(rows.attrs.get("compared", 0))
     result.unread += int(rows.attrs.get("unread", 0))
     result.rows = rows
@@ -85,4 +86,4 @@ def _run_check(check: Check[Any], run: RunView) -> CombinedResult:
         rows = pd.DataFrame(result.rows, columns=list(ROW_COLUMNS)).astype(dict.fromkeys(ROW_NUMBERS, "int64"))
         return CombinedResult(rows, result.compared, result.lacking, result.unknown)
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other result with it
-        return CombinedResult(_no_rows(), error=f"{type(error).__name__}: {error}")
+        return CombinedResult(_no_rows(), error=described(error, check.function))

@@ -23,6 +23,7 @@ class PropertyRow:
     compared: str
     reason: str
     contract: str
+    definition: str
 
 
 def fields(run: ReportData) -> dict[str, Any]:
@@ -48,6 +49,7 @@ def properties(rows: list[Doc], allowed: bool = False) -> tuple[PropertyRow, ...
                 compared=number(row.get("compared")),
                 reason=row.get("reason", ""),
                 contract=row.get("contract", ""),
+                definition=row.get("definition", ""),
             )
         )
     return tuple(made)
