@@ -36,6 +36,7 @@ from harness.api import (
     OPERATIONS,
     VERDICT_SCHEMA,
     CampaignError,
+    Evidence,
     HistoryError,
     Plan,
     Receipts,
@@ -215,9 +216,14 @@ def _document(
         "properties": [one.document() for one in judged if not one.allowed],
         "allowed": [one.document() for one in judged if one.allowed],
         "findings": [finding.document(SHOWN_PER_FINDING) for finding in listed],
-        "counts": count_operations(overview, counts, receipts),
+        "counts": count_operations(overview, counts, None if _receipts_lost(run) else receipts),
         "progress": progress(overview, receipts),
     }
+
+
+def _receipts_lost(run: Run) -> bool:
+    """Whether there may have been more faults than receipts."""
+    return any(Evidence.RECEIPTS in gap.evidence for gap in run.gaps)
 
 
 def _forbidden_first(finding: Finding) -> tuple[bool, int]:

@@ -12,8 +12,8 @@ from checkers.spark.job import Counts
 from checkers.spark.overview import Overview
 
 
-def count_operations(overview: Overview, counts: Counts, receipts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The `counts` of a verdict."""
+def count_operations(overview: Overview, counts: Counts, receipts: Sequence[Mapping[str, Any]] | None) -> dict[str, int | None]:
+    """The `counts` of a verdict. receipts: None when nobody knows how many faults there were."""
     transactions = overview.status[overview.txn]
     ok, failed = int(overview.ok.sum()), int(overview.failed.sum())
     return {
@@ -29,8 +29,8 @@ def count_operations(overview: Overview, counts: Counts, receipts: Sequence[Mapp
         "final_read": counts.final_read,
         "partitions": counts.partitions,
         "processes": len(np.unique(overview.process[overview.process >= 0])),
-        "faults": len(receipts),
-        "faults_without_effect": sum(receipt["effective"] is False for receipt in receipts),
+        "faults": None if receipts is None else len(receipts),
+        "faults_without_effect": None if receipts is None else sum(receipt["effective"] is False for receipt in receipts),
     }
 
 

@@ -10,6 +10,8 @@ from typing import Annotated, Any, TypedDict
 
 from msgspec import Meta
 
+from harness.api.evidence import Gap
+
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
@@ -104,10 +106,11 @@ class VerdictDocument(TypedDict, total=False):
     unexpected: Sequence[UnexpectedDocument]
     judged_by: JudgedBy
     weakened: Sequence[str]
+    gaps: Sequence[Gap]
     properties: Sequence[PropertyDocument]
     allowed: Sequence[PropertyDocument]
     findings: Sequence[FindingDocument]
-    counts: Mapping[str, Count]
+    counts: Mapping[str, Count | None]
     progress: ProgressDocument | None
     unseen: Sequence[tuple[Int64, Count]] | None
     timing: Mapping[str, Any]

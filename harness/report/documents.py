@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from harness.api import CampaignError, Plan, Problem, Run, RunFile
+from harness.api import CampaignError, Evidence, Plan, Problem, Run, RunFile
 from harness.api.files import regular
 from harness.api.history import OPERATIONS, VALUES, demand_columns
 from harness.runs.directory import described
@@ -119,6 +119,7 @@ class ReportData:
     anomalies: int | None  # how many findings anomalies.parquet holds
     notes: tuple[str, ...] = ()
     values: ds.Dataset | None = None
+    receipts_lost: bool = False  # there may have been more faults than `faults` has
 
     @cached_property
     def findings(self) -> tuple[Doc, ...]:
@@ -166,8 +167,10 @@ def read(run: Run) -> ReportData:
     except (OSError, pa.ArrowException, ValueError) as error:
         notes.append(f"{_problem(history, error)}: no timeline, and findings without their operations.")
     faults = None if isinstance(run.receipts, Problem) else tuple(run.receipts)
-    if faults is None:
-        notes.append(f"{run.receipts}: what the faults did is not known.")
+    lost = [gap for gap in run.gaps if Evidence.RECEIPTS in gap.evidence]
+    if faults is None or (lost and not faults):
+        notes.append(f"{lost[0] if lost else run.receipts}: what the faults did is not known.")
+        faults = None
     try:
         anomalies = pq.read_metadata(regular(run.path(RunFile.ANOMALIES))).num_rows
     except (OSError, pa.ArrowException) as error:
@@ -189,6 +192,7 @@ def read(run: Run) -> ReportData:
         anomalies=anomalies,
         notes=tuple(notes),
         values=values,
+        receipts_lost=bool(lost),
     )
 
 

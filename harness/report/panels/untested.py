@@ -66,6 +66,10 @@ def _unhurt(run: ReportData) -> list[Untested]:
         if not fault.get("effective"):
             word, why = doubts[fault.get("effective")]
             made.append(Untested(what=f"Fault {fault['id']}, {fault.get('kind')}: {word}", why=fault.get("note") or why))
-    if not run.faults and not missed:
+    if run.receipts_lost:
+        made.append(
+            Untested(what="Faults whose receipts are missing", why="what they did, and whether they struck, is not known")
+        )
+    elif not run.faults and not missed:
         made.append(Untested(what="Behaviour under faults", why="this run broke nothing on purpose"))
     return made

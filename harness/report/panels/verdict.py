@@ -137,7 +137,8 @@ def _effect(run: ReportData) -> str:
         (sum(bool(fault.get("injected_ns")) and not fault.get("healed_ns") for fault in run.faults), "not healed"),
         (sum(bool(faults.ended_early(fault)) for fault in run.faults), "ended early"),
     )
-    return " · ".join(f"{count:,} {words}" for count, words in found if count) or "all took effect"
+    parts = [f"{count:,} {words}" for count, words in found if count] + ["receipts are missing"] * run.receipts_lost
+    return " · ".join(parts) or "all took effect"
 
 
 def facts(run: ReportData) -> tuple[tuple[str, str], ...]:
