@@ -157,7 +157,7 @@ def test_a_check_that_runs_out_of_memory_makes_its_property_unknown(spark, tmp_p
     document = judge(
         open_run(tmp_path), spark=spark, contract=CONTRACT, checks=[*installed_checks()[0], partition_check("greedy")(greedy)]
     )
-    assert answer(document, "greedy")["reason"] == "MemoryError: no room for 1 TiB"
+    assert answer(document, "greedy")["reason"].startswith("MemoryError: no room for 1 TiB (")
     assert answer(document, "lost-write")["verdict"] == "held"
 
 
