@@ -10,7 +10,11 @@ import typer
 
 from harness.cli.console import print_line
 
-EXAMPLES = "\b\nExamples:\n  fencepost new nemesis slow_disk\n  fencepost new checker no_gaps --dir checks"
+EXAMPLES = """\b
+Examples:
+  fencepost new nemesis slow_disk
+  fencepost new transactional-workload swap
+  fencepost new checker no_gaps --dir checks"""
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +25,7 @@ def register(app: typer.Typer) -> None:
 class Kind(str, Enum):
     """What can be written anew."""
 
-    NEMESIS, WORKLOAD, CHECKER, CLUSTER = "nemesis", "workload", "checker", "cluster"
+    NEMESIS, WORKLOAD, TRANSACTIONAL, CHECKER, CLUSTER = "nemesis", "workload", "transactional-workload", "checker", "cluster"
 
 
 def new(

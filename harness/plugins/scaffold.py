@@ -48,6 +48,9 @@ TEMPLATES = {
         "fault", "Hiccup", "hiccup", "hiccup", ("fencepost nemesis check {path}", "fencepost run --nemesis {path} --time 30")
     ),
     "workload": Template("workload", "Trickle", "trickle", "trickle", ("fencepost run --workload {path} --time 30",)),
+    "transactional-workload": Template(
+        "transfer", "Transfer", "transfer", "transfer", ("fencepost run --workload {path} --time 30",)
+    ),
     "checker": Template(
         "check",
         "ReadBeforeSent",

@@ -12,7 +12,8 @@ import pytest
 from support.fencepost_command import fencepost, only_run, verdict
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
-PLUGINS = {("nemesis", "hiccup"), ("workload", "trickle"), ("checker", "read-before-sent"), ("cluster", "frugal")}
+WORKLOADS = {("workload", "trickle"), ("workload", "transfer")}
+PLUGINS = {("nemesis", "hiccup"), *WORKLOADS, ("checker", "read-before-sent"), ("cluster", "frugal")}
 FAULT = "hiccup,target=leader,every_s=1,lasts_s=1"
 RUN = ("--workload", "trickle", "--cluster", "frugal", "--cluster-set", "brokers=1", "--nemesis", FAULT, "--time", "5")
 

@@ -33,7 +33,7 @@ COMMANDS = [
 def test_every_module_of_the_example_and_every_test_of_it_is_shown_as_it_is():
     """`tests/e2e/test_example_plugin.py` runs them: the code on the page is the code that passes."""
     files = [*EXAMPLE.glob("fencepost_example/[a-z]*.py"), *EXAMPLE.glob("tests/*.py")]
-    assert len(files) == 8
+    assert len(files) == 10
     assert sorted(blocks("python")) == sorted(path.read_text() for path in files)
     assert (EXAMPLE / "pyproject.toml").read_text() in blocks("toml")
 

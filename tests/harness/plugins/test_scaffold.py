@@ -13,10 +13,11 @@ from harness.cli import main
 from harness.plugins import registry, scaffold
 from harness.plugins.validation import breaches, guess
 
-NAMES = {"nemesis": "SlowDisk", "workload": "drip", "checker": "no-gaps", "cluster": "tiny_one"}
+NAMES = {"nemesis": "SlowDisk", "workload": "drip", "transactional-workload": "swap", "checker": "no-gaps", "cluster": "tiny_one"}
 PATHS = {
     "nemesis": "slow_disk:SlowDisk",
     "workload": "drip:Drip",
+    "transactional-workload": "swap:Swap",
     "checker": "no_gaps:no_gaps",
     "cluster": "tiny_one:TinyOne",
 }
@@ -36,14 +37,15 @@ def fencepost(stranger, capsys):
 
 
 def test_what_is_written_is_a_sound_plug_in_and_its_tests_pass(fencepost):
-    """All four kinds; their own tests in a pytest of their own, as the author will run them."""
+    """All kinds; their own tests in a pytest of their own, as the author will run them."""
     for kind, name in NAMES.items():
         code, out, _ = fencepost("new", kind, name)
         assert code == 0
         assert f"  fencepost nemesis check {PATHS[kind]}\n" in out or kind != "nemesis"
-        plug_in = registry.load(kind, PATHS[kind])
-        assert guess(plug_in) == kind
-        assert breaches(kind, plug_in) == []
+        group = kind.removeprefix("transactional-")
+        plug_in = registry.load(group, PATHS[kind])
+        assert guess(plug_in) == group
+        assert breaches(group, plug_in) == []
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
