@@ -15,9 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol, cast
 
-from docker.errors import APIError, DockerException
+from docker.errors import APIError
 from docker.utils.socket import frames_iter
 
+from clusters.docker import engine
 from harness.api import ClusterError
 
 _END_S = 30.0
@@ -57,17 +58,17 @@ class Container:
                 threading.Thread(target=work, daemon=True, name=name).start()
             made.start()
             state = client.api.inspect_container(made.id)
-        except DockerException as error:
-            with suppress(DockerException):
+        except engine.ERRORS as error:
+            with suppress(*engine.ERRORS):
                 client.api.remove_container(name, force=True)
-            raise ClusterError(f"container {name} ({image}) did not start: {error}") from error
+            raise ClusterError(f"container {name} ({image}) did not start: {engine.reason(error)}") from error
         self._pid = int(state["State"]["Pid"])
         self.addresses: list[str] = [network["IPAddress"] for network in state["NetworkSettings"]["Networks"].values()]
 
     def _await_end(self) -> None:
         try:
             self._status = self._client.api.wait(self.id, timeout=None, condition="next-exit")["StatusCode"]
-        except (DockerException, OSError):
+        except (*engine.ERRORS, OSError):
             self._output_ended.wait()  # it ended before this request, or the daemon went away: its output ends too
         self._ended.set()
 
@@ -104,9 +105,9 @@ class Container:
             return
         try:
             self._client.api.kill(self.id, name)
-        except APIError as error:
-            if error.status_code not in _GONE:
-                raise ClusterError(f"{name} could not be sent to {self.name}: {error}") from error
+        except engine.ERRORS as error:
+            if not (isinstance(error, APIError) and error.status_code in _GONE):
+                raise ClusterError(f"{name} could not be sent to {self.name}: {engine.reason(error)}") from error
 
     def kill(self) -> None:
         """SIGKILL, and wait until the kernel has it gone; nothing if it has ended."""
@@ -118,7 +119,7 @@ class Container:
         """The kernel's letter for its first process (ps(1)); empty when it is gone."""
         try:
             table = self._client.api.top(self.id, ps_args="-o pid,stat")
-        except APIError:
+        except engine.ERRORS:
             return ""
         return next((letters[:1] for pid, letters in table["Processes"] if int(pid) == self._pid), "")
 
@@ -128,8 +129,8 @@ class Container:
             made = self._client.api.exec_create(self.id, argv, user=user)
             output, errors = self._client.api.exec_start(made["Id"], demux=True)
             status = self._client.api.exec_inspect(made["Id"])["ExitCode"]
-        except DockerException as error:
-            raise ClusterError(f"nothing could be run in {self.name}: {error}") from error
+        except engine.ERRORS as error:
+            raise ClusterError(f"nothing could be run in {self.name}: {engine.reason(error)}") from error
         if status != 0:
             lines = (errors or b"").decode(errors="replace").strip().splitlines()
             raise ClusterError(f"{' '.join(argv[1:])} in {self.name} ended with status {status}: {' '.join(lines[-1:])}")
@@ -150,6 +151,8 @@ def _common(settings: Mapping[str, Any]) -> dict[str, Any]:
         "tmpfs": {"/tmp": "rw,mode=1777"},
         "log_config": {"type": "none"},
     }
+    if any(mount["Target"] == "/tmp" for mount in settings.get("mounts", ())):
+        del common["tmpfs"]  # modules lie directly in this machine's
     return {**common, **settings}
 
 

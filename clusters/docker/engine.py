@@ -10,22 +10,26 @@ from typing import Any
 
 import docker
 from docker.errors import DockerException
+from requests.exceptions import RequestException
+from urllib3.exceptions import HTTPError
 
 from harness.api import ClusterError
 
 SANDBOX, RUN, NODE, OWNER = "fencepost.sandbox", "fencepost.run", "fencepost.node", "fencepost.owner"
 _SOCKET = Path("/var/run/docker.sock")
-_TIMEOUT_S = 60
+_FIRST_S, _TIMEOUT_S = 10, 60  # for the first answer, for every other
+ERRORS = (DockerException, HTTPError, RequestException)  # the first when it refuses, the others when it dies amid a request
 _POOL = 256  # every container keeps two connections: its streams, and the wait for its end
 
 
 def connect() -> Any:
     """A client of the daemon that DOCKER_HOST names, else of the machine's own. Raises ClusterError with the remedy."""
     try:
-        client = docker.from_env(timeout=_TIMEOUT_S, max_pool_size=_POOL)
+        client = docker.from_env(timeout=_FIRST_S, max_pool_size=_POOL)
         client.ping()
-    except DockerException as error:
-        raise ClusterError(f"no Docker daemon answers ({_address()}): {_reason(error)}. {_remedy(error)}") from error
+        client.api.timeout = _TIMEOUT_S
+    except ERRORS as error:
+        raise ClusterError(f"no Docker daemon answers ({_address()}): {reason(error)}. {_remedy(error)}") from error
     return client
 
 
@@ -34,7 +38,7 @@ def trouble() -> str:
     try:
         with opened() as client:
             info = client.info()
-    except (ClusterError, DockerException) as error:
+    except ClusterError as error:
         return str(error)
     if (kind := info.get("OSType", "linux")) != "linux":
         return f"the Docker daemon runs {kind} containers; Linux containers are needed"
@@ -53,8 +57,8 @@ def opened() -> Iterator[Any]:
     client = connect()
     try:
         yield client
-    except DockerException as error:
-        raise ClusterError(f"Docker: {_reason(error)}") from error
+    except ERRORS as error:
+        raise ClusterError(f"Docker: {reason(error)}") from error
     finally:
         client.close()
 
@@ -68,20 +72,24 @@ def _address() -> str:
     return os.environ.get("DOCKER_HOST") or f"unix://{_SOCKET}"
 
 
-def _reason(error: DockerException) -> str:
+def reason(error: BaseException) -> str:
     """The cause of an error as a short text, without the layers of libraries around it."""
     text = str(getattr(error, "explanation", None) or error).strip()
-    return next((cause for name, cause in _CAUSES.items() if name in text), text)
+    return next((cause for name, cause in _CAUSES.items() if name in text), " ".join(text.split()) or type(error).__name__)
 
 
 _CAUSES = {
     "FileNotFoundError": "there is no such socket",
     "PermissionError": "permission denied",
     "ConnectionRefusedError": "nobody listens there",
+    "RemoteDisconnected": "the daemon ended amid a request",
+    "ConnectionResetError": "the daemon ended amid a request",
+    "BrokenPipeError": "the daemon ended amid a request",
+    "timed out": "the daemon does not answer in time",
 }
 
 
-def _remedy(error: DockerException) -> str:
+def _remedy(error: BaseException) -> str:
     if "PermissionError" in str(error) or "Permission denied" in str(error):
         return "You may not use it: join the group `docker`, or use sudo"
     return "Install and start one (Debian, Ubuntu: sudo apt install docker.io), or name it in DOCKER_HOST"

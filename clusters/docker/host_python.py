@@ -23,6 +23,7 @@ _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")  # links into /usr 
 _MORE = ("/usr", "/nix", "/gnu")
 _ETC = ("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl", "localtime")
 _EMPTY = ("usr", "etc", "proc", "sys", "dev", "tmp", "run", "var", "home", "root")
+_INSTALLED = ("site-packages", "dist-packages")
 _KEPT = ("PATH", "LANG", "LANGUAGE", "TZ", "JAVA_HOME", "LD_LIBRARY_PATH")
 _KEPT_PREFIXES = ("PYTHON", "FENCEPOST_", "LC_")
 
@@ -41,7 +42,8 @@ def mounts(writable: Iterable[Path] = ()) -> list[Mount]:
     system = [Path("/", name) for name in _SYSTEM if Path("/", name).is_dir() and not Path("/", name).is_symlink()]
     system += [Path(name) for name in _MORE if Path(name).is_dir()]
     system += [Path("/etc", name) for name in _ETC if Path("/etc", name).exists()]
-    python = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.base_prefix).resolve(), *_imported_from()]
+    python = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.base_prefix).resolve()]
+    python += [path for directory in _imported_from() for path in imported(directory)]
     bound = [Mount(str(path), str(path), type="bind", read_only=True) for path in outermost([*system, *python])]
     return bound + [Mount(str(path), str(path), type="bind") for path in writable]
 
@@ -67,11 +69,33 @@ def user() -> str:
 
 
 def _imported_from() -> list[Path]:
-    """Directories outside the interpreter that modules come from: editable sources, the working directory, a campaign's."""
+    """Directories outside the interpreter on the search path from which something was imported, in their order."""
     own = (Path(sys.prefix), Path(sys.base_prefix))
-    directories = [Path(entry).resolve() for entry in sys.path]
-    outside = [path for path in directories if not any(path.is_relative_to(prefix) for prefix in own)]
-    return [path for path in outside if path.is_dir() and path != Path("/")]
+    directories = dict.fromkeys(Path(entry).resolve() for entry in sys.path)
+    outside = [path for path in directories if path.is_dir() and not any(path.is_relative_to(prefix) for prefix in own)]
+    return [path for path in outside if imported(path)]
+
+
+def imported(directory: Path) -> list[Path]:
+    """What of a directory on the search path is needed: the packages and files that were imported from it.
+
+    The working directory and the campaign's are on the path: mounted as a whole they would show all that is in them, which may be
+    a home. A directory of installed packages is needed as a whole.
+    """
+    if directory.name in _INSTALLED:
+        return [directory]
+    places = [(name, place) for name, module in list(sys.modules.items()) for place in _places(module)]
+    parts = ((name, place.relative_to(directory).parts) for name, place in places if place.is_relative_to(directory))
+    return sorted({directory / path[0] for name, path in parts if path and path[0].partition(".")[0] == name.partition(".")[0]})
+
+
+def _places(module: Any) -> list[Path]:
+    """Where a module lies: its file, or the directories of a package without one."""
+    try:
+        found = [module.__file__] if getattr(module, "__file__", None) else list(getattr(module, "__path__", ()))
+        return [Path(place).resolve() for place in found]
+    except (TypeError, OSError, AttributeError):  # some objects in sys.modules are no modules
+        return []
 
 
 def outermost(paths: Iterable[Path]) -> list[Path]:

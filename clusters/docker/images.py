@@ -13,12 +13,11 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from docker.errors import DockerException, ImageNotFound
+from docker.errors import ImageNotFound
 
 from clusters.docker import engine
 from clusters.kafka.distribution import Distribution, fetch
@@ -69,22 +68,24 @@ def resolve(client: Any, kafka: str, named: str = "", on_progress: Progress = la
     Raises ClusterError with what to do when there is none and none can be pulled.
     """
     if named:
-        found = _present(client, named, "named") or _pulled(client, named, on_progress)
-        return found or _none(f"the image {named} is not here, and could not be pulled")
-    found = _present(client, f"{OURS}:{kafka}", "built here") or _present(client, f"{OFFICIAL}:{kafka}", "official")
+        given = _present(client, named, "named") or _pulled(client, named, on_progress)
+        return given if isinstance(given, Image) else _none(f"the image {named} is not here, and could not be pulled: {given}")
+    found: Image | None = _present(client, f"{OURS}:{kafka}", "built here") or _present(client, f"{OFFICIAL}:{kafka}", "official")
     if found is None and _present(client, BASE, "built here"):
         found = _build(client, fetch(kafka, on_progress), BASE, on_progress)
-    found = found or _pulled(client, f"{OFFICIAL}:{kafka}", on_progress)
-    return found or _none(f"there is no image of Kafka {kafka}: {OFFICIAL}:{kafka} could not be pulled from a registry")
+    pulled = found or _pulled(client, f"{OFFICIAL}:{kafka}", on_progress)
+    if isinstance(pulled, Image):
+        return pulled
+    return _none(f"there is no image of Kafka {kafka}: {OFFICIAL}:{kafka} could not be pulled: {pulled}")
 
 
 def third_party(client: Any, name: str, what: str) -> Image:
     """An image of other brokers, pulled where it is not here. Raises ClusterError with what to do."""
     found = _present(client, name, "present") or _pulled(client, name, lambda _: None)
-    if found is None:
+    if not isinstance(found, Image):
         raise ClusterError(
-            f"the image of {what}, {name}, is not here, and could not be pulled. Where a registry can be reached: docker pull "
-            f"{name}; for a machine without one, bring it over by docker save and docker load"
+            f"the image of {what}, {name}, is not here, and could not be pulled: {found}. Where a registry can be reached: "
+            f"docker pull {name}; for a machine without one, bring it over by docker save and docker load"
         )
     return found
 
@@ -101,12 +102,23 @@ def _present(client: Any, name: str, origin: str) -> Image | None:
     return Image(name, found.id, origin, () if _JARS in found.labels else _LOG4J)
 
 
-def _pulled(client: Any, name: str, on_progress: Progress) -> Image | None:
+def _pulled(client: Any, name: str, on_progress: Progress) -> Image | str:
+    """The image from its registry; why there is none, in the registry's own words."""
     on_progress(f"pulling {name}")
-    with suppress(DockerException):
-        client.api.pull(*name.rpartition(":")[::2])
-        return _present(client, name, "pulled")
-    return None
+    last = "it did not come"
+    try:
+        for line in client.api.pull(*name.rpartition(":")[::2], stream=True, decode=True):
+            last = str(line.get("error", "")).strip() or last
+    except engine.ERRORS as error:
+        last = engine.reason(error)
+    return _present(client, name, "pulled") or last
+
+
+def present(kafka: str) -> list[str]:
+    """Images of this version that brokers can be started from without a registry. Raises ClusterError."""
+    with engine.opened() as client:
+        names = [f"{OURS}:{kafka}", f"{OFFICIAL}:{kafka}", BASE]
+        return [name for name in names if _present(client, name, "present")]
 
 
 # ---- a base, from Debian's mirror

@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 _READY_S = 60.0
 _ANSWER_S = 30.0
+_STATUS_S = 2.0
 
 
 class Helper:
@@ -56,7 +57,10 @@ class Helper:
             self._replies.put(json.loads(line))
 
     def close(self) -> None:
-        self._replies.put({"error": f"the helper ended: {' / '.join(self._errors) or 'it said nothing'}"})
+        container = getattr(self, "container", None)  # none yet when it ends at once
+        status = container.wait(_STATUS_S) if container else None
+        ended = "" if status is None or status < 0 else f" with status {status}"
+        self._replies.put({"error": f"it ended{ended}: {' / '.join(self._errors) or 'it wrote nothing'}"})
 
     def await_ready(self) -> None:
         self._reply(_READY_S)

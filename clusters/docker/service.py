@@ -20,6 +20,11 @@ class LocalDocker(DockerService):
 
         return engine.trouble()
 
+    def images(self, kafka: str) -> Sequence[str]:
+        from clusters.docker import images
+
+        return images.present(kafka)
+
     def leftovers(self) -> Sequence[DockerLeftover]:
         from clusters.docker import leftovers
 

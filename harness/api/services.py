@@ -130,5 +130,8 @@ class DockerService(Protocol):
     def trouble(self) -> str:
         """Why there can be no cluster in Docker; empty when there can."""
 
+    def images(self, kafka: str) -> Sequence[str]:
+        """Images by which brokers of this version start without a registry. Raises ClusterError."""
+
     def leftovers(self) -> Sequence[DockerLeftover]:
         """What any run has in Docker now; nothing on a machine without Docker. Raises ClusterError: no answer."""

@@ -145,18 +145,25 @@ def chromium(path: str | None) -> Examination:
 
 def docker() -> Examination:
     """Whether `--cluster docker` could be used; nothing else needs it."""
+    images: Sequence[str] = ()
     try:
-        trouble = services.docker().trouble()
+        if not (trouble := services.docker().trouble()):
+            images = services.docker().images(NEWEST_KAFKA)
     except HarnessError as error:
         trouble = str(error)
-    return from_docker(trouble)
+    return from_docker(trouble, images)
 
 
-def from_docker(trouble: str) -> Examination:
-    """`trouble`: why there can be no cluster in Docker; empty when there can."""
+def from_docker(trouble: str, images: Sequence[str]) -> Examination:
+    """trouble: why there can be no cluster in Docker; empty when there can. images: of brokers, that are here."""
     if trouble:
         return Examination("docker", None, f"--cluster docker cannot be used: {trouble}")
-    return Examination("docker", True, "a daemon answers: --cluster docker can be used")
+    if not images:
+        text = (
+            f"a daemon answers, and has no image of Kafka {NEWEST_KAFKA}: the first run pulls one, if a registry can be reached"
+        )
+        return Examination("docker", None, text, "without a registry: sudo fencepost cluster image")
+    return Examination("docker", True, f"a daemon answers, and has {images[0]}: --cluster docker can be used")
 
 
 def _available_gib() -> float:

@@ -254,6 +254,8 @@ def main(argv: list[str]) -> int:
         workload = registry.build(
             registry.load("fencepost.workload", plan["workload"]["kind"]), plan["workload"]["options"], "workload"
         )
+        if kind := plan["client"].get("kind"):
+            registry.load("fencepost.client", kind)  # workers in containers are shown what is imported here
         topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
         emit(phase_event("cluster", "starting the cluster"))
         with provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():

@@ -1,18 +1,29 @@
 """What is special about clusters in Docker (what all providers share: test_providers.py)."""
 
+import importlib
 import itertools
 import json
 import os
+import queue
 import re
 import subprocess
 import sys
+from collections import deque
 from datetime import datetime, timedelta, timezone
+from http.client import RemoteDisconnected
+from pathlib import Path
 
 import pytest
+from docker.errors import APIError, ImageNotFound
+from requests.exceptions import ConnectionError
+from urllib3.exceptions import ProtocolError
 
 from clusters.docker import engine, host_python, images, leftovers
 from clusters.docker.cluster import DockerCluster
+from clusters.docker.container import _common
+from clusters.docker.network import Helper
 from clusters.docker.provider import Docker
+from clusters.docker.run_resources import mount
 from clusters.kafka.distribution import fetch
 from harness.api import CampaignError, ClusterError, TopicSpec, liveness
 
@@ -179,6 +190,94 @@ def test_workers_see_this_machines_python_and_may_write_only_the_run(tmp_path):
         {"PATH": "/bin", "LC_ALL": "C", "FENCEPOST_NODE": "c0", "AWS_SECRET_ACCESS_KEY": "x", "HOME": "/root"}
     )
     assert kept.keys() == {"PATH", "LC_ALL", "FENCEPOST_NODE", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+
+
+def test_of_the_working_directory_only_what_was_imported_is_shown(tmp_path, monkeypatch):
+    """It may be a home, or /tmp; packages and files that are imported from it are shown, and nothing beside them."""
+    for name in ("a_plugin.py", "a_package/__init__.py", "a_package/inner.py", "secret.txt", "not_imported.py", ".ssh/id"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path), str(empty)])
+    importlib.invalidate_caches()
+    for name in ("a_plugin", "a_package", "a_package.inner"):
+        monkeypatch.setitem(sys.modules, name, importlib.import_module(name))
+    shown = {Path(mount["Target"]) for mount in host_python.mounts()}
+    assert {path for path in shown if path.is_relative_to(tmp_path)} == {tmp_path / "a_plugin.py", tmp_path / "a_package"}
+    assert not any(tmp_path.is_relative_to(path) for path in shown)
+    search = host_python.environment({})["PYTHONPATH"].split(os.pathsep)
+    assert str(tmp_path) in search
+    assert str(empty) not in search
+
+
+def test_of_our_own_sources_the_packages_are_shown_and_not_what_lies_beside_them():
+    """Results, say, or the repository."""
+    root = Path(host_python.__file__).resolve().parents[2]
+    shown = {Path(mount["Target"]) for mount in host_python.mounts()}
+    assert {root / "harness", root / "clusters"} <= shown
+    assert root not in shown
+
+
+def test_a_module_directly_in_tmp_takes_the_place_of_the_containers_own():
+    """Two mounts at one place are refused by Docker."""
+    assert "tmpfs" not in _common({"mounts": [mount(Path("/tmp"))]})
+    assert _common({"mounts": [mount(Path("/tmp/fencepost"))]})["tmpfs"] == {"/tmp": "rw,mode=1777"}
+
+
+class Registry:
+    """A daemon without images, whose registry answers what it is told to."""
+
+    def __init__(self, *lines, error=None):
+        self.lines, self.error = lines, error
+        self.api = self.images = self
+
+    def get(self, name):
+        raise ImageNotFound(name)
+
+    def pull(self, *_, **__):
+        if self.error:
+            raise self.error
+        return iter(self.lines)
+
+
+@pytest.mark.parametrize(
+    ("registry", "why"),
+    [
+        (Registry({"status": "Pulling"}, {"error": "toomanyrequests: rate limit"}), "toomanyrequests: rate limit"),
+        (Registry(error=APIError("x", explanation="manifest unknown")), "manifest unknown"),
+        (Registry(error=ConnectionError(ProtocolError("x", RemoteDisconnected()))), "the daemon ended amid a request"),
+    ],
+)
+def test_a_registrys_own_reason_is_shown(registry, why):
+    with pytest.raises(ClusterError, match=rf"mine/kafka:1 is not here, and could not be pulled: .*{why}"):
+        images.resolve(registry, "4.3.0", "mine/kafka:1")
+    with pytest.raises(ClusterError, match=rf"apache/kafka:4\.3\.0 could not be pulled: .*{why}"):
+        images.resolve(registry, "4.3.0")
+
+
+def test_a_daemon_that_dies_amid_a_request_is_one_sentence(monkeypatch):
+    class Dies(Daemon):
+        def info(self):
+            raise ConnectionError(ProtocolError("Connection aborted.", RemoteDisconnected("Remote end closed connection")))
+
+    monkeypatch.setattr(engine, "connect", Dies)
+    assert engine.trouble() == "Docker: the daemon ended amid a request"
+
+
+def test_what_ends_a_helper_is_in_the_message():
+    """Its exit status and its last lines."""
+
+    class Ended:
+        def wait(self, timeout_s):
+            return 137
+
+    helper = Helper.__new__(Helper)
+    helper.node, helper.container, helper._replies = "n1", Ended(), queue.Queue()
+    helper._errors = deque(["Traceback", "MemoryError"])
+    helper.close()
+    with pytest.raises(ClusterError, match=r"^the helper of n1: it ended with status 137: Traceback / MemoryError$"):
+        helper.await_ready()
 
 
 def test_a_directory_inside_another_is_not_shown_twice(tmp_path):

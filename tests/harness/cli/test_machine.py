@@ -67,6 +67,8 @@ def test_every_requirement_is_examined_on_this_machine(tmp_path):
 
 
 def test_a_run_is_possible_without_docker():
-    assert machine.from_docker("").ok is True
-    found = machine.from_docker("no Docker daemon answers")
+    assert machine.from_docker("", ["apache/kafka:4.3.0"]).ok is True
+    assert machine.from_docker("", []).ok is None
+    assert "sudo fencepost cluster image" in machine.from_docker("", []).remedy
+    found = machine.from_docker("no Docker daemon answers", [])
     assert (found.ok, found.text) == (None, "--cluster docker cannot be used: no Docker daemon answers")
