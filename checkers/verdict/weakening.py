@@ -154,12 +154,15 @@ def weaken(one: JudgedProperty, gaps: Sequence[Gap], contract: Mapping[str, str]
     if one.rule.judged == INAPPLICABLE:
         return one
     needs = needs_of(one.name)
-    doubting = [gap for gap in gaps if set(gap.evidence) & set(needs.presence)]
-    proven = [finding for finding in one.findings if not any(needs.explains(gap, finding, contract) for gap in doubting)]
+    unreliable = [gap for gap in gaps if gap.kind is GapKind.UNRELIABLE]
+    doubting = unreliable or [gap for gap in gaps if set(gap.evidence) & set(needs.presence)]
+    explained = (bool(unreliable) or any(needs.explains(gap, finding, contract) for gap in doubting) for finding in one.findings)
+    proven = [finding for finding, why in zip(one.findings, explained, strict=True) if not why]
     doubtful = len(one.findings) - len(proven)
     if doubtful:
         count = f"{doubtful} finding{'s prove' if doubtful > 1 else ' proves'} nothing"
-        reason = "; ".join(filter(None, (one.reason, f"{count}, for {needs.doubtful} ({_named(doubting)})")))
+        doubtful_for = "what is there may have been changed" if unreliable else needs.doubtful
+        reason = "; ".join(filter(None, (one.reason, f"{count}, for {doubtful_for} ({_named(doubting)})")))
         verdict = Property.VIOLATED if proven else Property.UNKNOWN
         return replace(one, verdict=verdict, findings=proven, reason=reason, gaps=doubting)
     hiding = [gap for gap in gaps if gap.kind is not GapKind.UNATTESTED and set(gap.evidence) & set(needs.absence)]

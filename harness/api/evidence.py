@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{2}==)?$"
 
 
 class Evidence(str, Enum):
@@ -36,7 +40,7 @@ class GapKind(str, Enum):
     """What became of a file, or of a line in it.
 
     surplus: it does not belong to the run, or is there twice; it is not read. unattested: nothing is known to be missing, but no
-    manifest says that nothing is.
+    manifest says that nothing is. unreliable: the manifest itself was lost, so anything may have been changed.
     """
 
     MISSING = "missing"
@@ -45,6 +49,7 @@ class GapKind(str, Enum):
     SURPLUS = "surplus"
     UNREADABLE = "unreadable"
     UNATTESTED = "unattested"
+    UNRELIABLE = "unreliable"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +98,7 @@ class HistoryFile:
     run: str | None = None
     lines: int | None = None
     bytes: int | None = None
-    blocks: str = ""
+    blocks: Annotated[str, Meta(pattern=_BASE64)] = ""
 
 
 @dataclass(frozen=True)

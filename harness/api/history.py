@@ -40,7 +40,7 @@ OPERATIONS = (
     Column("op", "int64", "number of the operation within its process", INVOCATION, REQUIRED),
     Column("node", "string", "node that the worker runs on", HEADER),
     Column("role", "string", "`writer`, `reader`, `final` or `harness`", HEADER),
-    Column("isolation", "string", "isolation level of the process's consumer", PROCESS),
+    Column("isolation", "string", "isolation level of the process's consumer; null: that of the contract", PROCESS),
     Column("transactional_id", "string", "transactional id of the process's producer", PROCESS),
     Column("final", "bool", "the operation is one of a final reader", PROCESS, False),
     Column("f", "string", "function: `txn`, `send`, `poll`, `final-read`, `settle`, ...", INVOCATION, REQUIRED),

@@ -122,6 +122,7 @@ class Plan(TypedDict, total=False):
     budget: Mapping[str, Any]
     unavailable: Mapping[str, str]
     machine: Mapping[str, Any]
+    manifest: bool  # whether the run writes a manifest
     history: str  # where the history lies when that is another file system
     source: Mapping[str, Any]  # of an adopted history: its path, its format, and what was counted in it
 

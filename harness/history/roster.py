@@ -100,10 +100,19 @@ def _by_headers(run: Run, found: list[HistoryFile]) -> Roster:
     own = [file for file in found if file.run in (None, run.id)]
     gaps = [_surplus(file.name, f"it is of run {file.run}") for file in found if file.run not in (None, run.id)]
     slots = _slots(own)
-    why = "there is none that can be read, so nobody attests that every line of the history is here"
     gaps += _missing_by_number(own, slots)
-    gaps.append(Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNATTESTED, evidence=UNKNOWN_TAILS))
+    gaps.append(_without_manifest(run))
     return Roster(_largest_first(run, own), slots, tuple(gaps))
+
+
+def _without_manifest(run: Run) -> Gap:
+    """A run of former days had none. One that had it, and lost it, may have lost or changed anything."""
+    if run.plan.get("manifest") or not run.lacks(RunFile.MANIFEST):
+        why = "is lost or damaged, so nobody attests that the history is as it was written"
+        evidence = tuple(kind for kind in Evidence if kind is not Evidence.RECEIPTS)
+        return Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNRELIABLE, evidence=evidence)
+    why = "there is none, so nobody attests that every line of the history is here"
+    return Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNATTESTED, evidence=UNKNOWN_TAILS)
 
 
 def _adopted(run: Run, found: list[HistoryFile]) -> Roster:

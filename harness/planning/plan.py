@@ -72,6 +72,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         "budget": dataclasses.asdict(test.budget),
         "unavailable": {name: why for fault in faults for name, why in foreseen(fault, provider).items()},
         "machine": machine(),
+        "manifest": True,
     }
 
 

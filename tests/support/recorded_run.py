@@ -37,7 +37,7 @@ def record_run(folder: Path, transactions: int = 15, **more: Any) -> Path:
     schedule = [
         {"id": 0, "at_s": 0.1, "lasts_s": 0.2, "kind": "kill", "options": {"target": "leader"}, "lane": "main", "seed": 1}
     ]
-    plan = {**open_run(folder).plan, "created": "2026-11-21T12:00:00Z", "schedule": schedule, "time_s": 1.0}
+    plan = {**open_run(folder).plan, "created": "2026-11-21T12:00:00Z", "schedule": schedule, "time_s": 1.0, "manifest": True}
     write_plan(folder, plan)
     attest(folder)
     return folder

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.local_spark import local_spark
-from support.recorded_run import attest
+from support.recorded_run import attest, record_run
 
 from checkers.verdict.judge import judge
 from harness.api import OPERATIONS, CampaignError, HistoryError, RunFile, replacing
@@ -283,3 +283,28 @@ def test_what_an_adopted_run_has_lost_beside_its_history_is_said(tmp_path, file)
     assert (whole["verdict"], whole["weakened"]) == ("valid", [])
     (folder / file).unlink()
     assert any(file in text for text in judge(open_run(folder), spark=local_spark())["weakened"])
+
+
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, noise, lambda path: path.write_text('{"run": "r", "slots": 1, "complete": true}')]
+)
+def test_a_lost_manifest_makes_every_answer_unknown_and_accuses_nobody(tmp_path, damage):
+    """A digit of a line was changed besides, and nothing is left that could tell."""
+    folder = record_run(tmp_path / "run")
+    path = folder / RunFile.LINES / "c5-0.jsonl"
+    path.write_text(path.read_text().replace("[[0, ", "[[1, ", 1))
+    path = folder / RunFile.MANIFEST
+    path.unlink() if damage is Path.unlink else damage(path)
+    document = judge(merged(open_run(folder)), spark=local_spark())
+    assert document["verdict"] == "unknown"
+    assert not document["findings"]
+    assert any("manifest.json" in text for text in document["weakened"])
+
+
+@pytest.mark.parametrize("blocks", ["A", "AAAA=", "%%%%", "AAA"])
+def test_checksums_of_a_manifest_that_are_none_are_a_problem_of_the_run(tmp_path, blocks):
+    folder = record_run(tmp_path / "run")
+    manifest = json.loads((folder / RunFile.MANIFEST).read_text())
+    manifest["files"][0]["blocks"] = blocks
+    (folder / RunFile.MANIFEST).write_text(json.dumps(manifest))
+    assert "blocks" in str(open_run(folder).problems[RunFile.MANIFEST])
