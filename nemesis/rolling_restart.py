@@ -24,7 +24,8 @@ class RollingRestart:
 
     All of this happens during the injection. Healing only starts brokers that it left dead. With `version` each broker comes
     back as that version of Kafka, and stays so. Evidence, for each node: process id and version
-    before and after, exit status, and how long until it answered and all were in sync.
+    before and after, exit status, and how long until it answered and all were in sync. Effective when a process
+    ended; the note names the nodes that were left alone.
     """
 
     needs: ClassVar[tuple[type, ...]] = (Stoppable, Killable)
@@ -57,11 +58,11 @@ class RollingRestart:
                 restarts[node] = self._restart(cluster, node, deadline)
         problem = problem or self._wait_until_in_sync(cluster, deadline)
         problems = [f"{node}: {one['problem']}" for node, one in restarts.items() if one.get("problem")]
-        done = all(one["pid"] not in (None, before[node]) for node, one in restarts.items())
+        taken = [node for node, one in restarts.items() if one["pid"] != before[node]]
         return replace(
             receipt,
             evidence={"before": before, "during": restarts},
-            effective=done and len(restarts) == len(nodes),
+            effective=bool(taken),
             note="; ".join(filter(None, [problem, *problems])),
         )
 
