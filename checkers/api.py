@@ -89,6 +89,8 @@ class Check(Generic[Where]):
     brief: what `gather` has to know of the whole run, as its argument `brief`: a function over the `RunView`.
     detail: more keys for a finding's document.
     needs: what has to be there before anything can be compared, in words.
+    options: a frozen dataclass with a default for each field. The function gets an instance of it as its second argument:
+        `given`, which comes of `module:NAME,KEY=VALUE...`, else the defaults.
     damages: ways to spoil a history so that this check must find it; `fencepost selfcheck` plants them.
     """
 
@@ -102,10 +104,15 @@ class Check(Generic[Where]):
     brief: Brief | None = None
     detail: Detail | None = None
     needs: str = "nothing of the kind was in the history"
+    options: type | None = None
+    given: Any = None
     damages: tuple[PlantedDamage, ...] = ()
 
     def __call__(self, where: Where) -> CheckResult:
-        return self.function(where)
+        if self.options is None:
+            return self.function(where)
+        with_options: Callable[..., CheckResult] = self.function
+        return with_options(where, self.options() if self.given is None else self.given)
 
     @property
     def definition(self) -> str:

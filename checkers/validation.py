@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from typing import Any
 
@@ -20,7 +21,9 @@ def breaches(check: Any) -> list[str]:
     found = [] if check.name.strip() else ['the check has no name: @partition_check("my-anomaly")']
     if check.scope not in SCOPES:
         return [*found, f'{check.name}: scope = "{check.scope}"; it must be one of {", ".join(SCOPES)}']
-    argument = SCOPES[check.scope]
+    argument = SCOPES[check.scope] + (", options" if check.options else "")
+    if check.options is not None and not _has_defaults(check.options):
+        found.append(f"{check.name}: options must be a frozen dataclass with a default for each field")
     found += _callable(check.name, "the function", check.function, f"({argument})")
     if not check.definition:
         found.append(f"{check.name}: its function needs a docstring, which is the definition of the anomaly in every report")
@@ -38,6 +41,13 @@ def breaches(check: Any) -> list[str]:
     if check.gather is not None and check.scope != "run":
         found.append(f"{check.name}: gather belongs to run checks; a partition check sees its partition already")
     return found
+
+
+def _has_defaults(cls: Any) -> bool:
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        return False
+    missing = dataclasses.MISSING
+    return all(one.default is not missing or one.default_factory is not missing for one in dataclasses.fields(cls))
 
 
 def _callable(name: str, what: str, function: Any, shape: str) -> list[str]:

@@ -273,8 +273,10 @@ class Test:
     checkers: Annotated[
         tuple[str, ...],
         Key(
-            "Import paths of checks that are run beside the installed ones.",
-            option=RunOption("--checker", metavar="MODULE:NAME", text="A check of yours, run beside the installed ones."),
+            "Import paths of checks that are run beside the installed ones, each with its options: `mine:gap,least=3`.",
+            option=RunOption(
+                "--checker", metavar="MODULE:NAME[,KEY=VALUE...]", text="A check of yours, run beside the installed ones."
+            ),
         ),
     ] = ()
     repeat: Annotated[

@@ -37,6 +37,7 @@ from harness.campaign.toml import Keys
 from harness.planning import schedule
 from harness.planning.derived_contract import derive
 from harness.plugins import registry, validation
+from harness.plugins.check_options import load_check
 
 SPANS = (Span, Span | None)
 LONGEST = 1200  # characters of a sentence about a mistake
@@ -241,7 +242,7 @@ class _Rules:
     def plug_in(self, group: str, kind: str, keys: Keys) -> Any:
         """A plug-in by its name; None when there is none that can be used."""
         try:
-            found = registry.load(group, kind)
+            found = load_check(kind) if group == "checker" else registry.load(group, kind)
         except CampaignError as error:
             for mistake in error.mistakes:
                 self.wrong(keys, mistake)

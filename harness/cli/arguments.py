@@ -11,6 +11,7 @@ from harness.api import CONTRACT_KEYS, CampaignError, Choice, Test, contract_mis
 from harness.campaign.test import read_test
 from harness.campaign.toml import Keys, toml_value
 from harness.cli.run_options import KEY_OPTIONS, KeyOption
+from harness.plugins.check_options import load_check
 from harness.plugins.registry import load, make_importable, unknown
 from harness.plugins.validation import breaches
 
@@ -77,7 +78,7 @@ def checkers_of(paths: Sequence[str]) -> list[str]:
     mistakes: list[str] = []
     for path in paths:
         try:
-            mistakes += [f"--checker {path}: {text}" for text in breaches("checker", load("checker", path))]
+            mistakes += [f"--checker {path}: {text}" for text in breaches("checker", load_check(path))]
         except CampaignError as error:
             mistakes += [f"--checker {path}: {text}" for text in error.mistakes]
     if mistakes:

@@ -57,7 +57,7 @@ Texts = list[str] | None
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 Checkers = Annotated[
     list[str] | None,
-    typer.Option("--checker", metavar="MODULE:NAME", help="A check of yours, run beside the installed ones."),
+    typer.Option("--checker", metavar="MODULE:NAME[,KEY=VALUE...]", help="A check of yours, run beside the installed ones."),
 ]
 Conf = Annotated[
     list[str] | None,

@@ -56,7 +56,7 @@ def _description(group: str, name: str, plug_in: Any) -> dict[str, Any]:
         "group": group,
         "name": name,
         "doc": _description_of(plug_in),
-        "options": [vars(one) for one in options(plug_in)],
+        "options": [vars(one) for one in options(getattr(plug_in, "options", None) if group == "checker" else plug_in)],
         "breaches": breaches(group, plug_in),
     }
 

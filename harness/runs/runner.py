@@ -36,6 +36,7 @@ from harness.api import (
 )
 from harness.planning.plan import hopeless, look_up_secrets, make_plan
 from harness.plugins import registry, services
+from harness.plugins.check_options import load_check
 from harness.runs import store
 from harness.runs.directory import open_run, read_plan, write_left_behind, write_plan, write_verdict
 from harness.runs.merging import merged
@@ -211,7 +212,7 @@ class Runner:
         """
         from harness.report import render  # here, and not above: until Spark has started, nothing else is to do
 
-        own_checks = {path: registry.load("checker", path) for path in checkers}
+        own_checks = {path: load_check(path) for path in checkers}
         self._hold(run.directory)
         began = time.monotonic()
         run = merged(run, lambda: self._phase("merge", "merging the workers' histories"))

@@ -1,0 +1,29 @@
+"""A check by its import path and the options given for it: `my_checks:gap,least=3`."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from harness.api import CampaignError
+from harness.campaign.toml import toml_value
+from harness.plugins import registry
+
+
+def load_check(text: str) -> Any:
+    """The check behind a name or import path, with its options. Raises CampaignError with every mistake in them."""
+    path, *pairs = re.split(r",(?![^\[]*\])", text)
+    check = registry.load("checker", path)
+    if not pairs:
+        return check
+    cls = getattr(check, "options", None)
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        raise CampaignError([f"{path} has no options"])
+    split = [pair.partition("=") for pair in pairs]
+    wrong = [f'"{key}" must be key=value' for key, equals, _ in split if not equals]
+    made, mistakes = registry.attempt(cls, {key.strip(): toml_value(value.strip()) for key, equals, value in split if equals})
+    wrong += [f"{key}: {sentence}" if key else sentence for key, sentence in mistakes]
+    if wrong:
+        raise CampaignError([f"{path}: {sentence}" for sentence in wrong])
+    return dataclasses.replace(check, given=made)
