@@ -91,6 +91,25 @@ class JudgedBy(TypedDict, total=False):
     checkers: Sequence[str]
 
 
+class CountsDocument(TypedDict, total=False):
+    """What the verdict rests on; the faults are null where receipts are missing."""
+
+    operations: Count
+    ok: Count
+    fail: Count
+    info: Count
+    transactions: Count
+    committed: Count
+    aborted: Count
+    sent: Count
+    read: Count
+    final_read: Count
+    partitions: Count
+    processes: Count
+    faults: Count | None
+    faults_without_effect: Count | None
+
+
 class VerdictDocument(TypedDict, total=False):
     """`verdict.json`."""
 
@@ -110,7 +129,7 @@ class VerdictDocument(TypedDict, total=False):
     properties: Sequence[PropertyDocument]
     allowed: Sequence[PropertyDocument]
     findings: Sequence[FindingDocument]
-    counts: Mapping[str, Count | None]
+    counts: CountsDocument
     progress: ProgressDocument | None
     unseen: Sequence[tuple[Int64, Count]] | None
     timing: Mapping[str, Any]
