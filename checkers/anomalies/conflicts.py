@@ -78,7 +78,7 @@ def inconsistent_offset(log: PartitionLog) -> CheckResult:
     sends, reads = log.sends, log.reads
     judged, returned, _ = final_witness(log)
     believed = (sends.offset != NONE) & ~(log.promised & judged & ~returned)
-    distinct = np.flatnonzero(np.diff(reads.offset, prepend=-2))  # reads are sorted by offset: the first read of each offset
+    distinct = np.flatnonzero(np.diff(reads.offset, prepend=NONE))  # sorted: the first read of each offset that is known
     disputed = _disputed(log, np.flatnonzero(believed))
     if not len(disputed):
         return CheckResult(len(distinct))
@@ -104,7 +104,7 @@ def _disputed(log: PartitionLog, believed: Ints) -> Ints:
     disputed = []
     for part in slices(len(reads) - 1):
         one, next_one = slice(part.start, part.stop), slice(part.start + 1, part.stop + 1)
-        differ = (reads.offset[one] == reads.offset[next_one]) & (reads.v[one] != reads.v[next_one])
+        differ = (reads.offset[one] == reads.offset[next_one]) & (reads.v[one] != reads.v[next_one]) & (reads.offset[one] != NONE)
         disputed.append(reads.offset[one][differ])
     for part in slices(len(believed) if len(reads) else 0):
         first_read = np.minimum(np.searchsorted(reads.offset, offset[part]), len(reads) - 1)  # at this offset, or above it

@@ -180,7 +180,7 @@ def _sorted_by(key: Any, order: Any) -> Any:
 
 def _with_place(log: PartitionLog, order: Any) -> Any:
     """Those reads that have a place in the version order of their own isolation level."""
-    order = order[log.reads.send[order] >= 0]
+    order = order[(log.reads.send[order] >= 0) & (log.reads.offset[order] != NONE)]
     writer = log.reads.send[order]
     return order[log.shared(fixed)[writer] & ~(log.shared(aborted)[writer] & log.reads.committed[order])]
 
@@ -235,7 +235,7 @@ class _RequiredRecords:
         required = np.r_[due(log, committed), False]  # `send` is NONE for records of nobody, and so looks up the last entry
         send_at = np.full(int(self._rank[-1]) + 1, NONE, dtype=log.reads.send.dtype)
         for part in slices(len(log.reads)):
-            which = part.start + np.flatnonzero(required[log.reads.send[part]])
+            which = part.start + np.flatnonzero(required[log.reads.send[part]] & (log.reads.offset[part] != NONE))
             send_at[self._rank[which]] = log.reads.send[which]
         self._required = send_at != NONE
         self._count = np.cumsum(self._required, dtype=self._rank.dtype)

@@ -163,7 +163,8 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     status = pd.Series(run.status(sends["op"].to_numpy()), index=sends.index)
     covered = run.covered(sends["partition"], sends["offset"].to_numpy())
     silent = status.map({COMMITTED: "read", ABORTED: "missing", INFO: ""}).where(covered, "")
-    doubtful = sends[~covered & (status == COMMITTED) & ~sends["v"].isin(reported.index)]
+    read_back = sends["partition"].isin([name for name, final in run.overview.final_reads.items() if final.committed])
+    doubtful = sends[~read_back & (status == COMMITTED) & ~sends["v"].isin(reported.index)]
     silent[doubtful.index[run.got_at_read_committed(doubtful)]] = "read"
     role = sends["v"].map(reported).fillna(silent)
     tried = (sends["began"] != NONE) | (status == COMMITTED) | ~run.finished(sends["op"].to_numpy())
@@ -193,8 +194,8 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     """Read_committed readers get some but not all records of one transaction, whatever its outcome was.
 
     A completed read_committed final read shows what it returned, and misses what it did not; in a partition whose last stable
-    offset is stuck it says that of what lies below. In a partition without such a read a record is shown if any read_committed
-    reader got it, and missing by the rules of `lost-write`. A record counts as missing even without acknowledgement: commit
+    offset is stuck it says that of what lies below. In a partition without such a read a record is missing by the rules of
+    `lost-write`, else shown if any read_committed reader got it. A record counts as missing even without acknowledgement: commit
     follows only after every acknowledgement, so a transaction of which anything is visible must show everything that it tried to
     send (KAFKA-17754: a late EndTxn commits what happened to be in the log). Sends of a completed operation that never began are
     not records of the transaction.
@@ -216,8 +217,8 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     """
     sends = log.sends
     judged, returned, _ = final_witness(log)
-    shown = sends.txn & (log.covered & log.seen_final if log.final.committed else log.seen_committed)
     missing = sends.txn & judged & ~returned
+    shown = sends.txn & ~missing & (log.covered & log.seen_final if log.final.committed else log.seen_committed)
     tried = (sends.began != NONE) | (sends.status == COMMITTED) | ~sends.finished
     # Only the surprising half is reported: `_resolve_torn` fills in the records of the same transactions that are as expected.
     rows = join_rows(

@@ -20,6 +20,7 @@ def unpack_log(
 ) -> PartitionLog:
     """Packed parts back to one partition's sorted arrays."""
     sent, read = unpack(parts, SENDS), unpack(parts, READS)
+    read["offset"] = _with_places(sent, read)
     pa.default_memory_pool().release_unused()
     return sorted_log(partition, sent, read, final, settings, resets or Resets())
 
@@ -29,6 +30,7 @@ def build_log(
 ) -> PartitionLog:
     """A log from mixed micro-operations; `sent` says which of them are sends."""
     out, back = ({name: columns[name][which] for name in COLUMNS_OF[side]} for side, which in ((SENDS, sent), (READS, ~sent)))
+    back["offset"] = _with_places(out, back)
     return sorted_log(partition, out, back, final, settings, resets)
 
 
@@ -60,6 +62,23 @@ def sorted_log(
         arrival=arrival,
     )
     return PartitionLog(partition, sends, reads, final, settings, resets)
+
+
+def _with_places(sent: dict[str, Any], read: dict[str, Any]) -> Any:
+    """The offsets of reads; where one is unknown, that at which its record was acknowledged, or at which others got it."""
+    v, offset = read["v"], read["offset"]
+    unknown = np.flatnonzero(offset < 0)
+    if not len(unknown):
+        return offset
+    offset = np.maximum(offset, NONE)
+    for values, places in ((sent["v"], np.maximum(sent["offset"], NONE)), (v, offset.copy())):
+        known = np.flatnonzero(places != NONE)
+        known = known[np.argsort(values[known], kind="stable")]
+        still = unknown[offset[unknown] == NONE]
+        if len(known) and len(still):
+            at = _searched(values[known], v[still])
+            offset[still] = np.where(at != NONE, places[known][at], NONE)
+    return offset
 
 
 def _sort(columns: dict[str, Any], order: Any) -> None:

@@ -204,7 +204,7 @@ class PartitionLog:
         order leaves the highest for each send, and writing them in reverse the lowest: no sorting, no comparing.
         """
         low, high = (np.full(len(self.sends), NONE, dtype=np.int64) for _ in range(2))
-        which = which & (self.reads.send >= 0)
+        which = which & (self.reads.send >= 0) & (self.reads.offset != NONE)
         position, offset = self.reads.send[which], self.reads.offset[which]
         high[position] = offset
         low[position[::-1]] = offset[::-1]

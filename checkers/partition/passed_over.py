@@ -34,7 +34,7 @@ def passed_over(log: PartitionLog) -> Bools:
     """
     steps = log.shared(_steps)
     low, high = steps.low, log.reads.offset[steps.order]
-    some = steps.sure & (low < high)
+    some = steps.sure & (low < high) & (steps.start | (low != NONE))  # NONE is no place, unless it stands for the start
     begins = np.searchsorted(np.sort(low[some]), log.place, side="right")
     ends = np.searchsorted(np.sort(high[some]), log.place, side="right")
     return np.asarray((log.place != NONE) & (begins > ends))

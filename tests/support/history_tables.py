@@ -3,8 +3,8 @@
 Beside what docstrings need: `send a` is a record without acknowledgement, `send a@?` one acknowledged at an unknown offset, `read
 a@?` one returned without an offset, `-x` a record of an operation that never began. Kinds: `txn`, `send` (outside transactions),
 `poll`, `final read`, `settle`, each of the readers also with `uncommitted`, a final read also with `short` (it ended before the
-end). A `txn` may read. Outcomes: `committed`, `aborted`, `unknown`, and for a transaction `unasked` (unknown, commit was never
-called), `failed` (whose commit was called).
+end) and `to 6` (the end was at offset 6). A `txn` may read. Outcomes: `committed`, `aborted`, `unknown`, for a transaction also
+`unasked` (unknown, commit was never called) and `failed` (whose commit was called).
 """
 
 from __future__ import annotations
@@ -53,16 +53,18 @@ class HistoryTable:
             return
         process = self.base + int(who)
         level = UNCOMMITTED if "uncommitted" in kind else COMMITTED
-        short, kind = "short" in kind, kind.replace(" uncommitted", "").replace(" short", "")
+        short, at = "short" in kind, re.search(r" to (\d+)", kind)
+        kind = re.sub(r" uncommitted| short| to \d+", "", kind)
         op = self._row(process, *KINDS[kind], cells[-1], begin, end) | {"isolation": level}
         for partition, cell in zip(self.partitions, cells[:-1], strict=True):
             self._records(op, self._own(partition), cell)
         self.ops.append(op)
         if kind == "final read":
-            spans = {self._own(partition): [0, END, END - short] for partition in self.partitions}
-            last = {"op": op["op"] + 1, "f": "final-read", "time": op["end"], "detail": json.dumps(spans), "mops": []}
+            last = int(at[1]) if at else END
+            spans = {self._own(partition): [0, last, last - short] for partition in self.partitions}
+            row = {"op": op["op"] + 1, "f": "final-read", "time": op["end"], "detail": json.dumps(spans), "mops": []}
             self._next_op[process] += 1
-            self.ops.append({**op, **last})
+            self.ops.append({**op, **row})
 
     def _row(self, process: int, f: str, role: str, outcome: str, begin: int, end: int | None) -> dict[str, Any]:
         number = self._next_op[process] = self._next_op.get(process, -1) + 1

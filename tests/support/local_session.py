@@ -39,8 +39,17 @@ class LocalSession:
     sparkContext = _Context()
 
 
-def judge_here(folder: Path, ops: Sequence[Mapping[str, Any]], contract: Mapping[str, str] | None = None, **plan: Any) -> Any:
-    """The verdict's document for some operations, judged in this process; `anomalies.parquet` lies in the folder after it."""
+def judge_here(
+    folder: Path,
+    ops: Sequence[Mapping[str, Any]],
+    contract: Mapping[str, str] | None = None,
+    checks: Sequence[Any] | None = None,
+    **plan: Any,
+) -> Any:
+    """The verdict's document for some operations, judged in this process (by all installed checks, or by some).
+
+    `anomalies.parquet` lies in the folder after it.
+    """
     (folder / "plan.json").write_text(json.dumps({"run": "r", "contract": {**CONTRACT, **(contract or {})}, **plan}))
     write_history(folder, ops)
-    return judge(open_run(folder), spark=LocalSession())  # type: ignore[arg-type]
+    return judge(open_run(folder), spark=LocalSession(), checks=checks)  # type: ignore[arg-type]

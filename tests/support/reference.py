@@ -117,8 +117,8 @@ class FlatHistory:
         complete = defaultdict(set)
         for op in self.ops:
             if op["f"] == "final-read" and op["type"] == "ok":
-                for partition, (_, end, position) in json.loads(op["detail"]).items():
-                    if position >= end:
+                for partition, (first, end, position) in json.loads(op["detail"]).items():
+                    if min(first, end) >= 0 and position >= end:
                         complete[partition, op["isolation"]].add(op["process"])
         return complete
 
@@ -226,7 +226,7 @@ class FlatHistory:
     def shown(self, send: Row) -> bool:
         """Whether read_committed readers got a record: the complete final read, where there is one."""
         if send["p"] not in self.judged:
-            return send["v"] in self.seen_committed
+            return send["v"] in self.seen_committed and not self.missing(send)
         return self.covered(send) and send["v"] in self.final
 
     def tried(self, send: Row) -> bool:

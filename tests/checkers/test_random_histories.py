@@ -1,0 +1,45 @@
+"""The checks and the slow reference find the same in small random histories, lawful and damaged, under several contracts.
+
+Judged in this process, without Spark. The nightly has thousands of them.
+"""
+
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+from support.local_session import judge_here
+from support.random_histories import varied_contract, varied_history
+from support.reference import NAMES, anomalies, by_records
+
+from checkers.registry import installed_checks
+from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
+
+CHECKS = [check for check in installed_checks()[0] if check.name in NAMES]
+SEEDS, NIGHTLY_SEEDS, TOGETHER = 60, 4000, 20
+
+
+def compare(folder, seed):
+    """Judge one history both ways; returns what was found."""
+    rng = Random(seed)
+    ops, (contract, texts) = varied_history(rng), varied_contract(rng)
+    document = judge_here(folder, ops, texts, CHECKS)
+    assert not [one for one in (*document["properties"], *document["allowed"]) if one["verdict"] == "unknown"], seed
+    expected = anomalies(ops, contract)
+    found = by_records(pq.read_table(folder / "anomalies.parquet").to_pylist(), ops)
+    full = full_contract(texts)
+    judged = [name for name in NAMES if rule_for(name, full).judged != INAPPLICABLE]
+    assert {name: found[name] for name in judged} == {name: expected[name] for name in judged}, seed
+    return {name for name in judged if expected[name]}
+
+
+@pytest.mark.parametrize("start", range(0, SEEDS, TOGETHER))
+def test_random_histories_are_judged_as_by_the_reference(tmp_path, start):
+    met = set().union(*(compare(tmp_path, seed) for seed in range(start, start + TOGETHER)))
+    assert len(met) > len(NAMES) // 2, "histories without trouble prove little"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(SEEDS, NIGHTLY_SEEDS, 500))
+def test_thousands_of_random_histories_are_judged_as_by_the_reference(tmp_path, start):
+    met = set().union(*(compare(tmp_path, seed) for seed in range(start, start + 500)))
+    assert met == set(NAMES)

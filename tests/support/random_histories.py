@@ -1,0 +1,119 @@
+"""Small random histories, in some of which most things go wrong, and contracts under which they are judged."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+from harness.api import record_id
+from support.histories import COMMITTED, STEP, UNCOMMITTED, History
+from support.reference import Contract
+
+Ops = list[dict[str, Any]]
+ENDS = 50  # where every final read ends that is complete
+
+
+def varied_history(rng: Random) -> Ops:
+    """Sends in transactions and outside, offsets known and unknown, gaps; readers at both levels; final reads of some partitions.
+
+    Half of the histories are lawful but for what comes by chance: every reader gets what is visible to it, in order.
+    """
+    h = History()
+    partitions = [f"t-{number}" for number in range(rng.randint(1, 3))]
+    free = {partition: iter(sorted(rng.sample(range(40), 24))) for partition in partitions}
+    lawful, outside = rng.random() < 0.5, rng.choice([0.0, 0.0, 0.3, 1.0])
+    sent: list[tuple[int, tuple[Any, ...]]] = []
+    for _ in range(rng.randint(2, 8)):
+        index = _writer(rng, h, free, lawful, rng.random() < outside)
+        sent += [(index, mop) for mop in h.ops[index]["mops"]]
+        if rng.random() < 0.4:
+            _poll(rng, h, sent, lawful, rng.choice((5, 6)))
+    for reader in (5, 6, 7):
+        for _ in range(rng.randrange(3)):
+            _poll(rng, h, sent, lawful, reader)
+    if rng.random() < 0.3:
+        h.settle({partition: rng.choice([(50, 50), (20, 50), (-1, 50), (30, -1)]) for partition in partitions})
+    if rng.random() < 0.7:
+        _final_reads(rng, h, sent, lawful, partitions)
+    return h.ops
+
+
+def varied_contract(rng: Random) -> tuple[Contract, dict[str, str]]:
+    """A contract as the reference and as the checker read it."""
+    contract = Contract(*(rng.random() < 0.2 for _ in range(2)), rng.random() < 0.8, rng.random() < 0.7)
+    texts = {
+        "readers": "all" if contract.readers else "own",
+        "isolation": UNCOMMITTED if contract.uncommitted else COMMITTED,
+        "transactional": str(contract.ordered).lower(),
+        "idempotence": str(contract.ordered).lower(),
+        "first_poll": "beginning" if contract.from_start else "anywhere",
+    }
+    return contract, texts
+
+
+def _writer(rng: Random, h: History, free: dict[str, Any], lawful: bool, outside: bool) -> int:
+    """One operation that sends to some partitions; returns its index."""
+    chosen = [partition for partition in free if rng.random() < 0.7] or [next(iter(free))]
+    sends = {p: [next(free[p]) if rng.random() < 0.85 else None for _ in range(rng.randint(1, 2))] for p in chosen}
+    type = rng.choice(["ok", "ok", "ok", "fail", "info"])
+    process = rng.randrange(3)
+    if outside:
+        extra: dict[str, Any] = {"end": None} if type == "info" and rng.random() < 0.5 else {}
+        return h.send(process, sends if type != "fail" else {p: [None] for p in chosen}, type, **extra)
+    extra = {"intent": "abort", "decided": None} if type == "fail" else {}
+    if type == "info":
+        extra = rng.choice([{}, {"end": None, "decided": None}, {"decided": None, "intent": "abort"}])
+    index = h.txn(process, sends, type, **extra)
+    op = h.ops[index]
+    if rng.random() < 0.2:  # it goes on while others do their work
+        later = rng.randint(1, 4) * STEP
+        op["decided"], op["end"] = (time + later if time else time for time in (op["decided"], op["end"]))
+    if rng.random() < 0.15:  # its acknowledgements have no offsets
+        op["mops"] = [(*mop[:3], None, *mop[4:]) for mop in op["mops"]]
+    if type == "info" and not lawful and rng.random() < 0.2:  # it stopped before its last send
+        op["mops"][-1] = (*op["mops"][-1][:3], None, None, None)
+    return index
+
+
+def _visible(h: History, sent: list[tuple[int, tuple[Any, ...]]], level: str, rng: Random, lawful: bool) -> dict[str, Any]:
+    """What a reader gets now: partition -> (offset, v), mostly in order."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for index, (_, partition, v, offset, *_rest) in sent:
+        op = h.ops[index]
+        hidden = level == COMMITTED and op["f"] == "txn" and (op["type"] == "fail" or (op["decided"] or 0) > h.now)
+        if lawful and (hidden or (op["type"] == "info" and op["process"] == 2)):
+            continue
+        place = offset if offset is not None else v % 7 + 41
+        if not lawful and rng.random() < 0.15:
+            continue
+        if not lawful and rng.random() < 0.05:
+            place = rng.randrange(48)
+        home = partition if lawful or rng.random() < 0.97 else "t-0"
+        found.setdefault(home, []).extend([(place, v)] * (2 if not lawful and rng.random() < 0.04 else 1))
+    if not lawful and rng.random() < 0.05:
+        found.setdefault("t-0", []).append((rng.randrange(48), record_id(9, 999, 0)))
+    return {partition: sorted(reads) if lawful or rng.random() < 0.8 else reads for partition, reads in found.items()}
+
+
+def _poll(rng: Random, h: History, sent: list[tuple[int, tuple[Any, ...]]], lawful: bool, reader: int) -> None:
+    """The next records of a reader; a lawful one goes on behind what it got."""
+    level = UNCOMMITTED if reader == 6 else COMMITTED
+    reads = _visible(h, sent, level, rng, lawful)
+    got = {(mop[1], mop[2]) for op in h.ops if op["process"] == reader for mop in op["mops"]}
+    if lawful or rng.random() < 0.5:
+        reads = {partition: [one for one in some if (partition, one[1]) not in got] for partition, some in reads.items()}
+    reads = {partition: some[: rng.randint(0, 4)] for partition, some in reads.items()}
+    h.poll(reader, {partition: some for partition, some in reads.items() if some}, level)
+
+
+def _final_reads(rng: Random, h: History, sent: list[tuple[int, tuple[Any, ...]]], lawful: bool, partitions: list[str]) -> None:
+    """Final reads at one level or both, complete in some partitions."""
+    h.now += 10 * STEP
+    for process, level in ((90, COMMITTED), (91, UNCOMMITTED)):
+        if rng.random() < 0.15:
+            continue
+        h.poll(process, _visible(h, sent, level, rng, lawful), level, final=True, role="final")
+        spans = [[0, ENDS, ENDS], [0, ENDS, ENDS], [0, 25, 25], [0, ENDS, ENDS - 1], [0, -1, -1]]
+        ends = {partition: rng.choice(spans) for partition in partitions}
+        h.add(process, "final-read", isolation=level, final=True, role="final", detail=json.dumps(ends))
