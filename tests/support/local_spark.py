@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+from checkers.lawful_history import CONTRACT
+from checkers.verdict.judge import judge
+from harness.runs.directory import open_run
+from support.histories import write_history
 
 
 class LocalData:
@@ -27,3 +34,19 @@ def local_spark() -> Any:
         master="this process", defaultParallelism=1, parallelize=lambda items, tasks: LocalData(items), broadcast=None
     )
     return SimpleNamespace(sparkContext=context, stop=lambda: None)
+
+
+def judge_here(
+    folder: Path,
+    ops: Sequence[Mapping[str, Any]],
+    contract: Mapping[str, str] | None = None,
+    checks: Sequence[Any] | None = None,
+    **plan: Any,
+) -> Any:
+    """The verdict's document for some operations, judged in this process (by all installed checks, or by some).
+
+    `anomalies.parquet` lies in the folder after it.
+    """
+    (folder / "plan.json").write_text(json.dumps({"run": "r", "contract": {**CONTRACT, **(contract or {})}, **plan}))
+    write_history(folder, ops)
+    return judge(open_run(folder), spark=local_spark(), checks=checks)
