@@ -110,7 +110,8 @@ class RunView:
         """Which of a few sends (`partition`, `v`) a read_committed reader got in their partition."""
         if sends.empty:
             return np.zeros(0, dtype=np.bool_)
-        look_up = partial(returned, identities=pa.array(sends["v"].unique()), isolation=Isolation.COMMITTED.value)
+        level, identities = Isolation.COMMITTED.value, pa.array(sends["v"].unique())
+        look_up = partial(returned, identities=identities, isolation=level, unnamed=self.contract["isolation"] == level)
         if len(self.overview) <= SHORT_HISTORY:
             parts = list(look_up(self.history.batches(READ_COLUMNS, READ_TEXTS)[1]))
         else:

@@ -58,7 +58,9 @@ def lso_overrun(log: PartitionLog) -> CheckResult:
     """
     opened = _Opened.of(log)
     reads = _sound_reads(log)
-    below = np.searchsorted(opened.place, log.reads.offset[reads], side="left") - 1  # the last such record below each read
+    first_above = np.searchsorted(log.reads.offset, opened.place, side="right")  # of each such record: both are sorted by place
+    count_below = np.cumsum(np.bincount(first_above, minlength=len(log.reads) + 1))
+    below = count_below[reads] - 1  # the last such record below each read
     reads, below = reads[below >= 0], below[below >= 0]
     last = opened.latest[below]  # of all below, the one that was decided last
     over = log.sends.decided[opened.sends[last]] > log.reads.ended[reads]

@@ -23,11 +23,16 @@ def records_of(source: Source, ops: Iterable[int]) -> pa.Table:
     return pa.Table.from_batches(list(_flat(batches)), schema=MOPS)
 
 
-def returned(batches: Iterable[pa.RecordBatch], identities: pa.Array, isolation: str) -> Iterator[set[tuple[str, int]]]:
-    """Which of some records the operations of an isolation level got, in batches of `READ_COLUMNS`: (partition, identity)."""
+def returned(
+    batches: Iterable[pa.RecordBatch], identities: pa.Array, isolation: str, unnamed: bool
+) -> Iterator[set[tuple[str, int]]]:
+    """Which of some records the operations of an isolation level got, in batches of `READ_COLUMNS`: (partition, identity).
+
+    unnamed: operations whose level is not known count too.
+    """
     for batch in batches:
-        level = batch.column("isolation")
-        lists = batch.filter(pc.fill_null(pc.equal(level, isolation), False)).column("mops")
+        of_level = pc.fill_null(pc.equal(batch.column("isolation"), isolation), unnamed)
+        lists = batch.filter(of_level).column("mops")
         mops = dict(zip((field.name for field in lists.type.value_type), lists.flatten().flatten(), strict=True))
         which = pc.and_(pc.not_equal(mops["kind"], 0), pc.is_in(mops["v"], identities))
         names = pc.cast(mops["partition"].filter(which), pa.string()).to_pylist()
