@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.histories import violated
-from support.local_session import LocalSession
+from support.local_spark import local_spark
 from support.recorded_run import attest, record_run
 
 from checkers.verdict.judge import judge
@@ -30,7 +30,7 @@ def run(request, tmp_path) -> Path:
 
 
 def judged(folder: Path) -> dict[str, Any]:
-    return judge(merged(open_run(folder)), spark=LocalSession())  # type: ignore[arg-type]
+    return judge(merged(open_run(folder)), spark=local_spark())
 
 
 def answers(document: dict[str, Any]) -> dict[str, str]:
