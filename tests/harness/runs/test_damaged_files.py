@@ -143,7 +143,7 @@ WRONG_SHAPES = [
     (RunFile.VERDICT, {"findings": [{"cycle": {"vertices": [{}]}}]}, "vertices[0]"),
     (RunFile.VERDICT, {"unseen": [[1]]}, "unseen[0]"),
     (RunFile.VERDICT, {"progress": {"longest_gap_s": "long"}}, "longest_gap_s"),
-    (RunFile.VERDICT, {"counts": {"ok": None}}, "counts"),
+    (RunFile.VERDICT, {"counts": {"ok": "many"}}, "counts"),
 ]
 
 
