@@ -74,21 +74,27 @@ def start_session(master: str = "local[*]", memory: str = "768m", conf: Mapping[
     if context is None:
         scratch = liveness.TemporaryPlace("spark")
         atexit.register(_end, scratch)
-        context = _new_context(settings, local, scratch)
+        own = {"spark.local.dir": str(scratch.path)} if local else {}
+        # not by what `settings` has: a SparkConf knows the settings of the JVM, which may be those of a session before
+        settings.setAll([*{**own, **(conf or {}), JAVA_OPTIONS: _java_options(scratch.path, conf or {})}.items()])
+        context = _new_context(settings, scratch)
     context.setLogLevel("ERROR")
     return cast(SparkSession, _LazySession(context, settings, scratch))
 
 
-def _new_context(settings: SparkConf, local: bool, scratch: liveness.TemporaryPlace) -> SparkContext:
-    """A context, and a JVM whose files lie in `scratch`, which goes when the context or the process ends."""
-    quiet = scratch.path / "log4j2.properties"
+def _java_options(scratch: Path, conf: Mapping[str, str]) -> str:
+    """Options of the driver's JVM, with those of `conf`; its log's settings lie in `scratch`."""
+    quiet = scratch / "log4j2.properties"
     quiet.write_text(_LOG4J)
-    if local:
-        settings.setIfMissing("spark.local.dir", str(scratch.path))
     java = f"-Dlog4j2.configurationFile=file:{quiet} -Dlog4j.configurationFile=file:{quiet} {JAVA} {archive_options()}"
-    settings.set(JAVA_OPTIONS, f"{java} {settings.get(JAVA_OPTIONS, '')}".strip())
+    return f"{java} {conf.get(JAVA_OPTIONS, '')}".strip()
+
+
+def _new_context(settings: SparkConf, scratch: liveness.TemporaryPlace) -> SparkContext:
+    """A context, and a JVM unless there is one; `scratch` has what that writes, and goes when the context or the process ends."""
     try:
-        return SparkContext(conf=settings, gateway=_start_jvm(settings, scratch.path / "driver.log"))
+        gateway = SparkContext._gateway or _start_jvm(settings, scratch.path / "driver.log")
+        return SparkContext(conf=settings, gateway=gateway)
     except BaseException:
         scratch.remove()
         raise
