@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.histories import violated
 from support.local_spark import local_spark
-from support.recorded_run import attest, record_run
+from support.recorded_run import attest, of_former_days, record_run
 
 from checkers.verdict.judge import judge
 from harness.api import RunFile, split_record_id
@@ -25,7 +25,7 @@ def run(request, tmp_path) -> Path:
     """A lawful run; with its manifest, and without."""
     folder = record_run(tmp_path / "run", transactions=60)
     if request.param == "unattested":
-        (folder / RunFile.MANIFEST).unlink()
+        of_former_days(folder)
     return folder
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_is_there_twice_changes_nothing(run):
 def test_a_damaged_line_of_the_final_reader_is_no_loss(tmp_path):
     """The final read says that it went to the end; what a damaged line of it had returned is not lost for that."""
     folder = record_run(tmp_path / "run", transactions=60)
-    (folder / RunFile.MANIFEST).unlink()
+    of_former_days(folder)
     path = folder / RunFile.LINES / FINAL
     lines = path.read_bytes().splitlines(keepends=True)
     lines[3] = b"\0" * len(lines[3]) + b"\n"

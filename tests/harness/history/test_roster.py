@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support.recorded_run import record_run
+from support.recorded_run import attest, of_former_days, record_run
 
 from harness.api import Evidence, Gap, GapKind, HistoryError, HistoryFile, RunFile, missing_evidence, record_ids
 from harness.history import merge
@@ -35,7 +35,7 @@ def run(request, tmp_path) -> Path:
     """A lawful run; with its manifest, and without."""
     folder = record_run(tmp_path / "run")
     if request.param == "unattested":
-        (folder / RunFile.MANIFEST).unlink()
+        of_former_days(folder)
     return folder
 
 
@@ -101,8 +101,9 @@ def test_a_file_that_was_emptied_or_cut_at_a_line_end_is_a_gap(attested, name):
 
 def test_both_final_readers_that_are_gone_from_a_run_without_manifest_are_a_gap(tmp_path):
     folder = record_run(tmp_path / "run")
-    for name in (RunFile.MANIFEST, f"history/{FINAL}", f"history/{SECOND}"):
-        (folder / name).unlink()
+    of_former_days(folder)
+    for name in (FINAL, SECOND):
+        (folder / RunFile.LINES / name).unlink()
     (gap,) = gaps(folder)
     assert set(gap.evidence) == {Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED}
 
@@ -190,7 +191,7 @@ def test_the_same_in_adopted_lines(tmp_path, damage):
 def test_operations_that_are_missing_between_others_are_a_gap_and_a_place_where_nobody_knows(tmp_path):
     """Their lines were cut out, and there is no manifest: a worker numbers its operations 0, 1, 2, ..."""
     folder = record_run(tmp_path / "run")
-    (folder / RunFile.MANIFEST).unlink()
+    of_former_days(folder)
     edit(folder, WRITER, lambda lines: lines.__delitem__(slice(2, 4)))
     (gap,) = gaps(folder)
     assert "operations of process 0 before its operation 1 are missing (1)" in str(gap)
@@ -200,7 +201,7 @@ def test_operations_that_are_missing_between_others_are_a_gap_and_a_place_where_
 def test_a_reader_whose_isolation_level_is_not_known_is_left_out(tmp_path):
     """What a read_uncommitted reader got looks like an aborted read at read_committed."""
     folder = record_run(tmp_path / "run")
-    (folder / RunFile.MANIFEST).unlink()
+    of_former_days(folder)
     edit(folder, SECOND, lambda lines: lines.__setitem__(1, b"garbage\n"))
     assert missing_evidence(gaps(folder)) >= {Evidence.FINAL_UNCOMMITTED}
     assert not [row for row in rows(folder) if row["process"] == 5]
@@ -228,8 +229,6 @@ def test_a_compressed_file_is_read_and_one_cut_short_as_far_as_it_goes(run):
 
 def test_a_last_line_that_a_kill_cut_off_is_as_it_was_at_the_runs_end(attested):
     """An operation of which nothing was written never began, and one without completion is `info`: no evidence is missing."""
-    from support.recorded_run import attest
-
     (attested / RunFile.LINES / WRITER).open("ab").write(b'{"type": "ok", "proc')
     attest(attested)
     (gap,) = gaps(attested)
@@ -244,7 +243,7 @@ def test_a_last_line_that_a_kill_cut_off_is_as_it_was_at_the_runs_end(attested):
 )
 def test_a_receipt_that_cannot_be_read_is_a_gap(tmp_path, line):
     folder = record_run(tmp_path / "run")
-    (folder / RunFile.MANIFEST).unlink()
+    of_former_days(folder)
     edit(folder, "faults.jsonl", lambda lines: lines.insert(0, line))
     (gap,) = gaps(folder)
     assert (gap.file, gap.line, gap.evidence) == ("faults.jsonl", 1, (Evidence.RECEIPTS,))
