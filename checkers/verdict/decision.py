@@ -10,6 +10,7 @@ from checkers.verdict.findings import Finding
 from checkers.verdict.rules import ALLOWED, INAPPLICABLE, Rule
 from harness.api import Gap, Property, Verdict
 
+NAMED = 4  # properties that a reason names
 LIVENESS = ("lso-stall",)  # that nothing hangs says nothing of any record
 UNSEEN = "were returned to nobody, and without a final read nobody knows whether they are lost or late"
 
@@ -78,15 +79,16 @@ def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen:
 
 
 def _unjudged(unknown: Sequence[JudgedProperty]) -> Iterator[str]:
-    """Why properties could not be judged; those for which the same is missing together."""
+    """Why properties could not be judged; those for which the same is missing together, the essential ones first."""
     by_gaps: dict[tuple[Gap, ...], list[str]] = {}
-    for one in unknown:
+    for one in sorted(unknown, key=lambda one: not one.rule.essential):
         by_gaps.setdefault(tuple(one.gaps), []).append(one.name)
     yield from (f"{one.name} could not be judged: {one.reason}" for one in unknown if not one.gaps)
     for gaps, names in by_gaps.items():
         if gaps:
             more = f"; and {len(gaps) - 1} more" if len(gaps) > 1 else ""
-            yield f"{', '.join(names)} could not be judged for what the history lacks: {gaps[0]}{more}"
+            named = ", ".join(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
+            yield f"{named} could not be judged for what the history lacks: {gaps[0]}{more}"
 
 
 def _counted(one: JudgedProperty) -> str:

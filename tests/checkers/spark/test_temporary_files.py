@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 SESSIONS = """
 from checkers.spark.session import start_session
 for stopped in (True, False):
@@ -16,6 +18,7 @@ for stopped in (True, False):
 """
 
 
+@pytest.mark.spark
 def test_sessions_one_after_the_other_leave_nothing_when_the_process_ends(tmp_path):
     """The second uses the JVM of the first, not its files; and nobody stops it."""
     done = subprocess.run([sys.executable, "-c", SESSIONS], env={**os.environ, "TMPDIR": str(tmp_path)}, timeout=240)

@@ -110,7 +110,7 @@ def same_both_ways(text: str, language: str, folder, monkeypatch) -> bool:
 @pytest.mark.parametrize("odd", [0.0, 0.02, 0.3])
 @pytest.mark.parametrize("shape", LANGUAGES)
 def test_all_at_once_or_line_by_line(shape, odd, tmp_path, monkeypatch):
-    for seed in range(20):
+    for seed in range(10):
         assert same_both_ways(lines(shape, seed, odd), LANGUAGES[shape], tmp_path, monkeypatch), seed
 
 
