@@ -8,7 +8,7 @@ from typing import Any
 
 
 def described(error: BaseException, function: Callable[..., Any] | None = None) -> str:
-    """`ValueError: too few (/home/me/my_checks.py, line 12, in mine: raise ValueError("too few"))`.
+    """`ValueError: too few (checks/my_checks.py, line 12, in mine: raise ValueError("too few"))`.
 
     function: the check's; its file is preferred to the file of a library that it called.
     """

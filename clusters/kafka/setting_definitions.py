@@ -56,7 +56,7 @@ class Definitions:
 def definitions(distribution: Distribution) -> Definitions:
     """The definitions of a version whose jars are there. Raises HarnessError when Kafka does not print them."""
     path = distribution.directory / FILE
-    found = _kept(path, distribution.version, _changed_ns(path))
+    found = _cached_definitions(path, distribution.version, _changed_ns(path))
     if found is None:
         document = _ask(distribution)
         _keep(path, document)
@@ -117,8 +117,8 @@ def _names_in_classes(distribution: Distribution) -> Iterator[str]:
 
 
 @lru_cache(maxsize=32)
-def _kept(path: Path, version: str, _changed: int) -> Definitions | None:
-    """What was kept, read once as long as it is not changed; None when there is nothing that can be used."""
+def _cached_definitions(path: Path, version: str, _changed: int) -> Definitions | None:
+    """The definitions in the file, read once while it does not change; None when nothing in it can be used."""
     try:
         return _from(version, json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):

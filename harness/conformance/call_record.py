@@ -106,7 +106,7 @@ class RecordingCluster(Double):
             return call
 
         def made(*arguments: Any, **options: Any) -> Any:
-            arguments = tuple(_kept(one) for one in arguments)
+            arguments = tuple(_as_list(one) for one in arguments)
             answer = call(*arguments, **options)
             self._record.note(name, effect, _by_name(name, arguments, options), answer)
             return answer
@@ -138,7 +138,7 @@ def _names(subjects: Iterable[Any]) -> list[str]:
     return [one if isinstance(one, str) else ">".join(one) for one in subjects]
 
 
-def _kept(argument: Any) -> Any:
+def _as_list(argument: Any) -> Any:
     """An argument that can be read twice."""
     return list(argument) if isinstance(argument, Iterator) else argument
 
