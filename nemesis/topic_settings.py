@@ -57,9 +57,13 @@ class TopicSettings:
         if wrong:
             raise ValueError("; ".join(wrong) + ". Set it in [test.topic]: what the run promises is derived from it")
 
+    def changed_topic_settings(self) -> dict[str, str]:
+        """See `harness.api.ChangesTopicSettings`."""
+        return {name: _text(value) for name, value in self.settings.items()}
+
     def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
         """Change the settings, and look until they are seen."""
-        changes, wanted = cluster.shared(SettingChanges), {name: _text(value) for name, value in self.settings.items()}
+        changes, wanted = cluster.shared(SettingChanges), self.changed_topic_settings()
         try:
             with changes.lock:
                 topics = self._topics(cluster, rng)

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from docker.errors import ImageNotFound
+from docker.errors import APIError, ImageNotFound
 
 from clusters.docker import engine
 from clusters.kafka.distribution import Distribution, fetch
-from harness.api import ClusterError, liveness
+from harness.api import CampaignError, ClusterError, liveness
 
 OFFICIAL, OURS, BASE = "apache/kafka", "fencepost/kafka", "fencepost/base:bookworm"
 _SUITE, _PACKAGES = "bookworm", "openjdk-17-jre-headless,libfaketime"
@@ -65,33 +65,36 @@ def build(kafka: str = "4.3.0", base: str = "", on_progress: Progress = lambda _
 def resolve(client: Any, kafka: str, named: str = "", on_progress: Progress = lambda _: None) -> Image:
     """The image for this Kafka version: the one `named`, ours, or the official one; ours is built where its base is there.
 
-    Raises ClusterError with what to do when there is none and none can be pulled.
+    Raises CampaignError with what to do when there is none and no registry gives one, ClusterError when the daemon fails.
     """
     if named:
         given = _present(client, named, "named") or _pulled(client, named, on_progress)
-        return given if isinstance(given, Image) else _none(f"the image {named} is not here, and could not be pulled: {given}")
+        return (
+            given
+            if isinstance(given, Image)
+            else _none(f"the image {named} is not here, and could not be pulled: {given}", kafka)
+        )
     found: Image | None = _present(client, f"{OURS}:{kafka}", "built here") or _present(client, f"{OFFICIAL}:{kafka}", "official")
     if found is None and _present(client, BASE, "built here"):
         found = _build(client, fetch(kafka, on_progress), BASE, on_progress)
     pulled = found or _pulled(client, f"{OFFICIAL}:{kafka}", on_progress)
     if isinstance(pulled, Image):
         return pulled
-    return _none(f"there is no image of Kafka {kafka}: {OFFICIAL}:{kafka} could not be pulled: {pulled}")
+    return _none(f"there is no image of Kafka {kafka}: {OFFICIAL}:{kafka} could not be pulled: {pulled}", kafka)
 
 
-def third_party(client: Any, name: str, what: str) -> Image:
-    """An image of other brokers, pulled where it is not here. Raises ClusterError with what to do."""
-    found = _present(client, name, "present") or _pulled(client, name, lambda _: None)
+def third_party(client: Any, name: str, what: str, on_progress: Progress = lambda _: None) -> Image:
+    """An image of other brokers, pulled where it is not here. Raises CampaignError with what to do, and ClusterError."""
+    found = _present(client, name, "present") or _pulled(client, name, on_progress)
     if not isinstance(found, Image):
-        raise ClusterError(
-            f"the image of {what}, {name}, is not here, and could not be pulled: {found}. Where a registry can be reached: "
-            f"docker pull {name}; for a machine without one, bring it over by docker save and docker load"
-        )
+        remedy = f"docker pull {name}; for a machine without one, bring it over by docker save and docker load"
+        what_is_missing = f"the image of {what}, {name}, is not here, and could not be pulled: {found}"
+        raise CampaignError([f"{what_is_missing}. Where a registry can be reached: {remedy}"])
     return found
 
 
-def _none(what: str) -> Image:
-    raise ClusterError(f"{what}. Build one without a registry (as root): fencepost cluster image --kafka VERSION")
+def _none(what: str, kafka: str) -> Image:
+    raise CampaignError([f"{what}. Build one without a registry (as root): fencepost cluster image --kafka {kafka}"])
 
 
 def _present(client: Any, name: str, origin: str) -> Image | None:
@@ -103,14 +106,16 @@ def _present(client: Any, name: str, origin: str) -> Image | None:
 
 
 def _pulled(client: Any, name: str, on_progress: Progress) -> Image | str:
-    """The image from its registry; why there is none, in the registry's own words."""
+    """The image from its registry; why there is none, in the registry's own words. Raises ClusterError when the daemon fails."""
     on_progress(f"pulling {name}")
     last = "it did not come"
     try:
         for line in client.api.pull(*name.rpartition(":")[::2], stream=True, decode=True):
             last = str(line.get("error", "")).strip() or last
-    except engine.ERRORS as error:
+    except APIError as error:
         last = engine.reason(error)
+    except engine.ERRORS as error:
+        raise ClusterError(f"the image {name} is not here, and could not be pulled: {engine.reason(error)}") from error
     return _present(client, name, "pulled") or last
 
 
@@ -196,7 +201,9 @@ def _build(client: Any, distribution: Distribution, base: str, on_progress: Prog
                 f"{name} could not be built on {base}: {line['error'].strip()} ({' / '.join(filter(None, output[-3:]))})"
             )
     found = _present(client, name, "built here")
-    return found or _none(f"Docker built {name} and does not have it")
+    if found is None:
+        raise ClusterError(f"Docker built {name} and does not have it")
+    return found
 
 
 def _context(distribution: Distribution, base: str) -> io.BytesIO:

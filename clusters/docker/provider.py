@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +24,18 @@ class ContainerProvider(ABC):
     """What clusters in containers have in common, whatever the brokers are."""
 
     @abstractmethod
-    def resolve_images(self, client: Any) -> dict[str, Image]:
-        """The image of every version in use. Raises ClusterError with the remedy when there is none."""
+    def resolve_images(self, client: Any, on_progress: Callable[[str], None] = lambda _: None) -> dict[str, Image]:
+        """The image of every version in use. Raises CampaignError with the remedy when there is none, and ClusterError."""
 
     @abstractmethod
     def make(self, run_dir: Path, resources: RunResources, images: dict[str, Image]) -> DockerCluster: ...
+
+    def obtain(self, on_progress: Callable[[str], None]) -> None:
+        """Pull or build every image that is used. Raises CampaignError (there is none) and ClusterError."""
+        from clusters.docker import engine
+
+        with engine.opened() as client:
+            self.resolve_images(client, on_progress)
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` under a supervisor that removes everything from Docker at the end.
@@ -85,11 +92,11 @@ class Docker(ContainerProvider, DockerOptions):
             "network": "containers",
         }
 
-    def resolve_images(self, client: Any) -> dict[str, Image]:
+    def resolve_images(self, client: Any, on_progress: Callable[[str], None] = lambda _: None) -> dict[str, Image]:
         from clusters.docker import images
 
         named = {version: self.image.replace("{version}", version) for version in self.all_versions()}
-        return {version: images.resolve(client, version, name) for version, name in named.items()}
+        return {version: images.resolve(client, version, name, on_progress) for version, name in named.items()}
 
     def make(self, run_dir: Path, resources: RunResources, images: dict[str, Image]) -> DockerCluster:
         from clusters.docker.cluster import DockerCluster

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,10 +33,11 @@ class Redpanda(ContainerProvider, RedpandaOptions):
             "network": "containers",
         }
 
-    def resolve_images(self, client: Any) -> dict[str, Image]:
+    def resolve_images(self, client: Any, on_progress: Callable[[str], None] = lambda _: None) -> dict[str, Image]:
         from clusters.docker import images
 
-        return {self.redpanda: images.third_party(client, self.image.replace("{version}", self.redpanda), "Redpanda")}
+        name = self.image.replace("{version}", self.redpanda)
+        return {self.redpanda: images.third_party(client, name, "Redpanda", on_progress)}
 
     def make(self, run_dir: Path, resources: RunResources, images: dict[str, Image]) -> RedpandaCluster:
         from clusters.redpanda.cluster import RedpandaCluster

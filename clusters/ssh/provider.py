@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +30,11 @@ class Ssh(SshOptions):
         for version in self.all_versions():
             fetch(version)
         return sandbox.command(argv, loopback=True)
+
+    def obtain(self, on_progress: Callable[[str], None]) -> None:
+        """Fetch every version that is used into this machine's cache. Raises CampaignError and ClusterError."""
+        for version in self.all_versions():
+            fetch(version, on_progress)
 
     def describe(self) -> dict[str, Any]:
         """With what every host is now. Raises ClusterError when one cannot be reached, or lacks something."""

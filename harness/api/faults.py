@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from harness.api.capabilities import Pair
 from harness.api.clusters import Cluster
@@ -62,6 +62,14 @@ class ClusterView(Cluster, Protocol):
         A fault keeps no state. What it has to know at healing stands in its receipt; what overlapping faults have to know of one
         another stands here. The object is used from several threads.
         """
+
+
+@runtime_checkable
+class ChangesTopicSettings(Protocol):
+    """A fault whose option `settings` changes settings of topics. They are judged as those of `[test.topic]` are."""
+
+    def changed_topic_settings(self) -> Mapping[str, str]:
+        """Names and values of the settings while the fault lasts, as Kafka writes them."""
 
 
 class Fault(Protocol):

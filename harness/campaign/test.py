@@ -36,7 +36,7 @@ from harness.campaign.client_settings import OURS, refused_settings
 from harness.campaign.toml import Keys
 from harness.planning import schedule
 from harness.planning.derived_contract import derive
-from harness.plugins import registry, validation
+from harness.plugins import fault_validation, registry, validation
 from harness.plugins.check_options import load_check
 
 SPANS = (Span, Span | None)
@@ -304,6 +304,8 @@ class _Rules:
                 self.wrong((*keys, key), registry.unknown("key", key, schedule_keys))
         for key, text in targets.impossible(made, targets.cast(self.provider, self.workload)) if made else ():
             self.wrong((*keys, key), text)
+        for setting, text in fault_validation.refused_topic_settings(made, self.provider) if made else ():
+            self.wrong((*keys, "settings", setting), text)
         if fault.when and self.workload is not None and not self.transactional():
             self.wrong((*keys, "when"), "this workload has no transactions")
         dense = schedule.too_dense(fault.every_s, fault.lasts_s)

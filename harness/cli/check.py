@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -65,8 +65,12 @@ def check(
     display = console.display(to_stderr=json_)
     engine = console.engine(root, master, display.event, conf)
     try:
+        found = None if is_url(run) else recorded_run(run, root, overlaid, own_checks)
+        if found is not None:
+            engine.hold(found.directory)
         engine.start_spark(warm=False)
-        found = open_run(engine.fetch(run, overlaid)) if is_url(run) else run_or_history(run, root, overlaid, own_checks)
+        if found is None:
+            found = open_run(engine.fetch(run, overlaid) if is_url(run) else adopted(run, root, overlaid, engine.hold))
         verdict = engine.judge(found, overlaid or None, own_checks)
     finally:
         display.close()
@@ -86,28 +90,34 @@ def is_url(text: str) -> bool:
     return bool(re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text)) and not text.startswith("file://")
 
 
-def run_or_history(text: str, root: Path, contract: Mapping[str, str], checkers: Sequence[str] = ()) -> Run:
-    """The run that `text` means, as it is to be judged; a history from elsewhere becomes a new run directory below `root` first.
-
-    Raises CampaignError (no such run) and HistoryError (nothing that is understood).
-    """
-    from harness.interop import adopt
+def recorded_run(text: str, root: Path, contract: Mapping[str, str], checkers: Sequence[str] = ()) -> Run | None:
+    """The run that `text` means, as it is to be judged; None for the path of a history. Raises CampaignError: no such run."""
     from harness.plugins.registry import shown
-    from harness.runs.directory import open_run
     from harness.runs.judgements import judged_by
-    from harness.runs.store import find, is_run, new_run_dir, writable_root
+    from harness.runs.store import find, is_run
 
-    path = Path(text.removeprefix("file://"))
+    path = _path(text)
     try:
         there = path.exists()
     except OSError as error:
         raise CampaignError([f"{shown(text)}: cannot be read: {error.strerror}"]) from error
-    if not there or is_run(path):
-        return judged_by(find(root, str(path)), contract, checkers)
-    adopted = new_run_dir(writable_root(root), "adopted", secrets.token_hex(3))
+    return None if there and not is_run(path) else judged_by(find(root, str(path)), contract, checkers)
+
+
+def adopted(text: str, root: Path, contract: Mapping[str, str], hold: Callable[[Path], object]) -> Path:
+    """A new run directory below `root`, in use from now on, for the history at `text`. Raises HistoryError: not understood."""
+    from harness.interop import adopt
+    from harness.runs.store import new_run_dir, writable_root
+
+    directory = new_run_dir(writable_root(root), "adopted", secrets.token_hex(3))
+    hold(directory)
     try:
-        adopt.adopt(path, adopted, contract)
+        adopt.adopt(_path(text), directory, contract)
     except BaseException:
-        shutil.rmtree(adopted)
+        shutil.rmtree(directory)
         raise
-    return open_run(adopted)
+    return directory
+
+
+def _path(text: str) -> Path:
+    return Path(text.removeprefix("file://"))

@@ -42,12 +42,12 @@ def selfcheck(
     if found:
         merge.demand_local(found)
     judge = services.judge()
-    spark = judge.start_session(master, conf)
-    try:
-        with liveness.hold(found.directory) if found else nullcontext():
+    with liveness.hold(found.directory) if found else nullcontext():
+        spark = judge.start_session(master, conf)
+        try:
             rows = judge.selfcheck(merged(found) if found else None, spark, seed)
-    finally:
-        spark.stop()
+        finally:
+            spark.stop()
     if json_:
         print_json([vars(row) for row in rows])
     else:

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.api import CampaignError, Choice, ClusterError, Fault, HarnessError, Test
+from harness.api import CampaignError, ChangesTopicSettings, Choice, ClusterError, Fault, HarnessError, Obtains, Test
 from harness.conformance.results import STORIES, StoryResult, unplayed
 from harness.planning.plan import make_plan
 from harness.plugins import fault_validation, registry, validation
+from harness.plugins.fault_validation import refused_topic_settings
 from harness.runs import leftovers
 from harness.runs.directory import write_plan
 
@@ -62,6 +63,8 @@ class ConformanceCheck:
         mistakes = [_unknown_story(story) for story in stories if story not in STORIES]
         self._faults = {_name(one): (one, _made("nemesis", one, mistakes)) for one in faults}
         self._provider = _made("cluster", cluster, mistakes)
+        if not mistakes:
+            mistakes += _refused_settings([fault for _, fault in self._faults.values()], self._provider)
         if mistakes:
             raise CampaignError(mistakes)
         self._cluster = Choice(kind=cluster.kind, options={**_small(self._provider), **cluster.options})
@@ -180,6 +183,14 @@ def _made(group: str, choice: Choice, mistakes: list[str]) -> Any:
     except CampaignError as error:
         mistakes += error.mistakes
         return None
+
+
+def _refused_settings(faults: Sequence[Fault], provider: Any) -> list[str]:
+    """What Kafka refuses of the topic settings that faults change. Fetches Kafka first, whose definitions judge them."""
+    changing = [fault for fault in faults if isinstance(fault, ChangesTopicSettings)]
+    if changing and isinstance(provider, Obtains):
+        provider.obtain(lambda _: None)
+    return [f"settings.{name}: {text}" for fault in changing for name, text in refused_topic_settings(fault, provider)]
 
 
 def _small(provider: Any) -> dict[str, Any]:

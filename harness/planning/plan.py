@@ -14,6 +14,7 @@ from harness import secrets
 from harness.api import (
     PLAN_SCHEMA,
     CampaignError,
+    ChangesTopicSettings,
     JudgesSettings,
     Obtains,
     Plan,
@@ -27,7 +28,7 @@ from harness.api.plans import declared
 from harness.api.run import InjectionPlan
 from harness.planning import derived_contract, schedule
 from harness.plugins import registry
-from harness.plugins.fault_validation import foreseen
+from harness.plugins.fault_validation import foreseen, refused_topic_settings
 
 
 def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
@@ -113,6 +114,9 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
         if isinstance(provider, JudgesSettings):
             for table, name, text in provider.judged_settings(test.topic)[0]:
                 wrong.append(f"{test.name}: {'cluster.' if table == 'settings' else ''}{table}.{name}: {text}")
+        for choice in test.nemesis:
+            refused = refused_topic_settings(_instance("nemesis", choice.kind, choice.options), provider)
+            wrong += [f"{test.name}: {choice.kind}: settings.{name}: {text}" for name, text in refused]
     if wrong:
         raise CampaignError(list(dict.fromkeys(wrong)))
 
@@ -123,9 +127,14 @@ def unjudged_settings(tests: Iterable[Test]) -> list[str]:
     for test in tests:
         provider = _instance("cluster", test.cluster.kind, test.cluster.options)
         why = provider.judged_settings(test.topic)[1] if isinstance(provider, JudgesSettings) else ""
-        if why and (test.topic or test.cluster.options.get("settings")):
+        if why and (test.topic or test.cluster.options.get("settings") or _changes_topics(test)):
             found.append(f"settings of brokers and topics are not checked yet: {why}")
     return list(dict.fromkeys(found))
+
+
+def _changes_topics(test: Test) -> bool:
+    """Whether a fault of the test changes settings of topics."""
+    return any(isinstance(_instance("nemesis", one.kind, one.options), ChangesTopicSettings) for one in test.nemesis)
 
 
 def hopeless(test: Test) -> list[str]:

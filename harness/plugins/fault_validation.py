@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, get_type_hints
 
-from harness.api import Cluster, ClusterProvider, Fault, Receipt
+from harness.api import ChangesTopicSettings, Cluster, ClusterProvider, Fault, JudgesSettings, Receipt
 
 SIGNATURES = {"inject": "(self, cluster, rng)", "heal": "(self, cluster, receipt)"}
 
@@ -54,6 +54,17 @@ def unavailable(faults: Iterable[Fault], why: Callable[[type], str | None]) -> d
     needed = {capability for fault in faults for capability in fault.needs}
     reasons = {capability.__name__: why(capability) for capability in sorted(needed, key=lambda one: one.__name__)}
     return {name: reason for name, reason in reasons.items() if reason}
+
+
+def refused_topic_settings(fault: Fault, provider: ClusterProvider) -> list[tuple[str, str]]:
+    """What Kafka refuses of the topic settings that a fault changes: pairs of a setting and a sentence.
+
+    None where the fault changes no such settings, or the provider does not know them yet (`judged_settings`).
+    """
+    if not isinstance(fault, ChangesTopicSettings) or not isinstance(provider, JudgesSettings):
+        return []
+    judged, _ = provider.judged_settings(fault.changed_topic_settings())
+    return [(name, text) for table, name, text in judged if table == "topic"]
 
 
 def _is_frozen(cls: type) -> bool:

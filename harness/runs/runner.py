@@ -98,11 +98,11 @@ class Runner:
         for text in hopeless(test):
             self._on_event(note_event(text))
         run_dir = store.new_run_dir(self._results, test.campaign or test.name, run)
-        self._hold(run_dir)
+        self.hold(run_dir)
         write_plan(run_dir, plan)
         return run_dir
 
-    def _hold(self, run_dir: Path) -> int | None:
+    def hold(self, run_dir: Path) -> int | None:
         """Keep a run from being removed until the next is held, or all is over; the file that holds it."""
         held, lock = self._held
         if held != run_dir or lock.descriptor is None:
@@ -120,7 +120,7 @@ class Runner:
         argv = provider.sandbox([sys.executable, "-m", "harness.perform.performer", str(run_dir.resolve())])
         (run_dir / "logs").mkdir(exist_ok=True)
         ended: PerformedEvent | FailedEvent | None = None
-        lock = self._hold(run_dir)  # the supervisor has it too, and lives until all in the sandbox is gone
+        lock = self.hold(run_dir)  # the supervisor has it too, and lives until all in the sandbox is gone
         with open(run_dir / "logs" / "performer.log", "ab") as log:
             # a session of its own: Ctrl-C reaches the harness alone, and the harness decides what it means
             performer = subprocess.Popen(
@@ -191,7 +191,7 @@ class Runner:
         contract: what a history without plan is taken to promise. Raises CampaignError (nothing is there) and HistoryError.
         """
         run_dir = store.new_run_dir(self._results, "adopted", secrets.token_hex(3))
-        self._hold(run_dir)
+        self.hold(run_dir)
         self._phase("fetch", f"{url}: what is needed of it goes to {run_dir}")
         from harness.history import remote
 
@@ -213,7 +213,7 @@ class Runner:
         from harness.report import render  # here, and not above: until Spark has started, nothing else is to do
 
         own_checks = {path: load_check(path) for path in checkers}
-        self._hold(run.directory)
+        self.hold(run.directory)
         began = time.monotonic()
         run = merged(run, lambda: self._phase("merge", "merging the workers' histories"))
         merge_s = time.monotonic() - began

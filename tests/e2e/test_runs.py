@@ -154,14 +154,23 @@ def test_a_wrong_setting_is_caught(campaign):
 
 
 def test_a_harness_killed_in_the_middle_leaves_nothing_behind_and_its_run_can_be_judged(here, tmp_path):
-    process = start(tmp_path, "run", "--time", "60", *SMALL)
+    """Before, `clean` names it as in use; afterwards nothing but the run itself is left, once `clean` has been called."""
+    own = {"TMPDIR": str(tmp_path / "tmp"), "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+    (tmp_path / "tmp").mkdir()
+    process = start(tmp_path, "run", "--time", "60", *SMALL, **own)
     run_dir = until(lambda: workload_runs(tmp_path))
     assert processes_of(run_dir)
+    cleaned = fencepost(tmp_path, "clean", "--runs", "0", "--yes", **own)
+    for used in (run_dir, *(tmp_path / "tmp").glob("fencepost-*-*")):
+        assert f"left alone: {used}, in use by fencepost run (process {process.pid} " in " ".join(cleaned[1].split()), cleaned
     assert (run_dir / "data" / "n1").is_dir()
     process.kill()
     process.communicate()
     until(lambda: not processes_of(run_dir), 10)
     assert not (run_dir / "data").exists()
+    until(lambda: not processes_of(tmp_path), 10)  # Spark's too
+    assert fencepost(tmp_path, "clean", **own)[0] == 0
+    assert list((tmp_path / "tmp").glob("fencepost-*-*")) == []
     code, out, _ = here("check", str(run_dir), "--json")
     document = json.loads(out)
     assert code == 2

@@ -77,6 +77,9 @@ class FakeEngine:
         write_verdict(run.directory, document)
         return document
 
+    def hold(self, run_dir):
+        self.log.append("hold")
+
     def fetch(self, url, contract):
         self.log.append(("fetch", url, contract))
         directory = store.new_run_dir(self.results, "adopted", secrets.token_hex(3))

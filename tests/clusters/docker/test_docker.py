@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from docker.errors import APIError, ImageNotFound
 from requests.exceptions import ConnectionError
+from support.fencepost_command import fencepost
 from urllib3.exceptions import ProtocolError
 
 from clusters.docker import engine, host_python, images, leftovers
@@ -25,7 +26,8 @@ from clusters.docker.network import Helper
 from clusters.docker.provider import Docker
 from clusters.docker.run_resources import mount
 from clusters.kafka.distribution import fetch
-from harness.api import CampaignError, ClusterError, TopicSpec, liveness
+from harness.api import CampaignError, Choice, ClusterError, Test, TopicSpec, liveness
+from harness.planning.plan import obtain
 
 TOPICS = {"t": TopicSpec(partitions=1)}
 
@@ -235,6 +237,9 @@ class Registry:
     def get(self, name):
         raise ImageNotFound(name)
 
+    def close(self):
+        """Nothing is open."""
+
     def pull(self, *_, **__):
         if self.error:
             raise self.error
@@ -242,18 +247,37 @@ class Registry:
 
 
 @pytest.mark.parametrize(
-    ("registry", "why"),
+    ("registry", "why", "error"),
     [
-        (Registry({"status": "Pulling"}, {"error": "toomanyrequests: rate limit"}), "toomanyrequests: rate limit"),
-        (Registry(error=APIError("x", explanation="manifest unknown")), "manifest unknown"),
-        (Registry(error=ConnectionError(ProtocolError("x", RemoteDisconnected()))), "the daemon ended amid a request"),
+        (Registry({"status": "Pulling"}, {"error": "toomanyrequests: rate limit"}), "toomanyrequests: rate limit", CampaignError),
+        (Registry(error=APIError("x", explanation="manifest unknown")), "manifest unknown", CampaignError),
+        (
+            Registry(error=ConnectionError(ProtocolError("x", RemoteDisconnected()))),
+            "the daemon ended amid a request",
+            ClusterError,
+        ),
     ],
 )
-def test_a_registrys_own_reason_is_shown(registry, why):
-    with pytest.raises(ClusterError, match=rf"mine/kafka:1 is not here, and could not be pulled: .*{why}"):
+def test_a_registrys_own_reason_is_shown(registry, why, error):
+    """A missing image is the user's to mend, a daemon that dies is not."""
+    with pytest.raises(error, match=rf"mine/kafka:1 is not here, and could not be pulled: .*{why}"):
         images.resolve(registry, "4.3.0", "mine/kafka:1")
-    with pytest.raises(ClusterError, match=rf"apache/kafka:4\.3\.0 could not be pulled: .*{why}"):
+    with pytest.raises(error, match=rf"apache/kafka:4\.3\.0 .*could not be pulled: .*{why}"):
         images.resolve(registry, "4.3.0")
+    with pytest.raises(error, match=rf"redpandadata/redpanda:1,? is not here, and could not be pulled: .*{why}"):
+        images.third_party(registry, "redpandadata/redpanda:1", "Redpanda")
+
+
+def test_images_are_obtained_before_the_first_run(monkeypatch):
+    """One mistake for all of a test's images, where `fencepost run` asks for what it needs."""
+    registry = Registry(error=APIError("x", explanation="manifest unknown"))
+    monkeypatch.setattr(engine, "connect", lambda: registry)
+    with pytest.raises(CampaignError) as caught:
+        obtain([Test(name="t", cluster=Choice(kind="docker", options={"kafka": "9.9.9"}))], lambda _: None)
+    assert caught.value.mistakes == [
+        "there is no image of Kafka 9.9.9: apache/kafka:9.9.9 could not be pulled: manifest unknown. "
+        "Build one without a registry (as root): fencepost cluster image --kafka 9.9.9"
+    ]
 
 
 def test_a_daemon_that_dies_amid_a_request_is_one_sentence(monkeypatch):
@@ -289,9 +313,12 @@ def test_a_directory_inside_another_is_not_shown_twice(tmp_path):
 
 
 @pytest.mark.cluster
-def test_an_image_that_is_nowhere_is_named_with_the_remedy(docker_daemon):
-    with engine.opened() as client, pytest.raises(ClusterError, match=r"no-such/image:1 is not here.*fencepost cluster image"):
-        images.resolve(client, "4.3.0", "no-such/image:1")
+def test_an_image_that_is_nowhere_is_a_mistake_of_one_sentence_and_nothing_is_started(docker_daemon, tmp_path):
+    code, out, err = fencepost(tmp_path, "run", "--cluster", "docker", "--cluster-set", "image=no-such/image:1")
+    assert (code, out) == (254, "")
+    found = r"the image no-such/image:1 is not here, and could not be pulled: .*fencepost cluster image --kafka 4\.3\.0"
+    assert re.search(found, " ".join(err.split())), err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.cluster

@@ -180,7 +180,7 @@ def test_check_of_a_url_fetches_the_run_unless_it_is_a_file_url(fencepost):
     [directory] = Path("results/adopted").iterdir()
     assert out.splitlines()[-1] == f"{directory}/report.html"
     assert fencepost("check", f"file://{directory.resolve()}")[0] == 0
-    assert fencepost.engines[-1].log == ["start_spark", ("judge", None), "close"]
+    assert fencepost.engines[-1].log == ["hold", "start_spark", ("judge", None), "close"]
 
 
 @pytest.mark.parametrize("command", [["check", "latest"], ["selfcheck"], RUN, ["campaign", "night.toml"]])
