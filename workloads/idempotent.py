@@ -36,7 +36,7 @@ class Idempotent:
     uncommitted_readers: the same at read_uncommitted
     partitions: of the one topic
     burst: records sent back to back before their acknowledgements are awaited, (fewest, most)
-    message_timeout_s: how long the client tries to deliver a record (message.timeout.ms)
+    message_timeout_s: how long the client tries to deliver a record (delivery.timeout.ms)
     record_bytes: about the size of a record's value
     """
 
@@ -65,7 +65,7 @@ class Idempotent:
         )
 
     def producer_settings(self) -> Mapping[str, Any]:
-        return {"acks": "all", "enable.idempotence": True, "message.timeout.ms": round(self.message_timeout_s * 1000)}
+        return {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": round(self.message_timeout_s * 1000)}
 
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         if role.name != "writer":

@@ -81,8 +81,8 @@ class Transactions:
 
     def producer_settings(self) -> Mapping[str, Any]:
         timeout_ms = round(self.transaction_timeout_s * 1000)
-        # librdkafka refuses a message timeout above the transaction timeout
-        return {"acks": "all", "transaction.timeout.ms": timeout_ms, "message.timeout.ms": max(1000, timeout_ms * 2 // 3)}
+        # librdkafka refuses a delivery timeout above the transaction timeout
+        return {"acks": "all", "transaction.timeout.ms": timeout_ms, "delivery.timeout.ms": max(1000, timeout_ms * 2 // 3)}
 
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         if role.name != "writer":

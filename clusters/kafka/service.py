@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from clusters.kafka import distribution, java
+from clusters.kafka import distribution
 from harness.api import KafkaCache, KafkaVersion
+from harness.fetching.java import java
 
 
 class FetchedKafka(KafkaCache):
@@ -25,4 +26,4 @@ class FetchedKafka(KafkaCache):
         return distribution.kafka_dir()
 
     def java(self) -> tuple[str, str]:
-        return java.java()
+        return java()

@@ -27,6 +27,22 @@ from harness.api.capabilities import (
     Upgradable,
     Wipeable,
 )
+from harness.api.clients import (
+    CALLS,
+    CAPABILITIES,
+    CallError,
+    Client,
+    ClientSettings,
+    Delivered,
+    Done,
+    DriverFamily,
+    GroupMetadata,
+    Outgoing,
+    Polled,
+    Position,
+    Rebalance,
+    consumer_group,
+)
 from harness.api.clusters import Admin, Cluster, ClusterProvider, JudgesSettings, Obtains, Placement, Roles, Spawned, TopicSpec
 from harness.api.contract import CONTRACT_KEYS, ContractKey
 from harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
@@ -42,21 +58,13 @@ from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, spli
 from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
 from harness.api.values import DAMAGE_SCHEMA, HISTORY_VERSION, PLAN_SCHEMA, VERDICT_SCHEMA, Isolation, Outcome, Property, Verdict
-from harness.api.workloads import (
-    CallError,
-    Client,
-    ClientSettings,
-    Operation,
-    PlannedOperation,
-    Polled,
-    Role,
-    Workload,
-    consumer_group,
-)
+from harness.api.workloads import Operation, PlannedOperation, Role, Workload
 
 __all__ = [
     "ALONE",
     "ANYWHERE",
+    "CALLS",
+    "CAPABILITIES",
     "CONTRACT_KEYS",
     "DAMAGE_SCHEMA",
     "HISTORY_VERSION",
@@ -84,9 +92,12 @@ __all__ = [
     "ClusterProvider",
     "ClusterView",
     "ContractKey",
+    "Delivered",
     "DockerImage",
     "DockerLeftover",
     "DockerService",
+    "Done",
+    "DriverFamily",
     "Evidence",
     "Exit",
     "FailedEvent",
@@ -95,6 +106,7 @@ __all__ = [
     "Fillable",
     "Gap",
     "GapKind",
+    "GroupMetadata",
     "HarnessError",
     "HeldBack",
     "HistoryError",
@@ -114,6 +126,7 @@ __all__ = [
     "Obtains",
     "Operation",
     "Outcome",
+    "Outgoing",
     "OverBudget",
     "PacketTimes",
     "Pair",
@@ -125,9 +138,11 @@ __all__ = [
     "Plan",
     "PlannedOperation",
     "Polled",
+    "Position",
     "Powered",
     "Problem",
     "Property",
+    "Rebalance",
     "Receipt",
     "Receipts",
     "Role",

@@ -1,12 +1,13 @@
-"""Workloads and their clients."""
+"""Workloads: what clients do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
+from harness.api.clients import Client
 from harness.api.clusters import TopicSpec
 from harness.api.record_ids import record_id
 from harness.api.values import Isolation, Outcome
@@ -58,73 +59,6 @@ class Operation:
             for seq, mop in enumerate(planned.mops)
         ]
         return cls(process, number, planned, value)
-
-
-class CallError(Exception):
-    """A client call that failed: which call, and what the client said.
-
-    ``name`` is the client's name of the error (`_TIMED_OUT`, `PRODUCER_FENCED`), ``code`` its number.
-    """
-
-    def __init__(
-        self, call: str, name: str, code: int, text: str, *, fatal: bool = False, retriable: bool = False, abortable: bool = False
-    ) -> None:
-        super().__init__(f"{call}: {name}: {text}")
-        self.call, self.name, self.code, self.text = call, name, code, text
-        self.fatal, self.retriable, self.abortable = fatal, retriable, abortable
-
-
-@dataclass(frozen=True)
-class Polled:
-    """One record as a consumer returned it."""
-
-    partition: str
-    offset: int
-    value: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClientSettings:
-    """All that a client needs to be opened. Without ``producer`` there is none; likewise ``consumer``."""
-
-    name: str
-    bootstrap: str
-    partitions: tuple[str, ...]  # assigned to the consumer, from the log's start
-    transactional_id: str | None = None
-    producer: Mapping[str, Any] | None = field(default=None, repr=False)  # these hold secrets
-    consumer: Mapping[str, Any] | None = field(default=None, repr=False)
-
-    @property
-    def group(self) -> str:
-        """The consumer group of the client."""
-        return consumer_group(self.name)
-
-
-def consumer_group(name: str) -> str:
-    """The consumer group of the client of this name."""
-    return f"{name}-readers"
-
-
-class Client(Protocol):
-    """Plug-in `fencepost.client`: one producer and one consumer. Every call may raise `CallError`."""
-
-    version: ClassVar[str]
-
-    def __init__(self, settings: ClientSettings) -> None: ...
-    def open(self, timeout_s: float) -> None: ...
-    def begin(self) -> None: ...
-    def send(self, partition: str, key: bytes, value: bytes, done: Callable[[int | None, CallError | None], None]) -> None:
-        """Hand one record over; `done(offset, error)` is called once, from within a later call."""
-
-    def flush(self, timeout_s: float) -> None: ...
-    def commit(self, timeout_s: float) -> None: ...
-    def abort(self, timeout_s: float) -> None: ...
-    def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]: ...
-    def ends(self) -> Mapping[str, int]:
-        """Partitions that the consumer has read to their end, with the offset it stood at."""
-
-    def close(self) -> None:
-        """Let go of everything at once; never waits for a broker."""
 
 
 class Workload(Protocol):

@@ -103,6 +103,7 @@ class WorkerLoop:
             client: Client = self._client_class(self._settings())
             try:
                 client.open(OPEN_S)
+                client.assign(dict.fromkeys(self._partitions(), "start"))
             except CallError as error:
                 client.close()
                 self._report({"note": secrets.mask(f"process {self._slot.process} cannot open its client yet: {error}")})
@@ -118,15 +119,17 @@ class WorkerLoop:
         connection = plan.get("connection", {})
         producer = secrets.resolve({**connection, **plan["client"]["producer"]}) if writes else None
         consumer = secrets.resolve({**connection, **plan["client"]["consumer"]})
-        partitions = tuple(self._control.orders.get("partitions") or partitions_of(plan))
         return ClientSettings(
             name=name_of(plan, self._slot.index),
             bootstrap=plan["bootstrap"],
-            partitions=partitions,
             transactional_id=self._transactional_id(),
             producer=producer,
             consumer={**consumer, "isolation.level": role.isolation.value},
         )
+
+    def _partitions(self) -> list[str]:
+        """What the slot's consumer reads."""
+        return list(self._control.orders.get("partitions") or partitions_of(self._plan))
 
     def _transactional_id(self) -> str | None:
         return name_of(self._plan, self._slot.index) if self._role.transactional else None

@@ -13,7 +13,7 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from harness.api import Client, ClusterProvider, PlannedOperation, Role, TopicSpec, Workload
+from harness.api import CALLS, CAPABILITIES, Client, ClusterProvider, PlannedOperation, Role, TopicSpec, Workload
 from harness.plugins import fault_validation, services
 
 PROTOCOLS: dict[str, type] = {"workload": Workload, "cluster": ClusterProvider, "client": Client}
@@ -58,13 +58,25 @@ def _of_class(group: str, cls: Any) -> list[str]:
         found.append(f"{cls.__name__} must be decorated with @dataclass(frozen=True, kw_only=True): its fields are the options")
     if group == "client" and not isinstance(getattr(cls, "version", None), str):
         found.append(f"{cls.__name__}.version must be a text that names the library and its release: `version: ClassVar[str]`")
+    if group == "client" and (wrong := _wrong_capabilities(cls)):
+        return [*found, wrong]
     names = [name for name, one in vars(PROTOCOLS[group]).items() if inspect.isfunction(one) and not name.startswith("_")]
-    lost = [name for name in names if not callable(getattr(cls, name, None))]
+    optional = {call for capability in CALLS if capability not in getattr(cls, "capabilities", ()) for call in CALLS[capability]}
+    lost = [name for name in names if not callable(getattr(cls, name, None)) and not (group == "client" and name in optional)]
     if lost:
         found.append(
             f"{cls.__name__} is no {group}: it lacks {', '.join(lost)} (see {PROTOCOLS[group].__name__} in harness/api/)"
         )
-    return found + [text for name in names if name not in lost for text in _wrong_parameters(cls, name, PROTOCOLS[group])]
+    there = [name for name in names if callable(getattr(cls, name, None))]
+    return found + [text for name in there for text in _wrong_parameters(cls, name, PROTOCOLS[group])]
+
+
+def _wrong_capabilities(cls: type) -> str:
+    """What is wrong with what a client says that it can do; empty when nothing."""
+    given = getattr(cls, "capabilities", None)
+    if isinstance(given, frozenset) and given <= CAPABILITIES.keys():
+        return ""
+    return f"{cls.__name__}.capabilities must be a frozenset of names among {', '.join(CAPABILITIES)}, not {given!r}"
 
 
 def _is_frozen(cls: type) -> bool:

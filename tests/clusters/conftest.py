@@ -21,10 +21,10 @@ from clusters.docker import engine, images
 from clusters.docker.provider import Docker
 from clusters.fault_tools import faketime
 from clusters.kafka.distribution import fetch
-from clusters.kafka.java import java
 from clusters.local import class_archive
 from clusters.ssh.remote import file_transfer
 from harness.api import TopicSpec
+from harness.fetching.java import java
 
 DAEMON_S = 60
 BASE, IMAGE = "fencepost-test/java:1", "fencepost-test/kafka:{version}"

@@ -53,7 +53,7 @@ class Letters:
             raise ValueError("writers must be at least 1")
 
     def producer_settings(self):
-        return {"transaction.timeout.ms": 10000, "message.timeout.ms": 5000}
+        return {"transaction.timeout.ms": 10000, "delivery.timeout.ms": 5000}
 
     def roles(self):
         return (Role(name="writer", transactional=True),)
@@ -92,6 +92,7 @@ class Pigeon:
     """Carries letters."""
 
     version: ClassVar[str] = "1"
+    capabilities: ClassVar[frozenset[str]] = frozenset({"transactions", "idempotence", "assign", "ends", "isolation"})
 
     def open(self, timeout_s):
         raise NotImplementedError
@@ -99,13 +100,13 @@ class Pigeon:
     def begin(self):
         raise NotImplementedError
 
-    def send(self, partition, key, value, done):
+    def send(self, record, done):
         raise NotImplementedError
 
     def poll(self, timeout_s, limit=1000):
         raise NotImplementedError
 
-    flush = commit = abort = open
+    flush = commit = abort = assign = open
     ends = close = begin
 
 

@@ -16,7 +16,8 @@ from harness.plugins import registry
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("clusters", "nemesis", "workloads", "checkers")
-VOCABULARY = ("harness.api", "harness.secrets")
+FETCHING = tuple(f"harness.fetching.{path.stem}" for path in (ROOT / "harness" / "fetching").glob("[a-z]*.py"))
+VOCABULARY = ("harness.api", "harness.secrets", "harness.fetching", *FETCHING)
 
 
 def imported(path: Path) -> set[str]:

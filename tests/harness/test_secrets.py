@@ -168,7 +168,5 @@ raise ValueError("main " + pw)
 
 
 def test_clients_settings_do_not_show_themselves():
-    settings = ClientSettings(
-        name="c", bootstrap="b:1", partitions=(), producer={"sasl.password": "hunter2"}, consumer={"x": "hunter2"}
-    )
+    settings = ClientSettings(name="c", bootstrap="b:1", producer={"sasl.password": "hunter2"}, consumer={"x": "hunter2"})
     assert "hunter2" not in repr(settings)

@@ -25,9 +25,9 @@ from confluent_kafka.admin import (
 )
 
 from clusters.kafka.distribution import fetch
-from clusters.kafka.java import java
 from clusters.kafka.node_directory import kafka_uuid
 from clusters.kafka.node_plan import loopback
+from harness.fetching.java import java
 
 USER, PASSWORD = "fencepost-user", 'correct "horse" \\ battery-staple'
 PREFIX = "fencepost-"

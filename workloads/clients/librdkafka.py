@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import confluent_kafka as ck
 
-from harness.api import CallError, ClientSettings, Polled
+from harness.api import (
+    CAPABILITIES,
+    CallError,
+    ClientSettings,
+    Delivered,
+    Done,
+    GroupMetadata,
+    Outgoing,
+    Polled,
+    Position,
+    Rebalance,
+)
 
 FLUSH_STEP_S = 0.1
-Done = Callable[["int | None", "CallError | None"], None]
+_OFFSETS: Mapping[Position, int] = {"start": ck.OFFSET_BEGINNING, "end": ck.OFFSET_END}
 
 # Beneath the workload's and the test's own settings; each has its reason.
 PRODUCER_DEFAULTS: Mapping[str, Any] = {
@@ -58,52 +69,87 @@ class Librdkafka:
     """One producer and one consumer of confluent-kafka."""
 
     version: ClassVar[str] = str(ck.libversion()[0])
+    capabilities: ClassVar[frozenset[str]] = frozenset(CAPABILITIES)
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
         self._producer: ck.Producer | None = None
         self._consumer: ck.Consumer | None = None
+        self._positions: Mapping[str, Position] = {}
         self._ends: dict[str, int] = {}
         self._failed: CallError | None = None
 
     def open(self, timeout_s: float) -> None:
-        """Create the producer and, if it is transactional, initialise its transactions; without a producer, the consumer.
-
-        Beside a producer the consumer is made by the first poll: one that is never polled would fetch the whole log in vain.
-        """
-        settings = self._settings
         with _translated("open"):
-            if settings.producer is None:
-                self._consumer = self._new_consumer()
-                return
-            own = {"transactional.id": settings.transactional_id} if settings.transactional_id else {}
-            self._producer = ck.Producer({**self._common(), **PRODUCER_DEFAULTS, **settings.producer, **own})
-            if settings.transactional_id:
-                self._producer.init_transactions(timeout_s)
+            if self._settings.producer is not None:
+                self._open_producer(self._settings.producer, timeout_s)
+
+    def _open_producer(self, settings: Mapping[str, Any], timeout_s: float) -> None:
+        transactional_id = self._settings.transactional_id
+        own = {"transactional.id": transactional_id} if transactional_id else {}
+        self._producer = ck.Producer({**self._common(), **PRODUCER_DEFAULTS, **settings, **own})
+        if transactional_id:
+            self._producer.init_transactions(timeout_s)
+
+    def initialise(self, timeout_s: float) -> None:
+        self._close_producer()
+        self.open(timeout_s)
 
     def _common(self) -> dict[str, Any]:
         return {"bootstrap.servers": self._settings.bootstrap, "client.id": self._settings.name}
 
-    def _new_consumer(self) -> ck.Consumer | None:
+    def _reader(self, call: str) -> ck.Consumer:
+        """The consumer, made by the first call that needs it. Raises CallError when this process has none."""
         settings = self._settings
         if settings.consumer is None:
-            return None
-        group = {"group.id": settings.group}  # demanded by librdkafka; positions are never committed
-        consumer = ck.Consumer({**self._common(), **group, **CONSUMER_DEFAULTS, **settings.consumer})
-        consumer.assign([_at_start(partition) for partition in settings.partitions])
-        return consumer
+            raise CallError(call, "_STATE", ck.KafkaError._STATE, "this process has no consumer")
+        if self._consumer is None:
+            group = {"group.id": settings.group}
+            self._consumer = ck.Consumer({**self._common(), **group, **CONSUMER_DEFAULTS, **settings.consumer})
+        return self._consumer
+
+    def assign(self, positions: Mapping[str, Position]) -> None:
+        """Assigned by the first poll: a consumer that is never polled would fetch the whole log in vain."""
+        self._positions = dict(positions)
+
+    def subscribe(self, topics: Sequence[str], rebalanced: Callable[[Rebalance], None]) -> None:
+        def event(kind: Any) -> Callable[[Any, Any], None]:
+            return lambda _, partitions: rebalanced(Rebalance(kind, tuple(map(_name, partitions))))
+
+        with _translated("subscribe"):
+            consumer = self._reader("subscribe")
+            consumer.subscribe(list(topics), on_assign=event("assigned"), on_revoke=event("revoked"), on_lost=event("lost"))
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        with _translated("seek"):
+            for place in map(_at, positions.items()):
+                self._reader("seek").seek(place)
+
+    def position(self, partitions: Sequence[str]) -> Mapping[str, int | None]:
+        with _translated("position"):
+            return _offsets(self._reader("position").position([_at((name, 0)) for name in partitions]))
+
+    def committed(self, partitions: Sequence[str], timeout_s: float) -> Mapping[str, int | None]:
+        with _translated("committed"):
+            return _offsets(self._reader("committed").committed([_at((name, 0)) for name in partitions], timeout_s))
+
+    def group(self) -> GroupMetadata:
+        with _translated("group"):
+            return self._reader("group").consumer_group_metadata()
 
     def begin(self) -> None:
         with self._writing("begin") as producer:
             producer.begin_transaction()
 
-    def send(self, partition: str, key: bytes, value: bytes, done: Done) -> None:
+    def send(self, record: Outgoing, done: Done) -> None:
         def delivered(error: ck.KafkaError | None, message: ck.Message) -> None:
-            done(None if error else message.offset(), call_error("deliver", error) if error else None)
+            done(call_error("deliver", error) if error else Delivered(_name(message), message.offset()))
 
-        topic, _, number = partition.rpartition("-")
+        to = {} if record.partition is None else {"partition": record.partition}
         with self._writing("send") as producer:
-            producer.produce(topic, key=key, value=value, partition=int(number), on_delivery=delivered)
+            producer.produce(
+                record.topic, key=record.key, value=record.value, headers=list(record.headers), on_delivery=delivered, **to
+            )
             producer.poll(0)
 
     def flush(self, timeout_s: float) -> None:
@@ -115,6 +161,10 @@ class Librdkafka:
         if left:
             raise CallError("flush", "_TIMED_OUT", ck.KafkaError._TIMED_OUT, f"{left} records still in flight", retriable=True)
 
+    def send_offsets(self, offsets: Mapping[str, int], group: GroupMetadata, timeout_s: float) -> None:
+        with self._writing("send_offsets") as producer:
+            producer.send_offsets_to_transaction([_at(item) for item in offsets.items()], group, timeout_s)
+
     def commit(self, timeout_s: float) -> None:
         with self._writing("commit") as producer:
             producer.commit_transaction(timeout_s)
@@ -125,11 +175,10 @@ class Librdkafka:
 
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]:
         with _translated("poll"):
-            if self._consumer is None:
-                self._consumer = self._new_consumer()
-            consumer = self._consumer
-            if consumer is None:
-                raise CallError("poll", "_STATE", ck.KafkaError._STATE, "this process has no consumer")
+            consumer = self._reader("poll")
+            if self._positions:
+                consumer.assign([_at(item) for item in self._positions.items()])
+                self._positions = {}
             if (failed := self._failed) is not None:
                 self._failed = failed if failed.fatal else None
                 raise failed
@@ -145,13 +194,21 @@ class Librdkafka:
     def ends(self) -> Mapping[str, int]:
         return self._ends
 
-    def close(self) -> None:
+    def leave(self, timeout_s: float) -> None:
         if self._producer is not None:
-            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
-            self._producer = None
+            self.flush(timeout_s)
+        self.close()
+
+    def close(self) -> None:
+        self._close_producer()
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
+
+    def _close_producer(self) -> None:
+        if self._producer is not None:
+            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+            self._producer = None
 
     @contextmanager
     def _writing(self, call: str) -> Iterator[ck.Producer]:
@@ -165,15 +222,35 @@ class Librdkafka:
         error = message.error()
         if error is not None:
             if error.code() == ck.KafkaError._PARTITION_EOF:
-                self._ends[f"{message.topic()}-{message.partition()}"] = message.offset()
+                self._ends[_name(message)] = message.offset()
                 return None
             if error.retriable() or not error.fatal():
                 return None  # librdkafka reports and recovers by itself; what is lost by it, the checker sees
             self._failed = call_error("poll", error)
             return None
-        return Polled(f"{message.topic()}-{message.partition()}", message.offset(), message.value() or b"")
+        return Polled(
+            _name(message),
+            message.offset(),
+            message.value() or b"",
+            message.key(),
+            tuple(message.headers() or ()),
+            message.timestamp()[1] if message.timestamp()[0] else None,
+        )
 
 
-def _at_start(partition: str) -> ck.TopicPartition:
+def _name(place: ck.Message | ck.TopicPartition) -> str:
+    """`topic-number` of a message, or of confluent-kafka's name of a partition."""
+    if isinstance(place, ck.TopicPartition):
+        return f"{place.topic}-{place.partition}"
+    return f"{place.topic()}-{place.partition()}"
+
+
+def _at(item: tuple[str, Position]) -> ck.TopicPartition:
+    partition, position = item
     topic, _, number = partition.rpartition("-")
-    return ck.TopicPartition(topic, int(number), ck.OFFSET_BEGINNING)
+    return ck.TopicPartition(topic, int(number), position if isinstance(position, int) else _OFFSETS[position])
+
+
+def _offsets(places: Sequence[ck.TopicPartition]) -> dict[str, int | None]:
+    """confluent-kafka's offsets; a negative one stands for none."""
+    return {_name(place): place.offset if place.offset >= 0 else None for place in places}

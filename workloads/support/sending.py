@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from harness.api import CallError, Client, Operation
+from harness.api import CallError, Client, Delivered, Operation, Outgoing
 from workloads.support import record_format
 from workloads.support.polling import note
 
@@ -19,11 +19,12 @@ def send(op: Operation, seq: int, client: Client, run: str, size: int) -> None:
     done: list[Any] = [*op.value[seq][:3], None, time.monotonic_ns(), None]
     op.value[seq] = done
 
-    def delivered(offset: int | None, error: CallError | None) -> None:
-        if error is None:
-            done[3], done[5] = offset, time.monotonic_ns()
+    def delivered(result: Delivered | CallError) -> None:
+        if isinstance(result, Delivered):
+            done[3], done[5] = result.offset, time.monotonic_ns()
         else:
-            note(op, error)
+            note(op, result)
 
+    topic, _, number = partition.rpartition("-")
     value = record_format.encode(run, op.process, op.number, seq, partition, op.planned.intent, size)
-    client.send(partition, f"{op.process}/{op.number}".encode(), value, delivered)
+    client.send(Outgoing(topic=topic, partition=int(number), key=f"{op.process}/{op.number}".encode(), value=value), delivered)

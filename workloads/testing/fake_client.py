@@ -9,9 +9,24 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-from harness.api import CallError, ClientSettings, Operation, Outcome, PlannedOperation, Polled, Workload
+from harness.api import (
+    CAPABILITIES,
+    CallError,
+    ClientSettings,
+    Delivered,
+    Done,
+    GroupMetadata,
+    Operation,
+    Outcome,
+    Outgoing,
+    PlannedOperation,
+    Polled,
+    Position,
+    Rebalance,
+    Workload,
+)
 
-SETTINGS = ClientSettings(name="fake", bootstrap="nowhere:0", partitions=())
+SETTINGS = ClientSettings(name="fake", bootstrap="nowhere:0")
 
 
 def error(call: str, name: str = "_TIMED_OUT", **flags: bool) -> CallError:
@@ -23,10 +38,11 @@ class FakeClient:
     """Delivers at once; calls listed in `script` raise the next of their errors until none is left.
 
     script: call -> errors; `deliver` makes records come back undelivered. polled: what each poll returns, then nothing.
-    calls: the calls made so far; sent: (partition, value) of each record.
+    calls: the calls made so far; sent: (partition, value) of each record; offsets: those added to transactions.
     """
 
     version: ClassVar[str] = "fake"
+    capabilities: ClassVar[frozenset[str]] = frozenset(CAPABILITIES)
 
     def __init__(
         self,
@@ -38,6 +54,7 @@ class FakeClient:
         self.polled = list(polled)
         self.calls: list[str] = []
         self.sent: list[tuple[str, bytes]] = []
+        self.offsets: list[dict[str, int]] = []
 
     def _call(self, name: str) -> None:
         self.calls.append(name)
@@ -50,14 +67,12 @@ class FakeClient:
     def begin(self) -> None:
         self._call("begin")
 
-    def send(self, partition: str, key: bytes, value: bytes, done: Callable[[int | None, CallError | None], None]) -> None:
+    def send(self, record: Outgoing, done: Done) -> None:
         self._call("send")
-        self.sent.append((partition, value))
+        partition = f"{record.topic}-{record.partition or 0}"
+        self.sent.append((partition, record.value or b""))
         undelivered = self.script.get("deliver")
-        if undelivered:
-            done(None, undelivered.pop(0))
-        else:
-            done(len(self.sent) - 1, None)
+        done(undelivered.pop(0) if undelivered else Delivered(partition, len(self.sent) - 1))
 
     def flush(self, timeout_s: float) -> None:
         self._call("flush")
@@ -68,12 +83,40 @@ class FakeClient:
     def abort(self, timeout_s: float) -> None:
         self._call("abort")
 
+    def initialise(self, timeout_s: float) -> None:
+        self._call("initialise")
+
+    def send_offsets(self, offsets: Mapping[str, int], group: GroupMetadata, timeout_s: float) -> None:
+        self._call("send_offsets")
+        self.offsets.append(dict(offsets))
+
+    def assign(self, positions: Mapping[str, Position]) -> None:
+        self._call("assign")
+
+    def subscribe(self, topics: Sequence[str], rebalanced: Callable[[Rebalance], None]) -> None:
+        self._call("subscribe")
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        self._call("seek")
+
+    def position(self, partitions: Sequence[str]) -> Mapping[str, int | None]:
+        return dict.fromkeys(partitions)
+
+    def committed(self, partitions: Sequence[str], timeout_s: float) -> Mapping[str, int | None]:
+        return dict.fromkeys(partitions)
+
+    def group(self) -> GroupMetadata:
+        return {"group_id": "fake"}
+
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]:
         self._call("poll")
         return self.polled.pop(0) if self.polled else []
 
     def ends(self) -> Mapping[str, int]:
         return {}
+
+    def leave(self, timeout_s: float) -> None:
+        self._call("leave")
 
     def close(self) -> None:
         self._call("close")

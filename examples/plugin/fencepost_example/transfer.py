@@ -38,7 +38,7 @@ class Transfer:
     def producer_settings(self) -> Mapping[str, Any]:
         """librdkafka refuses a message timeout above the transaction timeout."""
         timeout_ms = round(self.timeout_s * 1000)
-        return {"acks": "all", "transaction.timeout.ms": timeout_ms, "message.timeout.ms": timeout_ms // 2}
+        return {"acks": "all", "transaction.timeout.ms": timeout_ms, "delivery.timeout.ms": timeout_ms // 2}
 
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         """A transaction is f="txn" with its intent: what the process means to do, whatever becomes of it."""

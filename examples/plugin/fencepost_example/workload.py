@@ -20,7 +20,7 @@ class Trickle:
     writers: int = 3  # processes that write
     readers: int = 1  # read_committed processes that only poll
     partitions: int = 2  # of the one topic
-    timeout_s: float = 10.0  # how long a record may take (message.timeout.ms)
+    timeout_s: float = 10.0  # how long a record may take (delivery.timeout.ms)
     record_bytes: int = 100  # about the size of a record's value
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class Trickle:
 
     def producer_settings(self) -> Mapping[str, Any]:
         """What the workload stands for; the test's own settings are laid over it. The contract is derived from the sum."""
-        return {"acks": "all", "enable.idempotence": True, "message.timeout.ms": round(self.timeout_s * 1000)}
+        return {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": round(self.timeout_s * 1000)}
 
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         """What comes next: pure, endless, decided by `rng` alone."""

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from clusters.kafka import distribution, manifest
-from clusters.kafka.java import java
+from clusters.kafka import distribution
 from harness.api import CampaignError, ClusterError
+from harness.fetching import manifest
+from harness.fetching.java import java
 from harness.runs import leftovers
 
 
@@ -101,7 +102,7 @@ def test_a_jar_is_read_again_only_when_its_size_or_time_is_another(monkeypatch):
     assert distribution.fetch("4.3.0") == distribution.fetch("4.3.0") == found
     assert read == ["slf4j-simple-1.7.36.jar"]
     known = json.loads((found.directory / "manifest.json").read_text())
-    (found.directory / "manifest.json").write_text(json.dumps({key: known[key] for key in ("version", "jars")}))
+    (found.directory / "manifest.json").write_text(json.dumps({"version": "4.3.0", "jars": known["files"]}))
     assert distribution.fetch("4.3.0") == distribution.fetch("4.3.0") == found
     assert sorted(read) == ["kafka_2.13-4.3.0.jar", *["slf4j-simple-1.7.36.jar"] * 2]
 
@@ -120,7 +121,8 @@ FETCH = """
 import sys
 from pathlib import Path
 from clusters.kafka import distribution
-distribution.java = lambda: (sys.argv[1], "17")
+from harness.fetching import maven
+maven.java = lambda: (sys.argv[1], "17")
 distribution.fetch("4.3.0")
 """
 SLOW_JAVA = "#!/bin/sh\necho $$ > {place}/pid\nexec sleep 60\n"

@@ -16,7 +16,6 @@ from support.ssh_hosts import keygen
 
 from clusters.fault_tools.faketime import SHM
 from clusters.kafka.distribution import Distribution
-from clusters.kafka.java import java
 from clusters.ssh import install, watcher_client
 from clusters.ssh.host import HostAddress, HostRefused, Login, SshHost, retry_dropped
 from clusters.ssh.host_probes import CLIENTS
@@ -24,6 +23,7 @@ from clusters.ssh.network import Network
 from clusters.ssh.provider import Ssh
 from clusters.ssh.remote.watcher import CONFIG
 from harness.api import CampaignError, ClusterError, Partitionable
+from harness.fetching.java import java
 
 THREE = ("a", "b", "c")
 

@@ -44,7 +44,7 @@ def test_every_client_has_a_consumer_group_and_its_name_is_known_to_faults():
     names = [name_of(plan, slot) for slot in range(3)]
     assert noted == {
         "transactional_ids": ["fp-ab12-0"],
-        "groups": [ClientSettings(name=name, bootstrap="", partitions=()).group for name in names],
+        "groups": [ClientSettings(name=name, bootstrap="").group for name in names],
     }
     assert noted["groups"] == ["fp-ab12-0-readers", "fp-ab12-1-readers", "fp-ab12-2-readers"]
 

@@ -122,9 +122,12 @@ def test_a_class_says_what_it_lacks_and_which_parameters_are_wrong():
     assert "Empty must be decorated with @dataclass(frozen=True, kw_only=True)" in frozen
     assert lacks.startswith("Empty is no workload: it lacks topics, roles, producer_settings, operations, perform")
     assert "lacks sandbox, missing, describe, up" in breaches("cluster", Empty)[1]
-    version, lacks = breaches("client", Empty)
+    version, capabilities = breaches("client", Empty)
+    assert capabilities.startswith("Empty.capabilities must be a frozenset of names among transactions, ")
+    sends = type("Sends", (), {"version": "1", "capabilities": frozenset({"transactions"})})
+    (lacks,) = breaches("client", sends)
     assert "Empty.version must be a text" in version
-    assert "lacks open, begin, send" in lacks
+    assert "lacks open, begin, send, flush, commit, abort, poll, ends, close (" in lacks
 
 
 def test_a_function_is_no_workload():

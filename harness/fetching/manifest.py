@@ -1,6 +1,6 @@
-"""The manifest of a fetched version of Kafka: the checksums of its jars, and size and time of each when it was compared.
+"""The manifest of what was fetched: the checksums of its files, and size and time of each when it was compared.
 
-Jars are compared with it before each use. A jar of the same size and time as then is taken to be the same, which costs nothing;
+Files are compared with it before each use. A file of the same size and time as then is taken to be the same, which costs nothing;
 any other is read, and then its checksum decides.
 """
 
@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from harness.api import ClusterError
 
@@ -23,16 +23,16 @@ Stamp = list[int]  # size in bytes, time of the last change in ns
 
 @dataclass(frozen=True)
 class Manifest:
-    """jars: each file name with its SHA-256. stamps: each file name with what it had when it was last compared."""
+    """files: each path below the directory with its SHA-256. stamps: each path with what it had when it was last compared."""
 
     directory: Path
     version: str
-    jars: Mapping[str, str]
+    files: Mapping[str, str]
     stamps: Mapping[str, Stamp]
 
     def write(self) -> None:
         """Write it, complete or not at all. Raises OSError."""
-        text = json.dumps({"version": self.version, "jars": dict(self.jars), "stamps": dict(self.stamps)}, indent=1)
+        text = json.dumps({"version": self.version, "files": dict(self.files), "stamps": dict(self.stamps)}, indent=1)
         descriptor, part = tempfile.mkstemp(prefix=".manifest-", dir=self.directory)
         with os.fdopen(descriptor, "w") as file:
             file.write(text)
@@ -40,14 +40,18 @@ class Manifest:
         os.replace(part, self.directory / MANIFEST)
 
     def damage(self, every: bool = False) -> list[str]:
-        """What is wrong with the jars, a sentence each; those that are unchanged by their stamp are read only with `every`."""
-        stamps = {name: _stamp(self.directory / name) for name in self.jars}
-        suspect = [name for name in self.jars if every or not stamps[name] or stamps[name] != self.stamps.get(name)]
+        """What is wrong with the files, a sentence each; those that are unchanged by their stamp are read only with `every`."""
+        stamps = {name: _stamp(self.directory / name) for name in self.files}
+        suspect = [name for name in self.files if every or not stamps[name] or stamps[name] != self.stamps.get(name)]
         wrong = [text for name in suspect if (text := self._wrong(name))]
         if suspect and not wrong and not every:
             with suppress(OSError):  # a cache that we may not write is read each time
-                Manifest(self.directory, self.version, self.jars, stamps).write()
+                Manifest(self.directory, self.version, self.files, stamps).write()
         return wrong
+
+    def checksum(self) -> str:
+        """One SHA-256 over the names and checksums of all files."""
+        return hashlib.sha256("".join(f"{name} {self.files[name]}\n" for name in sorted(self.files)).encode()).hexdigest()
 
     def _wrong(self, name: str) -> str:
         path = self.directory / name
@@ -57,27 +61,36 @@ class Manifest:
             return f"{path} is missing"
         except OSError as error:
             return f"{path} cannot be read: {error.strerror}"
-        return "" if found == self.jars[name] else f"{path} is not what was fetched: SHA-256 {found}, expected {self.jars[name]}"
+        return (
+            "" if found == self.files[name] else f"{path} is not what was fetched: SHA-256 {found}, expected {self.files[name]}"
+        )
 
 
 def of(directory: Path, version: str) -> Manifest:
-    """The manifest of jars that were just fetched."""
-    jars = sorted(directory.glob("*.jar"))
-    return Manifest(directory, version, {jar.name: sha256(jar) for jar in jars}, {jar.name: _stamp(jar) for jar in jars})
+    """The manifest of what was just fetched: every plain file below the directory."""
+    paths = sorted(path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
+    names = {path.relative_to(directory).as_posix(): path for path in paths}
+    checksums = {name: sha256(path) for name, path in names.items()}
+    return Manifest(directory, version, checksums, {name: _stamp(path) for name, path in names.items()})
 
 
 def read(directory: Path) -> Manifest | None:
     """The manifest in a directory, None when there is none. Raises ClusterError when it cannot be understood."""
     try:
         found = json.loads((directory / MANIFEST).read_text())
-        jars, stamps = found["jars"], found.get("stamps", {})
-        if not all(isinstance(checksum, str) and name == Path(name).name for name, checksum in jars.items()):
-            raise ValueError("names must be plain file names, checksums texts")
-        return Manifest(directory, str(found["version"]), dict(jars), dict(stamps))
+        files = found["jars"] if "jars" in found else found["files"]  # a former name
+        if not all(isinstance(checksum, str) and _below(name) for name, checksum in files.items()):
+            raise ValueError("names must be paths below the directory, checksums texts")
+        return Manifest(directory, str(found["version"]), dict(files), dict(found.get("stamps", {})))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ClusterError(f"{directory / MANIFEST} cannot be understood ({type(error).__name__}: {error})") from error
+
+
+def _below(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts
 
 
 def sha256(path: Path) -> str:

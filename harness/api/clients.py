@@ -1,0 +1,199 @@
+"""Clients: the calls that workloads make, what a client may be unable to do, and the families whose versions run as drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+CAPABILITIES: Mapping[str, str] = {  # of a client, each with what it offers (docs/client-drivers.md)
+    "transactions": "transactional producers: `begin`, `commit`, `abort`",
+    "idempotence": "idempotent producers without transactions",
+    "assign": "reading assigned partitions, without a group",
+    "ends": "the end of each partition, where there is nothing more to read",
+    "partitioner": "sending without naming the partition",
+    "headers": "headers of records",
+    "offsets-in-transactions": "committing a group's offsets in a transaction",
+    "groups": "subscribing with a consumer group",
+    "static-members": "static members of consumer groups",
+    "consumer-protocol": "the consumer group protocol of KIP-848",
+    "seek": "seeking, and the present position",
+    "initialise": "another producer under the same transactional id",
+    "leave": "an orderly end",
+    "isolation": "both isolation levels",
+}
+CALLS: Mapping[str, tuple[str, ...]] = {  # of a client, by the capability that they need; the others are there always
+    "transactions": ("begin", "commit", "abort"),
+    "assign": ("assign",),
+    "offsets-in-transactions": ("send_offsets", "group"),
+    "groups": ("subscribe", "committed"),
+    "seek": ("seek", "position"),
+    "initialise": ("initialise",),
+    "leave": ("leave",),
+}
+Position = int | Literal["start", "end"]  # an offset, the first record that is still there, or the high watermark
+
+
+class CallError(Exception):
+    """A client call that failed: which call, and what the client said.
+
+    name: the client's name of the error (`_TIMED_OUT`, `ProducerFencedException`); code: its number, Kafka's where there is one.
+    fatal: the client cannot be used any more; retriable: the call may be made again; abortable: the transaction must be aborted.
+    """
+
+    def __init__(
+        self, call: str, name: str, code: int, text: str, *, fatal: bool = False, retriable: bool = False, abortable: bool = False
+    ) -> None:
+        super().__init__(f"{call}: {name}: {text}")
+        self.call, self.name, self.code, self.text = call, name, code, text
+        self.fatal, self.retriable, self.abortable = fatal, retriable, abortable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outgoing:
+    """One record to send. partition: its number, or None: the client's partitioner chooses."""
+
+    topic: str
+    partition: int | None = None
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """Where an acknowledged record lies, as far as the client says it (`topic-number`, offset)."""
+
+    partition: str
+    offset: int | None
+
+
+@dataclass(frozen=True)
+class Polled:
+    """One record as a consumer returned it. timestamp_ms: milliseconds since 1970, None when the client has none."""
+
+    partition: str
+    offset: int
+    value: bytes
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Rebalance:
+    """Partitions that a subscribed consumer was given, gave back, or lost."""
+
+    kind: Literal["assigned", "revoked", "lost"]
+    partitions: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientSettings:
+    """All that a client needs to be opened. Without ``producer`` there is none; likewise ``consumer``."""
+
+    name: str
+    bootstrap: str
+    transactional_id: str | None = None
+    producer: Mapping[str, Any] | None = field(default=None, repr=False)  # these hold secrets
+    consumer: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    @property
+    def group(self) -> str:
+        """The consumer group of the client."""
+        return consumer_group(self.name)
+
+
+def consumer_group(name: str) -> str:
+    """The consumer group of the client of this name."""
+    return f"{name}-readers"
+
+
+Done = Callable[[Delivered | CallError], None]
+GroupMetadata = Any  # what a client's `group` gives and its `send_offsets` takes
+
+
+class Client(Protocol):
+    """Plug-in `fencepost.client`: one producer and one consumer. Every call may raise `CallError`.
+
+    A client without a capability lacks the calls of it, or raises a `CallError` named `UNSUPPORTED` from them.
+    """
+
+    version: ClassVar[str]
+    capabilities: ClassVar[frozenset[str]]
+
+    def __init__(self, settings: ClientSettings) -> None: ...
+    def open(self, timeout_s: float) -> None:
+        """Make the producer, and initialise its transactions; a consumer fetches nothing before `assign` or `subscribe`."""
+
+    def initialise(self, timeout_s: float) -> None:
+        """Let go of the producer without waiting, and make another one under the same transactional id."""
+
+    def begin(self) -> None: ...
+    def send(self, record: Outgoing, done: Done) -> None:
+        """Hand one record over; `done` is called once, from within a later call, with where it lies or why it was given up."""
+
+    def flush(self, timeout_s: float) -> None: ...
+    def send_offsets(self, offsets: Mapping[str, int], group: GroupMetadata, timeout_s: float) -> None:
+        """Add a group's offsets to the transaction: partition -> the next offset to read."""
+
+    def commit(self, timeout_s: float) -> None: ...
+    def abort(self, timeout_s: float) -> None: ...
+    def assign(self, positions: Mapping[str, Position]) -> None:
+        """Read these partitions, without a group."""
+
+    def subscribe(self, topics: Sequence[str], rebalanced: Callable[[Rebalance], None]) -> None:
+        """Join the group; `rebalanced` is called from within later calls. The client lets each rebalance go on at once."""
+
+    def seek(self, positions: Mapping[str, Position]) -> None: ...
+    def position(self, partitions: Sequence[str]) -> Mapping[str, int | None]:
+        """The offset of the next record that `poll` will return, for each."""
+
+    def committed(self, partitions: Sequence[str], timeout_s: float) -> Mapping[str, int | None]:
+        """The group's committed offsets."""
+
+    def group(self) -> GroupMetadata:
+        """The present group metadata of the consumer."""
+
+    def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]: ...
+    def ends(self) -> Mapping[str, int]:
+        """Partitions that the consumer has read to their end, with the offset it stood at."""
+
+    def leave(self, timeout_s: float) -> None:
+        """A soft end: flush, leave the group, close."""
+
+    def close(self) -> None:
+        """A hard end: let go of everything at once; never waits for a broker."""
+
+
+class DriverFamily(Protocol):
+    """Plug-in `fencepost.driver`: a client library of which any released version runs as a driver (docs/client-drivers.md).
+
+    Made without arguments. What is downloaded and what is built lies in a cache, complete or absent; the harness sees to that, to
+    locks, checksums and leftovers, and gives empty directories to fill. Both raise HarnessError that says what to do.
+    """
+
+    default: ClassVar[str]  # the version where none is named
+    versions: ClassVar[str]  # which there are, in words
+
+    def refusal(self, version: str) -> str:
+        """Why there can be no such version, judged by its text alone; empty when there may be."""
+
+    def missing(self) -> str:
+        """What this machine lacks to drive it, with the remedy; empty when nothing."""
+
+    def sources(self) -> Sequence[Path]:
+        """The files of the driver itself: when they change, `build` is asked again."""
+
+    def download(self, version: str, directory: Path, progress: Callable[[str], None]) -> None:
+        """Fetch the library, and all that `build` and `command` need of the network, into a directory."""
+
+    def build(self, version: str, library: Path, directory: Path) -> None:
+        """Make the driver of its sources and the downloaded library; nothing, when the sources are run as they are."""
+
+    def command(self, version: str, library: Path, built: Path) -> Sequence[str]:
+        """The command line of the driver."""
+
+    def reads(self) -> Sequence[Path]:
+        """Directories outside the cache and the system's own that the driver's process needs to see (a runtime)."""

@@ -1,0 +1,184 @@
+"""A client in a driver's process, behind `harness.api.Client`."""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from harness import secrets
+from harness.api import CallError, ClientSettings, Delivered, Done, GroupMetadata, Outgoing, Polled, Position, Rebalance
+from harness.drivers.frames import FrameError
+from harness.drivers.process import BROKEN, DriverProcess, Hello, call_error
+
+
+class DriverClient:
+    """One producer and one consumer of a driver. The process outlives `close`, for the next client of the same worker.
+
+    process: the driver; it is started when it does not run.
+    """
+
+    version: ClassVar[str] = ""  # known when it has started: `hello`
+    capabilities: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, process: DriverProcess, settings: ClientSettings) -> None:
+        self._process, self._settings = process, settings
+        self.hello: Hello | None = None
+        self._waiting: dict[int, tuple[str, Done]] = {}
+        self._rebalanced: Callable[[Rebalance], None] = lambda _: None
+        self._ends: dict[str, int] = {}
+        self._records = 0
+        process.on_event = self._take
+
+    def open(self, timeout_s: float) -> None:
+        settings = self._settings
+        if self._process.pid is None:
+            self.hello = self._process.start()
+        self._call(
+            "open",
+            name=settings.name,
+            bootstrap=settings.bootstrap,
+            transactional_id=settings.transactional_id,
+            group=settings.group,
+            producer=settings.producer,
+            consumer=settings.consumer,
+            timeout_ms=_ms(timeout_s),
+        )
+
+    def initialise(self, timeout_s: float) -> None:
+        self._waiting.clear()
+        self._call("initialise", timeout_ms=_ms(timeout_s))
+
+    def begin(self) -> None:
+        self._call("begin")
+
+    def send(self, record: Outgoing, done: Done) -> None:
+        self._records += 1
+        number = self._records
+        self._waiting[number] = (f"{record.topic}-{record.partition}", done)
+        try:
+            self._call(
+                "send",
+                record=number,
+                topic=record.topic,
+                partition=record.partition,
+                key=record.key,
+                value=record.value,
+                headers=list(record.headers),
+            )
+        except CallError:
+            self._waiting.pop(number, None)  # an error means that the client did not take it
+            raise
+
+    def flush(self, timeout_s: float) -> None:
+        self._call("flush", timeout_ms=_ms(timeout_s))
+
+    def send_offsets(self, offsets: Mapping[str, int], group: GroupMetadata, timeout_s: float) -> None:
+        self._call("send_offsets", offsets=dict(offsets), group=group, timeout_ms=_ms(timeout_s))
+
+    def commit(self, timeout_s: float) -> None:
+        self._call("commit", timeout_ms=_ms(timeout_s))
+
+    def abort(self, timeout_s: float) -> None:
+        self._call("abort", timeout_ms=_ms(timeout_s))
+
+    def assign(self, positions: Mapping[str, Position]) -> None:
+        self._call("assign", positions=dict(positions))
+
+    def subscribe(self, topics: Sequence[str], rebalanced: Callable[[Rebalance], None]) -> None:
+        self._rebalanced = rebalanced
+        self._call("subscribe", topics=list(topics))
+
+    def seek(self, positions: Mapping[str, Position]) -> None:
+        self._call("seek", positions=dict(positions))
+
+    def position(self, partitions: Sequence[str]) -> Mapping[str, int | None]:
+        return dict(self._call("position", partitions=list(partitions))["positions"])
+
+    def committed(self, partitions: Sequence[str], timeout_s: float) -> Mapping[str, int | None]:
+        return dict(self._call("committed", partitions=list(partitions), timeout_ms=_ms(timeout_s))["offsets"])
+
+    def group(self) -> GroupMetadata:
+        return self._call("group")["group"]
+
+    def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]:
+        answer = self._call("poll", timeout_ms=_ms(timeout_s), limit=limit)
+        try:
+            self._ends.update({str(partition): int(offset) for partition, offset in (answer.get("ends") or {}).items()})
+            return [_polled(record) for record in answer["records"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._broken("poll", f"records that cannot be understood: {error!r}") from error
+
+    def ends(self) -> Mapping[str, int]:
+        return self._ends
+
+    def leave(self, timeout_s: float) -> None:
+        self._call("leave", timeout_ms=_ms(timeout_s))
+        self._waiting.clear()
+
+    def close(self) -> None:
+        """What was not delivered by now is never reported. A driver that cannot even do this is killed."""
+        self._waiting.clear()
+        try:
+            if self._process.pid is not None:
+                self._call("close")
+        except CallError:
+            self._process.end()
+
+    def _call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
+        return self._process.call(name, **arguments)
+
+    def _broken(self, call: str, text: str) -> CallError:
+        self._process.end()
+        return CallError(call, BROKEN, 0, text, fatal=True)
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        """One event of the driver. Raises FrameError for one that cannot be understood."""
+        try:
+            kind = event["event"]
+            if kind == "delivered":
+                self._deliver(event)
+            elif kind == "rebalanced":
+                self._rebalanced(Rebalance(event["kind"], tuple(event["partitions"])))
+            else:
+                sys.stderr.write(secrets.mask(f"{kind}: {event.get('level', '')} {event.get('text', event.get('values', ''))}\n"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise FrameError(f"an event that cannot be understood: {error!r} in {dict(event)!r}") from error
+
+    def _deliver(self, event: Mapping[str, Any]) -> None:
+        """A record's fate; one that is reported twice, or was never sent, breaks the protocol: what it says is not believed."""
+        waiting = self._waiting.pop(int(event["record"]), None)
+        if waiting is None:
+            raise ValueError("a delivery of a record that is not under way")
+        partition, done = waiting
+        if (error := event.get("error")) is not None:
+            done(call_error("deliver", error))
+        else:
+            number = event.get("partition")
+            topic = partition.rpartition("-")[0]
+            done(Delivered(partition if number is None else f"{topic}-{int(number)}", _offset(event.get("offset"))))
+
+
+def _polled(record: Sequence[Any]) -> Polled:
+    topic, number, offset, key, value, headers, timestamp = record
+    return Polled(
+        f"{topic}-{int(number)}",
+        int(offset),
+        _bytes(value) or b"",
+        _bytes(key),
+        tuple((str(name), _bytes(text) or b"") for name, text in headers or ()),
+        None if timestamp is None else int(timestamp),
+    )
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text)
+
+
+def _offset(value: Any) -> int | None:
+    return None if value is None or int(value) < 0 else int(value)
+
+
+def _ms(seconds: float) -> int:
+    return max(0, round(seconds * 1000))

@@ -1,0 +1,44 @@
+"""Frames: a length in four bytes, big-endian, and so many bytes of JSON, one object (docs/client-drivers.md)."""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import msgspec
+
+HEADER = 4
+LARGEST = 64 << 20
+SHOWN = 60
+
+
+class FrameError(Exception):
+    """Bytes that are no frame: what they are instead."""
+
+
+def packed(message: dict[str, Any]) -> bytes:
+    """One object as a frame; bytes in it become base64. Raises FrameError for one that is too large."""
+    body = msgspec.json.encode(message)
+    if len(body) > LARGEST:
+        raise FrameError(f"a frame of {len(body)} bytes; at most {LARGEST} are possible")
+    return len(body).to_bytes(HEADER, "big") + body
+
+
+def read(stream: IO[bytes]) -> dict[str, Any] | None:
+    """The next object of a stream, None at its end. Raises FrameError."""
+    header = stream.read(HEADER)
+    if not header:
+        return None
+    length = int.from_bytes(header, "big")
+    if len(header) < HEADER or length > LARGEST:
+        raise FrameError(f"no frame begins with {_shown(header)}; is there anything else on standard output?")
+    body = stream.read(length)
+    if len(body) < length:
+        raise FrameError(f"the stream ends after {len(body)} of {length} bytes of a frame")
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FrameError(f"a frame is no JSON object: {error}: {_shown(body)}") from error
+
+
+def _shown(body: bytes) -> str:
+    return repr(body[:SHOWN].decode("utf-8", "backslashreplace"))

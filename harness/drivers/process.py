@@ -1,0 +1,152 @@
+"""The process of a driver: requests go in, answers and events come out, one thread on either side.
+
+The thread that calls reads the answers itself: between its requests nothing is read, as nothing is called back between the calls
+of a client in this process.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+from harness.api import CallError
+from harness.drivers import frames
+from harness.fetching.parent_death import die_with
+
+PROTOCOL = 1
+GONE, BROKEN = "_DRIVER_GONE", "_DRIVER_BROKEN"
+_END_S = 5.0
+
+Event = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Hello:
+    """What a driver says about itself. transactions: the newest transaction protocol that it speaks (1, 2), None for none."""
+
+    client: str
+    version: str
+    runtime: str
+    capabilities: frozenset[str]
+    transactions: int | None
+
+
+class DriverProcess:
+    """A running driver. on_event gets each event, from within `call`. stderr: where its log goes, ours by default."""
+
+    def __init__(self, argv: Sequence[str], on_event: Event = lambda _: None, stderr: IO[bytes] | None = None) -> None:
+        self.on_event = on_event
+        self._argv, self._stderr = list(argv), stderr or sys.stderr.buffer
+        self._id = 0
+        self._popen: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id, None while there is none."""
+        return self._popen.pid if self._popen and self._popen.poll() is None else None
+
+    def start(self) -> Hello:
+        """Start it anew and agree on the protocol. Raises CallError when it does not start, or does not speak it."""
+        self.end()
+        try:
+            self._popen = subprocess.Popen(
+                self._argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                preexec_fn=die_with(os.getpid()),
+            )
+        except OSError as error:
+            raise CallError("hello", GONE, 0, f"{self._argv[0]} cannot be started: {error.strerror}", fatal=True) from error
+        return _hello(self.call("hello", protocols=[PROTOCOL]))
+
+    def call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
+        """Make one call and wait for its answer, however long that takes. Raises CallError: the client's, `GONE` or `BROKEN`."""
+        self._id += 1
+        popen = self._popen
+        if popen is None:
+            raise CallError(name, GONE, 0, "the driver is not running", fatal=True)
+        try:
+            popen.stdin.write(frames.packed({"id": self._id, "call": name, **arguments}))  # type: ignore[union-attr]
+            popen.stdin.flush()  # type: ignore[union-attr]
+            return self._answer(name, popen.stdout)  # type: ignore[arg-type]
+        except (BrokenPipeError, EOFError):
+            raise CallError(name, GONE, 0, self._ending(), fatal=True) from None
+        except frames.FrameError as error:
+            self.end()
+            raise CallError(name, BROKEN, 0, f"not the protocol of drivers: {error}", fatal=True) from error
+
+    def _answer(self, call: str, stdout: IO[bytes]) -> dict[str, Any]:
+        while True:
+            message = frames.read(stdout)
+            if message is None:
+                raise EOFError
+            if "event" in message:
+                self.on_event(message)
+                continue
+            if message.get("id") != self._id:
+                raise frames.FrameError(f"an answer to request {message.get('id')} instead of {self._id}")
+            if (error := message.get("error")) is not None:
+                raise call_error(call, error)
+            return _results(message)
+
+    def end(self) -> None:
+        """Kill it, if it runs."""
+        if self._popen is not None:
+            self._popen.kill()
+            self._popen.wait()
+            for pipe in (self._popen.stdin, self._popen.stdout):
+                _close(pipe)
+            self._popen = None
+
+    def _ending(self) -> str:
+        """How it ended, in words."""
+        popen, self._popen = self._popen, None
+        assert popen is not None
+        try:
+            code = popen.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            popen.kill()
+            return "the driver closed its standard output, and is killed"
+        return f"the driver was ended by signal {-code}" if code < 0 else f"the driver ended (exit {code})"
+
+
+def call_error(call: str, error: Any) -> CallError:
+    """A driver's error as a CallError. Raises FrameError when it is none."""
+    try:
+        flags = {flag: bool(error.get(flag, False)) for flag in ("fatal", "retriable", "abortable")}
+        return CallError(call, str(error["name"]), int(error.get("code") or 0), str(error.get("text", "")), **flags)
+    except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+        raise frames.FrameError(f"an error without name, code and text: {error!r}") from wrong
+
+
+def _results(message: Mapping[str, Any]) -> dict[str, Any]:
+    found = message.get("ok")
+    if not isinstance(found, dict):
+        raise frames.FrameError(f"an answer with neither `ok` nor `error`: {dict(message)!r}")
+    return found
+
+
+def _hello(answer: Mapping[str, Any]) -> Hello:
+    if answer.get("protocol") != PROTOCOL:
+        text = f"it speaks version {answer.get('protocol')} of the protocol of drivers, fencepost speaks {PROTOCOL}"
+        raise CallError("hello", BROKEN, 0, text, fatal=True)
+    return Hello(
+        client=str(answer.get("client", "")),
+        version=str(answer.get("version", "")),
+        runtime=str(answer.get("runtime", "")),
+        capabilities=frozenset(map(str, answer.get("capabilities") or ())),
+        transactions=answer.get("transactions"),
+    )
+
+
+def _close(pipe: IO[bytes] | None) -> None:
+    try:
+        if pipe is not None:
+            pipe.close()
+    except OSError:  # what was not written yet is lost with the driver
+        return

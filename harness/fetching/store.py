@@ -1,0 +1,122 @@
+"""A store: directories of what was fetched, each complete or absent.
+
+What is fetched comes into a temporary directory, is listed with checksums, and renamed. After that the network is not used again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.api import ClusterError, liveness
+from harness.fetching import manifest
+from harness.fetching.manifest import Manifest
+
+Progress = Callable[[str], None]
+
+
+def cache_dir() -> Path:
+    """The directory of everything fetched: FENCEPOST_CACHE, else `fencepost` under XDG_CACHE_HOME or ~/.cache."""
+    if named := os.environ.get("FENCEPOST_CACHE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fencepost"
+
+
+@dataclass(frozen=True)
+class Store:
+    """What lies in `directory`, by name. title: what it is in a sentence, before the name; command: what fetches it anew."""
+
+    directory: Path
+    title: str
+    command: str
+
+    def fetch(
+        self, name: str, fill: Callable[[Path], None], progress: Progress = lambda _: None, repair: bool = False
+    ) -> Manifest:
+        """The manifest of `name`, which `fill` puts into an empty directory when it is not there.
+
+        repair: fill it anew when it is damaged. Raises ClusterError when it is damaged or cannot be kept, and what `fill` raises.
+        """
+        found, damage = self._present(name)
+        if found and not damage:
+            return found
+        if damage and not repair:
+            more = f" and {len(damage) - 1} more" if len(damage) > 1 else ""
+            text = f"{self.title} {name} in the cache is damaged: {damage[0]}{more}. Fetch it anew: {self.command} {name}"
+            raise ClusterError(text)
+        with self._locked(progress):
+            self._remove_leftovers()
+            found, damage = self._present(name)  # another process may have fetched it meanwhile
+            if found and not damage:
+                return found
+            if damage:
+                progress(f"{self.title} {name} in the cache is damaged: {'; '.join(damage)}")
+            return self._fill(name, fill)
+
+    def present(self, name: str) -> Manifest | None:
+        """The manifest of what is there and undamaged."""
+        found, damage = self._present(name)
+        return None if damage else found
+
+    def all(self) -> list[Manifest]:
+        """The manifests of all that is complete; those that cannot be understood are left out."""
+        names = sorted(path.parent.name for path in self.directory.glob(f"[!.]*/{manifest.MANIFEST}"))
+        return [found for name in names if (found := self._read(name)[0])]
+
+    def verify(self, name: str) -> list[str]:
+        """Read every file again; what is wrong, one sentence each (empty: all as fetched)."""
+        found, damage = self._read(name)
+        if damage:
+            return damage
+        return found.damage(every=True) if found else [f"{self.title} {name} is not in {self.directory}"]
+
+    def _present(self, name: str) -> tuple[Manifest | None, list[str]]:
+        found, damage = self._read(name)
+        return found, damage or (found.damage() if found else [])
+
+    def _read(self, name: str) -> tuple[Manifest | None, list[str]]:
+        try:
+            return manifest.read(self.directory / name), []
+        except ClusterError as error:
+            return None, [str(error)]
+
+    def _fill(self, name: str, fill: Callable[[Path], None]) -> Manifest:
+        made = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=self.directory))
+        final = self.directory / name
+        try:
+            fill(made)
+            manifest.of(made, name).write()
+            made.chmod(0o755)
+            if final.exists():  # damaged; its new name begins as that of a leftover
+                final.rename(made.with_name(f"{made.name}-damaged"))
+            made.rename(final)
+        finally:
+            self._remove_leftovers()
+        kept = manifest.read(final)
+        assert kept is not None
+        return kept
+
+    @contextmanager
+    def _locked(self, progress: Progress) -> Iterator[None]:
+        """Only one fetch at a time; the lock ends with its process."""
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as stack:
+                waiting = f"waiting for another fetch of {self.title} to end: "
+                stack.enter_context(liveness.alone(self.directory, waiting=lambda user: progress(waiting + user)))
+                lock = stack.pop_all()
+        except OSError as e:
+            text = f"{self.title} cannot be kept in {self.directory}: {e.strerror}; name another place in FENCEPOST_CACHE"
+            raise ClusterError(text) from e
+        with lock:
+            yield
+
+    def _remove_leftovers(self) -> None:
+        """Directories of fetches that were interrupted; safe under the lock."""
+        for path in self.directory.glob(".*-*"):
+            shutil.rmtree(path, ignore_errors=True)
