@@ -77,13 +77,13 @@ def mask(text: str) -> str:
     return text
 
 
-def masked(value: Any) -> Any:
+def without_secrets(value: Any) -> Any:
     """JSON-like `value` without secrets in its texts."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, Mapping):
-        return {key: masked(one) for key, one in value.items()}
-    return [masked(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: without_secrets(one) for key, one in value.items()}
+    return [without_secrets(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def environment_without_secrets() -> dict[str, str]:

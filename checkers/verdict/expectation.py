@@ -25,15 +25,19 @@ CONSEQUENCES: dict[str, tuple[str, ...]] = {
     "lso-overrun": ("poll-skip", "int-poll-skip", *_READ_CYCLES),
 }
 NAMED = 5  # findings that a sentence names
+_MET: Mapping[Verdict, bool | None] = {Verdict.VALID: True, Verdict.INVALID: False, Verdict.UNKNOWN: None}
 Place = tuple[str, int]  # a partition, and the operation that sent records to it (`record_ids.operation_key_of`)
 Decide = Callable[[Sequence[JudgedProperty]], tuple[Verdict, str]]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was found beside what was expected. unexpected: forbidden findings that nothing expected explains, by anomaly."""
+    """What was found beside what was expected. unexpected: forbidden findings that nothing expected explains, by anomaly.
 
-    met: bool
+    met: None where nobody knows: nothing unexpected was found, and not everything could be judged.
+    """
+
+    met: bool | None
     sentence: str
     unexpected: Mapping[str, Sequence[Finding]]
 
@@ -55,7 +59,7 @@ def compare(expect: Sequence[str], tolerate: Sequence[str], judged: Sequence[Jud
     violated = {one.name: list(one.findings) for one in judged if not one.allowed and one.verdict is Property.VIOLATED}
     if Verdict.VALID.value in wanted:
         verdict, reason = decide(judged)
-        return Comparison(verdict is Verdict.VALID, "" if verdict is Verdict.VALID else reason, violated)
+        return Comparison(_MET[verdict], "" if verdict is Verdict.VALID else reason, violated)
     missing = [name for name in wanted if name not in violated]
     unexpected = _unexpected(wanted, dict(anomaly_and_word(text) for text in tolerate), violated)
     rest = [_without(one, wanted, unexpected.get(one.name, ())) for one in judged]
@@ -64,7 +68,7 @@ def compare(expect: Sequence[str], tolerate: Sequence[str], judged: Sequence[Jud
     parts += [f"not expected: {', '.join(_named(*pair) for pair in unexpected.items())}"] if unexpected else []
     parts += [f"nobody knows what else there is: {reason}"] if verdict is Verdict.UNKNOWN else []
     along = [f"{len(some)} {name}" for name, some in violated.items() if name not in {*wanted, *unexpected}]
-    met = not missing and not unexpected and verdict is Verdict.VALID
+    met = False if missing and verdict is Verdict.VALID else _MET[verdict]
     sentence = "; ".join(parts) or (f"with {', '.join(along)}" if along else "")
     return Comparison(met, sentence, unexpected)
 

@@ -1,9 +1,10 @@
 """Everything in Docker with our labels: which run it belongs to, whether that still lives, and its removal.
 
 Each thing has the identity of its run's process as a label (`harness.api.liveness`). Where that process can be seen, it decides.
-From another PID namespace, container or host it cannot; then the containers do. Every node has a helper that ends when it loses
-its harness, or when that has not renewed its lease for `LEASE_S` (`helper_agent`), and all containers of the node end with it. So
-a run of which a container runs is alive, or died within the lease; a run without is over, unless it is being set up just now.
+From another PID namespace, container or host it cannot; then the lock of the run's directory decides. Where that is not to be
+found (in a container that has the directory elsewhere) the containers do. Every node has a helper that ends when it loses its
+harness, or when that has not renewed its lease for `LEASE_S` (`helper_agent`), and all containers of the node end with it. So a
+run of which a container runs is alive, or died within the lease; a run without is over, unless it is being set up just now.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ def _leftover(
     items = [*containers, *networks, *volumes]
     labels = [item["Labels"] for item in items]
     running = [item["Names"][0].lstrip("/") for item in containers if item["State"] not in _NOT_RUNNING]
-    user = user_of([one.get(engine.OWNER, "") for one in labels], running, min(map(_age_s, items)))
+    lock = liveness.user_of_lock(labels[0].get(engine.DIRECTORY, ""))
+    user = user_of([one.get(engine.OWNER, "") for one in labels], lock, running, min(map(_age_s, items)))
     return Leftover(
         sandbox=sandbox,
         run=labels[0].get(engine.RUN, "?"),
@@ -124,17 +126,20 @@ def _leftover(
     )
 
 
-def user_of(owners: Sequence[str], running: Sequence[str], age_s: float) -> str:
+def user_of(owners: Sequence[str], lock: str | None, running: Sequence[str], age_s: float) -> str:
     """Who uses what one run has, empty for nobody.
 
-    owners: identities of the run's processes. running: its containers that run. age_s: since the newest of it was made.
+    owners: identities of the run's processes. lock: who uses its directory, None when that is not known.
+    running: its containers that run. age_s: since the newest of it was made.
     """
     lives = [liveness.alive(owner) for owner in owners]
     if any(lives):
         owner = owners[lives.index(True)].split(" ")
         return f"its process {owner[3]} is alive"
-    if None not in lives:
+    if None not in lives or lock == "":
         return ""
+    if lock:
+        return f"its directory is in use by {lock}"
     if running:
         return f"its process is not to be seen from here, and {running[0]} runs, which ends {LEASE_S:.0f} s after its harness"
     return f"its process is not to be seen from here, and it was made {age_s:.0f} s ago" if age_s < _SETTING_UP_S else ""

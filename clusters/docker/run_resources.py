@@ -22,6 +22,8 @@ class RunResources:
         self.sandbox = os.environ.get(init.SANDBOX) or init.new()
         self.name = f"fencepost-{re.sub(r'[^A-Za-z0-9_.-]', '-', run_dir.name)}-{self.sandbox}"
         self.labels = {engine.SANDBOX: self.sandbox, engine.RUN: run_dir.name, engine.OWNER: liveness.identity()}
+        if lock := liveness.lock_reference(run_dir):
+            self.labels[engine.DIRECTORY] = lock
         self.network = Network(client, self.name, self.labels)
 
     def labels_for(self, node: str) -> dict[str, str]:

@@ -141,6 +141,33 @@ def exclusive(directory: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
+def lock_reference(directory: Path) -> str:
+    """What says elsewhere on this machine which lock it is that somebody has on a directory now; empty when nobody has one."""
+    with suppress(OSError):
+        descriptor = _opened(directory)
+        try:
+            if not _locked(descriptor, fcntl.LOCK_EX):
+                found = os.fstat(descriptor)
+                return f"{found.st_dev}:{found.st_ino}:{directory.resolve()}"
+        finally:
+            os.close(descriptor)
+    return ""
+
+
+def user_of_lock(reference: str) -> str | None:
+    """Who has the lock that a reference means, empty for nobody; None when that lock cannot be found or tried from here."""
+    device, inode, path = [*reference.split(":", 2), "", ""][:3]
+    with suppress(OSError):
+        there = os.stat(Path(path, LOCK))
+        if path and (str(there.st_dev), str(there.st_ino)) == (device, inode):
+            descriptor = _opened(Path(path))
+            try:
+                return "" if _locked(descriptor, fcntl.LOCK_EX) else _holders(descriptor)
+            finally:
+                os.close(descriptor)
+    return None
+
+
 @contextmanager
 def alone(directory: Path, name: str = LOCK, waiting: Callable[[str], None] = lambda _: None) -> Iterator[None]:
     """The lock `name` of a directory, alone, for the length of a block. `waiting` hears who has it. Raises OSError."""

@@ -268,7 +268,10 @@ class Test:
     ] = ("valid",)
     tolerate: Annotated[
         tuple[str, ...],
-        Key("Forbidden anomalies that may come along with the expected ones. See [Expectations](#expectations)."),
+        Key(
+            "Forbidden anomalies that may come along with the expected ones. See [Expectations](#expectations).",
+            option=RunOption("--tolerate", metavar="NAME", text="An anomaly that may come along with the expected ones."),
+        ),
     ] = ()
     checkers: Annotated[
         tuple[str, ...],

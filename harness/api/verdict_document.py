@@ -136,7 +136,7 @@ class VerdictDocument(TypedDict, total=False):
     checker: Mapping[str, Any]
 
 
-def asked_for(verdict: Mapping[str, Any]) -> str:
+def judgement_terms(verdict: Mapping[str, Any]) -> str:
     """What another judgement than the run's own was asked for: `acks=1, my_checks:Gap`; empty for the run's own."""
     by = verdict.get("judged_by") or {}
     return ", ".join([*(f"{key}={value}" for key, value in by.get("contract", {}).items()), *by.get("checkers", ())])

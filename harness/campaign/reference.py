@@ -76,8 +76,9 @@ lists them.
 ## Expectations
 
 A test that expects `valid` is met by a valid run, and by no other. A test that expects anomalies is met when each of them is
-found against the contract, nothing else is, and nothing is left that nobody could judge: it is not met where the final read is
-missing. What the contract allows meets no expectation.
+found against the contract, and nothing else is. What the contract allows meets no expectation. Where nothing unexpected was found
+but something could not be judged (a final read is missing, a check broke), nobody knows whether the expectation is met: the exit
+code is 2, also when all that was expected was found.
 
 | written | what may be found |
 | --- | --- |

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.api import CampaignError
-from harness.secrets import mask, masked
+from harness.secrets import mask, without_secrets
 from harness.visible_text import visible
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from harness.cli.display import Display
     from harness.runs.sequence import Engine
 
-EXIT_CODES = """Exit codes: 0 everything as expected (a live bug that a test expects and finds counts as such); 1 against
-expectation; 2 unknown: nothing could be concluded; 254 bad campaign or option, nothing was started; 255 the harness broke;
+EXIT_CODES = """Exit codes: 0 everything as expected (an anomaly that a test expects and finds counts as such); 1 against
+expectation; 2 nobody knows whether it is as expected; 254 bad campaign or option, nothing was started; 255 the harness broke;
 130 left by Ctrl-C twice (once: heal, collect, and judge what there is)."""
 RUN_HELP = "A directory, a run's id or the beginning of one, or `latest`."
 
@@ -106,7 +106,7 @@ def plugin_names(group: str) -> Callable[[str], list[str]]:
 
 def print_json(document: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output, in ASCII: every other character is an escape."""
-    sys.stdout.write(json.dumps(masked(document), indent=1, default=str).replace("\x7f", "\\u007f") + "\n")
+    sys.stdout.write(json.dumps(without_secrets(document), indent=1, default=str).replace("\x7f", "\\u007f") + "\n")
     sys.stdout.flush()
 
 

@@ -145,7 +145,7 @@ def in_words(result: RunResult) -> str:
 def style_of(result: RunResult) -> str:
     if result.met and not result.error:
         return GOOD
-    return DOUBTFUL if not result.error and result.verdict.get("verdict") == "unknown" else BAD
+    return DOUBTFUL if result.undecided else BAD
 
 
 def results_table(results: Sequence[RunResult]) -> Table:
@@ -160,12 +160,19 @@ def results_table(results: Sequence[RunResult]) -> Table:
         table.add_row(
             Text(runs[0].planned.test.name),
             Text(together(runs), style=GOOD if met else style_of(next((run for run in runs if not run.met), runs[0]))),
-            Text("met", style=GOOD) if met else Text("not met", style=BAD),
+            _expectation(met, runs),
             str(operations),
             str(findings),
             f"{sum(run.took_s for run in runs):.0f} s",
         )
     return table
+
+
+def _expectation(met: bool, runs: Sequence[RunResult]) -> Text:
+    """Whether the runs of one test showed what it expects, in a word."""
+    if not met and all(run.undecided for run in runs if not run.met):
+        return Text("unknown", style=DOUBTFUL)
+    return Text("met", style=GOOD) if met else Text("not met", style=BAD)
 
 
 def together(runs: Sequence[RunResult]) -> str:
@@ -199,7 +206,7 @@ def as_json(result: RunResult) -> dict[str, Any]:
         "directory": str(result.run_dir) if result.run_dir else None,
         "run": result.verdict.get("run"),
         "verdict": result.verdict.get("verdict"),
-        "expectation_met": result.met,
+        "expectation_met": None if result.undecided else result.met,
         "violated": result.violated,
         "findings": forbidden_findings(result.verdict),
         "operations": result.verdict.get("counts", {}).get("operations", 0),

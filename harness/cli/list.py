@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from harness.api import Run, RunFile
-from harness.api.verdict_document import asked_for
+from harness.api import Run, RunFile, Verdict
+from harness.api.verdict_document import judgement_terms
 from harness.cli.console import Json, Results, err, out, print_json, print_line, table
 from harness.visible_text import visible
 
@@ -36,7 +36,7 @@ def list_runs(results: Results = None, json_: Json = False) -> None:
     rows = []
     for run in runs:
         rows.append((run.id, run.campaign, run.test, run.created, _outcome(run)))
-        rows += [(run.id, "", f"judged by {asked_for(one.verdict) or '?'}", "", _outcome(one)) for one in judgements(run)]
+        rows += [(run.id, "", f"judged by {judgement_terms(one.verdict) or '?'}", "", _outcome(one)) for one in judgements(run)]
     lines = [[visible(text, kept="") for text in row] for row in rows]
     out().print(table(("run", "campaign", "test", "created", "verdict"), lines))
 
@@ -73,5 +73,8 @@ def outcome_text(verdict: Mapping[str, Any]) -> str:
     """A verdict's document in a few words."""
     if not verdict.get("verdict"):
         return "not judged"
-    met = verdict.get("expectation_met")
-    return str(verdict["verdict"]) if met is None else f"{verdict['verdict']}, {'as expected' if met else 'against expectation'}"
+    word, met = str(verdict["verdict"]), verdict.get("expectation_met")
+    if met is None:
+        undecided = "expectation_met" in verdict and word != Verdict.UNKNOWN.value
+        return f"{word}, not known whether as expected" if undecided else word
+    return f"{word}, {'as expected' if met else 'against expectation'}"

@@ -24,6 +24,7 @@ PLUGINS = {  # paths of keys that name a plug-in: of which kind
     ("client", "kind"): "client",
     ("nemesis",): "nemesis",
     ("expect",): "checker",
+    ("tolerate",): "checker",
 }
 
 

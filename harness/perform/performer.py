@@ -146,7 +146,7 @@ class Performance:
         time.sleep(PROGRESS_EVERY_S)
 
     def _receipt(self, file: Any, line: dict[str, Any]) -> None:
-        file.write(json.dumps(secrets.masked(line)).encode() + b"\n")
+        file.write(json.dumps(secrets.without_secrets(line)).encode() + b"\n")
         self._log.info(
             "fault", id=line["id"], kind=line["kind"], targets=line["targets"], effective=line["effective"], note=line["note"]
         )
@@ -236,7 +236,7 @@ def main(argv: list[str]) -> int:
 
     def emit(event: PerformerEvent) -> None:
         with lock, suppress(BrokenPipeError):  # nobody reads any more
-            os.write(out, json.dumps(secrets.masked(event)).encode() + b"\n")
+            os.write(out, json.dumps(secrets.without_secrets(event)).encode() + b"\n")
 
     stop = threading.Event()
     signal.signal(signal.SIGINT, lambda *_: stop.set())

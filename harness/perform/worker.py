@@ -192,7 +192,7 @@ class WorkerLoop:
 
     def _complete(self, op: Operation, outcome: Outcome) -> None:
         fields = {} if op.decided is None else {"decided": op.decided}
-        errors = secrets.masked(op.errors) if op.errors else op.errors
+        errors = secrets.without_secrets(op.errors) if op.errors else op.errors
         self._writer.complete(outcome, op.process, op.number, op.planned.f, op.value, errors=errors, **fields)
         self._counts[outcome] += 1
 
@@ -235,7 +235,7 @@ class FinalReader:
             op = Operation.of(self._process, number, PlannedOperation(f="poll", mops=(("poll",),)))
             self._writer.invoke(op.process, op.number, "poll", op.value)
             outcome = self._workload.perform(op, client, run)
-            self._writer.complete(outcome, op.process, op.number, "poll", op.value, errors=secrets.masked(op.errors))
+            self._writer.complete(outcome, op.process, op.number, "poll", op.value, errors=secrets.without_secrets(op.errors))
             number += 1
         reached = client.ends()
         value = {partition: [starts[partition], end, reached.get(partition, -1)] for partition, end in ends.items()}

@@ -63,7 +63,14 @@ class RunResult:
         """Names of the anomalies that were found against the contract and against the test's expectation."""
         expected = {anomaly_and_word(text)[0] for text in self.planned.test.expect}
         named = [found["name"] for found in self.verdict.get("unexpected", [])]
-        return [] if self.met else named or [name for name in self.violated if name not in expected]
+        known = self.met or "unexpected" in self.verdict
+        return named if known else [name for name in self.violated if name not in expected]
+
+    @property
+    def undecided(self) -> bool:
+        """Whether nobody knows if the run shows what its test expects."""
+        unknown = self.verdict.get("verdict") == Verdict.UNKNOWN.value
+        return not self.error and (unknown or self.verdict.get("expectation_met", False) is None)
 
 
 class RunSequence:
@@ -184,10 +191,10 @@ def expectation_met(runs: Sequence[RunResult]) -> bool:
 
 
 def exit_code(results: Sequence[RunResult]) -> Exit:
-    """255: the harness broke; 1: against expectation; 2: some test could not be judged; 0: all as expected."""
+    """255: the harness broke; 1: against expectation; 2: nobody knows whether all is as expected; 0: all as expected."""
     if any(run.error for run in results):
         return Exit.HARNESS_BROKE
     unmet = [run for runs in by_test(results) if not expectation_met(runs) for run in runs if not run.met]
-    if any(run.verdict.get("verdict") != Verdict.UNKNOWN.value for run in unmet):
+    if not all(run.undecided for run in unmet):
         return Exit.INVALID
     return Exit.UNKNOWN if unmet or not results else Exit.VALID

@@ -85,7 +85,7 @@ def test_what_was_read_is_masked_however_it_is_written(monkeypatch):
         assert "b\\" not in secrets.mask(f"it says {written}.")
         assert "MIIE" not in secrets.mask(f"it says {written}.")
     assert secrets.mask("PW USER_NAME") == "PW USER_NAME"
-    assert secrets.masked([{"text": 'a"b\\c\u00e9', "code": 3}]) == [{"text": "***", "code": 3}]
+    assert secrets.without_secrets([{"text": 'a"b\\c\u00e9', "code": 3}]) == [{"text": "***", "code": 3}]
 
 
 def test_a_value_by_reference_is_masked_whatever_its_setting_is_called(monkeypatch, tmp_path):
@@ -94,7 +94,11 @@ def test_a_value_by_reference_is_masked_whatever_its_setting_is_called(monkeypat
     (tmp_path / "code").write_text("4711\n")
     secrets.resolve({"some.plugin.setting": "env:TOKEN", "another": f"file:{tmp_path}/code", "plain": "visible"})
     assert secrets.mask("tok-123 4711 visible") == "*** *** visible"
-    assert secrets.masked({"event": "note", "at": 4711, "text": "at 4711"}) == {"event": "note", "at": 4711, "text": "at ***"}
+    assert secrets.without_secrets({"event": "note", "at": 4711, "text": "at 4711"}) == {
+        "event": "note",
+        "at": 4711,
+        "text": "at ***",
+    }
 
 
 @pytest.mark.parametrize(

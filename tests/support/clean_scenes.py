@@ -41,7 +41,7 @@ class Place:
         """What `fencepost clean` prints."""
         code, out, err = finish(self.command("clean", *arguments))
         assert code == 0, out + err
-        return " ".join((out + err).split())
+        return out + err
 
     def run(self) -> Path | None:
         """The run directory, once there is one."""
@@ -54,9 +54,9 @@ class Place:
         files = run.glob("history/c*.jsonl") if run else ()
         return run if any(b'"type":"ok"' in path.read_bytes() for path in files) else None
 
-    def temporaries(self) -> list[str]:
+    def temporaries(self) -> list[Path]:
         """Our temporary directories."""
-        return sorted(path.name for path in self.temporary.glob("fencepost-*-*"))
+        return sorted(self.temporary.glob("fencepost-*-*"))
 
 
 def harness_of(process: subprocess.Popen[str]) -> int:
@@ -77,12 +77,19 @@ def frozen(pid: int) -> Iterator[None]:
 
 def require_untouched(place: Place, run: Path) -> str:
     """`clean --runs 0 --yes` removes nothing of it, names the run and every temporary directory as in use; what it prints."""
-    before = place.temporaries(), sorted(path.name for path in run.iterdir())
+    in_use = [run, *place.temporaries()]
+    content = set(run.iterdir())
     text = place.clean("--runs", "0", "--yes")
-    assert (place.temporaries(), sorted(path.name for path in run.iterdir())) == before
-    for path in (run, *(place.temporary / name for name in before[0])):
+    assert [path for path in (*in_use, *content) if not path.exists()] == []
+    for path in in_use:
         assert f"left alone: {path}, in use by " in text, text
     return text
+
+
+def left_alone(place: Place, run: Path) -> list[str]:
+    """What `clean --runs 0 --yes` leaves of a run, a line each."""
+    lines = [line for line in place.clean("--runs", "0", "--yes").splitlines() if line.startswith("left alone")]
+    return [line for line in lines if run.name in line or str(place.temporary) in line]
 
 
 def a_live_run_is_left_alone(place: Place, options: Sequence[str], prefix: Sequence[str] = ()) -> tuple[str, Path]:
@@ -122,7 +129,7 @@ def a_killed_run_is_removed(place: Place, options: Sequence[str], prefix: Sequen
     os.kill(harness_of(process), signal.SIGKILL)
     process.communicate()
     until(lambda: not processes_of(run), ENDED_S)
-    until(lambda: "left alone" not in place.clean("--runs", "0", "--yes"), ENDED_S)
+    until(lambda: not left_alone(place, run), ENDED_S)
     assert place.temporaries() == []
     assert not run.exists()
     return run

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.api import Property, Verdict, anomaly_and_word
-from harness.api.verdict_document import asked_for
+from harness.api.verdict_document import judgement_terms
 from harness.report.documents import Doc, ReportData
 from harness.report.panels import faults
 from harness.report.text import at, duration, number, plain, plural
@@ -47,7 +47,7 @@ def fields(run: ReportData) -> dict[str, Any]:
 def headline(run: ReportData) -> Headline:
     verdict, properties = run.verdict, run.verdict.get("properties", ())
     word = str(verdict.get("verdict", Verdict.UNKNOWN.value))
-    met = bool(verdict.get("expectation_met", word == Verdict.VALID.value))
+    met = verdict.get("expectation_met", word == Verdict.VALID.value)
     wanted = [str(name) for name in verdict.get("expect", ())]
     tone, title, expectation = _words(word, met, wanted, properties, plain(verdict.get("expectation", "")))
     return Headline(
@@ -55,14 +55,19 @@ def headline(run: ReportData) -> Headline:
     )
 
 
-def _words(word: str, met: bool, wanted: list[str], properties: list[Doc], compared: str) -> tuple[str, str, str]:
-    """(tone, title, what was expected) for each meeting of verdict and expectation. compared: the verdict's own words of both."""
+def _words(word: str, met: bool | None, wanted: list[str], properties: list[Doc], compared: str) -> tuple[str, str, str]:
+    """(tone, title, what was expected) for each meeting of verdict and expectation.
+
+    met: None where nobody knows. compared: the verdict's own words of both.
+    """
     violated = [p["name"] for p in properties if p.get("verdict") == Property.VIOLATED.value]
     expects_bug = bool(wanted) and wanted != [Verdict.VALID.value]
     expects = ", ".join(wanted) or Verdict.VALID.value
     if word == Verdict.INVALID.value and met:
-        shown = f"This test expects {expects}: a live bug is shown{', ' * bool(compared)}{compared}. That is a success."
-        return "shown", "Invalid, as this test expects", shown
+        found = f"This test expects {expects}: found{', ' * bool(compared)}{compared}. That is a success."
+        return "shown", "Invalid, as this test expects", found
+    if word == Verdict.INVALID.value and met is None:
+        return "unsure", "Invalid, and not known whether only as this test expects", f"This test expects {expects}; {compared}."
     if word == Verdict.INVALID.value:
         difference = compared if expects_bug and compared else _besides(wanted, violated)
         broken = f"{plural(len(violated), 'promise was', 'promises were')} broken" if violated else "a promise was broken"
@@ -70,10 +75,10 @@ def _words(word: str, met: bool, wanted: list[str], properties: list[Doc], compa
     if word == Verdict.VALID.value and met:
         return "good", "Valid: every promise that was tested held", "As this test expects."
     if word == Verdict.VALID.value:
-        return "bad", "Valid, but this test expects otherwise", f"This test expects {expects}: the bug was not shown this time."
+        return "bad", "Valid, but this test expects otherwise", f"This test expects {expects}: not found this time."
     expected = "As this test expects." if met else f"This test expects {expects}; it is not known whether that is so."
     if expects_bug and not met:
-        expected = f"This test expects {expects}: it was not shown, and not excluded."
+        expected = f"This test expects {expects}: not found, and not excluded."
     return "unsure", "Unknown: the run does not allow a verdict", expected
 
 
@@ -150,7 +155,7 @@ def facts(run: ReportData) -> tuple[tuple[str, str], ...]:
         ("test", run.verdict.get("test") or plan.get("test")),
         ("campaign", run.verdict.get("campaign") or plan.get("campaign")),
         ("run", run.verdict.get("run") or plan.get("run")),
-        ("judged by", asked_for(run.verdict)),
+        ("judged by", judgement_terms(run.verdict)),
         ("Kafka", description.get("kafka")),
         ("client", " ".join(plain(client[key]) for key in ("kind", "version") if client.get(key))),
         ("seed", plan.get("seed")),

@@ -20,7 +20,7 @@ def options(kafka_image):
 @WHERE
 def test_a_live_run_is_named_and_left_alone(prefix, options, tmp_path):
     text, run = clean_scenes.a_live_run_is_left_alone(Place(tmp_path), options, prefix)
-    assert f"of run {run.name} in Docker; its process " in text
+    assert f"of run {run.name} in Docker; its {'directory is in use by fencepost run' if prefix else 'process '}" in text
     assert [left for left in leftovers.find() if left.run == run.name] == []
 
 

@@ -63,20 +63,35 @@ ELSEWHERE = " ".join([*HERE.split(" ")[:2], "4026500000", "1", "7"])  # in anoth
 
 
 @pytest.mark.parametrize(
-    ("owners", "running", "age_s", "user"),
+    ("owners", "lock", "running", "age_s", "user"),
     [
-        ([HERE], [], 9999, f"its process {os.getpid()} is alive"),
-        ([DEAD, HERE], ["n1"], 9999, f"its process {os.getpid()} is alive"),
-        ([DEAD], ["n1"], 1, ""),
-        ([ELSEWHERE], ["n1"], 9999, "its process is not to be seen from here, and n1 runs, which ends 60 s after its harness"),
-        ([ELSEWHERE], [], 5, "its process is not to be seen from here, and it was made 5 s ago"),
-        ([ELSEWHERE], [], 9999, ""),
-        (["of an older version"], ["n1"], 9999, "its process is not to be seen from here, and n1 runs, which ends 60 s after"),
+        ([HERE], None, [], 9999, f"its process {os.getpid()} is alive"),
+        ([HERE], "", [], 9999, f"its process {os.getpid()} is alive"),
+        ([DEAD, HERE], None, ["n1"], 9999, f"its process {os.getpid()} is alive"),
+        ([DEAD], None, ["n1"], 1, ""),
+        (
+            [ELSEWHERE],
+            None,
+            ["n1"],
+            9999,
+            "its process is not to be seen from here, and n1 runs, which ends 60 s after its harness",
+        ),
+        ([ELSEWHERE], None, [], 5, "its process is not to be seen from here, and it was made 5 s ago"),
+        ([ELSEWHERE], None, [], 9999, ""),
+        ([ELSEWHERE], "", ["n1"], 5, ""),
+        ([ELSEWHERE], "fencepost run (process 1)", [], 9999, "its directory is in use by fencepost run (process 1)"),
+        (
+            ["of an older version"],
+            None,
+            ["n1"],
+            9999,
+            "its process is not to be seen from here, and n1 runs, which ends 60 s after",
+        ),
     ],
     ids=itertools.count(),  # not by the process id, which differs among the processes of the tests
 )
-def test_what_a_run_has_is_removed_only_if_the_run_is_surely_over(owners, running, age_s, user):
-    found = leftovers.user_of(owners, running, age_s)
+def test_what_a_run_has_is_removed_only_if_the_run_is_surely_over(owners, lock, running, age_s, user):
+    found = leftovers.user_of(owners, lock, running, age_s)
     assert found.startswith(user)
     assert bool(found) == bool(user)
 
@@ -315,7 +330,7 @@ def test_a_directory_inside_another_is_not_shown_twice(tmp_path):
 @pytest.mark.cluster
 def test_an_image_that_is_nowhere_is_a_mistake_of_one_sentence_and_nothing_is_started(docker_daemon, tmp_path):
     code, out, err = fencepost(tmp_path, "run", "--cluster", "docker", "--cluster-set", "image=no-such/image:1")
-    assert (code, out) == (254, "")
+    assert (code, out) == (254, "  note: pulling no-such/image:1\n")
     found = r"the image no-such/image:1 is not here, and could not be pulled: .*fencepost cluster image --kafka 4\.3\.0"
     assert re.search(found, " ".join(err.split())), err
     assert list(tmp_path.iterdir()) == []

@@ -146,3 +146,17 @@ def test_a_temporary_directory_is_ours_alone_in_use_and_gone_at_the_end(tmp_path
         assert path.stat().st_mode & 0o777 == 0o700
         assert user(path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_is_tried_by_its_reference_and_what_is_not_that_lock_is_unknown(tmp_path):
+    """Nobody holds it: no reference. Another directory at the same path is not the one that was meant."""
+    assert liveness.lock_reference(tmp_path) == ""
+    with liveness.hold(tmp_path):
+        reference = liveness.lock_reference(tmp_path)
+        assert liveness.user_of_lock(reference).endswith(")")
+    assert liveness.user_of_lock(reference) == ""
+    (tmp_path / ".lock").rename(tmp_path / "before")
+    assert liveness.user_of_lock(reference) is None
+    liveness.hold(tmp_path).close()
+    assert liveness.user_of_lock(reference) is None
+    assert [liveness.user_of_lock(text) for text in ("", "1:2", "1:2:/nowhere", "x")] == [None] * 4

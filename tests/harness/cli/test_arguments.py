@@ -23,6 +23,7 @@ def test_options_make_the_same_test_as_a_campaign_file():
         topic=["min.insync.replicas=2"],
         contract=["acks=all"],
         expect=["torn-letter"],
+        tolerate=["duplicate anywhere", "lost-write"],
         time=9,
     )
     assert test.workload.options == {"writers": 2, "sends": [1, 2], "slow": True}
@@ -34,7 +35,7 @@ def test_options_make_the_same_test_as_a_campaign_file():
     assert test.lanes == {"main": Lane(order="in turn", busy_s=(4, 5), quiet_s=(2, 2))}
     assert test.budget == Budget(nodes=1)
     assert (test.name, test.topic, test.contract) == ("letters", {"min.insync.replicas": "2"}, {"acks": "all"})
-    assert (test.expect, test.time_s) == (("torn-letter",), 9.0)
+    assert (test.expect, test.tolerate, test.time_s) == (("torn-letter",), ("duplicate anywhere", "lost-write"), 9.0)
 
 
 def test_the_fault_none_means_no_faults():

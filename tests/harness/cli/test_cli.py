@@ -76,9 +76,10 @@ def test_the_command_in_the_plan_makes_the_same_plan_again(fencepost):
 
 
 def test_an_expected_anomaly_that_is_found_is_a_success(fencepost):
-    code, out, _ = fencepost(*RUN, "--name", "torn", "--expect", "torn-letter")
+    code, out, _ = fencepost(*RUN, "--name", "torn", "--expect", "torn-letter", "--tolerate", "lost-letter anywhere")
     assert code == 0
     assert "invalid, as expected: torn-letter" in out
+    assert "--tolerate 'lost-letter anywhere'" in next(line for line in out.splitlines() if line.startswith("repeat:"))
 
 
 @pytest.mark.parametrize(("name", "expected"), [("torn", 1), ("unknown", 2), ("broken", 255), ("bug", 255)])

@@ -37,11 +37,13 @@ def edited(folder: Path, **fields: object) -> Path:
         ("valid", ["torn-transaction"], False, "bad", "Valid, but this test expects otherwise"),
         ("invalid", ["torn-transaction"], True, "shown", "Invalid, as this test expects"),
         ("invalid", ["valid"], False, "bad", "Invalid: 1 promise was broken"),
+        ("invalid", ["torn-transaction"], None, "unsure", "Invalid, and not known whether only as this test expects"),
+        ("unknown", ["valid"], None, "unsure", "Unknown: the run does not allow a verdict"),
         ("unknown", ["valid"], False, "unsure", "Unknown: the run does not allow a verdict"),
     ],
 )
 def test_the_headline_shows_verdict_and_expectation(tmp_path, verdict, expect, met, tone, title):
-    """A bug that a test is there to show is a success; the same bug elsewhere is not."""
+    """An anomaly that a test is there to show is a success; the same elsewhere is not."""
     run = read(open_run(edited(example.torn(tmp_path), verdict=verdict, expect=expect, expectation_met=met)))
     head = page(run).headline
     assert (head.tone, head.title) == (tone, title)
@@ -68,9 +70,7 @@ def test_the_top_names_what_was_found_besides_what_the_test_expects(tmp_path):
     run = read(open_run(edited(example.torn(tmp_path), expectation_met=False, **torn)))
     assert page(run).headline.expectation == "This test expects torn-transaction; not expected: lost-write (#4)."
     run = read(open_run(edited(tmp_path, expectation_met=True, expectation="with 2 lost-write")))
-    assert page(run).headline.expectation == (
-        "This test expects torn-transaction: a live bug is shown, with 2 lost-write. That is a success."
-    )
+    assert page(run).headline.expectation == ("This test expects torn-transaction: found, with 2 lost-write. That is a success.")
 
 
 def test_a_run_without_recovery_shows_no_recovery_time(tmp_path):

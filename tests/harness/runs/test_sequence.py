@@ -80,6 +80,20 @@ def test_a_repeat_that_shows_a_part_of_what_is_expected_is_not_unexpected():
     assert (part.unexpected, more.unexpected) == ([], ["other"])
 
 
+def test_a_run_of_which_nobody_knows_whether_it_is_as_expected_is_unknown():
+    """Also when what was expected was found. Against expectation by one run is against it by all."""
+
+    def result(name, verdict, met):
+        document = {"verdict": verdict, "expectation_met": met, "properties": [], "unexpected": []}
+        return RunResult(planned=PlannedRun(Test(name=name, expect=("early",)), 1, ""), verdict=document)
+
+    undecided, met, unmet = result("a", "invalid", None), result("b", "invalid", True), result("c", "valid", False)
+    assert [one.undecided for one in (undecided, met, unmet)] == [True, False, False]
+    assert exit_code([undecided, met]) is Exit.UNKNOWN
+    assert exit_code([undecided, unmet]) is Exit.INVALID
+    assert exit_code([undecided, result("a", "invalid", True)]) is Exit.VALID, "one test, repeated: shown once is enough"
+
+
 def test_a_cluster_that_does_not_start_costs_its_own_run_only(tmp_path):
     results, engine = perform(tmp_path, ("broken", "valid", 1), ("valid", "valid", 1))
     assert [result.error for result in results] == ["ClusterError: n2 did not answer within 60 s; start it again", ""]
