@@ -58,7 +58,8 @@ def inconsistent_offset(log: PartitionLog) -> CheckResult:
     """Two different records at one offset of one partition.
 
     Reads and acknowledgements are both evidence, except the acknowledgement of a lost write, whose offset was naturally given
-    away again. Where there are only acknowledgements, those of transactions that are not known to have committed prove nothing.
+    away again, and that of a swallowed one (`swallowed-write`). Where there are only acknowledgements, those of transactions that
+    are not known to have committed prove nothing.
 
     compared: offsets with at least one read. One cause: neighbouring offsets, as after a truncation.
 
@@ -77,7 +78,7 @@ def inconsistent_offset(log: PartitionLog) -> CheckResult:
     """
     sends, reads = log.sends, log.reads
     judged, returned, _ = final_witness(log)
-    believed = (sends.offset != NONE) & ~(log.promised & judged & ~returned)
+    believed = (sends.offset != NONE) & ~(log.promised & judged & ~returned) & ~log.swallowed
     distinct = np.flatnonzero(np.diff(reads.offset, prepend=NONE))  # sorted: the first read of each offset that is known
     disputed = _disputed(log, np.flatnonzero(believed))
     if not len(disputed):

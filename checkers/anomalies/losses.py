@@ -69,6 +69,7 @@ def lost_write(log: PartitionLog) -> CheckResult:
     Where the history does not tell what some poll returned, it must also lie between two consecutive reads of one
     consumer, or between the partition's start and the first read after it: that poll may have got the record, and no other.
     In a partition whose last stable offset is stuck, a record above it is hidden: lost only if read_uncommitted misses it too.
+    A record whose offset holds an older one of the same producer is `swallowed-write`'s.
 
     compared: promised records that were returned, or had to be. One cause: neighbours in the version order, no survivor between.
 
@@ -86,10 +87,10 @@ def lost_write(log: PartitionLog) -> CheckResult:
     Slow twin: `lost_writes` in tests/support/reference.py.
     """
     judged, returned, lacking = final_witness(log)
-    lost = log.promised & judged & ~returned
+    lost = log.promised & judged & ~returned & ~log.swallowed
     rows = [
         send_rows(log, lost, _neighbours(log, lost, returned), "missing"),
-        *undecided_rows(log, log.acked | ~log.sends.finished, judged, returned),
+        *undecided_rows(log, (log.acked | ~log.sends.finished) & ~log.swallowed, judged, returned),
     ]
     return CheckResult(int((log.promised & judged).sum()), join_rows(*rows), lacking)
 

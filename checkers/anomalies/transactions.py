@@ -18,6 +18,8 @@ from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 
+SWALLOWED = "swallowed"  # role of rows between the two steps of `torn-transaction`
+
 
 # --------------------------------------------------------------------------------------------------
 # aborted-read
@@ -154,12 +156,15 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     Exact although partitions report little: a covered partition that reports no missing record of an ok transaction returned all
     of them, and one that reports nothing seen of a failed transaction returned none. So the sends of the suspicious operations
     (read again from the history, these few only) fill in what was left out. Where no complete final read covers a partition, what
-    it did not report of an ok transaction is looked up among all reads.
+    it did not report of an ok transaction is looked up among all reads. A swallowed record is none of its records: that is
+    `swallowed-write`'s.
     """
+    swallowed = rows.loc[rows["role"] == SWALLOWED, "v"]
     rows = passed_in_time(rows)
     rows = _may_be_torn(rows[rows["role"].isin(["read", "missing"])], run)
     reported = rows.drop_duplicates("v").set_index("v")["role"]
     sends = run.sends_of(rows["op"].unique())
+    sends = sends[~sends["v"].isin(swallowed)]
     status = pd.Series(run.status(sends["op"].to_numpy()), index=sends.index)
     covered = run.covered(sends["partition"], sends["offset"].to_numpy())
     silent = status.map({COMMITTED: "read", ABORTED: "missing", INFO: ""}).where(covered, "")
@@ -198,7 +203,7 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     `lost-write`, else shown if any read_committed reader got it. A record counts as missing even without acknowledgement: commit
     follows only after every acknowledgement, so a transaction of which anything is visible must show everything that it tried to
     send (KAFKA-17754: a late EndTxn commits what happened to be in the log). Sends of a completed operation that never began are
-    not records of the transaction.
+    not records of the transaction, nor is what `swallowed-write` has found.
 
     compared: transactions with two or more records that completed read_committed final reads had to show. One cause: the
     transaction.
@@ -217,7 +222,7 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     """
     sends = log.sends
     judged, returned, _ = final_witness(log)
-    missing = sends.txn & judged & ~returned
+    missing = sends.txn & judged & ~returned & ~log.swallowed
     shown = sends.txn & ~missing & (log.covered & log.seen_final if log.final.committed else log.seen_committed)
     tried = (sends.began != NONE) | (sends.status == COMMITTED) | ~sends.finished
     unsure = (sends.offset == NONE) & log.final.stalled  # the second step knows of these not whether they are covered
@@ -225,6 +230,7 @@ def torn_transaction(log: PartitionLog) -> CheckResult:
     rows = join_rows(
         send_rows(log, missing & (sends.status == COMMITTED), sends.op, "missing"),
         send_rows(log, shown & ((sends.status != COMMITTED) | unsure), sends.op, "read"),
-        *undecided_rows(log, tried, judged, returned),
+        *undecided_rows(log, tried & ~log.swallowed, judged, returned),
+        send_rows(log, sends.txn & log.swallowed, sends.op, SWALLOWED),
     )
     return CheckResult(0, rows, several=sends.op[sends.txn & log.covered & tried])

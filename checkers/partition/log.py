@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from checkers.arrays import Bools, Ints
+from checkers.partition.swallowed import NO_READ, holding_reads
 
 NONE = -1
 FOREVER = np.iinfo(np.int64).max  # later than any time
@@ -216,11 +217,30 @@ class PartitionLog:
         return self.span(np.ones(len(self.reads), dtype=np.bool_))
 
     @cached_property
+    def swallows(self) -> tuple[Ints, Ints]:
+        """Sends (positions) that nobody got, acknowledged at an offset that holds an older record of the same producer; and for
+        each the read (position) that returned the older one there.
+        """
+        sends, reads = self.sends, self.reads
+        unread = np.flatnonzero((sends.offset != NONE) & ~self.seen)
+        read = holding_reads(sends.offset[unread], sends.v[unread], reads.offset, reads.v, reads.send)
+        return unread[read != NO_READ], read[read != NO_READ]
+
+    @cached_property
+    def swallowed(self) -> Bools:
+        """Sends that are in `swallows`: they lie nowhere."""
+        swallowed = np.zeros(len(self.sends), dtype=np.bool_)
+        swallowed[self.swallows[0]] = True
+        return swallowed
+
+    @cached_property
     def place(self) -> Ints:
-        """Where each send lies: the lowest offset that an acknowledgement or a reader gave for it (NONE: unknown)."""
+        """Where each send lies: the lowest offset that an acknowledgement or a reader gave for it (NONE: unknown, or nowhere)."""
         read, _ = self.places_read
         both = np.where(read == NONE, self.sends.offset, read)
-        return np.where((self.sends.offset != NONE) & (self.sends.offset < both), self.sends.offset, both)
+        place = np.where((self.sends.offset != NONE) & (self.sends.offset < both), self.sends.offset, both)
+        place[self.swallows[0]] = NONE
+        return place
 
     @cached_property
     def unsent_reads(self) -> Bools:

@@ -93,6 +93,13 @@ DAMAGES = (
         (*STEPS, "duplicate"),
         "needs two committed records in one partition that were read",
     ),
+    PlantedDamage(
+        "swallow",
+        records.swallow,
+        ("swallowed-write",),
+        (),
+        "needs two committed records of one process in one partition that were read",
+    ),
     PlantedDamage("invade", records.invade, ("phantom",), (), "needs a read"),
     PlantedDamage(
         "garble",

@@ -137,6 +137,20 @@ def move(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(moved, what, frozenset([record["v"], other["v"]]))
 
 
+def swallow(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """A record is acknowledged at the offset of an older one of its producer, and read by nobody."""
+    sent = rows.witnessed[rows.witnessed["offset"] != NONE].sort_values(["partition", "v"], kind="stable")
+    older = sent.shift(1)
+    pairs = np.flatnonzero((sent["partition"] == older["partition"]) & (sent["process"] == older["process"]))
+    if not len(pairs):
+        return None
+    chosen = int(pairs[rng.randrange(len(pairs))])
+    record, other = sent.iloc[chosen], sent.iloc[chosen - 1]
+    swallowed = rows.with_values([record["index"]], "offset", other["place"]).unread([record["v"]])
+    what = f"the record at {record['partition']}@{record['place']} is gone, and was acknowledged at {other['place']}"
+    return DamagedHistory(swallowed, what, frozenset([record["v"]]))
+
+
 def invade(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A record that nobody sent lies at the end of a partition."""
     polls = rows.last_polls()

@@ -167,6 +167,18 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _ALONE,
         Rule(FORBIDDEN, "an offset names one record for ever (the replication protocol; KIP-101)"),
     ),
+    "swallowed-write": (
+        *_cut_off("a record may be gone, and its offset hold an older one that another leader had kept"),
+        Rule(
+            ALLOWED,
+            "with acks=0 or 1 a leader acknowledges alone, and the next one may give the offset to a retry of an older record",
+            {"acks": "!all"},
+        ),
+        Rule(
+            FORBIDDEN,
+            "what is acknowledged lies where its acknowledgement says; a broker gives one answer twice only to a retry (KIP-98)",
+        ),
+    ),
     "phantom": (Rule(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),),
     "wrong-partition": (
         Rule(

@@ -124,6 +124,7 @@ NEEDS: dict[str, Needs] = {
     "dirty-read": Needs({SENDS, OUTCOMES, POLLS, COMMITTED, Evidence.DECISIONS}, _ANYBODY_OR_WHEN),
     "lso-overrun": Needs({SENDS, OUTCOMES, POLLS, COMMITTED, Evidence.DECISIONS}, _ANYBODY_OR_WHEN),
     "inconsistent-offset": Needs({SENDS, OUTCOMES, *READS}, _ANYBODY, {COMMITTED}, _LOST_PLACE, _acknowledged_only),
+    "swallowed-write": Needs({SENDS, OUTCOMES, *READS}, _ANYBODY),
     **dict.fromkeys(("poll-skip", "nonmonotonic-poll"), _ACROSS),
     **dict.fromkeys(("int-poll-skip", "int-nonmonotonic-poll"), _INSIDE),
     **dict.fromkeys(("order-inversion", "real-time-inversion"), _ORDER),

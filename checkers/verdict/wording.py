@@ -46,6 +46,15 @@ class FindingText:
             return "was surely aborted"
         return "ended without a known outcome"
 
+    def aborted(self, op: int) -> bool:
+        """Whether an operation is a transaction that surely failed."""
+        return self.outcome(op) == "was surely aborted"
+
+    def promised(self, op: int) -> bool:
+        """Whether what an operation sent, and got acknowledged, is a promise in any case."""
+        at = self._at(op)
+        return bool(self.run.overview.status[at] == COMMITTED or not self.run.overview.txn[at])
+
     def how_missing(self, partition: str, count: int = 1) -> str:
         final = self.run.overview.final_reads.get(partition)
         verb = "was" if count == 1 else "were"

@@ -6,7 +6,7 @@ import json
 from random import Random
 from typing import Any
 
-from harness.api import record_id
+from harness.api import record_id, record_ids
 from support.histories import COMMITTED, STEP, UNCOMMITTED, History
 from support.reference import Contract
 
@@ -36,7 +36,27 @@ def varied_history(rng: Random) -> Ops:
         h.settle({partition: rng.choice([(50, 50), (20, 50), (-1, 50), (30, -1)]) for partition in partitions})
     if rng.random() < 0.7:
         _final_reads(rng, h, sent, lawful, partitions)
+    if rng.random() < 0.25:
+        swallow(rng, h.ops)
     return h.ops
+
+
+def swallow(rng: Random, ops: Ops) -> None:
+    """One record vanishes from every read, acknowledged at the place of another record of its producer, mostly an older one."""
+    sent = [mop for op in ops for mop in op["mops"] if mop[0] == 0 and mop[3] is not None]
+    pairs = [
+        (one, two) for one in sent for two in sent if one[1] == two[1] and _producer(one) == _producer(two) and one is not two
+    ]
+    if not pairs:
+        return
+    older, gone = sorted(rng.choice(pairs), key=lambda mop: mop[2], reverse=rng.random() < 0.2)
+    for op in ops:
+        left = [mop for mop in op["mops"] if mop[0] == 0 or mop[2] != gone[2]]
+        op["mops"] = [(*mop[:3], older[3], *mop[4:]) if mop is gone else mop for mop in left]
+
+
+def _producer(mop: tuple[Any, ...]) -> int:
+    return int(record_ids.process_of(mop[2]))
 
 
 def varied_contract(rng: Random) -> tuple[Contract, dict[str, str]]:

@@ -188,9 +188,22 @@ class FlatHistory:
 
     # ---- records ----
     @cached_property
+    def swallowed(self) -> set[int]:
+        """Records that nobody got, acknowledged where somebody got one that the same producer had sent before."""
+        return {
+            send["v"] for send in self.sends if send["offset"] is not None and send["v"] not in self.seen and self.older(send)
+        }
+
+    def older(self, send: Row) -> list[Row]:
+        """Reads, at the offset of a record's acknowledgement, of records that its producer had sent to the partition before."""
+        there = [read for read in self.here if (read["p"], read["offset"]) == (send["p"], send["offset"])]
+        producer = record_ids.process_of(send["v"])
+        return [read for read in there if record_ids.process_of(read["v"]) == producer and read["v"] < send["v"]]
+
+    @cached_property
     def places(self) -> dict[int, set[int]]:
         """Every offset at which a record was acknowledged or read in its own partition."""
-        found = {send["v"]: {send["offset"]} - {None} for send in self.sends}
+        found = {send["v"]: set() if send["v"] in self.swallowed else {send["offset"]} - {None} for send in self.sends}
         for read in self.here:
             found[read["v"]].add(read["offset"])
         return found
@@ -299,7 +312,8 @@ def lost_writes(h: FlatHistory) -> Found:
     for send in h.sends:
         acked = send["ended"] is not None or h.ops[send["op"]]["end"] is None
         proven = h.txn(send) and h.status(send) == "info" and send["op"] in h.proven and acked
-        if (h.promised(send) or proven) and h.missing(send) and send["v"] not in h.misplaced:
+        elsewhere = send["v"] in h.misplaced or send["v"] in h.swallowed
+        if (h.promised(send) or proven) and h.missing(send) and not elsewhere:
             found.add(send["v"])
     return found
 
@@ -325,9 +339,13 @@ def inconsistent_offsets(h: FlatHistory) -> Found:
     for send in h.sends:
         where = (send["p"], send["offset"])
         sure = h.status(send) == "ok" or not h.txn(send) or (h.status(send) == "info" and send["op"] in h.proven)
-        if send["offset"] is not None and send["v"] not in h.lost and (where in read_places or sure):
+        if send["offset"] is not None and send["v"] not in h.lost | h.swallowed and (where in read_places or sure):
             at[where].add(send["v"])
     return {where for where, records in at.items() if len(records) > 1}
+
+
+def swallowed_writes(h: FlatHistory) -> Found:
+    return h.swallowed
 
 
 # ---- placement ----
@@ -383,7 +401,7 @@ def lso_overruns(h: FlatHistory) -> Found:
 def torn_transactions(h: FlatHistory) -> Found:
     found = set()
     for number in range(len(h.ops)):
-        mine = [send for send in h.sends if send["op"] == number and h.txn(send)]
+        mine = [send for send in h.sends if send["op"] == number and h.txn(send) and send["v"] not in h.swallowed]
         shown = [send["v"] for send in mine if h.shown(send)]
         missing = [send["v"] for send in mine if h.tried(send) and h.missing(send) and send["v"] not in h.misplaced]
         if mine and h.status(mine[0]) == "fail":
@@ -497,6 +515,7 @@ TWINS: dict[str, Callable[[FlatHistory], Found]] = {
     "lso-overrun": lso_overruns,
     "torn-transaction": torn_transactions,
     "inconsistent-offset": inconsistent_offsets,
+    "swallowed-write": swallowed_writes,
     "phantom": phantoms,
     "wrong-partition": wrong_partitions,
     "order-inversion": order_inversions,
@@ -532,7 +551,7 @@ def by_records(findings: Sequence[Mapping[str, Any]], ops: Sequence[Mapping[str,
             found[name].add(max(record["v"] for record in records))
         elif name == "real-time-inversion":
             found[name].add(min((record["offset"], record["v"]) for record in records)[1])
-        elif name == "lost-write":
+        elif name in ("lost-write", "swallowed-write"):
             found[name] |= {record["v"] for record in missing}
         elif name in ("poll-skip", "int-poll-skip"):
             landing = max(record["offset"] for record in records)

@@ -84,6 +84,7 @@ class FindingCard:
     records: tuple[Record, ...]
     more_records: int
     faults: tuple[str, ...]
+    includes: tuple[str, ...] = ()  # anomalies of which the same record would be a finding if its cause were not known
     cycle: Drawing | None = None
 
 
@@ -191,6 +192,7 @@ def _finding(known: _Known, finding: Doc) -> FindingCard:
         records=tuple(_record(r, known.values) for r in records[:_RECORDS]),
         more_records=max(0, len(records) - _RECORDS),
         faults=tuple(faults.around(fault, run.origin_ns) for fault in run.faults or () if fault["id"] in near),
+        includes=tuple(finding.get("includes", ())),
         cycle=drawing(finding.get("cycle")),
     )
 

@@ -11,7 +11,8 @@ from checkers.verdict.findings import Finding, FindingRecord
 from checkers.verdict.rules import ALLOWED, FORBIDDEN, INAPPLICABLE, RULES, full_contract, rule_for, rule_on_evidence
 
 READERS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"}
-LOST = {"lost-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
+LOST = {"lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
+ALONE = {"lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion"}
 CUT_TRANSACTIONS = {"torn-transaction", "aborted-read", "lso-overrun", "lso-stall"}
 EARLY = {"dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime"}
 ABSENCE = {"lost-write", "poll-skip", "int-poll-skip", "stale-read"}
@@ -21,9 +22,9 @@ TRANSACTIONS = {"transactional": "true", "isolation": "read_committed"}
 
 # The setting, beneath it plain or transactional producers, and every anomaly that is judged otherwise than without the setting.
 TABLE = [
-    ({"acks": "0"}, PLAIN, {"lost-write", "duplicate", "order-inversion", "inconsistent-offset"}),
-    ({"acks": "1"}, PLAIN, {"lost-write", "duplicate", "order-inversion", "inconsistent-offset"}),
-    ({"acks": "1", "max_in_flight": "1"}, PLAIN, {"lost-write", "duplicate", "order-inversion", "inconsistent-offset"}),
+    ({"acks": "0"}, PLAIN, ALONE),
+    ({"acks": "1"}, PLAIN, ALONE),
+    ({"acks": "1", "max_in_flight": "1"}, PLAIN, ALONE),
     ({"idempotence": "false"}, PLAIN, {"duplicate", "order-inversion"}),
     ({"idempotence": "false", "max_in_flight": "1"}, PLAIN, {"duplicate"}),
     ({"min_insync_replicas": "1"}, PLAIN, set()),

@@ -96,6 +96,13 @@ def test_a_card_shows_which_records_are_missing(tmp_path):
     assert group.open[0].faults[0].startswith("cut-clients 12 nodes → n1, from 8.9")
 
 
+def test_a_card_names_the_anomalies_that_are_part_of_its_finding(tmp_path):
+    """One cause is one finding: a swallowed write is not listed as a loss and a torn transaction besides."""
+    found = {"anomaly": "swallowed-write", "sentence": "?", "includes": ["lost-write", "torn-transaction"]}
+    text = render(open_run(edited(example.valid(tmp_path), findings=[found]))).read_text("utf-8")
+    assert "not listed again: <code>lost-write</code>, <code>torn-transaction</code></p>" in text
+
+
 def test_findings_that_do_not_fit_on_the_page_are_counted(tmp_path):
     """100 findings, 60 of them in the verdict, 20 open, 40 folded, the rest named."""
     (group,) = page(read(open_run(example.large(tmp_path, operations=20_000)))).groups

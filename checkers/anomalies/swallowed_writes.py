@@ -1,0 +1,104 @@
+"""Records that the broker acknowledged as if they were older ones (KIP-98: the broker answers a retry with the first offset).
+
+The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from checkers.api import CheckResult, join_rows, partition_check
+from checkers.partition.log import NONE, PartitionLog
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding, FindingRecord
+from checkers.verdict.wording import FindingText
+
+
+def _explain_swallowed(finding: Finding, text: FindingText) -> str:
+    op, siblings = finding.records("missing")[0].op, _siblings(finding)
+    elsewhere = f", and its records at {text.places(siblings)} were read" if siblings else ""
+    return f"{text.name(op)} {text.outcome(op)}{elsewhere}, but {_nowhere(finding, text)}."
+
+
+def _nowhere(finding: Finding, text: FindingText) -> str:
+    missing, holding = finding.records("missing"), finding.records("sent")
+    older, places = text.writer(holding[0]), text.places(missing)
+    if len(missing) > 1:
+        more = f" and {len(holding) - 1} more" if len(holding) > 1 else ""
+        held = f"which hold older records of the same producer ({older}{more})"
+        return f"{len(missing)} of its records are nowhere: they were acknowledged at {places}, {held}"
+    fate = " and surely aborted" if text.aborted(holding[0].op) else ""
+    record = f"the record it wrote to {missing[0].partition} is nowhere"
+    return f"{record}: it was acknowledged at {places}, which holds {older}, sent before it{fate}"
+
+
+def _siblings(finding: Finding) -> list[FindingRecord]:
+    """Other records of the same transaction that were read at read_committed."""
+    writers = {row.op for row in finding.records("missing")}
+    return [row for row in finding.records("read") if row.op in writers]
+
+
+def _included(finding: Finding, text: FindingText) -> dict[str, Any]:
+    """The anomalies of which the same record would be a finding if its cause were not known."""
+    op = finding.records("missing")[0].op
+    if _siblings(finding):
+        return {"includes": ["lost-write", "torn-transaction"]}
+    return {"includes": ["lost-write" if text.promised(op) else "inconsistent-offset"]}
+
+
+def _resolve_swallowed(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
+    """With the other records of the same transactions that a read_committed reader got: of these, the transaction is torn."""
+    swallowed = rows[rows["role"] == "missing"]
+    sends = run.sends_of(swallowed["op"].unique())
+    sends = sends[run.transactional(sends["op"].to_numpy()) & ~sends["v"].isin(swallowed["v"])]
+    shown = sends[run.got_at_read_committed(sends)]
+    return pd.concat([rows, shown.assign(cause=shown["op"], time=shown["ended"], role="read")[rows.columns]], ignore_index=True)
+
+
+@partition_check(
+    "swallowed-write",
+    across=True,
+    resolve=_resolve_swallowed,
+    explain=_explain_swallowed,
+    detail=_included,
+    needs="no offset at which a record was acknowledged was read",
+)
+def swallowed_write(log: PartitionLog) -> CheckResult:
+    """A record that nobody got, acknowledged at an offset that holds another record, which the same producer had sent before.
+
+    So a broker answers a retry: with the offset of what it has already. It took the record for a retry of the older one, since
+    it came with the same sequence numbers, and wrote nothing (KIP-98). The outcome of the operation does not matter: the
+    acknowledgement is wrong in any case. After a loss it is the other way round: the offset holds a record that was sent *later*
+    (`lost-write`). Two records at one offset, by different producers or by what readers got, are `inconsistent-offset`.
+
+    The same record is not reported again as `lost-write`, as the missing part of a `torn-transaction`, or as one of two records
+    of an `inconsistent-offset`; `includes` names which of these it would be. It has no place in the version order.
+
+    compared: acknowledged records that somebody got, and swallowed ones. One cause: the operation that sent the record.
+
+    Example::
+
+        ms   process  operation               t-0            t-1       outcome
+        0-1  1        txn                     send a         -         aborted
+        2-3  1        txn                     send b@5       send c@3  committed
+        4-5  2        txn                     send d@9       -         committed
+        6-7  3        final read              read d@9       read c@3
+        6-7  4        final read uncommitted  read a@5, d@9  read c@3
+
+    Found: missing b@5, sent a@5 and read a@5; and of the same transaction read c@3.
+
+    Slow twin: `swallowed_writes` in tests/support/reference.py.
+    """
+    sends, reads, (swallowed, read) = log.sends, log.reads, log.swallows
+    compared = int(((sends.offset != NONE) & log.seen).sum()) + len(swallowed)
+    if not len(swallowed):
+        return CheckResult(compared)
+    older, op = reads.send[read], sends.op[swallowed]
+    one = {"cause": op, "op": op, "v": sends.v[swallowed], "offset": sends.offset[swallowed], "time": sends.ended[swallowed]}
+    other = {"cause": op, "op": sends.op[older], "v": sends.v[older], "offset": reads.offset[read], "time": sends.began[older]}
+    witness = {**other, "op": reads.op[read], "time": reads.ended[read]}
+    roles = (("missing", one), ("sent", other), ("read", witness))
+    return CheckResult(compared, join_rows(*(rows | {"role": np.full(len(op), role, dtype=object)} for role, rows in roles)))
