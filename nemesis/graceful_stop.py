@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from harness.api import Between, HarnessError, Killable, Receipt, Stoppable, Wait, demand_bounds
 from nemesis.support import targets
-from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
+from nemesis.support.attempts import attempt_each, attempt_within_budget, hit_evidence, no_target, undo_on_error
 from nemesis.support.cluster_types import StoppableCluster
 from nemesis.support.healing import healed, lives_already
 from nemesis.support.waiting import poll_until
@@ -53,11 +53,13 @@ class GracefulStop:
         problems += [f"{node} was dead already" for node in nodes if node not in alive]
         problems += [f"{node} had not ended after {self.gone_within_s:g} s" for node in left if node in tried]
         problems += [f"{node} ended with status {status}" for node, status in statuses.items() if status != ORDERLY]
+        aimed_at = tuple(node for node in nodes if node in tried or node not in alive)
+        seen = {"before": before, "during": during, "status": statuses, "shutdown_line": shutdown_lines}
         return Receipt(
             role=self.target,
-            targets=tuple(node for node in nodes if node in tried or node not in alive),
-            evidence={"before": before, "during": during, "status": statuses, "shutdown_line": shutdown_lines},
-            effective=bool(alive) and not left,
+            targets=aimed_at,
+            evidence={**seen, **hit_evidence(aimed_at, statuses)},
+            effective=bool(statuses),
             note="; ".join(problems),
         )
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from harness.api import Between, HarnessError, Killable, Receipt, Wait, demand_bounds
 from nemesis.support import targets
-from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
+from nemesis.support.attempts import attempt_each, attempt_within_budget, hit_evidence, no_target, undo_on_error
 from nemesis.support.cluster_types import KillableCluster
 from nemesis.support.healing import healed, lives_already
 from nemesis.support.waiting import poll_until
@@ -48,11 +48,13 @@ class Kill:
             during = poll_until(lambda: _pids(cluster, nodes), lambda pids: not _left(tried, before, pids), GONE_WITHIN_S)
         problems += [f"{node} was dead already" for node in nodes if node not in alive]
         problems += [f"{node} survived" for node in _left(tried, before, during)]
+        aimed_at = tuple(node for node in nodes if node in tried or node not in alive)
+        killed = [node for node in alive if node not in _left(alive, before, during)]
         return Receipt(
             role=self.target,
-            targets=tuple(node for node in nodes if node in tried or node not in alive),
-            evidence={"before": before, "during": during},
-            effective=bool(alive) and not _left(alive, before, during),
+            targets=aimed_at,
+            evidence={"before": before, "during": during, **hit_evidence(aimed_at, killed)},
+            effective=bool(killed),
             note="; ".join(problems),
         )
 

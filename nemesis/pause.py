@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from harness.api import Between, HarnessError, Pausable, Receipt, demand_bounds
 from nemesis.support import targets
-from nemesis.support.attempts import attempt_each, attempt_within_budget, no_target, undo_on_error
+from nemesis.support.attempts import attempt_each, attempt_within_budget, hit_evidence, no_target, undo_on_error
 from nemesis.support.cluster_types import PausableCluster
 from nemesis.support.healing import healed, pids
 from nemesis.support.waiting import poll_until
@@ -51,11 +51,13 @@ class Pause:
         awake = [node for node in ours if during[node] != FROZEN]
         problems += [f"{node} was {'frozen' if before[node] else 'dead'} already" for node in nodes if node not in ours]
         problems += [f'{node} did not freeze (state "{during[node]}")' for node in awake if node in tried]
+        aimed_at = tuple(node for node in nodes if node in tried or node not in ours)
+        froze = [node for node in ours if node not in awake]
         return Receipt(
             role=self.target,
-            targets=tuple(node for node in nodes if node in tried or node not in ours),
-            evidence={"before": before, "during": during, "pids": found},
-            effective=bool(ours) and not awake,
+            targets=aimed_at,
+            evidence={"before": before, "during": during, "pids": found, **hit_evidence(aimed_at, froze)},
+            effective=bool(froze),
             note="; ".join(problems),
         )
 

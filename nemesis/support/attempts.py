@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -48,6 +48,12 @@ def attempt_within_budget(action: Callable[[str], None], nodes: Iterable[str]) -
             problems.append(str(error))
         tried.append(node)
     return tried, problems
+
+
+def hit_evidence(targets: Sequence[str], hit: Collection[str]) -> dict[str, list[str]]:
+    """`hit` of the evidence: which targets were hurt, where that is only some of them."""
+    some = [node for node in targets if node in hit]
+    return {"hit": some} if some and len(some) < len(targets) else {}
 
 
 def no_target(role: str, error: HarnessError) -> Receipt:

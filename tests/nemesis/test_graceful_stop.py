@@ -33,6 +33,20 @@ def test_a_broker_that_does_not_end_makes_the_fault_ineffective_and_is_killed_by
     assert cluster.whole()
 
 
+def test_a_fault_that_stops_some_of_its_targets_is_effective_and_names_them():
+    cluster = FakeCluster()
+    cluster.pause("n2")
+    fault = GracefulStop(count=3, gone_within_s=0)
+    receipt = fault.inject(cluster, Random(1))
+    assert (receipt.effective, sorted(receipt.evidence["hit"]), receipt.note) == (
+        True,
+        ["n1", "n3"],
+        "n2 had not ended after 0 s",
+    )
+    fault.heal(cluster, receipt)
+    assert cluster.whole()
+
+
 def test_stopping_a_dead_broker_has_no_effect_and_healing_leaves_it_dead():
     cluster = FakeCluster()
     cluster.kill("n1")

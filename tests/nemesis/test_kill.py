@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from harness.api import OverBudget
 from nemesis.kill import Kill
 from nemesis.testing import FakeCluster
 
@@ -72,14 +73,32 @@ def test_one_broker_dead_already_and_one_killed_is_an_effect():
     cluster.kill("n1")
     receipt = Kill(target="all").inject(cluster, Random(1))
     assert (receipt.effective, receipt.note) == (True, "n1 was dead already")
+    assert receipt.evidence["hit"] == ["n2", "n3"]
 
 
-def test_a_broker_that_survives_makes_the_fault_ineffective(monkeypatch):
+def test_a_broker_that_survives_is_named_and_the_fault_is_effective_for_the_others(monkeypatch):
     monkeypatch.setattr("nemesis.kill.GONE_WITHIN_S", 0)
     cluster = FakeCluster()
     cluster.stubborn.add("n2")
     receipt = Kill(target="all").inject(cluster, Random(1))
-    assert (receipt.effective, receipt.note) == (False, "n2 survived")
+    assert (receipt.effective, receipt.note, receipt.evidence["hit"]) == (True, "n2 survived", ["n1", "n3"])
+    alone = Kill(target="broker:n2").inject(cluster, Random(1))
+    assert (alone.effective, alone.note, "hit" in alone.evidence) == (False, "n2 survived", False)
+
+
+def test_a_broker_that_the_budget_spares_does_not_make_the_others_death_nothing():
+    cluster = FakeCluster()
+    kill = cluster.kill
+
+    def within_budget(node):
+        if node == "n3":
+            raise OverBudget("n3 is spared")
+        kill(node)
+
+    cluster.kill = within_budget
+    receipt = Kill(target="all").inject(cluster, Random(1))
+    assert (receipt.effective, receipt.targets, receipt.note) == (True, ("n1", "n2"), "n3 is spared")
+    assert Kill().heal(cluster, receipt).healing["started"] == ["n1", "n2"]
 
 
 def test_a_broker_that_another_fault_started_did_not_stay_dead():

@@ -34,6 +34,18 @@ def test_a_node_that_does_not_freeze_makes_the_fault_ineffective(monkeypatch):
     assert (receipt.effective, receipt.note) == (False, 'n1 did not freeze (state "S")')
 
 
+def test_a_fault_that_freezes_some_of_its_targets_is_effective_and_names_them(monkeypatch):
+    monkeypatch.setattr("nemesis.pause.SEEN_WITHIN_S", 0)
+    cluster = FakeCluster()
+    cluster.stubborn.add("n1")
+    cluster.kill("n3")
+    receipt = Pause(target="all").inject(cluster, Random(1))
+    assert (receipt.effective, receipt.evidence["hit"]) == (True, ["n2"])
+    assert receipt.note == 'n3 was dead already; n1 did not freeze (state "S")'
+    Pause().heal(cluster, receipt)
+    assert cluster.awake("n2")
+
+
 def test_freezing_a_dead_node_has_no_effect():
     cluster = FakeCluster()
     cluster.kill("n1")

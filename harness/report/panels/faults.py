@@ -58,8 +58,15 @@ def where(fault: Doc) -> str:
     """The nodes a fault hit; for a cut that names none, who is not heard by whom."""
     pairs = [pair.partition(">") for pair in fault.get("pairs") or ()]
     if fault.get("targets") or not pairs:
-        return ", ".join(fault.get("targets") or ())
+        return ", ".join(_hit(fault) or fault.get("targets") or ())
     return f"{_nodes(source for source, _, _ in pairs)} → {_nodes(destination for _, _, destination in pairs)}"
+
+
+def _hit(fault: Doc) -> list[str]:
+    """The targets that were hurt, where a receipt says that those were only some."""
+    evidence = fault.get("evidence")
+    hit = evidence.get("hit") if isinstance(evidence, Mapping) else None
+    return [str(node) for node in hit] if isinstance(hit, list) else []
 
 
 def _nodes(names: Iterable[str]) -> str:

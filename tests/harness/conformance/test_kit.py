@@ -12,6 +12,8 @@ from harness.cli.arguments import faults_of
 from harness.conformance.kit import PLAYED, ConformanceCheck, missing_stories
 from harness.conformance.results import STORIES, StoryResult, counted, exit_code, markdown
 from harness.conformance.stories import Kit
+from nemesis.graceful_stop import GracefulStop
+from nemesis.kill import Kill
 from nemesis.pause import Pause
 from nemesis.testing import FakeCluster
 
@@ -101,6 +103,16 @@ def test_only_the_stories_that_are_wanted_are_played_and_reported():
     assert [(one.story, one.ok) for one in results] == [("heal", True), ("dead node", True)]
     assert [verb for verb, _ in cluster.calls if verb in ("pause", "kill")] == ["pause", "kill"]
     assert list(Kit(FakeCluster(), Pause(), 7, stories=("harness died",)).play()) == []
+
+
+@pytest.mark.parametrize("fault", [Kill(target="all"), Pause(target="all"), GracefulStop(count=3, gone_within_s=0)])
+def test_a_receipt_of_a_fault_that_hurt_only_some_of_its_targets_is_true(fault, monkeypatch):
+    monkeypatch.setattr("nemesis.kill.GONE_WITHIN_S", 0)
+    monkeypatch.setattr("nemesis.pause.SEEN_WITHIN_S", 0)
+    cluster = FakeCluster()
+    cluster.stubborn.add("n2")
+    results = {one.story: one for one in Kit(cluster, fault, 7, stories=("inject", "receipt", "effect")).play()}
+    assert {name: one.ok for name, one in results.items()} == {"inject": True, "receipt": True, "effect": True}, results
 
 
 def test_what_is_not_observable_is_counted_apart_and_is_no_success():
