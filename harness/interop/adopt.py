@@ -124,10 +124,14 @@ def _parsed(path: Path, found: Format, spill: Path, size: int) -> Iterator[Parse
 
 
 def _beginning(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:
-    """What lies before a history that does not begin with its first operation."""
-    begins = parsed_blocks[0].begins
+    """What lies before a history that does not begin with its first operation.
+
+    Its lines may stand in any order, and be counted from 1: a lost first line is missed by the completion that it leaves alone.
+    """
+    lowest = min((one.lowest for one in parsed_blocks if one.lowest >= 0), default=0)
+    begins = min(parsed_blocks[0].begins, lowest)
     why = f"the history begins with operation {begins}; what was sent before it is not known"
-    return [Gap(file=path.name, why=why, kind=GapKind.SHORTENED, evidence=(Evidence.SENDS,))] if begins > 0 else []
+    return [Gap(file=path.name, why=why, kind=GapKind.SHORTENED, evidence=(Evidence.SENDS,))] if begins > 1 else []
 
 
 def _unknown_functions(path: Path, parsed_blocks: list[ParsedBlock]) -> list[Gap]:

@@ -68,6 +68,7 @@ class ParsedBlock:
     touched: processes that did anything. unknown_functions: operations of no known f, and the first line of each.
     indexes: the first and the last index that Jepsen gave, (-1, -1) when some have none or they do not rise.
     begins: how many lines of the history are missing before the block's first one, by the index of that.
+    lowest: the lowest index of any line, whoever it is of; -1 when none has one.
     together: as in `OperationRows`.
     """
 
@@ -82,6 +83,7 @@ class ParsedBlock:
     unknown_functions: dict[str, int] = field(default_factory=dict)
     indexes: tuple[int, int] | None = None
     begins: int = 0
+    lowest: int = -1
     together: bool = False
 
     @property
@@ -106,6 +108,7 @@ def parse_block(block: Block, language: str, file: str, spill: Path) -> ParsedBl
             line = lines[position]
             if not parser.take_plain(position, line):
                 event = read.get(position) or _read(reader, line)
+                parser.saw_index(event.index if isinstance(event, Event) else -1)
                 _take(parser, position, line, event, block.last and position == len(lines) - 1)
         return parser.finished()
 
@@ -186,6 +189,11 @@ class _BlockParser:
         left[self._together] = False
         return np.flatnonzero(left).tolist()  # type: ignore[no-any-return]
 
+    def saw_index(self, index: int) -> None:
+        """Some line has this index; -1: none."""
+        if index >= 0:
+            self._parsed.lowest = index if self._parsed.lowest < 0 else min(index, self._parsed.lowest)
+
     def take_plain(self, position: int, line: bytes) -> bool:
         """Take in a plain line without reading it: an invocation, or the completion of one. False: it has to be read."""
         row = self._known.rows[position] if self._known else -1
@@ -265,6 +273,8 @@ class _BlockParser:
             except NOT_UNDERSTOOD as error:
                 self.damaged(position, f"not understood ({error})", line)
         numbers = self._numbers()
+        known = self._index[self._index >= 0]
+        self.saw_index(int(known.min()) if len(known) else -1)
         if len(numbers):
             rising = numbers[0] >= 0 and (numbers[1:] > numbers[:-1]).all()
             parsed.indexes = (int(numbers[0]), int(numbers[-1])) if rising else (-1, -1)

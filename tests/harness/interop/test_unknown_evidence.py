@@ -54,6 +54,36 @@ def test_a_nemesis_before_the_first_operation_of_edn_hides_nothing(tmp_path):
     assert open_run(adopted(EDN_NEMESIS + operation, tmp_path).dir).gaps == ()
 
 
+def by_process(text: str) -> str:
+    """The same lines, those of the last process first."""
+    return "".join(
+        sorted(text.splitlines(keepends=True), key=lambda line: -int(line.partition('"process": ')[2].partition(",")[0]))
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        read_of_nobody(1),
+        by_process(read_of_nobody(0)),
+        by_process(read_of_nobody(1).replace('"time": 2,', '"time": 2, "note": {},')),  # the first line is not plain
+        read_of_nobody(7).replace('"index"', '"number"'),
+        DEBUG.replace('"index": 0', '"index": 1') + read_of_nobody(2),
+    ],
+    ids=["counted from 1", "sorted by process", "sorted, counted from 1", "without index", "another's line first"],
+)
+def test_a_whole_history_is_whole_however_its_lines_are_counted_and_sorted(tmp_path, text):
+    found = adopted(text, tmp_path, "history.json")
+    assert [gap for gap in open_run(found.dir).gaps if gap.evidence] == []
+    assert violated(judged(found.dir)) == ["phantom"]
+
+
+def test_a_lost_first_line_leaves_a_completion_alone(tmp_path):
+    document = judged(adopted("".join(read_of_nobody(0).splitlines(keepends=True)[1:]), tmp_path, "history.json").dir)
+    assert violated(document) == []
+    assert answer(document, "phantom")["verdict"] == "unknown"
+
+
 def test_what_a_missing_beginning_switches_off_is_said(tmp_path):
     document = judged(adopted(read_of_nobody(4), tmp_path, "history.json").dir)
     assert violated(document) == []
