@@ -1,0 +1,48 @@
+'use strict'
+// A library in memory for the driver's shared part. A record's value says what becomes of it: "fail", "fatal", "hang", or anything else.
+const { CallError, serve } = require(process.argv[2])
+
+const log = []
+let held = 0
+
+class Producer {
+  constructor ({ values }) { this.values = values }
+  async open () {}
+  async begin () {}
+  async send ({ partition, value }) {
+    const text = value.toString()
+    held += 1
+    if (held > 1) throw new Error('two sends at once')
+    await new Promise(resolve => setTimeout(resolve, text === 'slow' ? 300 : 5))
+    held -= 1
+    if (text === 'hang') await new Promise(() => {})
+    if (text === 'fail') throw new CallError('NOT_ENOUGH_REPLICAS', 'too few', {}, 19)
+    if (text === 'fatal') throw new CallError('PRODUCER_FENCED', 'fenced', { fatal: true }, 90)
+    return { partition, offset: log.push(text) - 1 }
+  }
+  async commit () { await new Promise(resolve => setTimeout(resolve, 200)) }
+  async abort () { if (this.values.acks === -1) throw new TypeError('the library failed') }
+  async leave () {}
+  close () { held = 0 }
+}
+
+class Consumer {
+  constructor (settings, reader) { this.reader = reader }
+  assign () { this.running = false }
+  run () {
+    if (this.running) return
+    this.running = true
+    log.forEach((text, i) => this.reader.push(['t', 0, i, null, Buffer.from(text), [['a', Buffer.from('1')]], 7]))
+    this.reader.reached.set('t-0', log.length + 1) // behind a marker
+  }
+  reached (name) { return this.reader.reached.get(name) ?? null }
+  async endOffsets () { return new Map([['t-0', log.length + 1]]) }
+  async leave () {}
+  close () {}
+}
+
+serve({
+  client: 'memory', version: '1', transactions: 1, capabilities: ['transactions'], Producer, Consumer,
+  knobs: { producer: {}, consumer: {} },
+  describe: error => ({ name: error.name, code: 0, text: error.message, fatal: false, retriable: false, abortable: false })
+})
