@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from pyspark.cloudpickle import register_pickle_by_value
@@ -29,7 +30,7 @@ def installed_checks() -> tuple[list[Check[Any]], list[Broken]]:
     """Every check that is installed, by name, and those that could not be loaded. Raises HarnessError when there is none."""
     checks: dict[str, Check[Any]] = {}
     broken: list[Broken] = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+    for entry in _entries(tuple(sys.path)):
         try:
             check = entry.load()
         except Exception as error:  # noqa: BLE001 - a plug-in's module may raise anything; it becomes `unknown`
@@ -42,6 +43,12 @@ def installed_checks() -> tuple[list[Check[Any]], list[Broken]]:
     if not checks and not broken:
         raise HarnessError(f"no checks are installed (entry-point group {GROUP}); reinstall fencepost")
     return list(checks.values()), broken
+
+
+@lru_cache(maxsize=8)
+def _entries(_path: tuple[str, ...]) -> list[EntryPoint]:
+    """The entry points of what is installed along `sys.path`, by name: looked up once, though a selfcheck judges many times."""
+    return sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
 
 
 def with_more(

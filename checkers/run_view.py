@@ -147,11 +147,12 @@ class RunView:
 
         When that cannot be read, sentences lack the values, and nothing else is lost.
         """
-        found = pd.concat([part[["op", "v"]] for part in rows]).astype("int64")
+        found = [part for part in rows if len(part)]
+        op, v = (np.concatenate([np.empty(0, dtype=np.int64), *(part[name] for part in found)]) for name in ("op", "v"))
         with suppress(*READ_ERRORS):
-            self.original_values = self.history.original_values(found["v"].unique())
+            self.original_values = self.history.original_values(np.unique(v))
         with suppress(*READ_ERRORS):
-            odd = found.loc[found["v"] < 0, "op"].unique()
+            odd = np.unique(op[v < 0])
             for batch in self.history.operations(odd, ("index", "strange")) if len(odd) else ():
                 self._unreadable |= _unreadable_reasons(batch)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+gc.set_threshold(20_000, 20, 20)  # thousands of tests are millions of objects, which live until the end: see below
 
 # What one process runs from its first test to its last, since it shares what takes seconds to start; the longest first.
 # Under each name how paths of files begin, and `@provider` for that provider's part of clusters/test_providers.py.
@@ -52,6 +54,11 @@ def unit(nodeid: str) -> str:
     provider = re.search(r"\b(local|docker|ssh)\b", test) if file == "clusters/test_providers.py" else None
     place = f"@{provider[1]}" if provider else file
     return next((name for name, beginnings in UNITS.items() if place.startswith(beginnings)), file)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected is garbage at no time: each full collection would spend a quarter of a second on it."""
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -167,7 +167,8 @@ def _bucket_results(judge: PartitionJudge, parts: Iterable[NamedPart]) -> Iterat
 
 def _combined(name: str, partitions: Sequence[PartitionResult]) -> CombinedResult:
     results = [(one.partition, one.results[name]) for one in partitions]
-    rows = pd.concat([_rows(partition, one.rows) for partition, one in results if one.rows] or [_no_rows()], ignore_index=True)
+    frames = [_rows(partition, one.rows) for partition, one in results if one.rows]
+    rows = pd.concat(frames, ignore_index=True) if frames else no_rows()
     lacking = "; ".join(sorted({one.lacking for _, one in results} - {""}))
     error = next((one.error for _, one in results if one.error), "")
     compared = sum(one.compared for _, one in results) + several_records.count(one.several for _, one in results)
@@ -182,7 +183,9 @@ def _rows(partition: str, packed: bytes) -> pd.DataFrame:
     return pd.DataFrame({"partition": partition, **columns, "role": names[np.asarray(role.indices)]})
 
 
-def _no_rows() -> pd.DataFrame:
+@cache
+def no_rows() -> pd.DataFrame:
+    """The rows of a check that found nothing: one frame for all, since most checks find nothing."""
     return pd.DataFrame({name: np.empty(0, dtype=np.int64 if name in ROW_NUMBERS else object) for name in ROW_COLUMNS})
 
 

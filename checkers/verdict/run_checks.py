@@ -14,7 +14,7 @@ from checkers.partition.positions import positions
 from checkers.partition.unseen import moments
 from checkers.run_view import RunView
 from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages, Gatherer
-from checkers.spark.job import CombinedResult, JobResult, run_partition_checks
+from checkers.spark.job import CombinedResult, JobResult, no_rows, run_partition_checks
 from checkers.spark.source import last_cause
 from checkers.verdict.rules import settings
 from harness.api import Evidence
@@ -43,7 +43,7 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
     except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: every result is unknown
         reason = f"the Spark job did not finish ({type(error).__name__}: {last_cause(error)})"
         run.gathered.error = reason  # run checks are unknown too; without it they would find no messages and compare nothing
-        job = JobResult({check.name: CombinedResult(_no_rows(), error=reason) for check in of_partitions})
+        job = JobResult({check.name: CombinedResult(no_rows(), error=reason) for check in of_partitions})
     run.unsent = job.unsent
     for check in checks:
         if check.scope == "partition":
@@ -53,10 +53,6 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
     run.gathered.release()
     run.look_up_records(result.rows for result in job.results.values())
     return job
-
-
-def _no_rows() -> pd.DataFrame:
-    return pd.DataFrame(columns=list(ROW_COLUMNS))
 
 
 def _gatherers(checks: Sequence[Check[Any]], run: RunView) -> list[Gatherer]:
@@ -83,7 +79,12 @@ def _run_check(check: Check[Any], run: RunView) -> CombinedResult:
     """The result of a check of the whole run."""
     try:
         result: CheckResult = check(run)
-        rows = pd.DataFrame(result.rows, columns=list(ROW_COLUMNS)).astype(dict.fromkeys(ROW_NUMBERS, "int64"))
-        return CombinedResult(rows, result.compared, result.lacking, result.unknown)
+        return CombinedResult(_frame(result.rows), result.compared, result.lacking, result.unknown)
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other result with it
-        return CombinedResult(_no_rows(), error=described(error, check.function))
+        return CombinedResult(no_rows(), error=described(error, check.function))
+
+
+def _frame(rows: dict[str, Any]) -> pd.DataFrame:
+    if not rows:
+        return no_rows()
+    return pd.DataFrame(rows, columns=list(ROW_COLUMNS)).astype(dict.fromkeys(ROW_NUMBERS, "int64"))

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from support.histories import History, write_history
+from support.histories import History
+from support.local_spark import judge_here, local_spark
 
-from checkers.lawful_history import CONTRACT
-from checkers.verdict.judge import judge
-from harness.runs.directory import open_run
+Judge = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def session_here() -> Any:
+    """What stands for a session where a history is short: this process judges its partitions one after the other."""
+    return local_spark()
 
 
 @pytest.fixture
-def judged(spark: SparkSession, tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """Judge a history made of operations; the contract is that of transactions unless something else is given."""
+def judged(tmp_path: Path) -> Judge:
+    """Judge a history made of operations, in this process; the contract is that of transactions unless another is given."""
 
     def run(history: History, contract: Mapping[str, str] | None = None, checks: Any = None, **plan: Any) -> dict[str, Any]:
-        (tmp_path / "plan.json").write_text(json.dumps({"run": "r", "contract": {**CONTRACT, **(contract or {})}, **plan}))
-        write_history(tmp_path, history.ops)
-        return judge(open_run(tmp_path), spark=spark, checks=checks)
+        return judge_here(tmp_path, history.ops, contract, checks, **plan)
+
+    return run
+
+
+@pytest.fixture
+def judged_by_spark(spark: SparkSession, tmp_path: Path) -> Judge:
+    """The same by a real session: for long histories, and for what executors do."""
+
+    def run(history: History, contract: Mapping[str, str] | None = None, checks: Any = None, **plan: Any) -> dict[str, Any]:
+        return judge_here(tmp_path, history.ops, contract, checks, spark, **plan)
 
     return run

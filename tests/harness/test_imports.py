@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -20,10 +21,18 @@ FETCHING = tuple(f"harness.fetching.{path.stem}" for path in (ROOT / "harness" /
 VOCABULARY = ("harness.api", "harness.secrets", "harness.fetching", *FETCHING)
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """The imports and the constants of a file."""
+    return [
+        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Constant))
+    ]
+
+
 def imported(path: Path) -> set[str]:
     """Every module that a file imports, as dotted names."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -48,7 +57,7 @@ def test_the_harness_reaches_the_rooms_by_name_only():
 
 def named_by_string(path: Path) -> set[str]:
     """Every text `module:name` in a file that names something of another package."""
-    texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+    texts = [node.value for node in nodes(path) if isinstance(node, ast.Constant)]
     return {text for text in texts if isinstance(text, str) and re.fullmatch(rf"({'|'.join(ROOMS)})(\.\w+)*:\w+", text)}
 
 
@@ -78,7 +87,7 @@ def circles() -> list[set[str]]:
     modules = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
     graph = nx.DiGraph()
     for module, path in modules.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Import):
                 names = {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:

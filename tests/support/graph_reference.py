@@ -4,6 +4,7 @@ Written from the definitions in docs/graphs.md; no points, no spans, no search.
 """
 
 from collections import defaultdict
+from functools import cache
 from itertools import pairwise, product
 
 import networkx as nx
@@ -101,13 +102,18 @@ def shortest_cycles(ops):
     best = {}
     for cycle in nx.simple_cycles(graph):
         steps = [kinds[pair] for pair in zip(cycle, [*cycle[1:], cycle[0]], strict=True)]
-        for name in CLASSES:
-            if len(cycle) < best.get(name, 1000) and any(belongs(name, chosen) for chosen in product(*steps)):
-                best[name] = len(cycle)
+        for name in set().union(*(classes(frozenset(chosen), chosen.count("rw")) for chosen in set(product(*steps)))):
+            best[name] = min(len(cycle), best.get(name, 1000))
     return best
 
 
-def belongs(name, chosen):
+@cache
+def classes(used, anti):
+    """The classes that a cycle belongs to, by the kinds of its edges and the number of anti-dependencies among them."""
+    return [name for name in CLASSES if belongs(name, used, anti)]
+
+
+def belongs(name, used, anti):
     """Whether a cycle of these edges is one of a class."""
     base, order = name, ""
     for suffix in SUFFIXES[1:]:
@@ -115,7 +121,5 @@ def belongs(name, chosen):
             base, order = name.removesuffix(suffix), suffix[1:]
     allowed = {"G1c-wr": {"wr", "lso"}, "G0": {"ww"}, "G1c": {"ww", "wr", "dirty"}}.get(base, {"ww", "wr", "dirty", "rw"})
     timed = {"": set(), "process": {"process"}, "realtime": {"process", "realtime"}}[order]
-    used = set(chosen)
-    anti = chosen.count("rw")
     wanted = {"G-single": anti == 1, "G2": anti >= 2, "G1c": bool(used & {"wr", "dirty"})}.get(base, True)
     return used <= allowed | timed and (not order or order in used) and wanted

@@ -41,12 +41,13 @@ def judge_here(
     ops: Sequence[Mapping[str, Any]],
     contract: Mapping[str, str] | None = None,
     checks: Sequence[Any] | None = None,
+    spark: Any = None,
     **plan: Any,
 ) -> Any:
-    """The verdict's document for some operations, judged in this process (by all installed checks, or by some).
+    """The verdict's document for some operations (by all installed checks, or by some), judged in this process or by a session.
 
     `anomalies.parquet` lies in the folder after it.
     """
     (folder / "plan.json").write_text(json.dumps({"run": "r", "contract": {**CONTRACT, **(contract or {})}, **plan}))
     write_history(folder, ops)
-    return judge(open_run(folder), spark=local_spark(), checks=checks)
+    return judge(open_run(folder), spark=spark or local_spark(), checks=checks)

@@ -50,14 +50,14 @@ EXAMPLES = {name: Example(number, check) for number, (name, check) in enumerate(
 
 
 @pytest.fixture(scope="module")
-def findings(spark, tmp_path_factory):
+def findings(session_here, tmp_path_factory):
     """The findings in one history of all examples, which share nothing with each other; and the operations of that."""
     folder = tmp_path_factory.mktemp("examples")
     settled = {partition: offsets for one in EXAMPLES.values() for partition, offsets in one.settled.items()}
     ops = with_settling([op for one in EXAMPLES.values() for op in one.ops], settled)
     (folder / "plan.json").write_text(json.dumps({"contract": CONTRACT}))
     write_history(folder, ops)
-    judge(open_run(folder), spark=spark)
+    judge(open_run(folder), spark=session_here)
     return pq.read_table(folder / "anomalies.parquet").to_pylist(), ops
 
 

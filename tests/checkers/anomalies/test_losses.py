@@ -124,12 +124,12 @@ def test_a_loss_is_not_judged_under_compaction(judged):
     assert answer(document, "lost-write")["verdict"] == answer(document, "torn-transaction")["verdict"] == "not exercised"
 
 
-def test_loss_under_acks_1_is_reported_but_allowed(judged):
+def test_loss_under_acks_1_is_reported_but_allowed(judged_by_spark):
     h = History()
     h.send(0, {"t-0": [5]})
     h.send(0, {"t-0": [6]})
     h.final({"t-0": [6]})
-    document = judged(h, {**CARELESS, "acks": "1"})
+    document = judged_by_spark(h, {**CARELESS, "acks": "1"})
     assert document["verdict"] == "valid"
     assert [one["name"] for one in document["allowed"] if one["verdict"] == "violated"] == ["lost-write"]
 

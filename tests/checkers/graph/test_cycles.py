@@ -5,26 +5,14 @@ from support.histories import History, answer, finding
 from support.long_histories import judge_as_long
 
 from checkers.graph.checks import CHECKS
-from checkers.lawful_history import CONTRACT
-from checkers.verdict.judge import judge
-from harness.runs.directory import open_run
 
 MS = 1_000_000
 
 
 @pytest.fixture
-def judge_cycles(spark, tmp_path):
+def judge_cycles(judged):
     """Judge a story with the graph checks alone. Its edges come to the driver, because it is short."""
-    import json
-
-    from support.histories import write_history
-
-    def run(history, **contract):
-        (tmp_path / "plan.json").write_text(json.dumps({"run": "r", "contract": {**CONTRACT, **contract}}))
-        write_history(tmp_path, history.ops)
-        return judge(open_run(tmp_path), spark=spark, checks=list(CHECKS.values()))
-
-    return run
+    return lambda history, **contract: judged(history, contract, list(CHECKS.values()))
 
 
 def together(history):
@@ -213,11 +201,11 @@ def test_a_run_without_records_exercises_no_cycles(judge_cycles):
 
 
 @pytest.mark.parametrize("story", [crossed, read_each_other])
-def test_edges_on_the_executors_give_the_same_verdict_as_edges_in_the_driver(judge_cycles, monkeypatch, story):
+def test_edges_on_the_executors_give_the_same_verdict_as_edges_in_the_driver(judge_cycles, judged_by_spark, monkeypatch, story):
     """As those of a long history do."""
     near = judge_cycles(story())
     judge_as_long(monkeypatch)
-    far = judge_cycles(story())
+    far = judged_by_spark(story(), checks=list(CHECKS.values()))
     assert found(near)
     assert found(far) == found(near)
     assert all(finding(far, name)["cycle"] == finding(near, name)["cycle"] for name in found(near))

@@ -116,20 +116,20 @@ PLAIN_CONTRACT = {"transactional": "false", "isolation": "read_uncommitted"}
 ACKS_1 = {**PLAIN_CONTRACT, "acks": "1", "idempotence": "false", "final_read": "false"}
 
 
-def test_with_acks_1_an_offset_that_was_acknowledged_alone_may_be_given_away_again(judged):
+def test_with_acks_1_an_offset_that_was_acknowledged_alone_may_be_given_away_again(judged_by_spark):
     """The leader that acknowledged a@7 was cut off; the next one gave offset 7 to b. No final read says that a is lost."""
     h = History()
     h.send(0, {"t-0": [5, 7]})
     h.send(1, {"t-0": [None]})
     h.poll(2, {"t-0": [5, (7, h.ops[1]["mops"][0][2])]}, UNCOMMITTED)
-    document = judged(h, ACKS_1)
+    document = judged_by_spark(h, ACKS_1)
     assert (violated(document), allowed(document) & {"inconsistent-offset"}) == ([], {"inconsistent-offset"})
     h.poll(3, {"t-0": [5, 7]}, UNCOMMITTED)
-    document = judged(h, ACKS_1)
+    document = judged_by_spark(h, ACKS_1)
     assert violated(document) == ["inconsistent-offset"], "readers get only what all replicas in sync have"
 
 
-def test_after_an_unclean_election_what_was_read_may_be_cut_off_and_all_that_follows_from_it(judged):
+def test_after_an_unclean_election_what_was_read_may_be_cut_off_and_all_that_follows_from_it(judged_by_spark):
     h = History()
     h.txn(0, {"t-0": [5, 7]})
     h.txn(1, {"t-1": [3], "t-2": [3]})  # t-2 is cut off: a torn transaction
@@ -143,12 +143,12 @@ def test_after_an_unclean_election_what_was_read_may_be_cut_off_and_all_that_fol
     h.settle({"t-5": (6, 9)}, type="info")  # a marker of t-5 is cut off
     h.final({"t-0": [5, (7, replacing)], "t-1": [3], "t-2": [], "t-3": [4, 6], "t-4": [(8, retried)]})
     lawful = {"lost-write", "inconsistent-offset", "torn-transaction", "aborted-read", "duplicate", "lso-stall", "stale-read"}
-    assert set(violated(judged(h))) == lawful
-    document = judged(h, UNCLEAN)
+    assert set(violated(judged_by_spark(h))) == lawful
+    document = judged_by_spark(h, UNCLEAN)
     assert (violated(document), allowed(document) & lawful) == ([], lawful)
 
 
-def test_an_unclean_election_excuses_nothing_that_the_final_reads_show_of_one_log(judged):
+def test_an_unclean_election_excuses_nothing_that_the_final_reads_show_of_one_log(judged_by_spark):
     h = History()
     h.txn(0, {"t-0": [5]})
     h.txn(1, {"t-0": [None], "t-1": [3]})
@@ -158,12 +158,12 @@ def test_an_unclean_election_excuses_nothing_that_the_final_reads_show_of_one_lo
     reads = {"t-0": [5, (5, other)], "t-1": [3, (4, h.v("t-1", 3))], "t-2": [8, 9]}
     h.poll(8, {"t-0": [(5, other)]})
     h.final(reads)
-    document = judged(h, UNCLEAN)
+    document = judged_by_spark(h, UNCLEAN)
     assert violated(document) == ["duplicate", "inconsistent-offset", "order-inversion"]
     assert answer(document, "duplicate")["contract"].startswith("transactional producers append a retry only once")
 
 
-def test_p2_is_judged_by_the_contract_that_its_campaign_names(judged):
+def test_p2_is_judged_by_the_contract_that_its_campaign_names(judged_by_spark):
     """Two readers got two records at one offset: allowed by the settings, forbidden by `unclean_leader_election = "false"`."""
     h = History()
     h.send(0, {"t-0": [5, 7]})
@@ -171,8 +171,8 @@ def test_p2_is_judged_by_the_contract_that_its_campaign_names(judged):
     h.send(1, {"t-0": [None]})
     h.final({"t-0": [5, (7, h.ops[-1]["mops"][0][2])]})
     named = {"contract": {**PLAIN_CONTRACT, "unclean_leader_election": "false"}, "expect": ["lost-write", "inconsistent-offset"]}
-    document = judged(h, named["contract"], expect=named["expect"])
+    document = judged_by_spark(h, named["contract"], expect=named["expect"])
     assert (document["verdict"], document["expectation_met"]) == ("invalid", True)
-    document = judged(h, {**PLAIN_CONTRACT, **UNCLEAN}, expect=named["expect"])
+    document = judged_by_spark(h, {**PLAIN_CONTRACT, **UNCLEAN}, expect=named["expect"])
     assert (document["verdict"], document["expectation_met"]) == ("valid", False)
     assert document["expectation"].startswith("not found: lost-write (only as the contract allows it)")

@@ -131,9 +131,12 @@ def refused(text, *options):
     return caught.value.mistakes
 
 
-@pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True, scope="module")
+def place(tmp_path_factory):
+    """One working directory for all: what is installed is looked up again for each, since a plug-in may lie there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("campaigns"))
+        yield
 
 
 def test_the_campaign_itself_is_sound():
