@@ -59,7 +59,7 @@ class Idempotent:
 
     def roles(self) -> tuple[Role, ...]:
         return (
-            *[Role(name="writer")] * self.writers,
+            *[Role(name="writer", polls=False)] * self.writers,
             *[Role(name="reader")] * self.readers,
             *[Role(name="reader", isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
         )

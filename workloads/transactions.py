@@ -74,7 +74,7 @@ class Transactions:
 
     def roles(self) -> tuple[Role, ...]:
         return (
-            *[Role(name="writer", transactional=True)] * self.writers,
+            *[Role(name="writer", transactional=True, polls=self.poll_share > 0)] * self.writers,
             *[Role(name="reader")] * self.readers,
             *[Role(name="reader", isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
         )

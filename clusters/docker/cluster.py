@@ -138,6 +138,7 @@ class DockerCluster(BrokerEnvironment):
         client: str,
         argv: Sequence[str],
         *,
+        reads: Sequence[str] = (),
         stdin: int | None = None,
         stdout: int | None = None,
         stderr: IO[bytes] | None = None,
@@ -149,7 +150,7 @@ class DockerCluster(BrokerEnvironment):
         if client not in self._resources.network:
             self._resources.network.add(client, self._resources.labels_for(client))
         output = PipeOutput(stderr)
-        mounts = host_python.mounts(writable=[self._run_dir])
+        mounts = host_python.mounts(writable=[self._run_dir], more=map(Path, reads))
         settings = {**self._joined(client, mounts), "environment": host_python.environment(env), "working_dir": "/"}
         container = Container(
             self._resources.client,

@@ -37,14 +37,14 @@ def ensure_image(client: Any) -> str:
     return IMAGE
 
 
-def mounts(writable: Iterable[Path] = ()) -> list[Mount]:
-    """All that this interpreter needs, read-only at the same places, and `writable` directories as they are."""
+def mounts(writable: Iterable[Path] = (), more: Iterable[Path] = ()) -> list[Mount]:
+    """All that this interpreter needs and `more`, read-only at the same places, and `writable` directories as they are."""
     system = [Path("/", name) for name in _SYSTEM if Path("/", name).is_dir() and not Path("/", name).is_symlink()]
     system += [Path(name) for name in _MORE if Path(name).is_dir()]
     system += [Path("/etc", name) for name in _ETC if Path("/etc", name).exists()]
     python = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.base_prefix).resolve()]
     python += [path for directory in _imported_from() for path in imported(directory)]
-    bound = [Mount(str(path), str(path), type="bind", read_only=True) for path in outermost([*system, *python])]
+    bound = [Mount(str(path), str(path), type="bind", read_only=True) for path in outermost([*system, *python, *more])]
     return bound + [Mount(str(path), str(path), type="bind") for path in writable]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from clusters.external.admin import ExternalAdmin
 from clusters.external.connection import Connection, RequestRefused
 from clusters.external.options import CLIENT_CAPABILITIES, NETWORK_CAPABILITIES, NOT_OURS, SHARED_NETWORK, ExternalOptions
 from clusters.external.roles import ExternalRoles
+from clusters.kafka.client_process import ClientProcess
 from clusters.local.processes import NodeProcesses
 from harness.api import ClusterError, TopicSpec
 
@@ -103,8 +103,8 @@ class ExternalCluster:
 
     # ---- clients
 
-    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
-        process = subprocess.Popen(argv, **popen)
+    def spawn(self, client: str, argv: Sequence[str], *, reads: Sequence[str] = (), **popen: Any) -> ClientProcess:
+        process = ClientProcess(argv, **popen)
         self._processes.add(client, process)
         self.clients = tuple(dict.fromkeys((*self.clients, client)))
         return process

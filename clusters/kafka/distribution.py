@@ -77,7 +77,7 @@ def kafka_dir() -> Path:
 
 
 def _store() -> Store:
-    return Store(kafka_dir(), "Kafka", "fencepost cluster fetch")
+    return Store(kafka_dir(), "Kafka", "fencepost cluster fetch {}")
 
 
 def _distribution(found: Manifest) -> Distribution:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from clusters.kafka import node_plan, storage
+from clusters.kafka.client_process import ClientProcess
 from clusters.kafka.distribution import Distribution
 from clusters.local.environment import LocalEnvironment
 from clusters.local.init import NETWORK
@@ -60,13 +61,13 @@ class LocalCluster(LocalEnvironment):
 
     # ---- processes
 
-    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
+    def spawn(self, client: str, argv: Sequence[str], *, reads: Sequence[str] = (), **popen: Any) -> ClientProcess:
         if self._network and client not in self._network:
             self._network.add(client, node_plan.client_address(len(self._clients) + 1))
         if client not in self._clients:
             self._clients.append(client)
         with self._at(client):
-            process = subprocess.Popen(argv, **popen)
+            process = ClientProcess(argv, **popen)
         self._processes.add(client, process)
         return process
 

@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from clusters.kafka import broker_config, node_plan, storage
+from clusters.kafka.client_process import ClientProcess
 from clusters.kafka.distribution import Distribution
 from clusters.local.processes import NodeProcesses
 from clusters.ssh import install
@@ -137,11 +138,11 @@ class SshCluster(HostEnvironment):
 
     # ---- processes
 
-    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
+    def spawn(self, client: str, argv: Sequence[str], *, reads: Sequence[str] = (), **popen: Any) -> ClientProcess:
         with self._starting:
             if client not in self._clients:
                 self._clients.append(client)
-        process = subprocess.Popen(argv, **popen)
+        process = ClientProcess(argv, **popen)
         self._processes.add(client, process)
         return process
 

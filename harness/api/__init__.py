@@ -58,7 +58,7 @@ from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, spli
 from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
 from harness.api.values import DAMAGE_SCHEMA, HISTORY_VERSION, PLAN_SCHEMA, VERDICT_SCHEMA, Isolation, Outcome, Property, Verdict
-from harness.api.workloads import Operation, PlannedOperation, Role, Workload
+from harness.api.workloads import ONLY_READ, Operation, PlannedOperation, Role, Workload
 
 __all__ = [
     "ALONE",
@@ -72,6 +72,7 @@ __all__ = [
     "MAX_OP",
     "MAX_PROCESS",
     "MAX_SEQ",
+    "ONLY_READ",
     "OPERATIONS",
     "PLAN_SCHEMA",
     "UNREADABLE",

@@ -151,10 +151,12 @@ class Cluster(Protocol):
     def admin(self) -> Admin: ...
     def roles(self) -> Roles: ...
 
-    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> Spawned:
+    def spawn(self, client: str, argv: Sequence[str], *, reads: Sequence[str] = (), **popen: Any) -> Spawned:
         """Start a client's process at its own node (`local`: in its own network namespace; `docker`: in its own container).
 
-        `popen` are `stdin`, `stdout`, `stderr` and `env` as `subprocess.Popen` takes them. Called from several threads.
+        The process and all that it starts are one node: killed and frozen together. reads: directories that it needs to see
+        beside the system's own and what was imported here. `popen` are `stdin`, `stdout`, `stderr` and `env` as
+        `subprocess.Popen` takes them. Called from several threads.
         """
 
     def unavailable(self, capability: type) -> str | None:

@@ -231,6 +231,14 @@ class Test:
     client: Annotated[
         str, Key("The client library.", at=("client", "kind"), option=RunOption("--client", text="Which client library is used."))
     ] = "librdkafka"
+    readers: Annotated[
+        str,
+        Key(
+            "The client library of the processes that only read, the final readers included; the same one by default.",
+            at=("client", "readers"),
+            option=RunOption("--readers", text="The client library of those who only read."),
+        ),
+    ] = ""
     producer: Annotated[
         Mapping[str, Setting],
         Key(

@@ -74,6 +74,26 @@ class ClientPlan(TypedDict, total=False):
     version: str
     producer: Mapping[str, Any]
     consumer: Mapping[str, Any]
+    driver: DriverPlan | None  # of a client in a process of its own
+    readers: ReadersPlan | None  # the client of those who only read, when that is another
+
+
+class ReadersPlan(TypedDict, total=False):
+    kind: str
+    version: str
+    driver: DriverPlan | None
+
+
+class DriverPlan(TypedDict, total=False):
+    """A driver as it is started (docs/client-drivers.md). transactions: the newest transaction protocol of its library."""
+
+    command: Sequence[str]
+    reads: Sequence[str]
+    checksum: str
+    client: str
+    runtime: str
+    capabilities: Sequence[str]
+    transactions: int | None
 
 
 class TopicPlan(TypedDict, total=False):

@@ -12,14 +12,20 @@ from harness.api.clusters import TopicSpec
 from harness.api.record_ids import record_id
 from harness.api.values import Isolation, Outcome
 
+ONLY_READ = ("reader", "final")  # names of roles without a producer
+
 
 @dataclass(frozen=True, kw_only=True)
 class Role:
-    """What the process of one slot is: a `writer` (producer and consumer), a `reader` or a `final` reader (consumer only)."""
+    """What the process of one slot is: a `writer` (producer and consumer), a `reader` or a `final` reader (consumer only).
+
+    polls: whether it has a consumer at all.
+    """
 
     name: str
     isolation: Isolation = Isolation.COMMITTED
     transactional: bool = False
+    polls: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

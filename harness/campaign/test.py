@@ -34,6 +34,7 @@ from harness.api.plans import DeclaredKey, Key, Span, Tables, declared
 from harness.campaign import targets
 from harness.campaign.client_settings import OURS, refused_settings
 from harness.campaign.toml import Keys
+from harness.drivers import families
 from harness.planning import schedule
 from harness.planning.derived_contract import derive
 from harness.plugins import fault_validation, registry, validation
@@ -230,7 +231,8 @@ class _Rules:
         self.workload = self.made("workload", test.workload, ("workload",))
         self.provider = self.made("cluster", test.cluster, ("cluster",))
         self.kafka_settings()
-        self.plug_in("client", test.client, ("client", "kind"))
+        for key, kind in (("kind", test.client), ("readers", test.readers)):
+            self.client(kind, ("client", key))
         self.client_settings()
         for number, fault in enumerate(test.nemesis):
             self.fault(fault, ("nemesis", number))
@@ -251,6 +253,14 @@ class _Rules:
         for text in broken:
             self.wrong(keys, text)
         return None if broken else found
+
+    def client(self, kind: str, keys: Keys) -> None:
+        """A client by its name: one in the worker's process, or a driver."""
+        if families.is_driver(kind):
+            for text in families.mistakes(kind):
+                self.wrong(keys, text)
+        elif kind:
+            self.plug_in("client", kind, keys)
 
     def made(self, group: str, choice: Choice | FaultChoice, keys: Keys) -> Any:
         """A plug-in made of its options, to find the mistakes in them; None when there are any."""

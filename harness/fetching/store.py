@@ -29,7 +29,10 @@ def cache_dir() -> Path:
 
 @dataclass(frozen=True)
 class Store:
-    """What lies in `directory`, by name. title: what it is in a sentence, before the name; command: what fetches it anew."""
+    """What lies in `directory`, by name.
+
+    title: what it is in a sentence, before the name; command: what fetches it anew, with `{}` for the name.
+    """
 
     directory: Path
     title: str
@@ -47,7 +50,7 @@ class Store:
             return found
         if damage and not repair:
             more = f" and {len(damage) - 1} more" if len(damage) > 1 else ""
-            text = f"{self.title} {name} in the cache is damaged: {damage[0]}{more}. Fetch it anew: {self.command} {name}"
+            text = f"{self.title} {name} in the cache is damaged: {damage[0]}{more}. Fetch it anew: {self.command.format(name)}"
             raise ClusterError(text)
         with self._locked(progress):
             self._remove_leftovers()

@@ -44,7 +44,7 @@ from harness.history.writer import HistoryWriter, file_name
 from harness.perform import parent_watch
 from harness.perform.fault_runner import NOT_HEALED, FaultRunner
 from harness.perform.open_transactions import in_transaction
-from harness.perform.worker import coordinated, partitions_of, roles_of
+from harness.perform.worker import client_factory, coordinated, driver_directories, partitions_of, roles_of
 from harness.perform.worker_pool import Place, WorkerPool, end
 from harness.planning.plan import complete
 from harness.plugins import registry
@@ -79,7 +79,8 @@ class Performance:
 
     def run(self) -> None:
         """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
-        pool = WorkerPool(self._cluster, self._run_dir, self._slots, lambda text: self._emit(note_event(text)), self._expect)
+        directories = driver_directories(self._plan["client"])
+        pool = WorkerPool(self._cluster, self._run_dir, self._slots, self._note, self._expect, directories)
         self._manifest.expect([HistoryFile(RunFile.FAULT_LINES, role="faults")])
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))
         pool.start(range(len(self._roles)))
@@ -89,6 +90,9 @@ class Performance:
             self._cluster.heal()
             self._read_back(pool)
         self._manifest.complete()
+
+    def _note(self, text: str) -> None:
+        self._emit(note_event(text))
 
     def _expect(self, places: Sequence[Place]) -> None:
         """List the files of workers that are about to be started."""
@@ -254,8 +258,8 @@ def main(argv: list[str]) -> int:
         workload = registry.build(
             registry.load("fencepost.workload", plan["workload"]["kind"]), plan["workload"]["options"], "workload"
         )
-        if kind := plan["client"].get("kind"):
-            registry.load("fencepost.client", kind)  # workers in containers are shown what is imported here
+        for client in filter(None, (plan["client"], plan["client"].get("readers"))):
+            client_factory(client)  # workers in containers are shown what is imported here
         topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
         emit(phase_event("cluster", "starting the cluster"))
         with provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():

@@ -13,8 +13,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -22,7 +23,20 @@ from typing import Any, Protocol
 import msgspec
 
 from harness import secrets
-from harness.api import CallError, Client, ClientSettings, Isolation, Operation, Outcome, PlannedOperation, Role, consumer_group
+from harness.api import (
+    ONLY_READ,
+    CallError,
+    Client,
+    ClientSettings,
+    Isolation,
+    Operation,
+    Outcome,
+    PlannedOperation,
+    Role,
+    consumer_group,
+)
+from harness.drivers.client import DriverClient
+from harness.drivers.process import DriverProcess
 from harness.history.writer import HistoryWriter, file_name
 from harness.plugins import registry
 from harness.runs.directory import read_plan
@@ -89,7 +103,8 @@ class WorkerLoop:
     ) -> None:
         self._plan, self._workload, self._role, self._slot = plan, workload, role, slot
         self._writer, self._control, self._report = writer, control, report
-        self._client_class = registry.load("fencepost.client", plan["client"]["kind"])
+        self._client_plan = client_plan_of(plan, role)
+        self._client_class = client_factory(self._client_plan)
         self._counts = dict.fromkeys(Outcome, 0)
         self._last_report = 0.0
         self._op: Operation | None = None
@@ -103,7 +118,8 @@ class WorkerLoop:
             client: Client = self._client_class(self._settings())
             try:
                 client.open(OPEN_S)
-                client.assign(dict.fromkeys(self._partitions(), "start"))
+                if self._role.polls:
+                    client.assign(dict.fromkeys(self._partitions(), "start"))
             except CallError as error:
                 client.close()
                 self._report({"note": secrets.mask(f"process {self._slot.process} cannot open its client yet: {error}")})
@@ -118,13 +134,13 @@ class WorkerLoop:
         writes = role.name == "writer"
         connection = plan.get("connection", {})
         producer = secrets.resolve({**connection, **plan["client"]["producer"]}) if writes else None
-        consumer = secrets.resolve({**connection, **plan["client"]["consumer"]})
+        own = {**connection, **plan["client"]["consumer"], "isolation.level": role.isolation.value}
         return ClientSettings(
             name=name_of(plan, self._slot.index),
             bootstrap=plan["bootstrap"],
             transactional_id=self._transactional_id(),
             producer=producer,
-            consumer={**consumer, "isolation.level": role.isolation.value},
+            consumer=secrets.resolve(own) if role.polls else None,
         )
 
     def _partitions(self) -> list[str]:
@@ -135,13 +151,13 @@ class WorkerLoop:
         return name_of(self._plan, self._slot.index) if self._role.transactional else None
 
     def _announce(self) -> None:
-        kind = self._plan["client"]["kind"]
+        client = f"{self._client_plan['kind']} {self._client_plan['version']}"
         self._writer.process(
             self._slot.process,
             isolation=self._role.isolation.value,
             final=self._role.name == "final",
             transactional_id=self._transactional_id(),
-            client=f"{kind} {self._client_class.version}",
+            client=client,
         )
         self._report({"process": self._slot.process})
 
@@ -256,6 +272,26 @@ class Pace:
     def wait(self, stop: threading.Event) -> bool:
         """Pause before the next operation; True when stopped meanwhile."""
         return stop.wait(self.rng.expovariate(self.rate)) if self.rate > 0 else False
+
+
+def client_plan_of(plan: Mapping[str, Any], role: Role) -> Mapping[str, Any]:
+    """What the plan says of the client of a role: kind, version, and the driver if there is one."""
+    client: Mapping[str, Any] = plan["client"]
+    return (role.name in ONLY_READ and client.get("readers")) or client
+
+
+def client_factory(client: Mapping[str, Any]) -> Callable[[ClientSettings], Client]:
+    """What makes the clients of a worker, one after the other: of a class, or all in one driver."""
+    if driver := client.get("driver"):
+        return partial(DriverClient, DriverProcess(driver["command"]))
+    found: Callable[[ClientSettings], Client] = registry.load("fencepost.client", client["kind"])
+    return found
+
+
+def driver_directories(client: Mapping[str, Any]) -> list[str]:
+    """The directories that the drivers of these clients need to see."""
+    plans = filter(None, (client, client.get("readers")))
+    return [directory for one in plans for directory in (one.get("driver") or {}).get("reads", ())]
 
 
 def name_of(plan: Mapping[str, Any], slot: int) -> str:

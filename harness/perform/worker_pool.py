@@ -58,7 +58,10 @@ def end(worker: Worker) -> None:
 
 
 class WorkerPool:
-    """Keeps one worker alive per slot. announce: gets the places of workers that are about to be started."""
+    """Keeps one worker alive per slot. announce: gets the places of workers that are about to be started.
+
+    reads: directories that workers need to see (`Cluster.spawn`).
+    """
 
     def __init__(
         self,
@@ -67,9 +70,10 @@ class WorkerPool:
         slots: int,
         note: Callable[[str], None],
         announce: Callable[[Sequence[Place]], None] = lambda _: None,
+        reads: Sequence[str] = (),
     ) -> None:
         self._cluster, self._run_dir, self._slots, self._note = cluster, run_dir, slots, note
-        self._announce = announce
+        self._announce, self._reads = announce, reads
         self._workers: dict[int, Worker] = {}
         self._past = dict.fromkeys(COUNTED, 0)
         self._go: Mapping[str, Any] | None = None
@@ -144,8 +148,9 @@ class WorkerPool:
             "FENCEPOST_CONNECTION": json.dumps(dict(self._cluster.connection())),
             "FENCEPOST_NODE": node,
         }
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         with open(logs / "stderr.log", "ab") as stderr:
-            popen = self._cluster.spawn(node, argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=env)
+            popen = self._cluster.spawn(node, argv, reads=self._reads, **pipes, stderr=stderr, env=env)
         worker = Worker(slot, process, incarnation, popen)
         assert popen.stdout is not None
         threading.Thread(target=self._listen, args=(worker, popen.stdout), daemon=True).start()

@@ -27,6 +27,7 @@ from harness.api import (
 from harness.api.plans import declared
 from harness.api.run import InjectionPlan
 from harness.planning import derived_contract, schedule
+from harness.planning.clients import client_plan, unsuited
 from harness.plugins import registry
 from harness.plugins.fault_validation import foreseen, refused_topic_settings
 
@@ -35,7 +36,6 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
     """Everything that is decided before the start (docs/run-directory.md has the keys)."""
     provider = _instance("cluster", test.cluster.kind, test.cluster.options)
     workload = _instance("workload", test.workload.kind, test.workload.options)
-    client = registry.load("fencepost.client", test.client)
     description = provider.describe()
     wanted = getattr(provider, "prefix", "")
     prefix = f"{wanted or 'fp-'}{run}-"  # of what runs on one cluster must not share
@@ -60,12 +60,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         **plain_values(test),
         "cluster": {"kind": test.cluster.kind, "options": dict(test.cluster.options), "description": description},
         "workload": {"kind": test.workload.kind, "options": dataclasses.asdict(workload)},
-        "client": {
-            "kind": test.client,
-            "version": client.version,
-            "producer": producer,
-            "consumer": dict(test.consumer),
-        },
+        "client": client_plan(test, producer),
         "topics": topics,
         "contract": overlaid_contract(promised, test.contract),
         "overridden": dict(test.contract),
@@ -102,7 +97,7 @@ def look_up_secrets(tests: Iterable[Test]) -> None:
 
 
 def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
-    """Fetch what the clusters of all these tests need, and judge the settings that could not be judged without it.
+    """Fetch what the clusters and clients of all these tests need, and judge the settings that could not be judged without it.
 
     Raises CampaignError (a version that there is not, settings that it does not have) and ClusterError.
     """
@@ -111,6 +106,8 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
         provider = _instance("cluster", test.cluster.kind, test.cluster.options)
         if isinstance(provider, Obtains):
             provider.obtain(on_progress)
+        workload = _instance("workload", test.workload.kind, test.workload.options)
+        wrong += [f"{test.name}: {text}" for text in unsuited(test, workload, on_progress)]
         if isinstance(provider, JudgesSettings):
             for table, name, text in provider.judged_settings(test.topic)[0]:
                 wrong.append(f"{test.name}: {'cluster.' if table == 'settings' else ''}{table}.{name}: {text}")

@@ -239,7 +239,7 @@ class FakeCluster(FakeEnvironment):
     def bootstrap(self) -> str:
         return ",".join(f"{node}:9092" for node in self.brokers)
 
-    def spawn(self, client: str, argv: Sequence[str], **popen: Any) -> subprocess.Popen[Any]:
+    def spawn(self, client: str, argv: Sequence[str], *, reads: Sequence[str] = (), **popen: Any) -> subprocess.Popen[Any]:
         raise ClusterError(f"a fake cluster starts no processes: {client}: {' '.join(argv)}")
 
     def unavailable(self, capability: type) -> str | None:

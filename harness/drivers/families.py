@@ -1,0 +1,145 @@
+"""A client's name becomes a driver: `java@4.3.0` is a version of a family, fetched once and kept; `./my-driver` is a program.
+
+Libraries lie in `clients/FAMILY/VERSION` of the cache, what is built of them and of the driver's sources in `drivers/FAMILY`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from harness.api import CallError, CampaignError, ClusterError, DriverFamily
+from harness.drivers.process import DriverProcess, Hello
+from harness.fetching.manifest import Manifest, sha256
+from harness.fetching.store import Store, cache_dir
+from harness.plugins import registry
+
+GROUP = "driver"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A driver that can be started. checksum: of all files of the library, or of the program."""
+
+    kind: str
+    version: str
+    command: tuple[str, ...]
+    checksum: str
+    reads: tuple[str, ...]
+
+
+def is_driver(kind: str) -> bool:
+    """Whether a client's name means a driver, and no client in the worker's process."""
+    return "/" in kind or "@" in kind or (kind in registry.names(GROUP) and kind not in registry.names("client"))
+
+
+def mistakes(kind: str) -> list[str]:
+    """What is wrong with a driver's name, before anything is fetched: a sentence each."""
+    if "/" in kind:
+        return [] if os.access(kind, os.X_OK) and Path(kind).is_file() else [f'"{kind}" is no program that can be executed']
+    try:
+        found, version = _family(kind)
+    except CampaignError as error:
+        return error.mistakes
+    return [f"{kind}: {text}" for text in (found.refusal(version), found.missing()) if text]
+
+
+def obtain(kind: str, progress: Callable[[str], None] = lambda _: None, repair: bool = False) -> Driver:
+    """The driver of this name, from the cache or else fetched and built.
+
+    Raises CampaignError for what cannot be had, and ClusterError when it could not be fetched or is damaged.
+    """
+    if wrong := mistakes(kind):
+        raise CampaignError(wrong)
+    if "/" in kind:
+        program = Path(kind).resolve()
+        return Driver(kind, "", (str(program),), sha256(program), (str(program.parent),))
+    family, version = _family(kind)
+    name = kind.partition("@")[0]
+
+    def download(directory: Path) -> None:
+        progress(f"fetching the client {name}@{version}")
+        family.download(version, directory, progress)
+
+    def build(directory: Path) -> None:
+        progress(f"building the driver of {name}@{version}")
+        family.build(version, library.directory, directory)
+
+    library = _libraries(name).fetch(version, download, progress, repair)
+    built = _drivers(name).fetch(f"{version}-{_fingerprint(family, library)}", build, progress, repair=True)
+    command = tuple(family.command(version, library.directory, built.directory))
+    reads = (library.directory, built.directory, *family.reads(), *{path.parent for path in family.sources()})
+    return Driver(f"{name}@{version}", version, command, library.checksum(), tuple(map(str, reads)))
+
+
+def fetched() -> list[Manifest]:
+    """The manifests of the libraries in the cache; the family is the name of the directory above."""
+    return [found for name in registry.names(GROUP) for found in _libraries(name).all()]
+
+
+def family(name: str) -> DriverFamily:
+    """The family of this name. Raises CampaignError."""
+    if name not in registry.names(GROUP):
+        raise CampaignError([registry.unknown("client", name, [*registry.names("client"), *registry.names(GROUP)])])
+    made: DriverFamily = registry.load(GROUP, name)()
+    return made
+
+
+@lru_cache(maxsize=50)
+def hello(driver: Driver) -> Hello:
+    """What the driver says about itself. Raises ClusterError when it does not start."""
+    return _asked(driver, lambda _process, answer: answer)
+
+
+def refusals(driver: Driver, producer: Mapping[str, Any], consumer: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What the driver refuses among these settings: (`producer` or `consumer`, key, sentence). Raises ClusterError."""
+
+    def check(process: DriverProcess, _: Hello) -> list[tuple[str, str, str]]:
+        answer = process.call("check", producer=dict(producer), consumer=dict(consumer))
+        return [(str(side), str(key), str(text)) for side, key, text in answer.get("refused") or ()]
+
+    return _asked(driver, check)
+
+
+def _asked(driver: Driver, question: Callable[[DriverProcess, Hello], T]) -> T:
+    """The answer of a driver that is started for it."""
+    process = DriverProcess(driver.command)
+    try:
+        return question(process, process.start())
+    except CallError as error:
+        text = f"the driver of {driver.kind} does not work here: {error}. See: fencepost client check {driver.kind}"
+        raise ClusterError(text) from error
+    finally:
+        process.end()
+
+
+def _family(kind: str) -> tuple[DriverFamily, str]:
+    name, _, version = kind.partition("@")
+    found = family(name)
+    return found, version or found.default
+
+
+def _libraries(name: str) -> Store:
+    return Store(cache_dir() / "clients" / name, f"the client {name}", f"fencepost client fetch {name}@{{}}")
+
+
+def _drivers(name: str) -> Store:
+    return Store(cache_dir() / "drivers" / name, f"the driver of {name}", f"fencepost client fetch {name}@{{}}")
+
+
+def _fingerprint(family: DriverFamily, library: Manifest) -> str:
+    """Of everything that a driver is built of, in 12 letters."""
+    digest = hashlib.sha256(library.checksum().encode())
+    for path in sorted(_files(family.sources())):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _files(paths: Sequence[Path]) -> list[Path]:
+    return [file for path in paths for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]

@@ -1,0 +1,121 @@
+"""The clients of a test: fetched, asked what they can do and whether they take their settings, and written into the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from harness import secrets
+from harness.api import CAPABILITIES, ONLY_READ, Role, Test, Workload
+from harness.api.run import ClientPlan, DriverPlan, ReadersPlan
+from harness.drivers import families
+from harness.drivers.families import Driver
+from harness.plugins import registry
+
+BENEATH: Mapping[str, Mapping[str, Any]] = {  # what drivers are given beneath the workload's and the test's settings
+    "producer": {"linger.ms": 0, "reconnect.backoff.ms": 10, "reconnect.backoff.max.ms": 200},
+    "consumer": {
+        "auto.offset.reset": "earliest",  # after a truncation, start over: the checker sees the jump
+        "fetch.max.wait.ms": 100,
+        "reconnect.backoff.ms": 10,
+        "reconnect.backoff.max.ms": 200,
+    },
+}
+
+
+def client_plan(test: Test, producer: Mapping[str, Any]) -> ClientPlan:
+    """What the plan says of the clients; producer: the settings of the producers, the workload's included."""
+    return {
+        **_named(test.client),
+        "producer": _beneath("producer", test.client, producer),
+        "consumer": _beneath("consumer", test.readers or test.client, test.consumer),
+        "readers": _named(test.readers) if test.readers else None,
+    }
+
+
+def _named(kind: str) -> ReadersPlan:
+    if families.is_driver(kind):
+        driver = families.obtain(kind)
+        return {"kind": driver.kind, "version": _version(driver), "driver": _driver_plan(driver)}
+    return {"kind": kind, "version": registry.load("fencepost.client", kind).version}
+
+
+def _beneath(side: str, kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with what a driver needs to be told beneath; a client in this process has its own."""
+    return {**(BENEATH[side] if families.is_driver(kind) else {}), **settings}
+
+
+def _version(driver: Driver) -> str:
+    return families.hello(driver).version or driver.version
+
+
+def _driver_plan(driver: Driver) -> DriverPlan:
+    hello = families.hello(driver)
+    return {
+        "command": list(driver.command),
+        "reads": list(driver.reads),
+        "checksum": driver.checksum,
+        "client": hello.client,
+        "runtime": hello.runtime,
+        "capabilities": sorted(hello.capabilities),
+        "transactions": hello.transactions,
+    }
+
+
+def unsuited(test: Test, workload: Workload, progress: Callable[[str], None]) -> list[str]:
+    """What the test wants of its clients and they cannot do, a sentence each; drivers are fetched for it.
+
+    Raises CampaignError and ClusterError when they cannot be had.
+    """
+    roles = (*workload.roles(), Role(name="final"))
+    producer = {**workload.producer_settings(), **test.producer}
+    kinds = [test.client, test.readers or test.client]
+    for kind in filter(families.is_driver, dict.fromkeys(kinds)):
+        families.obtain(kind, progress)
+    reads = [[role for role in roles if (role.name in ONLY_READ) is only] for only in (False, True)]
+    found = [text for kind, some in zip(kinds, reads, strict=True) for text in _lacking(kind, some, producer)]
+    return [*found, *_refused(test, kinds, producer)]
+
+
+def needed(role: Role, producer: Mapping[str, Any]) -> list[str]:
+    """The capabilities that a role needs of its client."""
+    writes = role.name not in ONLY_READ
+    idempotent = str(producer.get("enable.idempotence", "false")).lower() == "true"
+    wanted = {
+        "transactions": role.transactional,
+        "idempotence": writes and idempotent and not role.transactional,
+        "assign": role.polls,
+        "isolation": role.polls,
+        "ends": role.name == "final",
+    }
+    return [name for name, wanted_here in wanted.items() if wanted_here]
+
+
+def _lacking(kind: str, roles: Iterable[Role], producer: Mapping[str, Any]) -> list[str]:
+    wanted = {name: role.name for role in roles for name in needed(role, producer)}
+    can = _capabilities(kind)
+    return [
+        f"not possible with this client: {kind} lacks `{name}` ({CAPABILITIES[name]}), which the {role} processes need"
+        for name, role in wanted.items()
+        if name not in can
+    ]
+
+
+def _capabilities(kind: str) -> frozenset[str]:
+    if families.is_driver(kind):
+        return families.hello(families.obtain(kind)).capabilities
+    found: frozenset[str] = registry.load("fencepost.client", kind).capabilities
+    return found
+
+
+def _refused(test: Test, kinds: list[str], producer: Mapping[str, Any]) -> list[str]:
+    """What the drivers themselves refuse among the settings: producers' by the writers' client, consumers' by the readers'."""
+    found = []
+    sides = (("producer", kinds[0], producer), ("consumer", kinds[1], test.consumer))
+    for side, kind, settings in sides:
+        if families.is_driver(kind):
+            known = secrets.judged(_beneath(side, kind, settings))
+            asked = {"producer": {}, "consumer": {}, side: known}
+            for at, key, text in families.refusals(families.obtain(kind), asked["producer"], asked["consumer"]):
+                found.append(f"client.{at}{'.' + key if key else ''}: {kind} says: {text}")
+    return found
