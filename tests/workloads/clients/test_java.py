@@ -1,14 +1,14 @@
-"""The family of the Java client: versions, what is missing, the compiler's errors, the command line; by night the client itself."""
+"""The family of the Java client: versions, what is missing, building, the command line; by night the client itself."""
 
 from __future__ import annotations
 
 import pytest
+from support import external_kafka
 
 from harness.api import CallError, ClientSettings, ClusterError, Outgoing
 from harness.drivers.client import DriverClient
 from harness.drivers.process import DriverProcess
 from harness.fetching import maven, tools
-from support import external_kafka
 from workloads.clients import java as family
 from workloads.clients.java import Java
 
@@ -142,7 +142,7 @@ def released(request, tmp_path_factory):
 
 @pytest.fixture
 def started(released):
-    """Drivers of that version, ended at the end; the first argument of all that is asked of them is the cluster."""
+    """What starts a driver of that version; all end with the test."""
     made = []
 
     def start():
