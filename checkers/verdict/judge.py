@@ -30,6 +30,7 @@ from checkers.verdict.findings import SLACK_NS, Finding, group
 from checkers.verdict.progress import count_operations, progress
 from checkers.verdict.rules import FORBIDDEN, rule_for, rule_on_evidence
 from checkers.verdict.run_checks import run_checks
+from checkers.verdict.stored_evidence import add_stored_evidence
 from checkers.verdict.weakening import gap_sentences, weaken
 from checkers.verdict.wording import FindingText
 from harness.api import (
@@ -201,6 +202,7 @@ def _document(
         finding.id = number
     expected = expectation.compare(expect, plan.get("tolerate") or (), judged, lambda some: decide(some, unread, tail))
     listed = sorted((f for one in judged for f in one.findings[:SHOWN_PER_ANOMALY]), key=lambda f: f.id)
+    unread_logs = add_stored_evidence(run, listed)
     cut_off = int(((overview.end == NONE) & (overview.process >= 0)).sum())
     return {
         "schema": VERDICT_SCHEMA,
@@ -211,7 +213,11 @@ def _document(
         "expectation_met": expected.met,
         "expectation": expected.sentence,
         "unexpected": expected.document(),
-        "weakened": [*weaknesses(receipts, cut_off, unread, tail), *gap_sentences(run.gaps, judged)],
+        "weakened": [
+            *weaknesses(receipts, cut_off, unread, tail),
+            *gap_sentences(run.gaps, judged),
+            *filter(None, [unread_logs]),
+        ],
         "gaps": [gap.document() for gap in run.gaps[:SHOWN_GAPS]],
         "properties": [one.document() for one in judged if not one.allowed],
         "allowed": [one.document() for one in judged if one.allowed],

@@ -13,11 +13,11 @@ from typing import TypeVar
 
 import structlog
 
-from clusters.kafka import broker_config, node_directory, node_plan, protocol, protocol_admin, storage
+from clusters.kafka import broker_config, log_segments, node_directory, node_plan, protocol, protocol_admin, storage
 from clusters.kafka.admin import KafkaAdmin
 from clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions
 from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
-from harness.api import ClusterError, TopicSpec
+from harness.api import ClusterError, StoredRow, TopicSpec
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -118,6 +118,13 @@ class KafkaCluster(ABC):
             return self._run_on_data(self._checked_server(node), node_directory.stored_bytes)
         except OSError as e:
             raise ClusterError(f"the data of {node} could not be counted: {e}") from e
+
+    def stored_records(self, node: str) -> tuple[Sequence[StoredRow], str]:
+        try:
+            rows, reason = self._run_on_data(self._checked_server(node), log_segments.stored_records)
+        except OSError as e:
+            raise ClusterError(f"the log segments of {node} could not be read: {e}") from e
+        return rows, reason
 
     # ---- up
 

@@ -34,6 +34,7 @@ _SOURCES = Path(__file__).parent
 _REPOSITORY = _SOURCES.parents[1]
 # modules that hosts use too, standard library only
 _SHARED_MODULES = (
+    "kafka/log_segments",
     "kafka/node_directory",
     "fault_tools/delay_process",
     "fault_tools/delay_program",

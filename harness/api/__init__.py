@@ -43,7 +43,19 @@ from harness.api.clients import (
     Rebalance,
     consumer_group,
 )
-from harness.api.clusters import Admin, Cluster, ClusterProvider, JudgesSettings, Obtains, Placement, Roles, Spawned, TopicSpec
+from harness.api.clusters import (
+    Admin,
+    Cluster,
+    ClusterProvider,
+    JudgesSettings,
+    Obtains,
+    Placement,
+    Roles,
+    Spawned,
+    StoredRow,
+    Storing,
+    TopicSpec,
+)
 from harness.api.contract import CONTRACT_KEYS, ContractKey
 from harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
 from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, HistoryError, Interrupted, OverBudget
@@ -52,7 +64,7 @@ from harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, Manifest, 
 from harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from harness.api.faults import ChangesTopicSettings, ClusterView, Fault, Receipt, SharedState
 from harness.api.files import regular, replacing
-from harness.api.history import OPERATIONS, UNREADABLE, VALUES, demand_columns
+from harness.api.history import OPERATIONS, STORED, UNREADABLE, VALUES, demand_columns
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, split_record_id
 from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan
@@ -75,6 +87,7 @@ __all__ = [
     "ONLY_READ",
     "OPERATIONS",
     "PLAN_SCHEMA",
+    "STORED",
     "UNREADABLE",
     "VALUES",
     "VERDICT_SCHEMA",
@@ -157,6 +170,8 @@ __all__ = [
     "Slowable",
     "Spawned",
     "Stoppable",
+    "StoredRow",
+    "Storing",
     "Test",
     "Throttleable",
     "TopicPlan",

@@ -186,6 +186,20 @@ class Obtains(Protocol):
         """Fetch it, unless it is there. Raises CampaignError (there is no such version) and ClusterError."""
 
 
+StoredRow = Sequence[Any]  # partition, offset, leader epoch, producer id, producer epoch, sequence, timestamp, kind, value's head
+
+
+@runtime_checkable
+class Storing(Protocol):
+    """A running cluster whose nodes' logs can be read where they lie."""
+
+    def stored_records(self, node: str) -> tuple[Sequence[StoredRow], str]:
+        """Every record in a broker's log segments (`harness.api.history.STORED`); and why there are none, if so.
+
+        Raises ClusterError.
+        """
+
+
 class ClusterProvider(Protocol):
     """Plug-in `fencepost.cluster`: a frozen dataclass whose fields are the options of `[test.cluster]`.
 

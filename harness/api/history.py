@@ -112,6 +112,21 @@ VALUES = (
     Column("value", "string", "the original value"),
 )
 
+STORED = (
+    Column("node", "string", "the node whose log holds it"),
+    Column("partition", "string", "`topic-number`"),
+    Column("offset", "int64", "offset; of a compressed batch the first one"),
+    Column("leader_epoch", "int32", "epoch of the leader that appended it"),
+    Column("producer_id", "int64", "the producer's id; -1 without idempotence"),
+    Column("producer_epoch", "int16", "the producer's epoch"),
+    Column("sequence", "int32", "its sequence number; -1: none"),
+    Column("timestamp", "int64", "its timestamp (ms)"),
+    Column(
+        "kind", "string", "`record`, `COMMIT`, `ABORT`, `control`; `gzip batch` and the like: all records of a compressed batch"
+    ),
+    Column("v", "int64", "identity of the record; null: not one of this run, or not to be seen"),
+)
+
 
 def schema(columns: Sequence[Column]) -> pa.Schema:
     """The Arrow schema of these columns."""
@@ -157,5 +172,5 @@ def table(columns: Sequence[Column]) -> str:
 
 
 if __name__ == "__main__":
-    for columns in (OPERATIONS, *STRUCTS.values(), RECEIPTS):
+    for columns in (OPERATIONS, *STRUCTS.values(), RECEIPTS, STORED):
         print(table(columns))  # noqa: T201

@@ -24,6 +24,16 @@ def split_record_id(v: int) -> tuple[int, int, int]:
     return process_of(v), operation_key_of(v) & MAX_OP, seq_of(v)
 
 
+def identity_in(head: str, run: str) -> int | None:
+    """The identity of a record whose bytes begin so (docs/history.md, "A record's bytes"); None unless it is of this run."""
+    of_run, *rest = head.split("|")
+    numbers = rest[:3] if len(rest) > 3 and of_run == run else []
+    try:
+        return record_id(*map(int, numbers)) if numbers else None
+    except ValueError:
+        return None
+
+
 def of(process: Any, op: Any, seq: Any) -> Any:
     """The identities of the records."""
     return operation_key(process, op) << _SEQ_BITS | seq

@@ -35,6 +35,7 @@ class RunFile:
     VERDICT = "verdict.json"
     ANOMALIES = "anomalies.parquet"
     VALUES = "values.parquet"
+    STORED = "stored.parquet"
     OPERATIONS = "operations.parquet"
     REPORT = "report.html"
     SUMMARY = "summary.md"

@@ -56,6 +56,29 @@ class UnexpectedDocument(TypedDict, total=False):
     findings: Sequence[Count]
 
 
+class StoredRowDocument(TypedDict, total=False):
+    """What logs hold at an offset (`harness.api.history.STORED`), and the nodes whose logs agree on it."""
+
+    partition: str
+    offset: Int64
+    leader_epoch: Int64
+    producer_id: Int64
+    producer_epoch: Int64
+    sequence: Int64
+    timestamp: Int64
+    kind: str
+    v: Int64 | None
+    nodes: Sequence[str]
+
+
+class StoredDocument(TypedDict, total=False):
+    """The log segments of all brokers that were read, around a finding; absent: missing records (`v`) that none of them holds."""
+
+    nodes: Sequence[str]
+    rows: Sequence[StoredRowDocument]
+    absent: Sequence[Int64]
+
+
 class FindingDocument(TypedDict, total=False):
     """A finding; a check may add keys of its own."""
 
@@ -69,6 +92,8 @@ class FindingDocument(TypedDict, total=False):
     time: Int64 | None
     faults: Sequence[Int64]
     cycle: CycleDocument | None
+    includes: Sequence[str]
+    stored: StoredDocument
 
 
 class FaultProgress(TypedDict, total=False):

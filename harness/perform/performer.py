@@ -44,6 +44,7 @@ from harness.history.writer import HistoryWriter, file_name
 from harness.perform import parent_watch
 from harness.perform.fault_runner import NOT_HEALED, FaultRunner
 from harness.perform.open_transactions import in_transaction
+from harness.perform.stored_records import write_stored
 from harness.perform.worker import client_factory, coordinated, driver_directories, partitions_of, roles_of
 from harness.perform.worker_pool import Place, WorkerPool, end
 from harness.planning.plan import complete
@@ -180,6 +181,8 @@ class Performance:
                 self._emit(note_event(f"final reader {worker.slot} did not reach every end: the final read is incomplete"))
             end(worker)
         writer.close()
+        for problem in write_stored(self._cluster, self._plan["run"], self._run_dir):
+            self._emit(note_event(problem))
 
     def _replicas_in_sync(self) -> None:
         deadline = time.monotonic() + REPLICAS_S

@@ -23,7 +23,7 @@ from typing import Any
 
 from clusters.fault_tools import disks, faketime, unsynced_data
 from clusters.fault_tools.probes import ProbePorts
-from clusters.kafka import node_directory
+from clusters.kafka import log_segments, node_directory
 from clusters.ssh.remote import disk_mounts, host_rules
 from clusters.ssh.remote.host_delays import HostDelays
 from clusters.ssh.remote.host_rules import DROP, Rule, Rules
@@ -41,6 +41,7 @@ DATA_FUNCTIONS: dict[str, Callable[[Path], Any]] = {
     for one in (
         node_directory.wipe,
         node_directory.stored_bytes,
+        log_segments.stored_records,
         unsynced_data.lose_unsynced,
         disks.free,
         disks.fill,

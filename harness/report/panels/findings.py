@@ -72,6 +72,29 @@ class Record:
 
 
 @dataclass(frozen=True, kw_only=True)
+class StoredRow:
+    """What the brokers' logs hold at an offset. mark: the role in the finding of the record there, if it has one."""
+
+    place: str
+    kind: str
+    record: str
+    producer: str
+    sequence: str
+    leader_epoch: str
+    nodes: str
+    mark: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """The log segments around a finding. nodes: whose. absent: missing records that none of them holds."""
+
+    nodes: str
+    rows: tuple[StoredRow, ...]
+    absent: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class FindingCard:
     """A card."""
 
@@ -86,6 +109,7 @@ class FindingCard:
     faults: tuple[str, ...]
     includes: tuple[str, ...] = ()  # anomalies of which the same record would be a finding if its cause were not known
     cycle: Drawing | None = None
+    stored: Stored | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +218,7 @@ def _finding(known: _Known, finding: Doc) -> FindingCard:
         faults=tuple(faults.around(fault, run.origin_ns) for fault in run.faults or () if fault["id"] in near),
         includes=tuple(finding.get("includes", ())),
         cycle=drawing(finding.get("cycle")),
+        stored=_stored(finding["stored"], marks) if finding.get("stored") else None,
     )
 
 
@@ -206,6 +231,28 @@ def _record(record: Doc, values: Mapping[int, str]) -> Record:
         v=NOTHING if v is None else str(v),
         role=record.get("role", ""),
         operation=NOTHING if operation is None else str(operation),
+    )
+
+
+def _stored(found: Doc, marks: Mapping[tuple[str, int], str]) -> Stored:
+    return Stored(
+        nodes=", ".join(found.get("nodes", ())),
+        rows=tuple(_stored_row(row, marks) for row in found.get("rows", ())),
+        absent=tuple(record_name(v) for v in found.get("absent", ())),
+    )
+
+
+def _stored_row(row: Doc, marks: Mapping[tuple[str, int], str]) -> StoredRow:
+    v = row.get("v")
+    return StoredRow(
+        place=place(row.get("partition"), row.get("offset")),
+        kind=row.get("kind", ""),
+        record=NOTHING if v is None else record_name(v),
+        producer=f"{row.get('producer_id')} / {row.get('producer_epoch')}",
+        sequence=str(row.get("sequence")),
+        leader_epoch=str(row.get("leader_epoch")),
+        nodes=", ".join(row.get("nodes", ())),
+        mark="" if v is None else marks.get((row.get("partition", ""), v), ""),
     )
 
 

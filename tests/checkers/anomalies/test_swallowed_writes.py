@@ -2,6 +2,7 @@
 
 import pytest
 from support.histories import History, finding, violated
+from support.local_spark import judge_here
 
 
 def swallowed(h, sends, type="ok", **fields):
@@ -22,32 +23,32 @@ def swallowed(h, sends, type="ok", **fields):
         ({"t-0": [5]}, "fail", {}, ["inconsistent-offset"]),
     ],
 )
-def test_a_finding_names_the_anomalies_that_it_stands_for(judged, sends, type, seen, includes):
+def test_a_finding_names_the_anomalies_that_it_stands_for(tmp_path, sends, type, seen, includes):
     h = History()
     older = swallowed(h, sends, type)
     h.final({"t-0": [], **seen}, {"t-0": [(5, older)], **seen})
-    document = judged(h)
+    document = judge_here(tmp_path, h.ops)
     assert violated(document) == ["swallowed-write"]
     assert finding(document, "swallowed-write")["includes"] == includes
 
 
-def test_one_transaction_swallowed_in_two_partitions_is_one_finding(judged):
+def test_one_transaction_swallowed_in_two_partitions_is_one_finding(tmp_path):
     h = History()
     h.txn(0, {"t-0": [5], "t-1": [3]}, type="fail")
     older = {"t-0": [(5, h.v("t-0", 5))], "t-1": [(3, h.v("t-1", 3))]}
     h.txn(0, {"t-0": [5], "t-1": [3]})
     h.final({"t-0": [], "t-1": []}, older)
-    document = judged(h)
+    document = judge_here(tmp_path, h.ops)
     assert violated(document) == ["swallowed-write"]
     assert [one["size"] for one in document["findings"] if one["forbidden"]] == [6]
 
 
-def test_two_records_swallowed_by_one_older_record_are_two_findings(judged):
+def test_two_records_swallowed_by_one_older_record_are_two_findings(tmp_path):
     """Each transaction lost its own record."""
     h = History()
     older = swallowed(h, {"t-0": [5]})
     h.txn(0, {"t-0": [5]})
     h.final({"t-0": []}, {"t-0": [(5, older)]})
-    document = judged(h)
+    document = judge_here(tmp_path, h.ops)
     assert violated(document) == ["swallowed-write"]
     assert len([one for one in document["findings"] if one["anomaly"] == "swallowed-write"]) == 2

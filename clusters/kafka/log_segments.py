@@ -1,0 +1,101 @@
+"""What a node's log segments hold, record by record: the witness of what was appended, and with which sequence number.
+
+Reads record batches of version 2 (KIP-98), as every broker since 0.11 writes them. Of a compressed batch only its head is read.
+Standard library only, because it is copied to hosts too (`ssh`).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+MOST_BYTES = 64 << 20  # of a node's segments: a few seconds of one core
+HEAD_BYTES = 64  # of a record's value: its identity is among them
+_PARTITION = re.compile(r"(?!__).+-\d+")  # Kafka's own topics begin with two underscores
+_BATCH = struct.Struct(">qiiBiHiqqqhii")  # a batch's head, to the number of its records
+_MAGIC, _MAGIC_BYTE, _LENGTH_BYTES = 2, 16, 12
+_COMPRESSION, _CONTROL = 0b111, 0b100000  # bits of a batch's attributes
+_CODECS = ("", "gzip", "snappy", "lz4", "zstd")
+_MARKERS = {0: "ABORT", 1: "COMMIT"}
+_CONTROL_KEY = struct.Struct(">hh")  # version, kind
+
+Row = list[Any]  # partition, offset, leader epoch, producer id, producer epoch, sequence, timestamp (ms), kind, value
+
+
+def stored_records(data: Path) -> tuple[list[Row], str]:
+    """Every record of every partition in a node's directory, in the order of the log; and why there are none, if so.
+
+    The kind is `record`, `COMMIT`, `ABORT`, `control`, or `gzip batch` and the like, which stands for all records of the batch.
+    The value is the beginning of the record's, a byte a character; None for null. Raises OSError.
+    """
+    partitions = sorted(path for path in data.iterdir() if path.is_dir() and _PARTITION.fullmatch(path.name))
+    segments = [(path.name, segment) for path in partitions for segment in sorted(path.glob("*.log"))]
+    size = sum(segment.stat().st_size for _, segment in segments)
+    if size > MOST_BYTES:
+        return [], f"its log segments have {size >> 20} MB, more than {MOST_BYTES >> 20} MB"
+    return [[partition, *row] for partition, segment in segments for row in segment_rows(segment.read_bytes())], ""
+
+
+def segment_rows(segment: bytes) -> Iterator[Row]:
+    """The rows of one segment without the partition. It ends where a batch is cut off, or is none of version 2."""
+    at = 0
+    while at + _BATCH.size <= len(segment) and segment[at + _MAGIC_BYTE] == _MAGIC:
+        end = at + _LENGTH_BYTES + int.from_bytes(segment[at + 8 : at + 12], "big", signed=True)
+        if not at + _BATCH.size <= end <= len(segment):
+            return
+        yield from _batch_rows(segment[at:end])
+        at = end
+
+
+def _batch_rows(batch: bytes) -> Iterator[Row]:
+    offset, _, leader_epoch, _, _, attributes, _, time, _, producer, epoch, sequence, count = _BATCH.unpack_from(batch)
+    codec = attributes & _COMPRESSION
+    if codec:
+        name = _CODECS[codec] if codec < len(_CODECS) else f"codec {codec}"
+        yield [offset, leader_epoch, producer, epoch, sequence, time, f"{name} batch", None]
+        return
+    at = _BATCH.size
+    for number in range(count):
+        length, at = _varint(batch, at)
+        time_delta, offset_delta, key, value = _record(batch, at)
+        kind = _kind(key) if attributes & _CONTROL else "record"
+        own = sequence + number & 0x7FFFFFFF if sequence >= 0 else sequence  # sequence numbers begin anew at 2^31
+        yield [offset + offset_delta, leader_epoch, producer, epoch, own, time + time_delta, kind, _text(value)]
+        at += length
+
+
+def _record(batch: bytes, at: int) -> tuple[int, int, bytes | None, bytes | None]:
+    """Time and offset since the batch's, key and value of the record whose attributes are at a position."""
+    time_delta, at = _varint(batch, at + 1)
+    offset_delta, at = _varint(batch, at)
+    key, at = _bytes(batch, at)
+    value, _ = _bytes(batch, at)
+    return time_delta, offset_delta, key, value
+
+
+def _kind(key: bytes | None) -> str:
+    known = key is not None and len(key) >= _CONTROL_KEY.size
+    return _MARKERS.get(_CONTROL_KEY.unpack_from(key or b"")[1], "control") if known else "control"
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value[:HEAD_BYTES].decode("latin-1")
+
+
+def _bytes(batch: bytes, at: int) -> tuple[bytes | None, int]:
+    length, at = _varint(batch, at)
+    return (None, at) if length < 0 else (batch[at : at + length], at + length)
+
+
+def _varint(batch: bytes, at: int) -> tuple[int, int]:
+    """A signed number of variable length (zigzag), and the position after it."""
+    value = shift = 0
+    while True:
+        byte = batch[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value >> 1 ^ -(value & 1), at

@@ -1,0 +1,36 @@
+"""What the brokers' logs hold at the end of a run, as a table: evidence beside the findings, never a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.api import Cluster, HarnessError, RunFile, StoredRow, Storing, record_ids
+from harness.api.history import STORED, schema
+
+
+def write_stored(cluster: Cluster, run: str, run_dir: Path) -> Iterator[str]:
+    """Write `stored.parquet`, and say of each broker whose log could not be read why. Nothing where a cluster shows none."""
+    if not isinstance(cluster, Storing):
+        return
+    rows: list[tuple[str, StoredRow]] = []
+    for node in cluster.brokers:
+        try:
+            found, reason = cluster.stored_records(node)
+        except HarnessError as error:
+            found, reason = (), str(error)
+        rows += [(node, row) for row in found]
+        if reason:
+            yield f"what {node} stored is not kept as evidence: {reason}"
+    if rows:
+        _write(rows, run, run_dir / RunFile.STORED)
+
+
+def _write(rows: list[tuple[str, StoredRow]], run: str, path: Path) -> None:
+    import pyarrow as pa  # here, because a run begins without it
+    import pyarrow.parquet as pq
+
+    named = sorted(((row[0], row[1], node, *row[2:]) for node, row in rows), key=lambda row: row[:3])
+    partition, offset, node, *middle, head = (list(column) for column in zip(*named, strict=True))
+    v = [None if text is None else record_ids.identity_in(text, run) for text in head]
+    pq.write_table(pa.table([node, partition, offset, *middle, v], schema=schema(STORED)), path, compression="zstd")

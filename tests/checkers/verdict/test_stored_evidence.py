@@ -1,0 +1,63 @@
+"""What the brokers' logs hold is shown beside a finding, and decides nothing."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.histories import History, finding, violated
+from support.local_spark import judge_here
+
+from harness.api import RunFile, record_id
+from harness.api.history import STORED, schema
+
+OLDER, SWALLOWED, OTHER = record_id(0, 0, 0), record_id(0, 1, 0), record_id(1, 0, 0)
+
+
+def swallowed():
+    """Process 0's record is acknowledged at t-0@5, where its aborted predecessor lies."""
+    h = History()
+    h.txn(0, {"t-0": [5]}, type="fail")
+    h.txn(0, {"t-0": [5]})
+    h.txn(1, {"t-0": [9]})
+    h.final({"t-0": [9]}, {"t-0": [(5, OLDER), 9]})
+    return h
+
+
+def stored(folder, *rows):
+    """Rows (node, offset, kind, v) of t-0."""
+    names = [column.name for column in STORED]
+    whole = [(node, "t-0", offset, 1, 7, 0, offset, 1000, kind, v) for node, offset, kind, v in rows]
+    documents = [dict(zip(names, row, strict=True)) for row in whole]
+    pq.write_table(pa.Table.from_pylist(documents, schema=schema(STORED)), folder / RunFile.STORED)
+
+
+def test_a_finding_shows_what_every_log_holds_at_its_place_and_that_none_holds_the_record(tmp_path):
+    stored(
+        tmp_path,
+        *((node, *row) for node in ("n1", "n2") for row in ((5, "record", OLDER), (6, "ABORT", None), (9, "record", OTHER))),
+    )
+    evidence = finding(judge_here(tmp_path, swallowed().ops), "swallowed-write")["stored"]
+    assert (evidence["nodes"], evidence["absent"]) == (["n1", "n2"], [SWALLOWED])
+    assert [(row["offset"], row["kind"], row["v"], row["nodes"]) for row in evidence["rows"]] == [
+        (5, "record", OLDER, ["n1", "n2"]),
+        (6, "ABORT", None, ["n1", "n2"]),
+        (9, "record", OTHER, ["n1", "n2"]),
+    ]
+
+
+def test_logs_that_differ_are_shown_one_by_one_and_a_record_wherever_it_lies(tmp_path):
+    far = [("n1", offset, "record", None) for offset in range(10, 40)]
+    stored(tmp_path, ("n1", 5, "record", OLDER), ("n2", 5, "record", OTHER), *far, ("n2", 77, "record", SWALLOWED))
+    evidence = finding(judge_here(tmp_path, swallowed().ops), "swallowed-write")["stored"]
+    assert evidence["absent"] == []
+    shown = [(row["offset"], row["v"], row["nodes"]) for row in evidence["rows"]]
+    assert shown == [(5, OLDER, ["n1"]), (5, OTHER, ["n2"]), (10, None, ["n1"]), (11, None, ["n1"]), (77, SWALLOWED, ["n2"])]
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1 nothing", None])
+def test_missing_or_damaged_logs_are_no_verdict(tmp_path, damage):
+    if damage is not None:
+        (tmp_path / RunFile.STORED).write_bytes(damage)
+    document = judge_here(tmp_path, swallowed().ops)
+    assert violated(document) == ["swallowed-write"]
+    assert "stored" not in finding(document, "swallowed-write")
+    assert any("stored.parquet could not be read" in text for text in document["weakened"]) == (damage is not None)
