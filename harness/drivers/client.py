@@ -173,7 +173,7 @@ def _polled(record: Sequence[Any]) -> Polled:
 
 
 def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else b64decode(text)
+    return None if text is None else b64decode(text, validate=True)  # other letters would be left out: another value
 
 
 def _offset(value: Any) -> int | None:

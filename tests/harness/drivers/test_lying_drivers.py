@@ -1,0 +1,295 @@
+"""Drivers that lie, break the protocol, or die: none is believed, each is named, and none stops the worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from harness.api import CallError, ClientSettings, Delivered, Outgoing
+from harness.drivers.client import DriverClient
+from harness.drivers.process import BROKEN, GONE, DriverProcess
+
+# A driver that does what is asked. A test replaces what it does at some calls, in `tricks`: call -> function(request).
+DRIVER = """
+import json, os, signal, sys, time
+stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
+def raw(data):
+    stdout.write(data); stdout.flush()
+def write(message):
+    body = message if isinstance(message, bytes) else json.dumps(message).encode()
+    raw(len(body).to_bytes(4, "big") + body)
+def ok(request, **results):
+    write({"id": request["id"], "ok": results})
+def delivered(record, **fate):
+    write({"event": "delivered", "record": record, **(fate or {"partition": 0, "offset": 7})})
+def hello(request):
+    ok(request, protocol=1, client="liar", version="1", runtime="Python", capabilities=["transactions"], transactions=1)
+tricks = {"hello": hello}
+TRICKS
+while header := stdin.read(4):
+    request = json.loads(stdin.read(int.from_bytes(header, "big")))
+    tricks.get(request["call"], ok)(request)
+"""
+SETTINGS = ClientSettings(name="c", bootstrap="b:1", producer={}, consumer={})
+
+
+@pytest.fixture
+def liar(tmp_path):
+    """What makes an opened client of a driver with these tricks."""
+    started = []
+
+    def make(tricks="", open=True):
+        path = tmp_path / "driver.py"
+        path.write_text(DRIVER.replace("TRICKS", textwrap.dedent(tricks)))
+        process = DriverProcess([sys.executable, "-I", "-S", str(path)])
+        started.append(process)
+        client = DriverClient(process, SETTINGS)
+        if open:
+            client.open(1)
+        return client
+
+    yield make
+    for process in started:
+        process.end()
+
+
+def refused(call, *arguments):
+    with pytest.raises(CallError) as caught:
+        call(*arguments)
+    return caught.value
+
+
+def sent(client, count=1):
+    fates = []
+    for _ in range(count):
+        client.send(Outgoing(topic="t", partition=0, value=b"v"), fates.append)
+    return fates
+
+
+def dead(pid):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                if file.read().rpartition(")")[2].split()[0] == "Z":
+                    return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+BREAKS = {
+    "another request's answer": ("write({'id': request['id'] + 1, 'ok': {}})", "request 5 instead of 4"),
+    "an answer without a number": ("write({'ok': {}})", "request None"),
+    "words on standard output": ("print('connecting to b:1 ...', flush=True)", "standard output"),
+    "an endless frame": ("raw(b'\\xff\\xff\\xff\\xff')", "no frame begins"),
+    "a frame above the limit": ("raw((64 * 2**20 + 1).to_bytes(4, 'big'))", "no frame begins"),
+    "no JSON": ("write(b'{')", "no JSON object"),
+    "no object": ("write(b'[1]')", "no JSON object"),
+    "bytes that are no UTF-8": ('write(b\'{"id": "\\xff"}\')', "no JSON object"),
+    "neither results nor an error": ("write({'id': request['id']})", "neither `ok` nor `error`"),
+    "results that are a list": ("write({'id': request['id'], 'ok': [1]})", "neither `ok` nor `error`"),
+    "an error without a name": ("write({'id': request['id'], 'error': {'text': 'x'}})", "an error without name"),
+    "an error that is a text": ("write({'id': request['id'], 'error': 'broken'})", "an error without name"),
+    "the fate of a record that was never sent": ("delivered(99)", "not under way"),
+    "a fate without a record": ("write({'event': 'delivered'})", "cannot be understood"),
+    "a fate with an error without a name": ("delivered(1, error={})", "an error without name"),
+    "a fate with an offset that is no number": ("delivered(1, partition=0, offset='far')", "cannot be understood"),
+    "a rebalance without partitions": ("write({'event': 'rebalanced', 'kind': 'lost'})", "cannot be understood"),
+}
+
+
+@pytest.mark.parametrize(("trick", "sentence"), BREAKS.values(), ids=BREAKS)
+def test_what_is_not_the_protocol_is_fatal_and_ends_the_driver(liar, trick, sentence):
+    client = liar(f"tricks['commit'] = lambda request: {trick}")
+    pid = client._process.pid
+    fates = sent(client)
+    error = refused(client.commit, 1)
+    assert (error.call, error.name, error.fatal, error.retriable) == ("commit", BROKEN, True, False)
+    assert sentence in error.text
+    assert fates == []
+    assert dead(pid)
+    assert client._process.pid is None
+
+
+def test_a_second_answer_is_no_answer_to_the_next_request(liar):
+    client = liar("tricks['begin'] = lambda request: [ok(request), ok(request)]")
+    client.begin()
+    error = refused(client.commit, 1)
+    assert error.name == BROKEN
+    assert "instead of" in error.text
+
+
+def test_a_second_fate_is_not_believed(liar):
+    client = liar(
+        """
+        def twice(request):
+            delivered(1)
+            delivered(1, error={'name': 'LATE', 'code': 1, 'text': 'no'})
+            ok(request)
+        tricks['flush'] = twice
+        """
+    )
+    fates = sent(client)
+    assert refused(client.flush, 1).name == BROKEN
+    assert fates == [Delivered("t-0", 7)]
+
+
+def test_a_refused_record_has_no_fate(liar):
+    client = liar(
+        """
+        def refuse(request):
+            write({'id': request['id'], 'error': {'name': 'FULL', 'code': 0, 'text': 'no room', 'retriable': True}})
+        tricks['send'] = refuse
+        tricks['flush'] = lambda request: [delivered(1), ok(request)]
+        """
+    )
+    error = refused(client.send, Outgoing(topic="t", partition=0, value=b"v"), pytest.fail)
+    assert (error.name, error.retriable) == ("FULL", True)
+    assert refused(client.flush, 1).name == BROKEN
+
+
+def test_an_acknowledgement_that_never_comes_leaves_the_record_without_one(liar):
+    client = liar()
+    fates = sent(client, 3)
+    client.flush(1)
+    client.commit(1)
+    assert fates == []
+
+
+def test_what_was_under_way_at_a_close_is_not_taken_for_a_record_of_the_next_client(liar):
+    """Record numbers begin anew with each client: a late fate of the one before must not fit."""
+    client = liar("tricks['close'] = lambda request: [delivered(1), ok(request)]")
+    fates = sent(client)
+    client.close()
+    assert fates == []
+    assert client._process.pid is None  # it broke the protocol, and is killed
+
+
+@pytest.mark.parametrize(
+    ("trick", "sentence"),
+    [
+        ("sys.exit(3)", "exit 3"),
+        ("os.kill(os.getpid(), 11)", "signal 11"),
+        ("[raw(b'\\0\\0'), os._exit(1)]", ""),
+        ("[raw((1000).to_bytes(4, 'big') + b'{'), os._exit(1)]", "1 of 1000 bytes"),
+        ("[os.close(1), time.sleep(60)]", "closed its standard output"),
+    ],
+)
+def test_a_death_in_the_middle_of_a_commit_is_fatal(liar, trick, sentence, monkeypatch):
+    monkeypatch.setattr("harness.drivers.process._END_S", 0.2)
+    client = liar(f"tricks['commit'] = lambda request: {trick}")
+    pid = client._process.pid
+    error = refused(client.commit, 1)
+    assert error.name in (GONE, BROKEN)
+    assert error.fatal
+    assert sentence in error.text
+    assert dead(pid)
+    assert refused(client.abort, 1).name == GONE
+
+
+def test_a_hanging_call_ends_with_the_driver(liar):
+    client = liar("tricks['commit'] = lambda request: time.sleep(600)")
+    timer = threading.Timer(0.3, os.kill, (client._process.pid, signal.SIGKILL))
+    timer.start()
+    error = refused(client.commit, 1)
+    timer.join()
+    assert (error.name, error.fatal) == (GONE, True)
+    assert "signal 9" in error.text
+
+
+def test_a_client_opens_again_after_its_driver_died(liar):
+    client = liar("tricks['commit'] = lambda request: os._exit(1)")
+    assert refused(client.commit, 1).name == GONE
+    client.close()
+    client.open(1)
+    client.begin()
+
+
+def test_a_close_that_fails_kills_the_driver(liar):
+    client = liar(
+        "tricks['close'] = lambda request: write({'id': request['id'], 'error': {'name': 'NO', 'code': 0, 'text': ''}})"
+    )
+    pid = client._process.pid
+    client.close()
+    assert dead(pid)
+
+
+def test_a_record_of_a_megabyte_goes_there_and_back(liar):
+    client = liar(
+        """
+        def keep(request):
+            global value
+            value = request['value']
+            ok(request)
+        tricks['send'] = keep
+        tricks['poll'] = lambda request: ok(request, records=[['t', 0, 5, None, value, [], None]], ends={'t-0': 6})
+        """
+    )
+    value = os.urandom(1_000_000)
+    client.send(Outgoing(topic="t", partition=0, value=value), pytest.fail)
+    (record,) = client.poll(1)
+    assert (record.value, record.offset, record.timestamp_ms) == (value, 5, None)
+    assert client.ends() == {"t-0": 6}
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        "records=[['t', 0, 5]]",
+        "records=[['t', 0, 'far', None, '', [], 1]]",
+        "records=[['t', 0, 5, None, 'no base64!', [], 1]]",
+        "records=[['t', 0, 5, None, '', [['only a name']], 1]]",
+        "records=7",
+        "ends={'t-0': 'there'}, records=[]",
+        "",
+    ],
+)
+def test_records_that_cannot_be_understood_are_fatal(liar, results):
+    client = liar(f"tricks['poll'] = lambda request: ok(request, {results})")
+    error = refused(client.poll, 1)
+    assert (error.name, error.fatal) == (BROKEN, True)
+    assert client._process.pid is None
+
+
+def test_many_events_come_before_an_answer(liar):
+    client = liar(
+        """
+        def chatter(request):
+            for _ in range(2000):
+                write({'event': 'log', 'level': 'info', 'text': 'x'})
+            ok(request)
+        tricks['flush'] = chatter
+        """
+    )
+    client.flush(1)
+    client.begin()
+
+
+@pytest.mark.parametrize(
+    ("trick", "sentence"),
+    [
+        ("ok(request, protocol=2)", "version 2"),
+        ("ok(request)", "version None"),
+        ("write({'id': request['id'], 'error': {'name': 'UNSUPPORTED', 'code': 0, 'text': 'too old'}})", "too old"),
+        ("print('usage: driver [options]', flush=True)", "standard output"),
+        ("os._exit(127)", "exit 127"),
+    ],
+)
+def test_a_program_that_is_no_driver_is_named_at_the_start(liar, trick, sentence):
+    error = refused(liar(f"tricks['hello'] = lambda request: {trick}", open=False).open, 1)
+    assert error.call == "hello"
+    assert sentence in error.text
+
+
+def test_a_program_that_cannot_be_started_is_named(tmp_path):
+    error = refused(DriverProcess([str(tmp_path / "absent")]).start)
+    assert (error.name, error.fatal) == (GONE, True)
+    assert "absent" in error.text
