@@ -26,6 +26,7 @@ from checkers.graph.passed_records import first_passed, passed_records
 from checkers.partition.log import ABORTED, COMMITTED, FOREVER, NONE, PartitionLog, slices
 from checkers.partition.versions import committed_records
 from checkers.spark.gathering import PartitionMessages
+from checkers.spark.source import message
 
 FIRSTS, LATEST, EDGES = "firsts", "latest", "edges"
 ENDS = (0, 1, 2)  # the places of an edge's operations and kind among its columns
@@ -197,15 +198,11 @@ def _latest(log: PartitionLog, first: Ints, edge_filter: EdgeFilter | None) -> d
 
 
 def encode(columns: dict[str, Any]) -> bytes:
-    """Columns as one compressed Arrow message."""
-    batch = pa.RecordBatch.from_pydict({name: pa.array(np.ascontiguousarray(values)) for name, values in columns.items()})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue().to_pybytes())
+    """Columns as one Arrow message."""
+    return message(pa.RecordBatch.from_pydict({name: pa.array(np.ascontiguousarray(values)) for name, values in columns.items()}))
 
 
-def decode(message: Any, columns: Sequence[int] = ()) -> dict[str, Any]:
+def decode(encoded: Any, columns: Sequence[int] = ()) -> dict[str, Any]:
     """What `encode` wrote: all columns, or those at some places."""
-    table = pa.ipc.open_stream(message, options=pa.ipc.IpcReadOptions(included_fields=list(columns))).read_all()
+    table = pa.ipc.open_stream(encoded, options=pa.ipc.IpcReadOptions(included_fields=list(columns))).read_all()
     return {name: table[name].to_numpy() for name in table.column_names}

@@ -36,6 +36,7 @@ TASKS_PER_CORE = 4
 ROWS = 8_192  # searched at once for the operations wanted
 DICTIONARY_COLUMNS = ["f", "type", "intent", "isolation", "mops.list.element.partition"]  # texts that repeat
 READ_ERRORS = (OSError, pa.ArrowException, PySparkException, Py4JJavaError)  # what a source's methods raise
+LEAST_COMPRESSED = 4096  # bytes of a batch
 _MESSAGE_COLUMNS = "rows long, message binary"
 
 
@@ -246,9 +247,10 @@ def whole_table(batches: Iterable[pa.RecordBatch], like: DataFrame) -> pa.Table:
 
 
 def message(rows: pa.RecordBatch) -> bytes:
-    """A batch as one compressed Arrow message."""
+    """A batch as one Arrow message, compressed unless it is so small that setting up a compressor costs more than it saves."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 1))) as writer:
+    codec = pa.Codec("zstd", 1) if rows.nbytes >= LEAST_COMPRESSED else None
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
         writer.write_batch(rows)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
