@@ -104,7 +104,7 @@ class ConformanceCheck:
         self._write_plan(names, run_dir)
         version, held = "", []
         with _harness(run_dir) as harness:
-            for event in _events(harness, run_dir):
+            for event in events_of(harness, run_dir):
                 if event["event"] == "story":
                     found[event["kind"]].stories.append(StoryResult(**event["result"]))
                 elif event["event"] == "held":
@@ -247,7 +247,7 @@ def _harness(run_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
             harness.wait()
 
 
-def _events(harness: subprocess.Popen[bytes], run_dir: Path) -> Iterator[dict[str, Any]]:
+def events_of(harness: subprocess.Popen[bytes], run_dir: Path) -> Iterator[dict[str, Any]]:
     """Events of the sandbox side. Raises ClusterError for its `failed` event, HarnessError when it ends without one."""
     assert harness.stdout is not None
     for line in harness.stdout:

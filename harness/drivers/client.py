@@ -94,13 +94,13 @@ class DriverClient:
         self._call("seek", positions=dict(positions))
 
     def position(self, partitions: Sequence[str]) -> Mapping[str, int | None]:
-        return dict(self._call("position", partitions=list(partitions))["positions"])
+        return dict(self._result("positions", "position", partitions=list(partitions)))
 
     def committed(self, partitions: Sequence[str], timeout_s: float) -> Mapping[str, int | None]:
-        return dict(self._call("committed", partitions=list(partitions), timeout_ms=_ms(timeout_s))["offsets"])
+        return dict(self._result("offsets", "committed", partitions=list(partitions), timeout_ms=_ms(timeout_s)))
 
     def group(self) -> GroupMetadata:
-        return self._call("group")["group"]
+        return self._result("group", "group")
 
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]:
         answer = self._call("poll", timeout_ms=_ms(timeout_s), limit=limit)
@@ -128,6 +128,13 @@ class DriverClient:
 
     def _call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         return self._process.call(name, **arguments)
+
+    def _result(self, name: str, call: str, **arguments: Any) -> dict[str, Any]:
+        """One result of a call, an object."""
+        found = self._call(call, **arguments).get(name)
+        if not isinstance(found, dict):
+            raise self._broken(call, f"an answer whose `{name}` is no object: {found!r}")
+        return found
 
     def _broken(self, call: str, text: str) -> CallError:
         self._process.end()

@@ -94,6 +94,11 @@ class DriverProcess:
                 raise call_error(call, error)
             return _results(message)
 
+    def end_input(self) -> None:
+        """Close its standard input: it shall end by itself."""
+        if self._popen is not None:
+            _close(self._popen.stdin)
+
     def end(self) -> None:
         """Kill it, if it runs."""
         if self._popen is not None:

@@ -192,6 +192,13 @@ def machine() -> dict[str, Any]:
     }
 
 
+def obtain_cluster(plan: Mapping[str, Any], on_progress: Callable[[str], None]) -> None:
+    """Fetch what the plan's cluster needs. Raises CampaignError and ClusterError."""
+    provider = cluster_of(plan)
+    if isinstance(provider, Obtains):
+        provider.obtain(on_progress)
+
+
 def cluster_of(plan: Mapping[str, Any]) -> Any:
     """The plan's cluster provider. Raises CampaignError when it cannot be made here."""
     return _instance("cluster", plan["cluster"]["kind"], plan["cluster"]["options"])

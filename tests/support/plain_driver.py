@@ -8,7 +8,7 @@ import sys
 from base64 import b64decode
 from typing import Any
 
-from harness.api import CAPABILITIES, CallError, ClientSettings, Delivered, Outgoing
+from harness.api import CAPABILITIES, CallError, ClientSettings, Delivered, Outgoing, Rebalance
 from harness.drivers import frames
 from workloads.clients.librdkafka import Librdkafka
 
@@ -35,16 +35,19 @@ class Driver:
             self.write({"id": number, "ok": found or {}})
 
     def plain(self, call: str, request: dict[str, Any]) -> None:
+        if not hasattr(self.client, call):
+            raise CallError(call, "UNSUPPORTED", 0, "no such call")
         if "timeout_ms" in request:
             request["timeout_s"] = request.pop("timeout_ms") / 1000
         getattr(self.client, call)(**request)
 
-    def hello(self, protocols: list[int]) -> dict[str, Any]:
+    def hello(self, protocols: list[int], **_: Any) -> dict[str, Any]:
         names = {"client": "librdkafka", "version": Librdkafka.version, "runtime": f"Python {sys.version.split()[0]}"}
         return {"protocol": 1, **names, "capabilities": sorted(CAPABILITIES), "transactions": 1}
 
     def check(self, producer: dict[str, Any], consumer: dict[str, Any]) -> dict[str, Any]:
-        return {"refused": [["producer", "acks", "wrong"]] if producer.get("acks") == "sometimes" else []}
+        unknown = [[side, key, "unknown"] for side, given in (("producer", producer), ("consumer", consumer)) for key in given]
+        return {"refused": [one for one in unknown if one[1].startswith("no.such")]}
 
     def open(self, name: str, bootstrap: str, timeout_ms: int, group: str, **settings: Any) -> None:
         consumer = settings["consumer"]
@@ -65,6 +68,25 @@ class Driver:
         headers = [(name, b64decode(text)) for name, text in where.pop("headers")]
         plain = {"key": key and b64decode(key), "value": value and b64decode(value)}
         self.client.send(Outgoing(**where, **plain, headers=headers), done)
+
+    def position(self, partitions: list[str]) -> dict[str, Any]:
+        return {"positions": self.client.position(partitions)}
+
+    def committed(self, partitions: list[str], timeout_ms: int) -> dict[str, Any]:
+        return {"offsets": self.client.committed(partitions, timeout_ms / 1000)}
+
+    def group(self) -> dict[str, Any]:
+        self.metadata = self.client.group()
+        return {"group": {"group_id": "kept here"}}
+
+    def send_offsets(self, offsets: dict[str, int], group: Any, timeout_ms: int) -> None:
+        self.client.send_offsets(offsets, self.metadata, timeout_ms / 1000)
+
+    def subscribe(self, topics: list[str]) -> None:
+        def rebalanced(event: Rebalance) -> None:
+            self.write({"event": "rebalanced", "kind": event.kind, "partitions": event.partitions})
+
+        self.client.subscribe(topics, rebalanced)
 
     def poll(self, timeout_ms: int, limit: int) -> dict[str, Any]:
         found = self.client.poll(timeout_ms / 1000, limit)

@@ -1,0 +1,92 @@
+"""`fencepost client`: client libraries by version, and the conformance kit for drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from harness.api import Exit
+from harness.cli.console import Json, err, out, print_json, print_line, table
+
+NAMES = "\b\nExamples:\n  fencepost client fetch java@4.3.0\n  fencepost client fetch librdkafka@2.0.2 librdkafka@1.4.2"
+CHECK_EXAMPLES = "\b\nExamples:\n  fencepost client check ./my-driver\n  fencepost client check java@4.3.0 --story commit"
+CHECK_CODES = """Exit codes: 0 every story passed that the driver's capabilities allow; 1 one failed; 254 a driver or a story
+that cannot be used, nothing was started; 255 the harness broke."""
+
+client_app = typer.Typer(
+    help="Client libraries by version: fetched once, kept for all runs; drivers of your own.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.add_typer(client_app, name="client")
+
+
+@client_app.command("fetch", epilog=NAMES)
+def fetch(names: Annotated[list[str], typer.Argument(metavar="FAMILY@VERSION...", help="A client and its version.")]) -> None:
+    """Fetch clients into the cache, and build their drivers. Without a version: the family's default."""
+    from harness.drivers import families
+
+    for name in names:
+        found = families.obtain(name, lambda text: print_line(f"  {text}"), repair=True)
+        hello = families.hello(found)
+        print_line(f"{found.kind}: {hello.client} {hello.version}, {hello.runtime}")
+
+
+@client_app.command("list")
+def list_(json_: Json = False) -> None:
+    """The families of clients, whether this machine can drive them, and the versions in the cache."""
+    from harness.drivers import families
+    from harness.plugins import registry
+
+    cached: dict[str, list[str]] = {}
+    for one in families.fetched():
+        cached.setdefault(one.directory.parent.name, []).append(one.directory.name)
+    rows = []
+    for name in registry.names("driver"):
+        family = families.family(name)
+        rows.append((name, family.default, family.versions, ", ".join(cached.get(name, [])), family.missing()))
+    if json_:
+        keys = ("family", "default", "versions", "cached", "missing")
+        print_json([{**dict(zip(keys, row, strict=True)), "cached": cached.get(row[0], [])} for row in rows])
+    else:
+        shown = [(name, default, versions, has or "-", missing or "yes") for name, default, versions, has, missing in rows]
+        out().print(table(("family", "default", "versions", "in the cache", "this machine can drive it"), shown))
+
+
+@client_app.command("check", epilog=CHECK_EXAMPLES, help=f"Put a driver through every story on a real broker.\n\n{CHECK_CODES}")
+def check(
+    driver: Annotated[str, typer.Argument(metavar="DRIVER", help="A program (a path with a slash), or FAMILY@VERSION.")],
+    story: Annotated[
+        list[str] | None, typer.Option("--story", metavar="NAME", help="Play this story only; may be repeated. Default: all.")
+    ] = None,
+    kafka: Annotated[str, typer.Option("--kafka", metavar="VERSION", help="The broker's version.")] = "",
+    json_: Json = False,
+) -> None:
+    from harness.conformance import client_kit
+    from harness.conformance.results import FAILED, NOT_PLAYED, PASSED, counted, exit_code
+
+    results, place = client_kit.check(driver, story or (), kafka, _progress)
+    if json_:
+        print_json({"driver": driver, "stories": [{**vars(one), "outcome": one.outcome} for one in results]})
+    else:
+        words = {PASSED: "ok", FAILED: "FAILED", NOT_PLAYED: "-"}
+        rows = [(words[one.outcome], one.story, one.seen + (f"\n-> {one.change}" if one.change else "")) for one in results]
+        out().print(table(("", "story", "what was seen, and what to change"), rows))
+        print_line(counted(results) + (f"; logs: {place}" if place.exists() else ""))
+    raise typer.Exit(Exit.INVALID if exit_code(results) == Exit.INVALID else Exit.VALID)
+
+
+def _progress(event: Mapping[str, Any]) -> None:
+    """What is going on, on standard error."""
+    if event["event"] == "phase":
+        err().print(event["text"])
+    elif event["event"] == "story":
+        from harness.conformance.results import StoryResult, mark
+
+        err().print(f"{event['result']['story']} {mark(StoryResult(**event['result']))}")

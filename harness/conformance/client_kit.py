@@ -1,0 +1,78 @@
+"""The conformance kit for drivers, outside the sandbox: `fencepost client check`."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness.api import CampaignError
+from harness.conformance.client_stories import STORIES
+from harness.conformance.kit import LOG, events_of
+from harness.conformance.results import StoryResult, exit_code
+from harness.drivers import families
+from harness.planning.plan import cluster_of, obtain_cluster
+from harness.runs.directory import write_plan
+
+CLUSTER = {"kind": "local", "options": {"brokers": 1, "loopback": True}}
+
+
+def check(
+    kind: str, stories: Sequence[str], kafka: str, progress: Callable[[Mapping[str, Any]], None]
+) -> tuple[list[StoryResult], Path]:
+    """The results of a driver's stories (all without names), and where the logs lie when one failed.
+
+    Raises CampaignError for a driver or a story that there is not, and ClusterError when there is no cluster.
+    """
+    if unknown := [story for story in stories if story not in STORIES]:
+        raise CampaignError([_unknown(story) for story in unknown])
+    driver = families.obtain(kind, lambda text: progress({"event": "phase", "text": text}))
+    options = {**CLUSTER["options"], **({"kafka": kafka} if kafka else {})}  # type: ignore[dict-item]
+    plan: Any = {"cluster": {**CLUSTER, "options": options}}
+    plan["conformance"] = {"command": list(driver.command), "stories": list(stories or STORIES)}
+    obtain_cluster(plan, lambda text: progress({"event": "phase", "text": text}))
+    results: list[StoryResult] = []
+    with _directory(results) as place:
+        write_plan(place, plan)
+        for event in _played(place, plan):
+            progress(event)
+            if event["event"] == "story":
+                results.append(StoryResult(**event["result"]))
+    return results, place
+
+
+def _played(place: Path, plan: Any) -> Iterator[dict[str, Any]]:
+    argv = cluster_of(plan).sandbox([sys.executable, "-m", "harness.conformance.client_side", str(place)])
+    (place / LOG).parent.mkdir(exist_ok=True)
+    with open(place / LOG, "ab") as log:
+        side = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+    try:
+        yield from events_of(side, place)
+    finally:
+        assert side.stdin is not None
+        side.stdin.close()
+        side.wait()
+
+
+@contextmanager
+def _directory(results: Sequence[StoryResult]) -> Iterator[Path]:
+    """Where the logs go; kept unless every story passed."""
+    place = Path(tempfile.mkdtemp(prefix="fencepost-client-"))
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place / "data", ignore_errors=True)
+        if results and exit_code(results) != 1:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _unknown(story: str) -> str:
+    near = difflib.get_close_matches(story, STORIES, n=1)
+    hint = f'; did you mean "{near[0]}"?' if near else "."
+    return f'unknown story "{story}"{hint} There are: {", ".join(STORIES)}'

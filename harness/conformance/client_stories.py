@@ -1,0 +1,562 @@
+"""The stories that a driver is put through on a real cluster, and what must be seen in each (docs/client-drivers.md).
+
+Nothing that a driver says is believed alone: what it acknowledged is read back by the harness' own client, and what it reads is
+compared with what that one reads.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.api import CAPABILITIES, CallError, Client, ClientSettings, Cluster, Delivered, Isolation, Outgoing, Polled
+from harness.conformance.results import StoryResult, result_of
+from harness.drivers.client import DriverClient
+from harness.drivers.process import BROKEN, GONE, DriverProcess, Hello
+from harness.planning.clients import BENEATH
+
+TOPIC, PARTITIONS = "t", ("t-0", "t-1")
+GROUP_TOPIC = "g"
+LARGE = 950_000  # a request of 1 MB at most is the default of clients
+CALL_S, SHORT_S, SLACK_S = 15.0, 3.0, 20.0
+FROZEN_S = 2.0
+READ_S = 30.0
+END_S = 5.0
+NONSENSE = {"no.such.setting": "1"}
+TRANSACTIONAL = {"acks": "all", "enable.idempotence": True, "transaction.timeout.ms": 20_000, "delivery.timeout.ms": 15_000}
+STORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be seen, and the capabilities that it needs
+    "protocol": ("hello names protocol, client and capabilities; an unknown call and an unknown member do no harm", ()),
+    "settings": ("what fencepost itself gives is taken, what the driver does not know is refused", ()),
+    "commit": ("committed records are there, once, at the offsets that were reported", ("transactions",)),
+    "abort": ("aborted records are not visible at read_committed", ("transactions",)),
+    "idempotent": ("without transactions every acknowledged record is there, once, where it was reported", ("idempotence",)),
+    "read": ("assigned partitions are read from start to end, each visible record once, in order", ("assign", "ends")),
+    "uncommitted": ("at read_uncommitted the aborted records are read as well", ("assign", "ends", "isolation")),
+    "content": ("keys and headers arrive, in both directions", ("transactions", "assign", "headers")),
+    "partitioner": ("a record without a partition is reported where it lies", ("transactions", "partitioner")),
+    "large record": ("a record of nearly 1 MB is sent and read", ("transactions", "assign")),
+    "refused record": ("a record for a partition that there is not is never acknowledged", ("transactions",)),
+    "seek": ("after a seek the record there comes next, and the position says so", ("assign", "seek")),
+    "group": ("a subscribed consumer is told its partitions", ("groups",)),
+    "offsets": (
+        "offsets of a committed transaction are committed, of an aborted one not",
+        ("transactions", "groups", "offsets-in-transactions"),
+    ),
+    "fenced": ("a producer whose id another one took commits nothing, and its error is fatal", ("transactions",)),
+    "initialise": ("another producer under the same id fences nothing of its own", ("transactions", "initialise")),
+    "silent brokers": ("while no broker answers, every call ends in about its time, and none claims success", ("transactions",)),
+    "close": ("close does not wait, leaves a transaction open, and open works again", ("transactions",)),
+    "frozen": ("frozen in the middle of a call it goes on", ("transactions",)),
+    "killed": ("killed in the middle of a transaction nothing of it is visible", ("transactions",)),
+    "end of input": ("the driver ends when its standard input does", ()),
+}  # fmt: skip
+
+
+class Flaw(Exception):
+    """What was seen instead of what must be seen, and what to change."""
+
+    def __init__(self, seen: str, change: str) -> None:
+        super().__init__(seen)
+        self.seen, self.change = seen, change
+
+
+def demand(true: object, seen: str, change: str) -> None:
+    """Raise Flaw unless it is true."""
+    if not true:
+        raise Flaw(seen, change)
+
+
+@dataclass
+class Deliveries:
+    """What became of records: number of the record -> reports."""
+
+    reports: dict[int, list[Delivered | CallError]] = field(default_factory=dict)
+
+    def of(self, number: int) -> Callable[[Delivered | CallError], None]:
+        return self.reports.setdefault(number, []).append
+
+    def places(self) -> dict[int, tuple[str, int | None]]:
+        """Where the acknowledged ones lie. Raises Flaw for a record without exactly one report."""
+        for number, reports in self.reports.items():
+            demand(
+                len(reports) == 1, f"record {number} was reported {len(reports)} times", "one event `delivered` for each record"
+            )
+        found = {number: reports[0] for number, reports in self.reports.items()}
+        return {number: (one.partition, one.offset) for number, one in found.items() if isinstance(one, Delivered)}
+
+
+class ClientKit:
+    """Plays the stories. command: the driver's; observer: the class of the client that the driver is compared with."""
+
+    def __init__(self, cluster: Cluster, command: Sequence[str], observer: Callable[[ClientSettings], Client], log: Path) -> None:
+        self._cluster, self._command, self._observer = cluster, list(command), observer
+        self._log = log.open("ab")
+        self._hello: Hello | None = None
+        self._names = 0
+
+    def play(self, stories: Sequence[str]) -> Iterator[StoryResult]:
+        """Each of these stories, in the order of `STORIES`; what the driver cannot do is not played."""
+        for name, (_, needs) in STORIES.items():
+            if name in stories or name == "protocol":
+                yield self._played(name, needs)
+                if self._hello is None:
+                    yield from (StoryResult(one, None, "not played: the driver says no hello") for one in stories if one != name)
+                    return
+
+    def _played(self, name: str, needs: tuple[str, ...]) -> StoryResult:
+        lacking = [one for one in needs if self._hello and one not in self._hello.capabilities]
+        if lacking:
+            return StoryResult(name, None, f"not played: the driver lacks {', '.join(lacking)}")
+        try:
+            seen = getattr(self, f"story_{name.replace(' ', '_')}")()
+        except Flaw as flaw:
+            return result_of(name, [(flaw.seen, flaw.change)], "")
+        except CallError as error:
+            change = "answer every request as docs/client-drivers.md says; the driver's log is beside this run"
+            return result_of(name, [(f"{error.call}: {error.name}: {error.text}", change)], "")
+        return StoryResult(name, True, seen)
+
+    # ---- drivers and clients
+
+    @contextmanager
+    def _process(self) -> Iterator[DriverProcess]:
+        process = DriverProcess(self._command, stderr=self._log)
+        try:
+            yield process
+        finally:
+            process.end()
+
+    def _name(self) -> str:
+        self._names += 1
+        return f"kit-{os.getpid()}-{self._names}"
+
+    def _settings(self, producer: Mapping[str, Any] | None, isolation: Isolation | None, **more: Any) -> ClientSettings:
+        name = more.pop("name", None) or self._name()
+        consumer = {**BENEATH["consumer"], "isolation.level": isolation.value} if isolation else None
+        producing = {**BENEATH["producer"], **producer} if producer else None
+        return ClientSettings(name=name, bootstrap=self._cluster.bootstrap(), producer=producing, consumer=consumer, **more)
+
+    @contextmanager
+    def _client(self, settings: ClientSettings) -> Iterator[DriverClient]:
+        with self._process() as process:
+            client = DriverClient(process, settings)
+            client.open(CALL_S)
+            yield client
+            client.close()
+
+    @contextmanager
+    def _writer(self, name: str | None = None, **more: Any) -> Iterator[DriverClient]:
+        """A transactional producer of the driver."""
+        name = name or self._name()
+        with self._client(self._settings(TRANSACTIONAL, None, name=name, transactional_id=name, **more)) as client:
+            yield client
+
+    @contextmanager
+    def _reader(self, isolation: Isolation = Isolation.COMMITTED) -> Iterator[DriverClient]:
+        with self._client(self._settings(None, isolation)) as client:
+            yield client
+
+    def _transaction(self, client: Client, values: Sequence[bytes], end: str = "commit") -> Deliveries:
+        """One transaction of records, in turn to both partitions."""
+        deliveries = Deliveries()
+        client.begin()
+        for number, value in enumerate(values):
+            client.send(Outgoing(topic=TOPIC, partition=number % 2, key=b"k", value=value), deliveries.of(number))
+        client.flush(CALL_S)
+        getattr(client, end)(CALL_S)
+        return deliveries
+
+    def _observed(self, isolation: Isolation = Isolation.COMMITTED) -> list[Polled]:
+        """All records of the topic, as the harness' own client reads them."""
+        settings = ClientSettings(
+            name=self._name(), bootstrap=self._cluster.bootstrap(), consumer={"isolation.level": isolation.value}
+        )
+        client = self._observer(settings)
+        try:
+            client.open(CALL_S)
+            return read_all(client)
+        finally:
+            client.close()
+
+    def _missing(self, deliveries: Deliveries, values: Sequence[bytes], seen: Sequence[Polled]) -> None:
+        """Raise Flaw unless every record is there once, where it was reported."""
+        places = deliveries.places()
+        for number, value in enumerate(values):
+            at = [(one.partition, one.offset) for one in seen if one.value == value]
+            reported = places.get(number)
+            demand(reported, f"record {number} of a successful transaction was not acknowledged", "report every record's fate")
+            change = "report `delivered` only for what the client acknowledged, with partition and offset of that acknowledgement"
+            demand(at, f"record {number} was acknowledged at {reported}, and is not there", change)
+            demand(len(at) == 1, f"record {number} is there {len(at)} times, at {at}", "send each record once; repeat no call")
+            exact = reported is not None and reported[1] in (None, at[0][1]) and reported[0] == at[0][0]
+            demand(exact, f"record {number} lies at {at[0]}, and was reported at {reported}", change)
+
+    # ---- stories
+
+    def story_protocol(self) -> str:
+        with self._process() as process:
+            hello = process.start()
+            self._hello = hello
+            unknown = sorted(hello.capabilities - CAPABILITIES.keys())
+            demand(not unknown, f"unknown capabilities: {', '.join(unknown)}", f"there are: {', '.join(CAPABILITIES)}")
+            demand(hello.client and hello.version, "hello names no client or no version", "name the library and its version")
+            wrong = _refusal(lambda: process.call("no-such-call", member=1))
+            change = "answer an unknown call with an error named UNSUPPORTED"
+            demand(wrong is not None and wrong.name == "UNSUPPORTED", f"an unknown call: {wrong or 'success'}", change)
+            process.call("hello", protocols=[1, 99], unknown={"a": 1})
+        versions = f"{hello.client} {hello.version}, {hello.runtime}"
+        return f"{versions}; {', '.join(sorted(hello.capabilities)) or 'no capabilities'}"
+
+    def story_settings(self) -> str:
+        consumer = {**BENEATH["consumer"], "isolation.level": "read_committed"}
+        with self._process() as process:
+            process.start()
+            taken = process.call("check", producer={**BENEATH["producer"], **TRANSACTIONAL}, consumer=consumer).get("refused")
+            demand(not taken, f"refused: {taken}", "take every setting that fencepost itself gives (docs/client-drivers.md)")
+            refused = process.call("check", producer=NONSENSE, consumer=NONSENSE).get("refused") or ()
+        sides = sorted({side for side, key, _ in refused if key in NONSENSE})
+        change = "refuse what the driver does not know: it would have no effect, and nobody would see it"
+        demand(
+            sides == ["consumer", "producer"], f"no.such.setting is refused for {' and '.join(sides) or 'neither side'}", change
+        )
+        return "no.such.setting is refused"
+
+    def story_commit(self) -> str:
+        values = _values("commit", 10)
+        with self._writer() as client:
+            deliveries = self._transaction(client, values)
+            self._missing(deliveries, values, self._observed())
+            again = _values("commit-again", 3)
+            self._missing(self._transaction(client, again), again, self._observed())
+        return f"{len(values) + len(again)} records in two transactions"
+
+    def story_abort(self) -> str:
+        values = _values("abort", 4)
+        with self._writer() as client:
+            self._transaction(client, values, "abort")
+            visible = [one.value for one in self._observed() if one.value in values]
+            demand(not visible, f"{len(visible)} aborted records are visible", "call the client's own abort")
+            after = _values("after-abort", 2)
+            self._missing(self._transaction(client, after), after, self._observed())
+        return f"{len(values)} records are not visible, and the next transaction is"
+
+    def story_idempotent(self) -> str:
+        values, deliveries = _values("idempotent", 20), Deliveries()
+        producer = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 15_000}
+        with self._client(self._settings(producer, None)) as client:
+            for number, value in enumerate(values):
+                client.send(Outgoing(topic=TOPIC, partition=number % 2, value=value), deliveries.of(number))
+            client.flush(CALL_S)
+            self._missing(deliveries, values, self._observed())
+        return f"{len(values)} records"
+
+    def story_read(self) -> str:
+        return self._compared(Isolation.COMMITTED)
+
+    def story_uncommitted(self) -> str:
+        return self._compared(Isolation.UNCOMMITTED)
+
+    def _compared(self, isolation: Isolation) -> str:
+        with self._reader(isolation) as client:
+            try:
+                found = read_all(client)
+            except TimeoutError as error:
+                change = "name a partition in `ends` when the position has passed the markers behind its last record"
+                raise Flaw(str(error), change) from None
+        own = self._observed(isolation)
+        for partition in PARTITIONS:
+            given, wanted = _offsets(found, partition), _offsets(own, partition)
+            change = "return each visible record once, in the order of its partition, from the position that was assigned"
+            seen = f"{partition}: read {_short(given)}, there are {_short(wanted)}"
+            demand(given == wanted, seen, change)
+        contents = {(one.partition, one.offset): one.value for one in own}
+        wrong = [one for one in found if contents[one.partition, one.offset] != one.value]
+        demand(not wrong, f"{len(wrong)} records have other bytes than were sent", "values are base64 of the very bytes")
+        return f"{len(found)} records, as the harness' own client reads them"
+
+    def story_content(self) -> str:
+        value, headers = _values("content", 1)[0], (("a", b"1"), ("b", b"\x00\xff"))
+        deliveries = Deliveries()
+        with self._writer() as client:
+            client.begin()
+            client.send(Outgoing(topic=TOPIC, partition=0, key=b"\xfekey", value=value, headers=headers), deliveries.of(0))
+            client.commit(CALL_S)
+        with self._reader() as client:
+            given = read_all(client)
+        for reader, records in (("the harness' own client", self._observed()), ("the driver", given)):
+            got = next(((one.key, tuple(one.headers)) for one in records if one.value == value), None)
+            demand(got == (b"\xfekey", headers), f"{reader} reads key and headers {got}", "pass keys and headers on as they are")
+        return "key and two headers"
+
+    def story_partitioner(self) -> str:
+        values, deliveries = _values("partitioner", 6), Deliveries()
+        with self._writer() as client:
+            client.begin()
+            for number, value in enumerate(values):
+                client.send(Outgoing(topic=TOPIC, key=b"%d" % number, value=value), deliveries.of(number))
+            client.commit(CALL_S)
+            self._missing(deliveries, values, self._observed())
+        return f"{len(values)} records"
+
+    def story_large_record(self) -> str:
+        value = b"large" + os.urandom(LARGE - 5)
+        with self._writer() as client:
+            self._missing(self._transaction(client, [value]), [value], self._observed())
+        with self._reader() as client:
+            demand(any(one.value == value for one in read_all(client)), "it is not read", "frames may have up to 64 MiB")
+        return f"{LARGE} bytes"
+
+    def story_refused_record(self) -> str:
+        deliveries = Deliveries()
+        with self._writer() as client:
+            client.begin()
+            record = Outgoing(topic=TOPIC, partition=99, value=b"nowhere")
+            refused = _refusal(lambda: client.send(record, deliveries.of(0)), lambda: client.commit(CALL_S))
+            taken = any(isinstance(one, Delivered) for reports in deliveries.reports.values() for one in reports)
+            demand(not taken, "a record for partition 99 was acknowledged", "report the client's error")
+            given_up = any(isinstance(one, CallError) for reports in deliveries.reports.values() for one in reports)
+            demand(refused or given_up, "neither a call nor a delivery failed", "report the client's error")
+        return "refused" if refused else "given up"
+
+    def story_seek(self) -> str:
+        own = [one for one in self._observed() if one.partition == PARTITIONS[0]]
+        demand(len(own) > 1, "the topic holds nothing to seek to", "play the story `commit` as well")
+        with self._reader() as client:
+            client.assign({PARTITIONS[0]: "start"})
+            read_until(client, 1)
+            client.seek({PARTITIONS[0]: own[1].offset})
+            first = read_until(client, 1)[0]
+            change = "after seek, return nothing of what was fetched before"
+            demand(first.offset == own[1].offset, f"after a seek to {own[1].offset} comes {first.offset}", change)
+            client.seek({PARTITIONS[0]: own[0].offset})
+            again = read_until(client, 1)[0]
+            demand(again.offset == own[0].offset, f"after a seek to {own[0].offset} comes {again.offset}", change)
+            at = client.position([PARTITIONS[0]])[PARTITIONS[0]]
+            seen = f"the position behind the record at {again.offset} is {at}, and the next one is at {own[1].offset}"
+            demand(at is not None and again.offset < at <= own[1].offset, seen, "answer the offset of the next record of `poll`")
+        return "forward and back"
+
+    def story_group(self) -> str:
+        with self._reader() as client:
+            return f"assigned {', '.join(sorted(self._joined(client)))}"
+
+    def _joined(self, client: Client) -> set[str]:
+        """The partitions that a subscribed client was assigned."""
+        given: set[str] = set()
+
+        def rebalanced(event: Any) -> None:
+            given.difference_update(event.partitions) if event.kind != "assigned" else given.update(event.partitions)
+
+        client.subscribe([GROUP_TOPIC], rebalanced)
+        deadline = time.monotonic() + READ_S
+        while not given and time.monotonic() < deadline:
+            client.poll(0.2)
+        change = "tell each assignment as an event `rebalanced`, before or with the answer to the poll that made it"
+        demand(given == {f"{GROUP_TOPIC}-0"}, f"assigned {sorted(given)} within {READ_S:.0f} s", change)
+        return given
+
+    def story_offsets(self) -> str:
+        name, partition = self._name(), f"{GROUP_TOPIC}-0"
+        with self._client(self._settings(TRANSACTIONAL, Isolation.COMMITTED, name=name, transactional_id=name)) as client:
+            self._joined(client)
+            for end, offset in (("commit", 5), ("abort", 9)):
+                client.begin()
+                client.send(Outgoing(topic=TOPIC, partition=0, value=b"offsets " + end.encode()), lambda _: None)
+                client.send_offsets({partition: offset}, client.group(), CALL_S)
+                getattr(client, end)(CALL_S)
+            at = client.committed([partition], CALL_S)[partition]
+        demand(at == 5, f"5 was committed, 9 aborted, and {at} is committed", "add the offsets to the transaction")
+        return "committed with the transaction"
+
+    def story_fenced(self) -> str:
+        name = self._name()
+        with self._writer(name) as first:
+            self._transaction(first, _values("before", 1))
+            with self._writer(name) as second:
+                values = _values("fenced", 2)
+                error = _refusal(lambda: self._transaction(first, values))
+                demand(error, "the fenced producer's transaction succeeded", "pass on what the client says")
+                visible = [one for one in self._observed() if one.value in values]
+                demand(not visible, f"{len(visible)} records of the fenced producer are visible", "commit nothing after an error")
+                fatal = error.fatal or _refusal(lambda: first.abort(CALL_S), lambda: first.begin())  # type: ignore[union-attr]
+                demand(fatal, f"{error} is not fatal, and the producer goes on", "a fenced producer's errors are fatal")
+                after = _values("fencing", 2)
+                self._missing(self._transaction(second, after), after, self._observed())
+        return f"{error}"
+
+    def story_initialise(self) -> str:
+        with self._writer() as client:
+            client.begin()
+            client.send(Outgoing(topic=TOPIC, partition=0, value=b"let go"), lambda _: None)
+            client.initialise(CALL_S)
+            values = _values("initialise", 2)
+            self._missing(self._transaction(client, values), values, self._observed())
+            gone = all(one.value != b"let go" for one in self._observed())
+            demand(gone, "a record of the producer that was let go is visible", "let go of it without committing")
+        return "the new producer goes on"
+
+    def story_silent_brokers(self) -> str:
+        values, deliveries = _values("silent", 2), Deliveries()
+        with self._writer() as client:
+            self._transaction(client, _values("loud", 2))
+            client.begin()
+            with self._brokers_frozen():
+                for number, value in enumerate(values):
+                    client.send(Outgoing(topic=TOPIC, partition=number, value=value), deliveries.of(number))
+                for call in ("flush", "commit"):
+                    began = time.monotonic()
+                    error = _refusal(lambda call=call: getattr(client, call)(SHORT_S))  # type: ignore[misc]
+                    took = time.monotonic() - began
+                    demand(error, f"{call} succeeded while no broker answered", "acknowledge nothing that the broker did not")
+                    change = "give `timeout_ms` to the client, or bound the call yourself"
+                    demand(took < SHORT_S + SLACK_S, f"{call} of {SHORT_S:.0f} s took {took:.0f} s", change)
+            self._settled(client, error)
+        seen = [one.value for one in self._observed() if one.value in values]
+        demand(len(seen) in (0, len(values)), f"{len(seen)} of {len(values)} records are visible", "repeat no call by yourself")
+        return f"{error}"
+
+    def _settled(self, client: Client, error: CallError | None) -> None:
+        """End the transaction as a workload does: call again what may be called again, abort what must be aborted."""
+        deadline = time.monotonic() + READ_S
+        while error is not None and error.retriable and time.monotonic() < deadline:
+            error = _refusal(lambda: client.commit(CALL_S))
+        if error is not None and error.abortable and not error.fatal:
+            client.abort(CALL_S)
+
+    def story_close(self) -> str:
+        name = self._name()
+        settings = self._settings(TRANSACTIONAL, None, name=name, transactional_id=name)
+        with self._process() as process:
+            client = DriverClient(process, settings)
+            client.open(CALL_S)
+            client.begin()
+            client.send(Outgoing(topic=TOPIC, partition=0, value=b"left open"), lambda _: None)
+            client.flush(CALL_S)
+            with self._brokers_frozen():
+                began = time.monotonic()
+                client.close()
+                took = time.monotonic() - began
+                demand(took < END_S, f"close took {took:.0f} s while no broker answered", "wait for nothing in close")
+                demand(process.pid, "the driver ended with close", "go on reading requests after close")
+            again = DriverClient(process, settings)
+            again.open(CALL_S)
+            values = _values("closed", 2)
+            self._missing(self._transaction(again, values), values, self._observed())
+            again.close()
+        return f"after {took:.1f} s, and opened again"
+
+    def story_frozen(self) -> str:
+        values, deliveries = _values("frozen", 4), Deliveries()
+        with self._process() as process:
+            name = self._name()
+            client = DriverClient(process, self._settings(TRANSACTIONAL, None, name=name, transactional_id=name))
+            client.open(CALL_S)
+            client.begin()
+            for number, value in enumerate(values):
+                client.send(Outgoing(topic=TOPIC, partition=number % 2, value=value), deliveries.of(number))
+            _frozen_for(process.pid, FROZEN_S)
+            client.commit(CALL_S)
+            self._missing(deliveries, values, self._observed())
+        return f"for {FROZEN_S:.0f} s"
+
+    def story_killed(self) -> str:
+        values, name = _values("killed", 2), self._name()
+        with self._process() as process:
+            client = DriverClient(process, self._settings(TRANSACTIONAL, None, name=name, transactional_id=name))
+            client.open(CALL_S)
+            client.begin()
+            for number, value in enumerate(values):
+                client.send(Outgoing(topic=TOPIC, partition=number, value=value), lambda _: None)
+            client.flush(CALL_S)
+            os.kill(process.pid or 0, signal.SIGKILL)
+            error = _refusal(lambda: client.commit(CALL_S))
+            demand(error and error.name in (GONE, BROKEN), f"a killed driver answered: {error}", "run in one process")
+        with self._writer(name) as again:  # which ends what the killed one left open
+            self._transaction(again, _values("living", 1))
+        visible = [one for one in self._observed() if one.value in values]
+        demand(not visible, f"{len(visible)} of its records are visible", "a transaction is committed by `commit` alone")
+        return "its transaction was aborted"
+
+    def story_end_of_input(self) -> str:
+        with self._process() as process:
+            process.start()
+            pid = process.pid or 0
+            process.end_input()
+            deadline = time.monotonic() + END_S
+            while process.pid is not None and time.monotonic() < deadline:
+                time.sleep(0.02)
+            demand(
+                process.pid is None,
+                f"it still runs after {END_S:.0f} s (pid {pid})",
+                "end when the read of a frame finds the end",
+            )
+        return "at once"
+
+    @contextmanager
+    def _brokers_frozen(self) -> Iterator[None]:
+        cluster: Any = self._cluster
+        for node in cluster.brokers:
+            cluster.pause(node)
+        try:
+            yield
+        finally:
+            for node in cluster.brokers:
+                cluster.resume(node)
+
+
+def read_all(client: Client) -> list[Polled]:
+    """All that a client reads of the topic from the start. Raises TimeoutError when it does not name the ends."""
+    client.assign(dict.fromkeys(PARTITIONS, "start"))
+    found: list[Polled] = []
+    deadline = time.monotonic() + READ_S
+    while not client.ends().keys() >= set(PARTITIONS):
+        found += client.poll(0.2)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the ends of {sorted(client.ends()) or 'no partition'} were named within {READ_S:.0f} s")
+    return found
+
+
+def read_until(client: Client, count: int) -> list[Polled]:
+    """At least so many records."""
+    found: list[Polled] = []
+    deadline = time.monotonic() + READ_S
+    while len(found) < count:
+        found += client.poll(0.2, 1)
+        demand(time.monotonic() < deadline, f"{len(found)} of {count} records within {READ_S:.0f} s", "return what there is")
+    return found
+
+
+def _values(story: str, count: int) -> list[bytes]:
+    return [f"{story} {number} {os.urandom(4).hex()}".encode() for number in range(count)]
+
+
+def _refusal(*calls: Callable[[], Any]) -> CallError | None:
+    """The error of the first of these calls that fails."""
+    for call in calls:
+        try:
+            call()
+        except CallError as error:
+            return error
+    return None
+
+
+def _offsets(records: Sequence[Polled], partition: str) -> list[int]:
+    return [one.offset for one in records if one.partition == partition]
+
+
+def _short(offsets: Sequence[int]) -> str:
+    return f"{len(offsets)} records" + (f" ({offsets[0]} to {offsets[-1]})" if offsets else "")
+
+
+def _frozen_for(pid: int | None, seconds: float) -> None:
+    """Freeze a process, and let it go on after a while, by a thread: the next call is made meanwhile."""
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    threading.Timer(seconds, os.kill, (pid, signal.SIGCONT)).start()
