@@ -110,7 +110,8 @@ def _outcomes(batch: pa.RecordBatch, process: Any) -> dict[str, Any]:
     ok, failed, txn, send = has("type", "ok"), has("type", "fail"), has("f", "txn"), has("f", "send")
     aborted = failed | (ok & txn & has("intent", "abort"))
     early = ~np.asarray(pc.fill_null(batch.column("final"), False).to_numpy(zero_copy_only=False), dtype=np.bool_)
-    status = np.where(aborted, ABORTED, np.where(ok, COMMITTED, INFO))
+    known = ~txn | has("intent", "commit")  # of a transaction that ended ok without a word of its intent nobody knows how
+    status = np.where(aborted, ABORTED, np.where(ok & known, COMMITTED, INFO))
     main, writer = early & (process >= 0), early & (txn | send)
     return {"status": status, "ok": ok, "failed": failed, "txn": txn, "send": send, "main": main, "writer": writer}
 

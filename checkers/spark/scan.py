@@ -87,8 +87,10 @@ def _flags(batch: pa.RecordBatch) -> Any:
     """The texts of operations as bits."""
     txn, ok = _has(batch.column("f"), "txn"), _has(batch.column("type"), "ok")
     failed = _has(batch.column("type"), "fail") | (ok & txn & _has(batch.column("intent"), "abort"))
-    status = np.where(failed, ABORTED, np.where(ok, COMMITTED, INFO))
-    finished, final = np.asarray(batch.column("end").is_valid()), np.asarray(pc.fill_null(batch.column("final"), False))
+    # of a transaction without a word of its intent it is as if nobody had seen it end
+    known = failed | ~ok | ~txn | _has(batch.column("intent"), "commit")
+    status = np.where(failed, ABORTED, np.where(ok & known, COMMITTED, INFO))
+    finished, final = known & np.asarray(batch.column("end").is_valid()), np.asarray(pc.fill_null(batch.column("final"), False))
     uncommitted, unnamed = _has(batch.column("isolation"), "read_uncommitted"), np.asarray(batch.column("isolation").is_null())
     return (status + txn * TXN + finished * FINISHED + final * FINAL + uncommitted * UNCOMMITTED + unnamed * UNNAMED).astype(
         np.int8

@@ -87,6 +87,7 @@ class HistoryFile:
     """A file of the history, and whose it is; None where that is not known.
 
     isolation: of a worker's consumer. run: the run that its header names. lines, bytes: how many it had at the end of the run.
+    least: bytes that it had when it was last looked at, while the run was performed.
     blocks: a checksum of each of its blocks (`harness.history.manifest`).
     """
 
@@ -98,6 +99,7 @@ class HistoryFile:
     run: str | None = None
     lines: int | None = None
     bytes: int | None = None
+    least: int = 0
     blocks: Annotated[str, Meta(pattern=_BASE64)] = ""
 
 
@@ -106,13 +108,14 @@ class Manifest:
     """`manifest.json`: the files that belong to a run's history.
 
     slots: how many places for workers there are. complete: the run came to its end, and each file is counted; before, it lists
-    what was begun.
+    what was begun. plan: a checksum of what `plan.json` says (`harness.runs.directory.plan_checksum`); empty in older ones.
     """
 
     run: str
     slots: int
     complete: bool
     files: tuple[HistoryFile, ...]
+    plan: str = ""
     schema: int = 1
 
 

@@ -45,7 +45,12 @@ OPERATIONS = (
     Column("final", "bool", "the operation is one of a final reader", PROCESS, False),
     Column("f", "string", "function: `txn`, `send`, `poll`, `final-read`, `settle`, ...", INVOCATION, REQUIRED),
     Column("type", "string", "`ok`, `fail` or `info`; `info` where there is no completion"),
-    Column("intent", "string", "`commit` or `abort`; null outside transactions", INVOCATION),
+    Column(
+        "intent",
+        "string",
+        "`commit` or `abort`; null outside transactions. How a transaction without it was decided is not known, if it ended `ok`",
+        INVOCATION,
+    ),
     Column("time", "int64", "invocation", INVOCATION, REQUIRED),
     Column("end", "int64", "completion; null: none"),
     Column("decided", "int64", "first call of commit; null: never", COMPLETION),

@@ -1,33 +1,45 @@
 """`manifest.json`: which files belong to a run's history, and what was in them at the run's end (docs/run-directory.md).
 
-A file is listed before it is begun, so after a crash the manifest says what must be there. At the end each file is counted, and
-each of its blocks gets a checksum (CRC-32), so that what was changed later is known block by block.
+A file is listed before it is begun, and its size is noted again and again while the run is performed. So after a crash the
+manifest says what must be there, but for the last seconds. At the end each file is counted, and each of its blocks gets a
+checksum (CRC-32), so that what was changed later is known block by block.
 """
 
 from __future__ import annotations
 
 import base64
+import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from harness.api import HistoryFile, Manifest, RunFile
-from harness.runs.directory import write_manifest
+from harness.runs.directory import plan_checksum, write_manifest
 
 BLOCK = 4096  # bytes; the last block of a file may be shorter
+LOOK_EVERY_S = 2.0
 
 
 class ManifestWriter:
     """The manifest of a run that is being performed; every change is on disk when the call returns."""
 
-    def __init__(self, run_dir: Path, run: str, slots: int) -> None:
-        self._run_dir = run_dir
-        self._manifest = Manifest(run=run, slots=slots, complete=False, files=())
+    def __init__(self, run_dir: Path, plan: Mapping[str, Any], slots: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._run_dir, self._clock, self._looked = run_dir, clock, -LOOK_EVERY_S
+        self._manifest = Manifest(run=plan["run"], slots=slots, complete=False, files=(), plan=plan_checksum(plan))
 
     def expect(self, files: Iterable[HistoryFile]) -> None:
         """List files that are about to be begun."""
         self._write(replace(self._manifest, files=(*self._manifest.files, *files)))
+
+    def look(self) -> None:
+        """Note the sizes of all files, if that is `LOOK_EVERY_S` ago."""
+        if self._clock() - self._looked >= LOOK_EVERY_S:
+            self._looked = self._clock()
+            folder = self._run_dir / RunFile.LINES
+            self._write(replace(self._manifest, files=tuple(_looked_at(folder, file) for file in self._manifest.files)))
 
     def complete(self) -> None:
         """Count every file, after the last line was written."""
@@ -37,6 +49,13 @@ class ManifestWriter:
     def _write(self, manifest: Manifest) -> None:
         self._manifest = manifest
         write_manifest(self._run_dir, manifest)
+
+
+def _looked_at(folder: Path, file: HistoryFile) -> HistoryFile:
+    """A file with its size now; of one that is not there as it was known before."""
+    with suppress(OSError):
+        return replace(file, least=(folder / file.name).stat().st_size)
+    return file
 
 
 def _counted(folder: Path, file: HistoryFile) -> HistoryFile:

@@ -69,7 +69,8 @@ def _attested(run: Run, found: Iterable[HistoryFile]) -> Roster:
     names = {file.name for file in found}
     gaps += [_surplus(name, "it is there twice") for name in sorted(names - set(there.values()))]
     if not manifest.complete:
-        why = "the run was cut off, so nobody counted the lines of its files"
+        uncounted = "what its last seconds wrote" if any(file.least for file in manifest.files) else "the lines of its files"
+        why = f"the run was cut off, so nobody counted {uncounted}"
         gaps.append(Gap(file=RunFile.MANIFEST, why=why, kind=GapKind.UNATTESTED, evidence=UNKNOWN_TAILS))
     files = tuple(replace(file, name=there[file.name]) for file in manifest.files if file.name in there)
     return Roster(files, manifest.slots, tuple(gaps))
@@ -195,6 +196,8 @@ def content(run: Run, file: HistoryFile, slots: int) -> Content:
     if file.bytes is None:
         if not held and not broken and file.role != "faults":
             return Content(gaps=(_changed(file, slots, GapKind.EMPTIED, "is empty, without a header"),))
+        if len(held) < file.least and not broken:
+            broken = f"is shorter than it was when the run was cut off ({len(held)} bytes of {file.least} or more)"
         lines = list(enumerate(held.splitlines(keepends=True), 1))
         return Content(lines, gaps=(_changed(file, slots, GapKind.SHORTENED, broken),) if broken else ())
     lines = list(sound_lines(file, held))

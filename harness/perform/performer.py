@@ -74,7 +74,7 @@ class Performance:
         self._roles = workload.roles()
         self._all_roles = roles_of(workload)
         self._slots = len(self._all_roles)
-        self._manifest = ManifestWriter(run_dir, plan["run"], self._slots)
+        self._manifest = ManifestWriter(run_dir, plan, self._slots)
         self._producer = plan["client"]["producer"]
         self._partitions = partitions_of(plan)
 
@@ -135,6 +135,7 @@ class Performance:
 
     def _supervise(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
         pool.tend()
+        self._manifest.look()
         elapsed = time.monotonic() - started
         counts = pool.counts()
         self._emit(
@@ -169,6 +170,7 @@ class Performance:
             pid=os.getpid(),
         )
         self._emit(phase_event("settle", "waiting for replicas, then for the last stable offsets"))
+        self._manifest.look()
         self._replicas_in_sync()
         stable, high = self._settle(writer)
         self._emit(phase_event("final-read", f"reading {len(self._partitions)} partitions back"))

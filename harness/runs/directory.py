@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -59,11 +60,12 @@ def open_run(directory: Path) -> Run:
     if isinstance(damage, Problem):
         problems[RunFile.DAMAGE], damage = damage, Damage(())
     manifest = document(RunFile.MANIFEST, Manifest)
+    unattested = _unattested(directory, plan, damage, RunFile.DAMAGE in problems)
     return Run(
         directory=directory,
         plan=plan,
         manifest=msgspec.convert(manifest, Manifest) if manifest else None,
-        gaps=(*damage.gaps, *_left_out(plan), *_unattested(directory, plan, damage, RunFile.DAMAGE in problems)),
+        gaps=(*damage.gaps, *_left_out(plan), *unattested, *_changed_plan(plan, manifest)),
         merged=damage.merged,
         checksums=damage.checksums,
         left_behind=tuple(document(RunFile.LEFT_BEHIND, _LeftBehind).get("left", ())),
@@ -149,6 +151,20 @@ def _read_damage(path: Path) -> Damage | Problem:
     if isinstance(found, list):  # as it was before there were gaps: a sentence each
         return Damage(tuple(Gap(file=RunFile.LINES, why=sentence) for sentence in found))
     return msgspec.convert(found, Damage)
+
+
+def plan_checksum(plan: Mapping[str, Any]) -> str:
+    """SHA-256 of what a plan says, however it is written."""
+    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+
+
+def _changed_plan(plan: Plan, manifest: Mapping[str, Any]) -> Iterator[Gap]:
+    """A plan that is not the one the run began with: whatever is judged by it may be wrong."""
+    attested = manifest.get("plan")
+    if plan and attested and attested != plan_checksum(plan):
+        why = "was changed after the run had begun, so nobody knows what was promised (`--contract` judges by other promises)"
+        evidence = tuple(kind for kind in Evidence if kind is not Evidence.RECEIPTS)
+        yield Gap(file=RunFile.PLAN, why=why, kind=GapKind.UNRELIABLE, evidence=evidence)
 
 
 def _unattested(directory: Path, plan: Plan, damage: Damage, lost: bool) -> Iterator[Gap]:

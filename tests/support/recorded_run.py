@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from checkers.lawful_history import write_lawful
 from harness.api import HISTORY_VERSION, HistoryFile, Manifest, RunFile
 from harness.history.manifest import counted
-from harness.runs.directory import open_run, write_manifest, write_plan
+from harness.runs.directory import open_run, plan_checksum, write_manifest, write_plan
 
 ROLES = {"writer": "writer", "reader": "reader", "final": "final", "harness": "harness"}
 FAULT = {"id": 0, "kind": "kill", "role": "leader", "targets": ["n1"], "pairs": [], "planned_ns": 5, "injected_ns": 9}
@@ -49,7 +49,7 @@ def attest(folder: Path) -> None:
     files = [*run.roster, HistoryFile(RunFile.FAULT_LINES, role="faults")]
     slots = max(file.slot or 0 for file in files) + 1
     whole = tuple(counted(replace(file, run=None), (folder / RunFile.LINES / file.name).read_bytes()) for file in files)
-    write_manifest(folder, Manifest(run=run.id, slots=slots, complete=True, files=whole))
+    write_manifest(folder, Manifest(run=run.id, slots=slots, complete=True, files=whole, plan=plan_checksum(run.plan)))
 
 
 def of_former_days(folder: Path) -> None:

@@ -261,3 +261,17 @@ def test_the_size_of_row_groups_does_not_change_the_verdict(spark, tmp_path):
         document = judge(open_run(folder), spark=spark)
         answers.append({key: document[key] for key in ("properties", "counts", "progress")})
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(("intent", "expected"), [("commit", ["lost-write"]), ("abort", []), (None, [])])
+def test_a_transaction_without_a_word_of_its_intent_is_neither_committed_nor_aborted(judged, intent, expected):
+    """Its record is gone: a loss only if it committed. Read at read_committed it proves the commit, and is no aborted read."""
+    h = History()
+    h.txn(0, {"t-0": [5]}, intent=intent, decided=None)
+    h.txn(0, {"t-0": [6]})
+    h.final({"t-0": [6]})
+    assert violated(judged(h, topics={"t": {"partitions": 1}})) == expected
+    read = History()
+    read.txn(0, {"t-0": [5]}, intent=intent, decided=None)
+    read.final({"t-0": [5]})
+    assert violated(judged(read, topics={"t": {"partitions": 1}})) == (["aborted-read"] if intent == "abort" else [])

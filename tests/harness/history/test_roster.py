@@ -15,7 +15,7 @@ from harness.api import Evidence, Gap, GapKind, HistoryError, HistoryFile, RunFi
 from harness.history import merge
 from harness.history.manifest import BLOCK, ManifestWriter, counted, sound_lines
 from harness.interop.adopt import adopt
-from harness.runs.directory import open_run
+from harness.runs.directory import open_run, write_plan
 from harness.runs.merging import merged
 
 SENT = {Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS}
@@ -256,7 +256,7 @@ def test_a_receipt_that_cannot_be_read_is_a_gap(tmp_path, line):
 def test_a_manifest_lists_a_file_before_it_is_begun_and_counts_it_at_the_end(tmp_path):
     folder = tmp_path / RunFile.LINES
     folder.mkdir()
-    manifest = ManifestWriter(tmp_path, "r", 3)
+    manifest = ManifestWriter(tmp_path, {"run": "r"}, 3)
     manifest.expect([HistoryFile("c0-0.jsonl", 0, "c0", "writer"), HistoryFile("c1-0.jsonl", 1, "c1", "writer")])
     (folder / "c0-0.jsonl").write_bytes(b"{}\n{}\n")
     listed = open_run(tmp_path).manifest
@@ -283,6 +283,60 @@ def test_after_a_crash_the_manifest_says_which_files_must_be_there(attested):
     assert [gap.why for gap in open_run(attested).gaps if gap.kind is GapKind.UNATTESTED] == [
         "the run was cut off, so nobody counted the lines of its files"
     ]
+
+
+def cut_off(folder):
+    """Make it a run whose harness was killed: its files were looked at, and never counted."""
+    document = json.loads((folder / RunFile.MANIFEST).read_text())
+    document["complete"] = False
+    for file in document["files"]:
+        file |= {"least": file["bytes"], "lines": None, "bytes": None, "blocks": ""}
+    (folder / RunFile.MANIFEST).write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("name", "evidence"), [(READER, {Evidence.POLLS}), (WRITER, {Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS})]
+)
+def test_after_a_crash_a_file_that_is_cut_at_a_line_end_is_shorter_than_it_was(attested, name, evidence):
+    cut_off(attested)
+    path = attested / RunFile.LINES / name
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
+    found = [gap for gap in gaps(attested) if gap.kind is GapKind.SHORTENED]
+    assert [(gap.file, set(gap.evidence)) for gap in found] == [(name, evidence)]
+    assert "is shorter than it was when the run was cut off" in found[0].why
+
+
+def test_after_a_crash_whole_files_lack_nothing_but_the_last_seconds(attested):
+    cut_off(attested)
+    assert gaps(attested) == []
+    assert [gap.why for gap in open_run(attested).gaps] == ["the run was cut off, so nobody counted what its last seconds wrote"]
+
+
+def test_the_sizes_of_files_are_noted_every_two_seconds_of_a_run(tmp_path):
+    now, folder = [100.0], tmp_path / RunFile.LINES
+    folder.mkdir()
+    manifest = ManifestWriter(tmp_path, {"run": "r"}, 3, lambda: now[0])
+    manifest.expect([HistoryFile("c0-0.jsonl", 0, "c0", "writer"), HistoryFile("c1-0.jsonl", 1, "c1", "reader")])
+    sizes = []
+    for at, lines in ((100.0, 1), (101.5, 2), (102.0, 3), (105.0, 4)):
+        now[0] = at
+        (folder / "c0-0.jsonl").write_bytes(b"{}\n" * lines)
+        manifest.look()
+        sizes.append([file.least for file in open_run(tmp_path).manifest.files])
+    assert sizes == [[3, 0], [3, 0], [9, 0], [12, 0]]
+
+
+def test_a_plan_that_was_changed_is_not_believed_and_one_that_is_only_written_otherwise_is(attested):
+    plan = open_run(attested).plan
+    (attested / RunFile.PLAN).write_text(json.dumps(plan, indent=7, sort_keys=True))
+    assert merged(open_run(attested)).gaps == ()
+    write_plan(attested, {**plan, "contract": {**plan["contract"], "acks": "1"}})
+    (gap,) = merged(open_run(attested)).gaps
+    assert (gap.file, gap.kind, gap.why.partition(",")[0]) == (
+        RunFile.PLAN,
+        GapKind.UNRELIABLE,
+        "was changed after the run had begun",
+    )
 
 
 @pytest.mark.parametrize(
