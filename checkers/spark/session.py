@@ -17,7 +17,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from checkers.spark.class_archive import archive_options
-from harness.api import HarnessError, liveness
+from harness.api import HarnessError, interpreter_script, liveness
 from harness.secrets import environment_without_secrets
 
 SETTINGS = {
@@ -73,6 +73,8 @@ def start_session(master: str = "local[*]", memory: str = "768m", conf: Mapping[
     scratch, context = None, SparkContext._active_spark_context
     if context is None:
         scratch = liveness.TemporaryPlace("spark")
+        if local:
+            os.environ["PYSPARK_PYTHON"] = _own_interpreter(scratch.path)
         atexit.register(_end, scratch)
         own = {"spark.local.dir": str(scratch.path)} if local else {}
         # not by what `settings` has: a SparkConf knows the settings of the JVM, which may be those of a session before
@@ -132,6 +134,16 @@ def _interpreter(local: bool) -> str:
     return sys.executable if local else os.environ.get("PYSPARK_PYTHON") or sys.executable
 
 
+def _own_interpreter(scratch: Path) -> str:
+    """The local workers' Python: this one, in a form that Python 3.10 imports nothing from the working directory with."""
+    if sys.version_info >= (3, 11):
+        return sys.executable  # which knows PYTHONSAFEPATH
+    script = scratch / "python"
+    script.write_text(interpreter_script())
+    script.chmod(0o700)
+    return str(script)
+
+
 def _with_retry(master: str) -> str:
     """A local master that repeats a failed task once. By default it gives up at once, even if the kernel only killed a worker."""
     return re.sub(r"^local(?:\[([^,\]]+)\])?$", lambda found: f"local[{found[1] or 1},2]", master)
@@ -157,7 +169,8 @@ def _own_environment() -> Iterator[None]:
 def _safe_path(path: str) -> dict[str, str]:
     """Variables by which Python workers import nothing from the working directory.
 
-    `python -m` searches it first, and it may be a run's directory from elsewhere. (Python 3.10 does not know PYTHONSAFEPATH.)
+    `python -m` searches it first, and it may be a run's directory from elsewhere. (Python 3.10 does not know
+    PYTHONSAFEPATH: `_own_interpreter`.)
     """
     root = str(Path(__file__).resolve().parents[2])
     ours = [] if Path(root, "pyspark").exists() else [root]  # sources, which may be importable by the working directory only

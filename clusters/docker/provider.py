@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusters.docker.options import DockerOptions
-from harness.api import ClusterError, TopicSpec
+from harness.api import ClusterError, TopicSpec, module_command
 
 if TYPE_CHECKING:
     from clusters.docker.cluster import DockerCluster
@@ -49,7 +48,7 @@ class ContainerProvider(ABC):
         with engine.opened() as client:
             self.resolve_images(client)
             host_python.ensure_image(client)
-        return [sys.executable, "-m", "clusters.docker.init", "--", *argv]
+        return module_command("clusters.docker.init", "--", *argv)
 
     @contextmanager
     def up(self, run_dir: Path, topics: Mapping[str, TopicSpec]) -> Iterator[DockerCluster]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clusters.external.options import ExternalOptions
-from harness.api import RunFile, TopicSpec
+from harness.api import RunFile, TopicSpec, module_command
 
 if TYPE_CHECKING:
     from clusters.external.cluster import ExternalCluster
@@ -24,7 +23,7 @@ class External(ExternalOptions):
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:
         """The command line that runs `argv` under a supervisor, which lets it remove its topics when the harness is gone."""
-        return [sys.executable, "-m", "clusters.local.init", f"--grace={GRACE_S:g}", "--", *argv]
+        return module_command("clusters.local.init", f"--grace={GRACE_S:g}", "--", *argv)
 
     def describe(self) -> dict[str, Any]:
         """Asks the cluster for its brokers. Raises ClusterError when it does not answer, CampaignError for a missing secret."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from clusters.fault_tools import packet_rules, queue_rules
 from clusters.fault_tools.delay_process import DelayProcess
-from harness.api import ClusterError, Losable, Slowable
+from harness.api import ClusterError, Losable, Slowable, module_command
 
 
 class NamespaceDelays(DelayProcess):
@@ -15,7 +13,7 @@ class NamespaceDelays(DelayProcess):
     error = ClusterError
 
     def __init__(self) -> None:
-        super().__init__([sys.executable, "-m", "clusters.fault_tools.delay_program"])
+        super().__init__(module_command("clusters.fault_tools.delay_program"))
         self._rules: dict[str, int] = {}  # address -> its rule
         queue_rules.open_chain()
 

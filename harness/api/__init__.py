@@ -66,6 +66,7 @@ from harness.api.faults import ChangesTopicSettings, ClusterView, Fault, Receipt
 from harness.api.files import regular, replacing
 from harness.api.history import OPERATIONS, STORED, UNREADABLE, VALUES, demand_columns
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
+from harness.api.python_command import interpreter_script, module_command
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, split_record_id
 from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
@@ -188,7 +189,9 @@ __all__ = [
     "demand_bounds",
     "demand_columns",
     "evidence_of",
+    "interpreter_script",
     "missing_evidence",
+    "module_command",
     "note_event",
     "out_of_bounds",
     "overlaid_contract",

@@ -10,6 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
+from harness.api.python_command import module_command
 from harness.planning.plan import cluster_of
 from harness.runs.directory import read_plan
 
@@ -17,7 +18,7 @@ from harness.runs.directory import read_plan
 def main(argv: list[str]) -> int:
     run_dir = Path(argv[0])
     plan = read_plan(run_dir)
-    command = cluster_of(plan).sandbox([sys.executable, "-m", "harness.conformance.sandbox_side", str(run_dir)])
+    command = cluster_of(plan).sandbox(module_command("harness.conformance.sandbox_side", str(run_dir)))
     sandbox = subprocess.Popen(command, stdin=subprocess.PIPE)
     threading.Thread(target=_until_nobody_listens, args=(sandbox,), daemon=True).start()
     return sandbox.wait()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api import CampaignError, ChangesTopicSettings, Choice, ClusterError, Fault, HarnessError, Obtains, Test
+from harness.api.python_command import module_command
 from harness.conformance.results import STORIES, StoryResult, unplayed
 from harness.planning.plan import make_plan
 from harness.plugins import fault_validation, registry, validation
@@ -231,7 +232,7 @@ def _directory(checked: Callable[[], list[FaultResult]]) -> Iterator[Path]:
 @contextmanager
 def _harness(run_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A harness in a process of its own; it and all in its sandbox end with the block, by the end of its lifeline."""
-    argv = [sys.executable, "-m", "harness.conformance.harness_side", str(run_dir)]
+    argv = module_command("harness.conformance.harness_side", str(run_dir))
     with open(run_dir / LOG, "ab") as log:
         harness = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
     assert harness.stdin is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from harness.api import Cluster, ClusterError, Spawned
+from harness.api.python_command import module_command
 
 COUNTED = ("ok", "fail", "info")
 Place = tuple[int, int]  # a slot, and how many workers it had before
@@ -141,7 +141,7 @@ class WorkerPool:
         node = f"c{slot}"
         logs = self._run_dir / "logs" / node
         logs.mkdir(parents=True, exist_ok=True)
-        argv = [sys.executable, "-m", "harness.perform.worker", str(self._run_dir), str(slot), str(process), str(incarnation)]
+        argv = module_command("harness.perform.worker", str(self._run_dir), str(slot), str(process), str(incarnation))
         env = {
             **os.environ,
             "FENCEPOST_BOOTSTRAP": self._cluster.bootstrap(),

@@ -21,6 +21,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from harness.api import DockerLeftover, Run, liveness
+from harness.api.python_command import START
 from harness.plugins import services
 from harness.runs import store
 
@@ -48,8 +49,9 @@ class Process:
     @property
     def is_sandbox(self) -> bool:
         """Whether it is the supervisor of a sandbox, and no program that only has its name among its arguments."""
-        python, option, module = [*self.words, "", "", ""][:3]
-        return os.path.basename(python).startswith("python") and option == "-m" and module in SANDBOXES
+        python, start, module = [*self.words, "", "", ""][:3]
+        started = os.path.basename(start) == os.path.basename(START) or start == "-m"  # by older versions
+        return os.path.basename(python).startswith("python") and started and module in SANDBOXES
 
     @property
     def grace_s(self) -> float:

@@ -10,7 +10,6 @@ import os
 import secrets
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,6 +33,7 @@ from harness.api import (
     note_event,
     phase_event,
 )
+from harness.api.python_command import module_command
 from harness.planning.plan import hopeless, look_up_secrets, make_plan
 from harness.plugins import registry, services
 from harness.plugins.check_options import load_check
@@ -117,7 +117,7 @@ class Runner:
         provider = registry.build(
             registry.load("fencepost.cluster", plan["cluster"]["kind"]), plan["cluster"]["options"], "cluster"
         )
-        argv = provider.sandbox([sys.executable, "-m", "harness.perform.performer", str(run_dir.resolve())])
+        argv = provider.sandbox(module_command("harness.perform.performer", str(run_dir.resolve())))
         (run_dir / "logs").mkdir(exist_ok=True)
         ended: PerformedEvent | FailedEvent | None = None
         lock = self.hold(run_dir)  # the supervisor has it too, and lives until all in the sandbox is gone

@@ -17,7 +17,7 @@ from typing import Any
 
 from clusters.fault_tools.disk_throttle import shared_page, thread_waits
 from clusters.fault_tools.disk_throttle.shared_page import SLOTS, ThrottleSlot
-from harness.api import ClusterError, HeldBack
+from harness.api import ClusterError, HeldBack, module_command
 
 _CANNOT = "calls cannot be held back here (seccomp)"
 _PROGRAM = "clusters.fault_tools.disk_throttle.throttle_program"
@@ -66,7 +66,7 @@ class Throttles:
         """Start a node's process; `popen` as for `subprocess.Popen`."""
         page, descriptor = self._pages[node], self._descriptors[node]
         page.pid = 0
-        command = [sys.executable, "-m", _PROGRAM, str(descriptor), self._directories[node], *argv]
+        command = module_command(_PROGRAM, str(descriptor), self._directories[node], *argv)
         program = subprocess.Popen(command, pass_fds=[descriptor], **popen)
         deadline = time.monotonic() + _FORK_S
         while not page.pid and program.poll() is None and time.monotonic() < deadline:

@@ -247,7 +247,7 @@ def process_of(run_dir: Path, program: str) -> int | None:
             line = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue  # it ended while we looked
-        if line[1:3] == [b"-m", program.encode()] and str(run_dir).encode() in line:
+        if line[2:3] == [program.encode()] and str(run_dir).encode() in line:
             return int(entry.name)
     return None
 

@@ -9,6 +9,7 @@ import pytest
 
 from clusters.local import Local, sandbox
 from harness.api import Partitionable
+from harness.api.python_command import module_command
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +46,7 @@ def test_without_unshare_the_reason_names_the_package(monkeypatch, tmp_path):
     """Then only the supervisor goes before the command, and partitions are missing."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "install util-linux" in Local().missing()[Partitionable]
-    assert sandbox.command(["x"]) == [sys.executable, "-m", "clusters.local.init", "--", "x"]
+    assert sandbox.command(["x"]) == module_command("clusters.local.init", "--", "x")
 
 
 def test_the_error_of_the_trial_is_in_the_reason(monkeypatch, tmp_path):

@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 import pytest
 
 from harness.api import liveness
+from harness.api.python_command import module_command
 from harness.runs import leftovers
 from harness.runs.leftovers import Process
 
@@ -20,6 +21,7 @@ NOW = datetime(2026, 11, 21, tzinfo=timezone.utc)
 SANDBOX = (sys.executable, "-m", "clusters.local.init", "--", "sleep", "60")
 FIRST_PROCESS = """
 import os, subprocess, sys
+from harness.api.python_command import module_command
 from harness.runs import leftovers
 sandbox = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE)
 while not (seen := [one for one in leftovers.processes() if one.is_sandbox]):
@@ -74,6 +76,7 @@ def test_only_runs_older_than_asked_are_old(tmp_path):
 def test_a_program_that_names_a_sandbox_is_none():
     assert Process(10, 1, ("/usr/bin/python3.11", *SANDBOX[1:])).is_sandbox
     assert Process(10, 1, ("python", "-m", "clusters.docker.init", "--", "python")).is_sandbox
+    assert Process(10, 1, tuple(module_command("clusters.local.init", "--", "python"))).is_sandbox
     for words in (
         ("grep", "-m", "clusters.local.init"),
         ("python", "clusters.local.init"),
