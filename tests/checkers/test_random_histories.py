@@ -8,20 +8,21 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 from support.local_spark import judge_here
-from support.random_histories import varied_contract, varied_history
+from support.random_histories import moving_history, varied_contract, varied_history
 from support.reference import NAMES, anomalies, by_records
 
 from checkers.registry import installed_checks
 from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 
 CHECKS = [check for check in installed_checks()[0] if check.name in NAMES]
+MOVED, MOVING_SEEDS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"}, 40
 SEEDS, NIGHTLY_SEEDS, TOGETHER = 60, 4000, 20
 
 
-def compare(folder, seed):
+def compare(folder, seed, history=varied_history, groups=0.0):
     """Judge one history both ways; returns what was found."""
     rng = Random(seed)
-    ops, (contract, texts) = varied_history(rng), varied_contract(rng)
+    ops, (contract, texts) = history(rng), varied_contract(rng, groups)
     document = judge_here(folder, ops, texts, CHECKS)
     assert not [one for one in (*document["properties"], *document["allowed"]) if one["verdict"] == "unknown"], seed
     expected = anomalies(ops, contract)
@@ -36,6 +37,18 @@ def compare(folder, seed):
 def test_random_histories_are_judged_as_by_the_reference(tmp_path, start):
     met = set().union(*(compare(tmp_path, seed) for seed in range(start, start + TOGETHER)))
     assert len(met) > len(NAMES) // 2, "histories without trouble prove little"
+
+
+@pytest.mark.parametrize("start", range(0, MOVING_SEEDS, TOGETHER))
+def test_consumers_that_are_moved_are_judged_as_by_the_reference(tmp_path, start):
+    """Assigned anew, subscribed, sought back, crashed; members of a group that rebalances."""
+    met = set().union(*(compare(tmp_path, seed, moving_history, 0.5) for seed in range(start, start + TOGETHER)))
+    assert met & MOVED, "histories without skips prove little"
+
+
+@pytest.mark.nightly
+def test_thousands_of_moved_consumers_are_judged_as_by_the_reference(tmp_path):
+    assert set().union(*(compare(tmp_path, seed, moving_history, 0.5) for seed in range(MOVING_SEEDS, 2000))) >= MOVED
 
 
 @pytest.mark.nightly

@@ -10,6 +10,7 @@ from harness.api import record_id, record_ids
 from support.histories import COMMITTED, STEP, UNCOMMITTED, History
 from support.reference import Contract
 
+MOVES = ("assign", "assign", "assign", "subscribe", "crash")
 Ops = list[dict[str, Any]]
 ENDS = 50  # where every final read ends that is complete
 
@@ -41,6 +42,42 @@ def varied_history(rng: Random) -> Ops:
     return h.ops
 
 
+def moving_history(rng: Random) -> Ops:
+    """A history whose readers are assigned anew, subscribe, seek, crash, and get and lose partitions as members of a group."""
+    h = History()
+    h.ops = varied_history(rng)
+    for op in h.ops:
+        op["end"] = op["end"] or op["time"] + STEP - 1  # else nobody knows what else was read
+    partitions = sorted({mop[1] for op in h.ops for mop in op["mops"]}) or ["t-0"]
+    readers = [op for op in h.ops if op["f"] == "poll" and not op["final"]]
+    ops: Ops = []
+    for op in h.ops:
+        if op in readers and rng.random() < 0.4:
+            ops.append(_move(rng, op, partitions))
+        ops.append(_rebalanced(rng, op, partitions) if op in readers else op)
+    ops.sort(key=lambda op: op["time"])
+    return [{**op, "index": number} for number, op in enumerate(ops)]
+
+
+def _move(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, Any]:
+    """What a reader is told right before an operation."""
+    f, some = rng.choice(MOVES), [partition for partition in partitions if rng.random() < 0.7]
+    seek = {"seek_to_beginning": True} if f == "assign" and rng.random() < 0.4 else {}
+    detail = None if f == "crash" else json.dumps({"partitions": some, **seek})
+    type = rng.choice(["ok", "ok", "ok", "info", "fail"])
+    return {**op, "f": f, "type": type, "time": op["time"] - 2, "end": op["time"] - 1, "mops": [], "detail": detail}
+
+
+def _rebalanced(rng: Random, op: dict[str, Any], partitions: list[str]) -> dict[str, Any]:
+    """An operation of several polls, in some of which the group moves partitions."""
+    events = [[rng.choice(["assigned", "assigned", "revoked", "lost"]), [one for one in partitions if rng.random() < 0.6]]]
+    events += [[rng.choice(["assigned", "revoked"]), [rng.choice(partitions)]]] if rng.random() < 0.2 else []
+    cut = rng.randrange(len(op["mops"]) + 1)
+    mops = [mop if number < cut else (*mop[:5], mop[5] + 1) for number, mop in enumerate(op["mops"])]
+    detail = json.dumps({"rebalances": events}) if rng.random() < 0.4 else None
+    return {**op, "mops": mops, "detail": detail, "type": "info" if rng.random() < 0.1 else op["type"]}
+
+
 def swallow(rng: Random, ops: Ops) -> None:
     """One record vanishes from every read, acknowledged at the place of another record of its producer, mostly an older one."""
     sent = [mop for op in ops for mop in op["mops"] if mop[0] == 0 and mop[3] is not None]
@@ -59,14 +96,15 @@ def _producer(mop: tuple[Any, ...]) -> int:
     return int(record_ids.process_of(mop[2]))
 
 
-def varied_contract(rng: Random) -> tuple[Contract, dict[str, str]]:
-    """A contract as the reference and as the checker read it."""
-    contract = Contract(*(rng.random() < 0.2 for _ in range(2)), rng.random() < 0.8, rng.random() < 0.7)
+def varied_contract(rng: Random, groups: float = 0.0) -> tuple[Contract, dict[str, str]]:
+    """A contract as the reference and as the checker read it. groups: how likely readers are members of a group."""
+    contract = Contract(*(rng.random() < 0.2 for _ in range(2)), rng.random() < 0.8, rng.random() < 0.7, rng.random() < groups)
     texts = {
         "readers": "all" if contract.readers else "own",
         "isolation": UNCOMMITTED if contract.uncommitted else COMMITTED,
         "transactional": str(contract.ordered).lower(),
         "idempotence": str(contract.ordered).lower(),
+        "consumption": "subscribed" if contract.groups else "assigned",
         "first_poll": "beginning" if contract.from_start else "anywhere",
     }
     return contract, texts

@@ -3,7 +3,8 @@
 The docstring of a check names its slow twin here. The two are compared on random histories and on the worked example in the
 docstring. `anomalies` returns for each name a set that says what was found; `by_records` gives findings that form.
 
-`Contract` has what the twins know of settings. They know no groups, no `assign` and no `crash`: a process keeps its position.
+`Contract` has what the twins know of settings. Where consumers stand is followed operation by operation (`Consumer`), as
+docs/anomalies.md and docs/foreign-histories.md say.
 """
 
 from __future__ import annotations
@@ -27,12 +28,76 @@ READ_COMMITTED = "read_committed"
 class Contract:
     """readers: every reader of the main phase is judged as read_committed. uncommitted: the workload reads at read_uncommitted.
     ordered: producers keep the order of sends in flight. from_start: processes begin to read at the log's start.
+    groups: consumers are members of a group until they are assigned partitions.
     """
 
     readers: bool = False
     uncommitted: bool = False
     ordered: bool = True
     from_start: bool = True
+    groups: bool = False
+
+
+class Consumer:
+    """Where one process stands in one partition, operation after operation.
+
+    known: whether the next read follows `last` (None: the log's start). member: of a group. since: the operation from which the
+    member surely owns the partition; None while nobody knows. owned: whether it does so throughout the present operation.
+    """
+
+    def __init__(self, partition: str, contract: Contract) -> None:
+        self.partition, self.groups = partition, contract.groups
+        self.last: Row | None = None
+        self.known, self.member = contract.from_start, contract.groups
+        self.since: int | None = None
+        self.owned = False
+
+    def begin(self, number: int, op: Mapping[str, Any]) -> None:
+        """What an operation says before its reads."""
+        detail = json.loads(op["detail"] or "{}") if op["f"] in ("assign", "subscribe", "poll", "txn") else {}
+        if op["f"] == "subscribe" and op["type"] != "fail":
+            self.forget()
+            self.since, self.member = None, self.member or self.groups
+        elif op["f"] == "assign" and op["type"] != "fail":
+            self.assigned(op, detail)
+        elif op["f"] in ("poll", "txn"):
+            self.rebalanced(number, [word for word, some in detail.get("rebalances", []) if self.partition in some])
+
+    def assigned(self, op: Mapping[str, Any], detail: Mapping[str, Any]) -> None:
+        """Only a partition that stays assigned, without a seek, leaves its consumer where it was."""
+        mine, seeks = self.partition in detail["partitions"], detail.get("seek_to_beginning", False)
+        if self.member or not mine or seeks:
+            self.forget()
+        self.since, self.member = None, False
+        if mine and seeks and op["type"] == "ok":
+            self.last, self.known = None, True
+
+    def rebalanced(self, number: int, words: Sequence[str]) -> None:
+        """Of a partition that a rebalance names nothing is sure in the operation, unless it was new to the member."""
+        fresh = list(words) == ["assigned"] and self.since is None
+        if words:
+            self.since = None if words[-1] != "assigned" else number if fresh else number + 1
+        self.owned = self.since is not None and self.since <= number
+
+    def forget(self) -> None:
+        self.last, self.known = None, False
+
+    def follows(self, read: Row) -> bool:
+        """Whether a read must follow the one before it."""
+        inside = self.last is not None and self.last["op"] == read["op"]
+        if not self.member:
+            return inside or self.known
+        if inside:
+            return self.owned or (self.last is not None and self.last["ended"] == read["ended"])
+        return self.last is not None and self.owned and self.since is not None and self.since <= self.last["op"]
+
+    def end(self, op: Mapping[str, Any]) -> None:
+        """What an operation leaves behind."""
+        unheard = op["f"] in ("poll", "txn") and op["end"] is None
+        if op["f"] == "crash" or unheard:
+            self.forget()
+        if op["f"] == "crash" or (op["f"] in ("poll", "txn") and op["type"] == "info"):
+            self.since = None
 
 
 class FlatHistory:
@@ -292,10 +357,20 @@ class FlatHistory:
             hidden = self.committed(read) and self.aborted(self.home[read["v"]])
             if read["v"] in fixed and not hidden:
                 line[self.process(read), read["p"]].append(read)
-        for reads in line.values():
-            for last, read in pairwise([None, *reads] if self.contract.from_start else reads):
-                if read is not None and not {read["v"], last and last["v"]} & self.lost:
-                    yield last, read
+        for (process, partition), reads in line.items():
+            consumer = Consumer(partition, self.contract)
+            for number, op in enumerate(self.ops):
+                if op["process"] == process:
+                    consumer.begin(number, op)
+                    yield from self.continued(consumer, [read for read in reads if read["op"] == number])
+                    consumer.end(op)
+
+    def continued(self, consumer: Consumer, reads: Sequence[Row]) -> Iterator[tuple[Row | None, Row]]:
+        """Those reads of one operation that must follow the one before; from and to a lost record nothing is judged."""
+        for read in reads:
+            if consumer.follows(read) and not {read["v"], consumer.last and consumer.last["v"]} & self.lost:
+                yield consumer.last, read
+            consumer.last, consumer.known = read, True
 
     def neighbours(self) -> Iterator[tuple[Row, Row]]:
         """Visible sends of one process to one partition that follow each other in the order of the calls."""
