@@ -285,7 +285,7 @@ class Reader {
     this.settings = settings
     this.event = event
     this.consumer = new library.Consumer(settings, this)
-    this.start = null // what the first poll begins: [name of the call, argument]
+    this.start = null // `assign` or `subscribe`, once it was called
     this.queue = []
     this.bytes = 0
     this.counts = new Map() // partition -> records in the queue
@@ -301,6 +301,14 @@ class Reader {
 
   get full () {
     return this.queue.length >= READ_AHEAD.records || this.bytes >= READ_AHEAD.bytes
+  }
+
+  /** Forget what was read by another assignment. */
+  begin (start) {
+    this.start = start
+    this.drop([...this.counts.keys()])
+    for (const positions of [this.last, this.reached]) positions.clear()
+    this.ends = {}
   }
 
   /** From the library: a record [topic, partition, offset, key, value, headers, timestamp]. */
@@ -485,16 +493,16 @@ class Driver {
 
   assign ({ positions }) {
     const reader = this.polling()
+    reader.begin('assign')
+    reader.consumer.assign(positions)
     for (const [name, position] of Object.entries(positions)) {
       if (typeof position === 'number') reader.reached.set(name, position)
     }
-    reader.start = 'assign'
-    reader.consumer.assign(positions)
   }
 
   subscribe ({ topics }) {
     const reader = this.polling()
-    reader.start = 'subscribe'
+    reader.begin('subscribe')
     reader.consumer.subscribe(topics)
     reader.consumer.run()
   }

@@ -209,13 +209,12 @@ class Consumer {
     stream.on('close', () => { if (this.stream === stream) this.failed(new Error('the stream of records ended')) })
   }
 
+  /** Turn "start" and "end" into offsets. */
   async resolve () {
     for (const [name, position] of Object.entries(this.positions ?? {})) {
-      if (typeof position === 'number') this.reader.reached.set(name, position)
-      else {
-        this.positions[name] = (await this.list([name], position === 'start' ? -2n : -1n, 0)).get(name)
-        this.reader.reached.set(name, this.positions[name])
-      }
+      if (typeof position === 'number') continue
+      this.positions[name] = (await this.list([name], position === 'start' ? -2n : -1n, 0)).get(name)
+      this.reader.reached.set(name, this.positions[name])
     }
   }
 
