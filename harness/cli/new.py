@@ -14,7 +14,8 @@ EXAMPLES = """\b
 Examples:
   fencepost new nemesis slow_disk
   fencepost new transactional-workload swap
-  fencepost new checker no_gaps --dir checks"""
+  fencepost new checker no_gaps --dir checks
+  fencepost new client my_driver"""
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +26,8 @@ def register(app: typer.Typer) -> None:
 class Kind(str, Enum):
     """What can be written anew."""
 
-    NEMESIS, WORKLOAD, TRANSACTIONAL, CHECKER, CLUSTER = "nemesis", "workload", "transactional-workload", "checker", "cluster"
+    NEMESIS, WORKLOAD, TRANSACTIONAL = "nemesis", "workload", "transactional-workload"
+    CHECKER, CLUSTER, CLIENT = "checker", "cluster", "client"
 
 
 def new(

@@ -37,7 +37,7 @@ def _named(kind: str) -> ReadersPlan:
     if families.is_driver(kind):
         driver = families.obtain(kind)
         return {"kind": driver.kind, "version": _version(driver), "driver": _driver_plan(driver)}
-    return {"kind": kind, "version": registry.load("fencepost.client", kind).version}
+    return {"kind": kind, "version": registry.load("fencepost.client", kind).version, "driver": None}
 
 
 def _beneath(side: str, kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,6 +116,6 @@ def _refused(test: Test, kinds: list[str], producer: Mapping[str, Any]) -> list[
         if families.is_driver(kind):
             known = secrets.judged(_beneath(side, kind, settings))
             asked = {"producer": {}, "consumer": {}, side: known}
-            for at, key, text in families.refusals(families.obtain(kind), asked["producer"], asked["consumer"]):
-                found.append(f"client.{at}{'.' + key if key else ''}: {kind} says: {text}")
+            answers = families.refusals(families.obtain(kind), asked["producer"], asked["consumer"])
+            found += [f"client.{side}{'.' + key if key else ''}: {kind} says: {text}" for at, key, text in answers if at == side]
     return found

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib.resources
 import importlib.util
 import keyword
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,10 @@ from harness.api import CampaignError
 
 _HERE = Path(__file__).parents[1]
 PLACES = (_HERE / "example_plugin", _HERE.parent / "examples" / "plugin")  # as installed; in a working copy
+
+
+_DRIVERS = (_HERE / "example_driver", _HERE.parent / "examples" / "driver")
+_DRIVER_MODULE = "fencepost_driver.py"  # what every driver in Python shares, written beside it
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ def new(kind: str, name: str, directory: Path) -> tuple[list[Path], list[str]]:
 
     Raises CampaignError: a name that cannot be a module's or a class's, or files that are there already. Nothing is written then.
     """
+    if kind == "client":
+        return _new_driver(name, directory)
     template, snake = TEMPLATES[kind], snake_case(name)
     files = {
         directory / f"{snake}.py": template.text(f"fencepost_example/{template.module}.py", snake),
@@ -74,14 +82,39 @@ def new(kind: str, name: str, directory: Path) -> tuple[list[Path], list[str]]:
     }
     if mistakes := _mistakes(template, name, directory, files):
         raise CampaignError(mistakes)
+    _write(files)
+    called = f"{snake}:{template.defines(snake)}"
+    tested = f"{sys.executable} -m pytest {[*files][1]}"
+    return list(files), [tested, *(line.format(path=called) for line in template.advice)]
+
+
+def _new_driver(name: str, directory: Path) -> tuple[list[Path], list[str]]:
+    """Write a driver for a client library, a program of its own, with the module that it needs."""
+    snake, place = snake_case(name), next(place for place in _DRIVERS if place.is_dir())
+    words = {"Carrier": camel(snake), "carrier": snake, "#!/usr/bin/env python3": f"#!{sys.executable}"}
+    files = {directory / f"{snake}.py": "carrier.py", directory / f"test_{snake}.py": "test_carrier.py"}
+    texts = {path: (place / file).read_text() for path, file in files.items()}
+    for old, new_word in words.items():
+        texts = {path: text.replace(old, new_word) for path, text in texts.items()}
+    texts[directory / _DRIVER_MODULE] = importlib.resources.files("workloads").joinpath("drivers/python/driver.py").read_text()
+    if not snake.isidentifier() or f"{snake}.py" == _DRIVER_MODULE:
+        raise CampaignError([f'"{name}" cannot be the name of a program in Python; use letters, digits and _, like my_driver'])
+    if there := [path for path in files if path.exists()]:
+        raise CampaignError([f"{path} is there already, and is left alone; use another name" for path in there])
+    _write(texts)
+    program = directory / f"{snake}.py"
+    program.chmod(0o755)
+    called = program if "/" in str(program) else f"./{program}"
+    tested = f"{sys.executable} -m pytest {directory / f'test_{snake}.py'}"
+    return list(texts), [tested, f"fencepost client check {called}", f"fencepost run --client {called} --time 30"]
+
+
+def _write(files: Mapping[Path, str]) -> None:
     for path, text in files.items():
         try:
             path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise CampaignError([f"{path}: cannot be written: {error.strerror}"]) from error
-    called = f"{snake}:{template.defines(snake)}"
-    tested = f"{sys.executable} -m pytest {[*files][1]}"
-    return list(files), [tested, *(line.format(path=called) for line in template.advice)]
 
 
 def snake_case(name: str) -> str:

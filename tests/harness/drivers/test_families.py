@@ -1,0 +1,119 @@
+"""A client's name becomes a driver: fetched once, built again when its sources change, refused with a sentence."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from harness.api import CampaignError, ClusterError
+from harness.drivers import families
+from harness.plugins import registry
+
+DRIVER = """
+import json, sys
+while head := sys.stdin.buffer.read(4):
+    request = json.loads(sys.stdin.buffer.read(int.from_bytes(head, "big")))
+    ok = {"protocol": 1, "client": "pigeon", "version": "9", "runtime": "air", "capabilities": [], "transactions": 2}
+    if request["call"] == "check":
+        ok = {"refused": [["producer", key, "unknown"] for key in request["producer"] if key != "acks"]}
+    body = json.dumps({"id": request["id"], "ok": ok}).encode()
+    sys.stdout.buffer.write(len(body).to_bytes(4, "big") + body)
+    sys.stdout.flush()
+"""
+
+
+class Pigeons:
+    """A family whose library is one file."""
+
+    default, versions = "9", "9 and 10"
+    downloads, builds, lacks = [], [], ""
+    source = None
+
+    def refusal(self, version):
+        return "" if version in ("9", "10") else f"there is no {version}, only 9 and 10"
+
+    def missing(self):
+        return self.lacks
+
+    def sources(self):
+        return [self.source]
+
+    def download(self, version, directory, progress):
+        self.downloads.append(version)
+        (directory / "library.txt").write_text(version)
+
+    def build(self, version, library, directory):
+        self.builds.append(version)
+        (directory / "driver.py").write_text(self.source.read_text())
+
+    def command(self, version, library, built):
+        return [sys.executable, str(built / "driver.py")]
+
+    def reads(self):
+        return []
+
+
+@pytest.fixture
+def pigeons(tmp_path, monkeypatch):
+    """The family `pigeons`, installed, with an empty cache."""
+    source = tmp_path / "source.py"
+    source.write_text(DRIVER)
+    monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path / "cache"))
+    for name, value in {"source": source, "downloads": [], "builds": [], "lacks": ""}.items():
+        monkeypatch.setattr(Pigeons, name, value)
+    real_names, real_load = registry.names, registry.load
+    monkeypatch.setattr(registry, "names", lambda group: ["pigeons"] if group == "driver" else real_names(group))
+    monkeypatch.setattr(registry, "load", lambda group, name: Pigeons if group == "driver" else real_load(group, name))
+    return Pigeons
+
+
+def test_a_version_is_fetched_and_built_once(pigeons):
+    heard = []
+    first = families.obtain("pigeons@10", heard.append)
+    assert families.obtain("pigeons@10", heard.append) == first
+    assert (pigeons.downloads, pigeons.builds) == (["10"], ["10"])
+    assert heard == ["fetching the client pigeons@10", "building the driver of pigeons@10"]
+    assert [one.directory.name for one in families.fetched()] == ["10"]
+    assert families.obtain("pigeons").kind == "pigeons@9"
+
+
+def test_a_driver_is_built_again_when_its_sources_change(pigeons):
+    first = families.obtain("pigeons")
+    pigeons.source.write_text(DRIVER + "# changed\n")
+    second = families.obtain("pigeons")
+    assert (pigeons.downloads, pigeons.builds) == (["9"], ["9", "9"])
+    assert (first.checksum == second.checksum, first.command == second.command) == (True, False)
+
+
+def test_a_damaged_library_is_named_and_fetched_anew_on_demand(pigeons, tmp_path):
+    families.obtain("pigeons")
+    (tmp_path / "cache" / "clients" / "pigeons" / "9" / "library.txt").write_text("something else")
+    with pytest.raises(ClusterError, match=r"in the cache is damaged: .*library\.txt.*fencepost client fetch pigeons@9"):
+        families.obtain("pigeons")
+    assert families.obtain("pigeons", repair=True).version == "9"
+    assert pigeons.downloads == ["9", "9"]
+
+
+def test_a_driver_says_what_it_can_do_and_what_it_refuses(pigeons):
+    driver = families.obtain("pigeons")
+    assert (families.hello(driver).client, families.hello(driver).transactions) == ("pigeon", 2)
+    assert families.refusals(driver, {"acks": "all", "wings": 2}, {}) == [("producer", "wings", "unknown")]
+
+
+def test_what_cannot_be_had_is_one_sentence(pigeons, tmp_path):
+    assert families.mistakes("pigeons@11") == ["pigeons@11: there is no 11, only 9 and 10"]
+    assert families.mistakes("./nothing") == ['"./nothing" is no program that can be executed']
+    with pytest.raises(CampaignError, match='unknown client "pidgeons"; did you mean "pigeons"'):
+        families.obtain("pidgeons@9")
+    pigeons.lacks = "a loft is missing (build one)"
+    with pytest.raises(CampaignError, match=r"pigeons@9: a loft is missing \(build one\)"):
+        families.obtain("pigeons@9")
+
+
+def test_a_program_that_is_no_driver_is_named(tmp_path):
+    program = tmp_path / "driver"
+    program.write_text("#!/bin/sh\necho hello\n")
+    program.chmod(0o755)
+    with pytest.raises(ClusterError, match=r"does not work here: hello: .*is there anything else on standard output\?"):
+        families.hello(families.obtain(str(program)))

@@ -1,0 +1,75 @@
+"""What a test needs of its clients, and what the plan says of them."""
+
+from __future__ import annotations
+
+import stat
+import sys
+
+import pytest
+
+from harness.api import Choice, Isolation, Role, Test
+from harness.planning import clients
+from harness.plugins import registry
+
+HELLO = """#!{python}
+import json, sys
+ANSWERS = {{"hello": {hello}, "check": {{"refused": [["producer", "acks", "must be all"]]}}}}
+while head := sys.stdin.buffer.read(4):
+    request = json.loads(sys.stdin.buffer.read(int.from_bytes(head, "big")))
+    body = json.dumps({{"id": request["id"], "ok": ANSWERS[request["call"]]}}).encode()
+    sys.stdout.buffer.write(len(body).to_bytes(4, "big") + body)
+    sys.stdout.flush()
+"""
+
+
+@pytest.fixture
+def driver(tmp_path):
+    """Writes a driver with these capabilities; its path."""
+
+    def made(*capabilities):
+        names = {"client": "pigeon", "version": "9", "runtime": "air", "transactions": None}
+        hello = {"protocol": 1, **names, "capabilities": list(capabilities)}
+        path = tmp_path / f"driver-{len(capabilities)}"
+        path.write_text(HELLO.format(python=sys.executable, hello=hello))
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return str(path)
+
+    return made
+
+
+def a_test(client, readers="", workload="transactions", **options):
+    return Test(name="t", workload=Choice(kind=workload, options=options), client=client, readers=readers)
+
+
+def unsuited(test):
+    workload = registry.build(registry.load("workload", test.workload.kind), test.workload.options, "workload")
+    return clients.unsuited(test, workload, lambda _: None)
+
+
+def test_what_a_role_needs():
+    writer = Role(name="writer", transactional=True, polls=False)
+    assert clients.needed(writer, {"enable.idempotence": True}) == ["transactions"]
+    assert clients.needed(Role(name="writer"), {"enable.idempotence": True}) == ["idempotence", "assign", "isolation"]
+    assert clients.needed(Role(name="final", isolation=Isolation.UNCOMMITTED), {}) == ["assign", "isolation", "ends"]
+
+
+def test_what_a_client_cannot_do_and_what_it_refuses_is_said_before_the_start(driver):
+    found = unsuited(a_test(driver("assign", "isolation", "ends"), poll_share=0.0))
+    assert [text.partition(":")[0] for text in found] == ["not possible with this client", "client.producer.acks"]
+    assert "lacks `transactions`" in found[0]
+    assert "which the writer processes need" in found[0]
+
+
+def test_those_who_only_read_may_have_another_client(driver):
+    writes = driver("transactions", "idempotence")
+    alone = unsuited(a_test(writes, poll_share=0.0))
+    assert [text.split("`")[1] for text in alone[:-1]] == ["assign", "isolation", "ends"]
+    assert len(unsuited(a_test(writes, "librdkafka", poll_share=0.0))) == 1  # acks, as before
+    plan = clients.client_plan(a_test(writes, "librdkafka"), {"acks": "all"})
+    assert (plan["driver"]["client"], plan["readers"]["kind"], plan["readers"]["driver"]) == ("pigeon", "librdkafka", None)
+    assert plan["producer"] == {**clients.BENEATH["producer"], "acks": "all"}
+    assert plan["consumer"] == {}
+
+
+def test_the_client_in_the_workers_process_can_do_all():
+    assert unsuited(a_test("librdkafka")) == []
