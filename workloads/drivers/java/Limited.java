@@ -29,7 +29,8 @@ final class Limited {
         }
     }
 
-    private static Thread thread(Runnable call) {
+    /** A thread that does not keep the process alive. */
+    static Thread thread(Runnable call) {
         Thread thread = new Thread(call, "limited");
         thread.setDaemon(true);
         return thread;

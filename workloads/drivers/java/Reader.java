@@ -123,14 +123,23 @@ final class Reader implements ConsumerRebalanceListener {
     }
 
     JsonObject poll(long timeoutMs, long limit) {
-        long reserved = waiting.isEmpty() ? Math.min(timeoutMs / 2, ENDS_MS) : 0;
-        if (waiting.isEmpty()) {
-            consumer.poll(Duration.ofMillis(timeoutMs - reserved)).forEach(waiting::add);
+        long deadline = System.nanoTime() + timeoutMs * 1_000_000;
+        long reserved = Math.min(timeoutMs / 2, ENDS_MS);
+        fetch(timeoutMs - reserved);
+        JsonObject found = waiting.isEmpty() ? newEnds(reserved) : new JsonObject();
+        if (found.size() == 0) {
+            fetch(Math.max(0, (deadline - System.nanoTime()) / 1_000_000));
         }
         JsonObject answer = new JsonObject();
-        answer.add("ends", waiting.isEmpty() ? newEnds(reserved) : new JsonObject());
+        answer.add("ends", found);
         answer.add("records", records(limit));
         return answer;
+    }
+
+    private void fetch(long timeoutMs) {
+        if (waiting.isEmpty()) {
+            consumer.poll(Duration.ofMillis(timeoutMs)).forEach(waiting::add);
+        }
     }
 
     private JsonArray records(long limit) {

@@ -93,11 +93,14 @@ final class Writer {
         producer.close(timeout);
     }
 
-    /** Nothing is reported any more, no broker is awaited, and an open transaction stays open. */
+    /**
+     * Nothing is reported any more, no broker is awaited, and an open transaction stays open. The client's own `close`, even of no
+     * duration, waits up to request.timeout.ms for a broker that is just being connected to: nobody waits for that.
+     */
     void close() {
         synchronized (channel) {
             closed = true;
         }
-        producer.close(Duration.ZERO);
+        Limited.thread(() -> producer.close(Duration.ZERO)).start();
     }
 }
