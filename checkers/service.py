@@ -12,6 +12,9 @@ from harness.api import Judge, Run, SelfcheckRow
 class SparkJudge(Judge):
     """Judges on a Spark session."""
 
+    def import_spark(self) -> None:
+        import checkers.spark.session  # noqa: F401
+
     def start_session(self, master: str, conf: Mapping[str, str]) -> Any:
         from checkers.spark.session import start_session
 

@@ -94,7 +94,6 @@ class _Opened:
     @classmethod
     def of(cls, log: PartitionLog) -> _Opened:
         sends = log.shared(committed_records)
-        sends = sends[np.argsort(log.place[sends], kind="stable")]
         decided = log.sends.decided[sends]
         rises = np.r_[True, decided[1:] > np.maximum.accumulate(decided)[:-1]][: len(sends)]
         return cls(sends, log.place[sends], np.maximum.accumulate(np.where(rises, np.arange(len(sends)), 0)))

@@ -63,25 +63,26 @@ def aborted_read(log: PartitionLog) -> CheckResult:
     failed, txn = log.sends.status == ABORTED, log.sends.txn
     aborted, refused = failed & txn, failed & ~txn & ~log.acked  # masks over the sends
     everybody, finally_read = np.ones(len(log.reads), dtype=np.bool_), bool(log.final.committed or log.final.uncommitted)
-    compared = int((aborted & (log.covered | _within_reach(log, log.reads.judged))).sum())
-    compared += int((refused & (finally_read | _within_reach(log, everybody))).sum())
+    compared = int((aborted & log.covered).sum()) + _within_reach(log, aborted & ~log.covered, log.reads.judged)
+    compared += int(refused.sum()) if finally_read else _within_reach(log, refused, everybody)
     shown = ~log.unsent_reads  # a mask over the reads: those with a send; at the end, of these, those of failed operations
     writer = log.reads.send[shown]
     shown[shown] = (aborted[writer] & log.reads.judged[shown]) | refused[writer]
     return reads_with_writers(log, shown, compared)
 
 
-def _within_reach(log: PartitionLog, which: Bools) -> Bools:
-    """Sends that some of these reads could have returned: by time, and by place where that is known.
+def _within_reach(log: PartitionLog, sends: Bools, reads: Bools) -> int:
+    """How many of some sends some reads could have returned: by time, and by place where that is known.
 
     Reads are sorted by offset, so what was returned last at or above a place is a running maximum from the highest offset down.
     """
-    offset, ended = log.reads.offset[which], log.reads.ended[which]
-    if not len(offset):
-        return np.zeros(len(log.sends), dtype=np.bool_)
+    if not sends.any() or not reads.any():
+        return 0
+    offset, ended = log.reads.offset[reads], log.reads.ended[reads]
     last = np.maximum.accumulate(np.where(ended == NONE, FOREVER, ended)[::-1])[::-1]
-    at = np.where(log.place == NONE, 0, np.searchsorted(offset, log.place))
-    return np.asarray(np.r_[last, NONE][at] >= np.maximum(log.sends.began, 0))
+    place = log.place[sends]
+    at = np.where(place == NONE, 0, np.searchsorted(offset, place))
+    return int((np.r_[last, NONE][at] >= np.maximum(log.sends.began[sends], 0)).sum())
 
 
 # --------------------------------------------------------------------------------------------------

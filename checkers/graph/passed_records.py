@@ -55,9 +55,10 @@ class PassedRecords:
 
 
 def first_passed(log: PartitionLog, records: Ints) -> Ints:
-    """When a judged reader first got anything above some sends (positions, of known place); FOREVER: never.
+    """When a judged reader first got anything above some sends (positions, by place); FOREVER: never.
 
-    Reads are sorted by offset, so that is a running minimum from the highest offset down.
+    Reads are sorted by offset, so that is a running minimum from the highest offset down. Sorted places are found several times
+    as fast as others.
     """
     reads = log.reads
     which = np.flatnonzero(reads.judged & log.shared(placed_reads) & (reads.ended != NONE))
@@ -83,6 +84,5 @@ def passed_records(log: PartitionLog, edge_filter: EdgeFilter | None, over: Ints
     last = np.full(int(reads.op[which].max(initial=-1)) + 1, NONE, dtype=np.int64)
     last[reads.op[which]] = reads.offset[which]  # sorted by offset, and the last assignment stays
     readers = np.flatnonzero(last != NONE)
-    sends = sends[np.argsort(log.place[sends], kind="stable")]
     lowest = np.sort(np.unique(log.sends.op[sends], return_index=True)[1])
     return PassedRecords(log.sends.op[sends[lowest]], log.place[sends[lowest]], readers, last[readers])

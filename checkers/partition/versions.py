@@ -38,8 +38,11 @@ def visible(log: PartitionLog) -> Bools:
 
 
 def committed_records(log: PartitionLog) -> Ints:
-    """Sends (positions) of known place in transactions that committed: ok, or a read_committed reader got the record."""
-    return np.flatnonzero(log.sends.txn & log.shared(visible) & (log.promised | log.seen_committed))
+    """Sends (positions) in transactions that committed, by their place, which is known: ok, or a read_committed reader got the
+    record.
+    """
+    which = np.flatnonzero(log.sends.txn & log.shared(visible) & (log.promised | log.seen_committed))
+    return np.asarray(which[np.argsort(log.place[which], kind="stable")])
 
 
 def placed_reads(log: PartitionLog) -> Bools:

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,7 @@ def judge(
         run.demand_table(RunFile.HISTORY, OPERATIONS)
     history = source_of(run, session)
     overview = _overview(history, full["isolation"])
+    import_module("networkx")  # the search for cycles needs it; here, while Spark starts, its import costs no time
     view = RunView(history, session(), overview, full, missing_evidence(run.gaps))
     job = run_checks(view, found)
     receipts = run.known_receipts()

@@ -34,6 +34,9 @@ class SelfcheckRow:
 class Judge(Protocol):
     """Judges histories on Spark. `session` is a SparkSession, `schema` an Arrow schema."""
 
+    def import_spark(self) -> None:
+        """Import all that `start_session` needs."""
+
     def start_session(self, master: str, conf: Mapping[str, str]) -> Any:
         """A session at a Spark master; conf: Spark's settings. Raises HarnessError when it does not start."""
 

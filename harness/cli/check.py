@@ -71,7 +71,7 @@ def check(
         engine.start_spark(warm=False)
         if found is None:
             found = open_run(engine.fetch(run, overlaid) if is_url(run) else adopted(run, root, overlaid, engine.hold))
-        verdict = engine.judge(found, overlaid or None, own_checks)
+        verdict = engine.judge(found, overlaid or None, own_checks, last=True)
     finally:
         display.close()
         engine.close()

@@ -22,7 +22,7 @@ from harness.report.documents import read
 from harness.report.model import Page, page
 from harness.report.text import coded, fenced, for_html, for_markdown, number, plural
 
-__all__ = ["render"]
+__all__ = ["compile_templates", "render"]
 
 _ASSETS = Path(__file__).parent / "assets"
 _SCRIPTS = ("errors.js", "page.js", "timeline.js")  # the first before everything else, the others at the end
@@ -38,6 +38,13 @@ def render(run: Run) -> Path:
     _write(report, html(made))
     _write(run.path(RunFile.SUMMARY), summary(made))
     return report
+
+
+def compile_templates() -> None:
+    """Compile what `html` needs, at a time when nothing else is to do."""
+    environment = _environment(autoescape=True, finalize=for_html)
+    for name in environment.list_templates(extensions=["html"]):
+        environment.get_template(name)
 
 
 def html(shown: Page) -> str:

@@ -39,7 +39,6 @@ from harness.plugins import registry, services
 from harness.plugins.check_options import load_check
 from harness.runs import store
 from harness.runs.directory import open_run, read_plan, write_left_behind, write_plan, write_verdict
-from harness.runs.merging import merged
 from harness.secrets import sweep
 
 OnEvent = Callable[[RunEvent], None]
@@ -57,6 +56,7 @@ class Runner:
         self._spark: Any = None
         self._spark_error: Exception | None = None
         self._spark_thread: threading.Thread | None = None
+        self._spark_end: threading.Thread | None = None
         self._performer: subprocess.Popen[bytes] | None = None
         self._run_dir = results
         self._stopping = False
@@ -66,6 +66,8 @@ class Runner:
     def start_spark(self, *, warm: bool = True) -> None:
         """Start the session in the background, so that the verdict does not wait for it; `warm` it where there is time."""
         if self._spark_thread is None:
+            with suppress(Exception):  # the thread meets it again
+                services.judge().import_spark()  # here: two threads that import take turns, and the JVM would start later
             self._spark_thread = threading.Thread(target=self._start_spark, args=(warm,), daemon=True)
             self._spark_thread.start()
 
@@ -203,15 +205,20 @@ class Runner:
         return run_dir
 
     # -- judge -----------------------------------------------------------------------------------
-    def judge(self, run: Run, contract: Mapping[str, str] | None = None, checkers: Sequence[str] = ()) -> dict[str, Any]:
+    def judge(
+        self, run: Run, contract: Mapping[str, str] | None = None, checkers: Sequence[str] = (), last: bool = False
+    ) -> dict[str, Any]:
         """Merge, check and report; also for a run that was cut off, and for one judged before. Returns the verdict document.
 
         checkers: import paths of checks to ask beside the installed ones, named by whoever gave the command. The plan's are not
         loaded: a run directory may come from anywhere, and shall run no code. Raises CampaignError for a bad one.
+        last: nothing is judged after it, so Spark ends beside the report.
         Everything is written where the run says (`Run.judgement`).
         """
-        from harness.report import render  # here, and not above: until Spark has started, nothing else is to do
+        from harness import report  # here, and not above: until Spark has started, nothing else is to do
+        from harness.runs.merging import merged
 
+        report.compile_templates()
         own_checks = {path: load_check(path) for path in checkers}
         self.hold(run.directory)
         began = time.monotonic()
@@ -227,7 +234,9 @@ class Runner:
         self._phase("report", "writing the report")
         run = run.judged(verdict)
         self._bring(run)
-        render(run)
+        if last:
+            self._end_spark()
+        report.render(run)
         return verdict
 
     def _bring(self, run: Run) -> None:
@@ -247,10 +256,17 @@ class Runner:
         """End what is left: a performer, and Spark."""
         if self._performer is not None:
             self.kill()
-        if self._spark is not None:
-            self._spark.stop()
-            self._spark = None
+        self._end_spark()
+        if self._spark_end is not None:
+            self._spark_end.join()
         self._held[1].close()
+
+    def _end_spark(self) -> None:
+        """End the session, which takes as long as a report, in the background."""
+        if self._spark is not None:
+            spark, self._spark = self._spark, None
+            self._spark_end = threading.Thread(target=_stop, args=(spark,))
+            self._spark_end.start()
 
 
 def _ignored_checks(run: Run, named: Iterable[str]) -> list[str]:
@@ -259,6 +275,11 @@ def _ignored_checks(run: Run, named: Iterable[str]) -> list[str]:
     planned = run.plan.get("checkers") or ()
     ignored = [str(path) for path in ([planned] if isinstance(planned, str) else planned) if str(path) not in known]
     return [f"the check {path} of the plan was not asked, since a plan alone runs no code: --checker {path}" for path in ignored]
+
+
+def _stop(spark: Any) -> None:
+    with suppress(Exception):  # the JVM may be gone
+        spark.stop()
 
 
 def _environment(run_dir: Path) -> dict[str, str]:
