@@ -44,6 +44,7 @@ class KafkaCluster(ABC):
         self.brokers = tuple(n.name for n in nodes if "broker" in n.roles)
         self.controllers = tuple(n.name for n in nodes if "controller" in n.roles)
         self._settings = options.effective_settings()
+        self._features = getattr(options, "features", {})  # not of Redpanda
         self._topics: tuple[str, ...] = ()
         self._clients: list[str] = []
         self._transactional_ids: tuple[str, ...] = ()
@@ -99,7 +100,8 @@ class KafkaCluster(ABC):
 
     def make_storage(self, tool: storage.Format, configs: Mapping[str, Path]) -> None:
         """Make every node's data directory, as these configurations name it."""
-        storage.format_all(self.kafka_version, tool, list(self._planned.values()), configs, self._data)
+        nodes = list(self._planned.values())
+        storage.format_all(self.kafka_version, tool, nodes, configs, self._data, self._features)
 
     # ---- storage
 

@@ -31,6 +31,7 @@ class KafkaOptions:
     upgrades: tuple[str, ...] = ()  # versions that nodes may change to during a run (see the fault `rolling-restart`)
     controllers: Annotated[int, Between(0, 9)] = 0  # separate KRaft controllers k1...; 0: every broker is one too
     settings: Mapping[str, Any] = field(default_factory=dict)  # broker settings, laid over ours
+    features: Mapping[str, int] = field(default_factory=dict)  # levels from the start: { "transaction.version" = 1 }
     heap_mb: Annotated[int, Between(128, MOST_MB)] = 512  # of each JVM
     keep_storage: bool = False  # copy the nodes' log segments into the run's `storage/`
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from harness.api import CampaignError, Evidence, Plan, Problem, Run, RunFile
 from harness.api.files import regular
 from harness.api.history import OPERATIONS, VALUES, demand_columns
+from harness.report.transaction_protocol import spoken
 from harness.runs.directory import described
 
 Doc = Mapping[str, Any]
@@ -119,6 +120,7 @@ class ReportData:
     anomalies: int | None  # how many findings anomalies.parquet holds
     notes: tuple[str, ...] = ()
     values: ds.Dataset | None = None
+    transaction_protocol: str = ""  # the one that was spoken, in words; empty when nothing shows it
     receipts_lost: bool = False  # there may have been more faults than `faults` has
 
     @cached_property
@@ -192,6 +194,7 @@ def read(run: Run) -> ReportData:
         anomalies=anomalies,
         notes=tuple(notes),
         values=values,
+        transaction_protocol=spoken(run.path(RunFile.STORED)),
         receipts_lost=bool(lost),
     )
 

@@ -149,6 +149,7 @@ def _effect(run: ReportData) -> str:
 def facts(run: ReportData) -> tuple[tuple[str, str], ...]:
     """The line under the title: (label, value)."""
     plan, client = run.plan, run.plan.get("client", {})
+    readers = client.get("readers") or {}
     description = run.plan.get("cluster", {}).get("description", {})
     spent = run.end_ns - run.origin_ns
     lines = [
@@ -158,6 +159,8 @@ def facts(run: ReportData) -> tuple[tuple[str, str], ...]:
         ("judged by", judgement_terms(run.verdict)),
         ("Kafka", description.get("kafka")),
         ("client", " ".join(plain(client[key]) for key in ("kind", "version") if client.get(key))),
+        ("readers", " ".join(plain(readers[key]) for key in ("kind", "version") if readers.get(key))),
+        ("transactions", run.transaction_protocol),
         ("seed", plan.get("seed")),
         ("lasted", duration(spent) if spent else None),
         ("started", plan.get("created")),
