@@ -27,6 +27,7 @@ type consumer struct {
 	opened    *request
 	group     string
 	client    *kgo.Client
+	over      *connections
 	member    bool
 	positions map[string]int64
 	ends      map[string]int64
@@ -46,14 +47,16 @@ func newConsumer(r *request, group string) *consumer {
 }
 
 func (c *consumer) connect(more ...kgo.Opt) error {
-	options, _ := consumerOptions(c.opened.Consumer)
+	over := newConnections(connectPatience)
+	options, _ := consumerOptions(c.opened.Consumer, over)
 	options = append(options, kgo.SeedBrokers(seeds(c.opened.Bootstrap)...), kgo.ClientID(c.opened.Name))
 	client, err := kgo.NewClient(append(options, more...)...)
 	if err != nil {
 		return err
 	}
 	c.close()
-	c.client, c.ends, c.idle = client, map[string]int64{}, make(chan map[string]bounds, 1)
+	c.client, c.over, c.errors = client, over, nil
+	c.ends, c.idle = map[string]int64{}, make(chan map[string]bounds, 1)
 	return nil
 }
 
@@ -118,7 +121,7 @@ func (c *consumer) offsets(wanted map[string]json.RawMessage) (map[string]int64,
 
 // lookup lists offsets by a client of its own, which needs no assignment.
 func (c *consumer) lookup(partitions []string, at int64) (map[string]int64, error) {
-	options, _ := consumerOptions(c.opened.Consumer)
+	options, _ := consumerOptions(c.opened.Consumer, newConnections(connectPatience))
 	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(seeds(c.opened.Bootstrap)...))...)
 	if err != nil {
 		return nil, err
@@ -442,4 +445,9 @@ func (c *consumer) leave(patience time.Duration) {
 	}
 }
 
-func (c *consumer) close() { c.leave(closePatience) }
+func (c *consumer) close() {
+	if c.client != nil {
+		c.over.end()
+		c.leave(closePatience)
+	}
+}

@@ -10,7 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const module = "github.com/twmb/franz-go"
+const (
+	module        = "github.com/twmb/franz-go"
+	closePatience = 50 * time.Millisecond
+)
 
 var capabilities = []string{
 	"transactions", "idempotence", "assign", "ends", "partitioner", "headers", "groups", "static-members", "seek", "initialise", "leave", "isolation",
@@ -157,7 +160,7 @@ func (d *driver) read(r *request) (results, error) {
 
 func milliseconds(count int64) time.Duration { return time.Duration(count) * time.Millisecond }
 
-// closed closes a client without waiting for a broker that does not answer.
+// closed closes a client, and leaves it alone when that takes long.
 func closed(client *kgo.Client, patience time.Duration) {
 	done := make(chan struct{})
 	go func() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"math/rand"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -18,14 +19,16 @@ import (
 // Leaders are looked for again so soon after a failure; kgo's own default, 5 s, would leave short faults unnoticed.
 const metadataMinAge = 100 * time.Millisecond
 
+const connectPatience = 10 * time.Second // kgo's own
+
 func refused(r *request) [][]string {
 	found := [][]string{}
 	if r.Producer != nil {
-		options, wrong := producerOptions(r.Producer, nil)
+		options, wrong := producerOptions(r.Producer, nil, newConnections(connectPatience))
 		found = append(found, invalid("producer", options, wrong)...)
 	}
 	if r.Consumer != nil {
-		options, wrong := consumerOptions(r.Consumer)
+		options, wrong := consumerOptions(r.Consumer, newConnections(connectPatience))
 		found = append(found, invalid("consumer", options, wrong)...)
 		_, wrong = groupOptions(r.Consumer)
 		found = append(found, wrong...)
@@ -40,9 +43,9 @@ func invalid(side string, options []kgo.Opt, wrong [][]string) [][]string {
 	return wrong
 }
 
-func producerOptions(given settings, transactionalID *string) ([]kgo.Opt, [][]string) {
+func producerOptions(given settings, transactionalID *string, over *connections) ([]kgo.Opt, [][]string) {
 	read := newOptions("producer", given)
-	options := append(commonOptions(read), kgo.RecordPartitioner(partitioner{}))
+	options := append(commonOptions(read, over), kgo.RecordPartitioner(partitioner{}))
 	acks := read.text("acks", "all", "all", "-1", "1", "0")
 	if read.flag("enable.idempotence", true) || transactionalID != nil {
 		if acks != "all" && acks != "-1" {
@@ -89,14 +92,14 @@ func compression(name string) kgo.CompressionCodec {
 }
 
 // consumerOptions are those of every consumer. Markers are kept, so that positions behind them are known.
-func consumerOptions(given settings) ([]kgo.Opt, [][]string) {
+func consumerOptions(given settings, over *connections) ([]kgo.Opt, [][]string) {
 	read := newOptions("consumer", given)
 	level := kgo.ReadCommitted()
 	if read.text("isolation.level", "read_committed", "read_committed", "read_uncommitted") == "read_uncommitted" {
 		level = kgo.ReadUncommitted()
 	}
 	reset := map[string]kgo.Offset{"earliest": kgo.NewOffset().AtStart(), "latest": kgo.NewOffset().AtEnd(), "none": kgo.NoResetOffset()}
-	options := append(commonOptions(read),
+	options := append(commonOptions(read, over),
 		kgo.FetchIsolationLevel(level),
 		kgo.ConsumeResetOffset(reset[read.text("auto.offset.reset", "earliest", "earliest", "latest", "none")]),
 		kgo.FetchMaxWait(read.ms("fetch.max.wait.ms", 100*time.Millisecond)),
@@ -148,7 +151,7 @@ func groupOptions(given settings) ([]kgo.Opt, [][]string) {
 	return options, read.refused
 }
 
-func commonOptions(read *options) []kgo.Opt {
+func commonOptions(read *options, over *connections) []kgo.Opt {
 	options := []kgo.Opt{
 		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelWarn, nil)),
 		kgo.MetadataMinAge(metadataMinAge),
@@ -162,9 +165,9 @@ func commonOptions(read *options) []kgo.Opt {
 		options = append(options, kgo.RequestTimeoutOverhead(read.ms("request.timeout.ms", 0)))
 	}
 	found := read.security("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-	if found.tls != nil {
-		options = append(options, kgo.DialTLSConfig(found.tls))
-	}
+	options = append(options, kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		return over.dialTLS(ctx, network, address, found.tls)
+	}))
 	if found.mechanism != "" {
 		options = append(options, kgo.SASL(mechanism(found)))
 	}

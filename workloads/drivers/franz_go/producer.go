@@ -12,14 +12,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const closePatience = 500 * time.Millisecond
-
 // producer is one client of kgo. underway is the commit, abort or flush that was asked for and has not ended.
 type producer struct {
-	client   *kgo.Client
-	over     atomic.Bool
-	underway *underway
-	records  sync.WaitGroup
+	client      *kgo.Client
+	connections *connections
+	over        atomic.Bool
+	underway    *underway
+	records     sync.WaitGroup
 
 	mu     sync.Mutex
 	failed error // of the first record that was given up since `begin`
@@ -31,12 +30,13 @@ type underway struct {
 }
 
 func newProducer(r *request, timeout time.Duration) (*producer, error) {
-	options, _ := producerOptions(r.Producer, r.TransactionalID)
+	over := newConnections(connectPatience)
+	options, _ := producerOptions(r.Producer, r.TransactionalID, over)
 	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(seeds(r.Bootstrap)...), kgo.ClientID(r.Name))...)
 	if err != nil {
 		return nil, err
 	}
-	found := &producer{client: client}
+	found := &producer{client: client, connections: over}
 	if r.TransactionalID == nil {
 		return found, nil
 	}
@@ -162,5 +162,6 @@ func (p *producer) within(call string, timeout time.Duration, run func() error) 
 
 func (p *producer) close() {
 	p.over.Store(true)
+	p.connections.end()
 	closed(p.client, closePatience)
 }

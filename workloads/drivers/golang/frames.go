@@ -117,7 +117,8 @@ func delivered(record int64, partition int32, offset int64, failed error) {
 
 // serve answers one request after the other until standard input ends.
 func serve(handle handler) {
-	os.Stdout = os.Stderr // standard output is for frames only
+	os.Stdout = os.Stderr                        // standard output is for frames only
+	runtime.GOMAXPROCS(min(2, runtime.NumCPU())) // there is one driver beside each worker
 	in := bufio.NewReader(os.Stdin)
 	for {
 		var wanted request

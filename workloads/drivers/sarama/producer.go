@@ -68,8 +68,8 @@ func (p *producer) successes() {
 	for message := range p.client.Successes() {
 		if !p.over.Load() {
 			delivered(message.Metadata.(sent).record, message.Partition, message.Offset, nil)
-			p.records.Done()
 		}
+		p.records.Done()
 	}
 }
 
@@ -77,8 +77,8 @@ func (p *producer) errors() {
 	for failed := range p.client.Errors() {
 		if !p.over.Load() {
 			delivered(failed.Msg.Metadata.(sent).record, 0, 0, translated(failed.Err))
-			p.records.Done()
 		}
+		p.records.Done()
 	}
 }
 
