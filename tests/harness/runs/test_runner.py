@@ -1,0 +1,54 @@
+"""The runner's Spark session: who judges is a double, so that no JVM starts."""
+
+import threading
+
+from checkers.lawful_history import write_lawful
+from harness import report
+from harness.plugins import services
+from harness.runs.directory import open_run
+from harness.runs.runner import Runner
+
+
+class Session:
+    def __init__(self):
+        self.ended = threading.Event()
+
+    def stop(self):
+        self.ended.set()
+        raise ConnectionError("the JVM is gone")
+
+
+class Judge:
+    def __init__(self, session):
+        self._session = session
+
+    def import_spark(self):
+        raise ImportError("Spark is not installed for the first of two who ask")
+
+    def start_session(self, master, conf):
+        return self._session
+
+    def judge(self, run, session, contract, more):
+        session()
+        return {"verdict": "valid"}
+
+
+def judged(tmp_path, monkeypatch, last):
+    """Whether the session was over when the report was made, and whether it is after the end."""
+    session, before = Session(), []
+    monkeypatch.setattr(services, "judge", lambda: Judge(session))
+    monkeypatch.setattr(report, "render", lambda run: before.append(session.ended.wait(10 if last else 0)))
+    runner = Runner(results=tmp_path, on_event=lambda event: None)
+    runner.start_spark(warm=False)
+    runner.judge(open_run(write_lawful(tmp_path / "run", transactions=5).directory), last=last)
+    runner.close()
+    return before, session.ended.is_set()
+
+
+def test_the_session_ends_beside_the_report_of_the_last_run(tmp_path, monkeypatch):
+    """An end that fails is no reason to lose the verdict."""
+    assert judged(tmp_path, monkeypatch, last=True) == ([True], True)
+
+
+def test_the_session_lives_on_for_the_next_run(tmp_path, monkeypatch):
+    assert judged(tmp_path, monkeypatch, last=False) == ([False], True)
