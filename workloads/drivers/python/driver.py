@@ -8,6 +8,7 @@ Python's own library is needed (3.8 or newer).
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import traceback
@@ -106,6 +107,25 @@ class Driver:
         except Exception as error:  # noqa: BLE001 - a mistake of the driver is reported as what it is, and the next call is served
             traceback.print_exc()
             return {"error": Failure(type(error).__name__, 0, f"inside the driver: {error}").members}
+
+
+class _Seldom(logging.Filter):
+    """The same warning at most once a second: libraries repeat themselves while a broker is away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        before, self._last[record.msg] = self._last.get(record.msg, 0.0), record.created
+        return record.created - before >= 1
+
+
+def log_warnings() -> None:
+    """Warnings of the library to standard error."""
+    handler = logging.StreamHandler()
+    handler.addFilter(_Seldom())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s %(message)s")
 
 
 def text_of(data: bytes | None) -> str | None:

@@ -1,0 +1,90 @@
+"""kafka-python and aiokafka: any release with transactions, installed by pip into a directory of its own, in a driver."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from harness.fetching import pip, tools
+
+DRIVERS = Path(__file__).parents[1] / "drivers" / "python"
+SHARED = ("driver.py", "python_client.py", "python_settings.py")
+PYTHON = "FENCEPOST_DRIVER_PYTHON"  # names another interpreter, for releases that fencepost's own is too new for
+OPTIONS = ("-E", "-s", "-S", "-B")  # Python's own library and the package only, and nothing written beside the sources
+_START_S = 30.0
+
+
+class PythonPackage:
+    """A family whose library is a package on PyPI."""
+
+    project: ClassVar[str]
+    default: ClassVar[str]
+    versions: ClassVar[str]
+    oldest: ClassVar[tuple[int, int, int]]
+    reason: ClassVar[str]  # why there is nothing older
+    driver: ClassVar[str]
+
+    def refusal(self, version: str) -> str:
+        found = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", version)
+        if not found:
+            return f'"{version}" is no version of {self.project}; they look like {self.default}'
+        number = (int(found[1]), int(found[2]), int(found[3]))
+        return "" if number >= self.oldest else self.reason
+
+    def missing(self) -> str:
+        named = os.environ.get(PYTHON)
+        if named and not shutil.which(named):
+            return f"{PYTHON} names {named}, which cannot be run: name a Python interpreter, or nothing"
+        return pip.missing()
+
+    def sources(self) -> Sequence[Path]:
+        return [DRIVERS / name for name in (*SHARED, self.driver)]
+
+    def download(self, version: str, directory: Path, progress: Callable[[str], None]) -> None:
+        """The package and what it needs, and the interpreter that they were installed for."""
+        python = _interpreter()
+        pip.install(self.project, version, python, directory / "packages")
+        shutil.rmtree(directory / "packages" / "bin", ignore_errors=True)
+        (directory / "python").write_text(python)
+
+    def build(self, version: str, library: Path, directory: Path) -> None:
+        return
+
+    def command(self, version: str, library: Path, built: Path) -> Sequence[str]:
+        python = (library / "python").read_text()
+        return [python, *OPTIONS, str(DRIVERS / self.driver), str(library / "packages")]
+
+    def reads(self) -> Sequence[Path]:
+        code = "import sys; print(sys.prefix); print(sys.base_prefix)"
+        found = tools.run([_interpreter(), "-c", code], "asking Python where it lies", timeout_s=_START_S)
+        return [Path(line) for line in found.split("\n") if line]
+
+
+class KafkaPython(PythonPackage):
+    """kafka-python."""
+
+    project, driver = "kafka-python", "kafka_python_driver.py"
+    default = "3.0.12"
+    versions = "releases of kafka-python from 2.2.15 on"
+    oldest = (2, 2, 15)
+    reason = "kafka-python has had transactions since 2.2.0, and before 2.2.15 no commit of a written record ends"
+
+
+class Aiokafka(PythonPackage):
+    """aiokafka."""
+
+    project, driver = "aiokafka", "aiokafka_driver.py"
+    default = "0.14.0"
+    versions = "releases of aiokafka from 0.9.0 on"
+    oldest = (0, 9, 0)
+    reason = "before 0.9.0 aiokafka needs modules of a kafka-python that is gone"
+
+
+def _interpreter() -> str:
+    named = os.environ.get(PYTHON)
+    return shutil.which(named) or named if named else sys.executable
