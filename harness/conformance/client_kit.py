@@ -5,14 +5,13 @@ from __future__ import annotations
 import difflib
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.api import CampaignError
+from harness.api import CampaignError, module_command
 from harness.conformance.client_stories import STORIES
 from harness.conformance.kit import LOG, events_of
 from harness.conformance.results import StoryResult, exit_code
@@ -48,7 +47,7 @@ def check(
 
 
 def _played(place: Path, plan: Any) -> Iterator[dict[str, Any]]:
-    argv = cluster_of(plan).sandbox([sys.executable, "-m", "harness.conformance.client_side", str(place)])
+    argv = cluster_of(plan).sandbox(module_command("harness.conformance.client_side", str(place)))
     (place / LOG).parent.mkdir(exist_ok=True)
     with open(place / LOG, "ab") as log:
         side = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
