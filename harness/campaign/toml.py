@@ -112,6 +112,8 @@ def _label(key: str, value: Any) -> str:
         return (
             "+".join(str(entry.get("kind", "?")) if isinstance(entry, dict) else str(entry) for entry in value) or f"{key}=none"
         )
+    if isinstance(value, dict) and "kind" in value:
+        return str(value["kind"])
     text = json.dumps(value) if isinstance(value, bool) else str(value)
     last = str(matrix_keys(key)[-1])
     return text if last in ("kafka", "kind") else f"{last}={text}"

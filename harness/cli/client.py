@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from harness.api import Exit
-from harness.cli.console import Json, err, out, print_json, print_line, table
+from harness.api import CampaignError, Exit
+from harness.cli.console import Json, Results, err, out, print_json, print_line, table
 
 NAMES = "\b\nExamples:\n  fencepost client fetch java@4.3.0\n  fencepost client fetch librdkafka@2.0.2 librdkafka@1.4.2"
 CHECK_EXAMPLES = "\b\nExamples:\n  fencepost client check ./my-driver\n  fencepost client check java@4.3.0 --story commit"
+TABLE_EXAMPLE = "\b\nExample:\n  fencepost campaign campaigns/clients.toml\n  fencepost client table --only clients"
 CHECK_CODES = """Exit codes: 0 every story passed that the driver's capabilities allow; 1 one failed; 254 a driver or a story
 that cannot be used, nothing was started; 255 the harness broke."""
 
@@ -80,6 +82,31 @@ def check(
         out().print(table(("", "story", "what was seen, and what to change"), rows))
         print_line(counted(results) + (f"; logs: {place}" if place.exists() else ""))
     raise typer.Exit(Exit.INVALID if exit_code(results) == Exit.INVALID else Exit.VALID)
+
+
+@client_app.command("table", epilog=TABLE_EXAMPLE)
+def table_(
+    results: Results = None,
+    only: Annotated[str, typer.Option("--only", metavar="CAMPAIGN", help="Only the runs of this campaign.")] = "",
+    json_: Json = False,
+) -> None:
+    """Who keeps which promise: all runs in the results, by client and faults; also as clients.html beside them."""
+    from harness.report import render_clients
+    from harness.report.client_table import markdown
+    from harness.report.client_table import table as rows_of
+    from harness.runs import store
+
+    root = store.results_root(results)
+    runs = [run for run in store.list_runs(root) if not only or run.campaign == only]
+    if not runs:
+        raise CampaignError([f"no runs{f' of the campaign {only}' if only else ''} below {root}"])
+    rows = rows_of(runs, root)
+    if json_:
+        print_json([asdict(row) for row in rows])
+    else:
+        print_line(markdown(rows))
+    render_clients(rows, root / "clients.html")
+    err().print(f"{root / 'clients.html'}")
 
 
 def _progress(event: Mapping[str, Any]) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,12 @@ from markupsafe import Markup
 
 from harness.api import Run, RunFile
 from harness.api.files import replacing
+from harness.report.client_table import PROMISES, Row
 from harness.report.documents import read
 from harness.report.model import Page, page
 from harness.report.text import coded, fenced, for_html, for_markdown, number, plural
 
-__all__ = ["compile_templates", "render"]
+__all__ = ["compile_templates", "render", "render_clients"]
 
 _ASSETS = Path(__file__).parent / "assets"
 _SCRIPTS = ("errors.js", "page.js", "timeline.js")  # the first before everything else, the others at the end
@@ -54,6 +57,16 @@ def html(shown: Page) -> str:
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {' '.join(map(_hash, scripts))}; img-src data:"
     template = environment.get_template("report.html")
     return template.render(page=shown, style=style, scripts=scripts, policy=f"{policy}; base-uri 'none'; form-action 'none'")
+
+
+def render_clients(rows: Sequence[Row], path: Path) -> None:
+    """Write the table of clients and promises as a page of its own."""
+    style = _asset("report.css")
+    policy = f"default-src 'none'; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    profiles = [(name, list(some)) for name, some in itertools.groupby(rows, key=lambda row: row.profile)]
+    count = sum(row.runs for row in rows)
+    template = _environment(autoescape=True, finalize=for_html).get_template("client_table.html")
+    _write(path, template.render(profiles=profiles, promises=PROMISES, runs=count, style=style, policy=policy))
 
 
 def summary(shown: Page) -> str:

@@ -1,0 +1,142 @@
+"""Who keeps which promise: the runs of many clients as one table, k of n per client, fault profile and promise.
+
+A promise is several anomalies. In a run it is violated when one of them is, held when one was looked for and none was found, and
+else not exercised. The interval is Wilson's, at 95 %: with 0 of 3 runs the true rate may well be a half.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.api import Property, Run, RunFile, Verdict
+
+PROMISES: Mapping[str, tuple[str, ...]] = {  # in words, and the anomalies that break it
+    "acknowledged is kept": ("lost-write", "swallowed-write"),
+    "once only": ("duplicate",),
+    "whole or not at all": ("torn-transaction",),
+    "aborted stays unseen": ("aborted-read", "dirty-read", "lso-overrun"),
+    "in order": ("order-inversion", "int-nonmonotonic-send", "nonmonotonic-send", "int-send-skip"),
+    "reads miss nothing": ("poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"),
+    "one log": ("inconsistent-offset", "phantom", "wrong-partition"),
+    "readers go on": ("lso-stall",),
+}
+_Z = 1.96
+
+
+@dataclass
+class Cell:
+    """One promise of one client under one profile. runs: paths of the reports in which it was violated, with the anomaly."""
+
+    held: int = 0
+    violated: int = 0
+    not_exercised: int = 0
+    runs: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """In how many runs it could be said."""
+        return self.held + self.violated
+
+    @property
+    def words(self) -> str:
+        """`held 0 of 5 (up to 43 %)`, `violated 2 of 5 (12 to 77 %)`, `not exercised`."""
+        if not self.count:
+            return "not exercised"
+        low, high = wilson(self.violated, self.count)
+        if not self.violated:
+            return f"held {self.held} of {self.count} (violated in at most {high:.0%})"
+        return f"violated {self.violated} of {self.count} ({low:.0%} to {high:.0%})"
+
+    @property
+    def tone(self) -> str:
+        """The style of its field."""
+        return "bad" if self.violated else "good" if self.held else "unsure"
+
+
+@dataclass
+class Row:
+    """One client under one profile. runs, unjudged: how many runs there are, and how many of them have no verdict."""
+
+    profile: str
+    client: str
+    protocol: str
+    runs: int = 0
+    unjudged: int = 0
+    cells: dict[str, Cell] = field(default_factory=lambda: {promise: Cell() for promise in PROMISES})
+
+
+def wilson(successes: int, count: int) -> tuple[float, float]:
+    """The 95 % interval of a rate."""
+    rate, square = successes / count, _Z**2 / count
+    middle = rate + square / 2
+    spread = _Z * math.sqrt(rate * (1 - rate) / count + square / (4 * count))
+    return max(0.0, (middle - spread) / (1 + square)), min(1.0, (middle + spread) / (1 + square))
+
+
+def table(runs: Iterable[Run], beside: Path) -> list[Row]:
+    """The rows of these runs, by profile and client; links are relative to the directory `beside`."""
+    rows: dict[tuple[str, str], Row] = {}
+    for run in runs:
+        client = client_name(run.plan.get("client") or {})
+        profile = run.test.partition("[")[0]
+        row = rows.setdefault((profile, client), Row(profile, client, _protocol(run.plan.get("client") or {})))
+        row.runs += 1
+        if not run.verdict.get("properties") or run.verdict.get("verdict") not in {one.value for one in Verdict}:
+            row.unjudged += 1
+        else:
+            _count(row, run, beside)
+    return [rows[key] for key in sorted(rows)]
+
+
+def client_name(client: Mapping[str, Any]) -> str:
+    """`java@4.3.0`, `librdkafka 2.16.0`, `kafkajs@2.2.4, read by librdkafka 2.16.0`."""
+    readers = client.get("readers") or {}
+    return ", read by ".join(_named(one) for one in (client, readers) if one)
+
+
+def _named(client: Mapping[str, Any]) -> str:
+    kind, version = str(client.get("kind", "?")), str(client.get("version", ""))
+    return kind if "@" in kind else f"{kind} {version}".strip()
+
+
+def _protocol(client: Mapping[str, Any]) -> str:
+    newest = (client.get("driver") or {}).get("transactions") if client.get("driver") else 1
+    return f"TV{newest}" if newest else "-"
+
+
+def _count(row: Row, run: Run, beside: Path) -> None:
+    answers = {str(one.get("name")): one.get("verdict") for one in run.verdict.get("properties", ())}
+    for promise, anomalies in PROMISES.items():
+        cell = row.cells[promise]
+        broken = [name for name in anomalies if answers.get(name) == Property.VIOLATED.value]
+        if broken:
+            cell.violated += 1
+            cell.runs.append((", ".join(broken), _link(run, beside)))
+        elif Property.HELD.value in [answers.get(name) for name in anomalies]:
+            cell.held += 1
+        else:
+            cell.not_exercised += 1
+
+
+def _link(run: Run, beside: Path) -> str:
+    return os.path.relpath(run.path(RunFile.REPORT), beside)
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table for a page of documentation."""
+    head = ["faults", "client", "newest protocol", *PROMISES]
+    lines = ["".join(f"| {cell} " for cell in head) + "|", "|---" * len(head) + "|"]
+    for row in rows:
+        cells = [row.profile, f"`{row.client}`", row.protocol, *(_with_anomalies(row.cells[promise]) for promise in PROMISES)]
+        lines.append("".join(f"| {cell} " for cell in cells) + "|")
+    return "\n".join(lines)
+
+
+def _with_anomalies(cell: Cell) -> str:
+    names = sorted({name for names, _ in cell.runs for name in names.split(", ")})
+    return f"**{cell.words}**: {', '.join(names)}" if names else cell.words
