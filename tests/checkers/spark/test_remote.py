@@ -43,8 +43,8 @@ def runs(spark, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def large(runs):
-    """Four hundred transactions in many row groups."""
-    write_lawful(runs / "large", transactions=400, partitions=6, seed=9, row_group=100)
+    """A hundred transactions in many row groups."""
+    write_lawful(runs / "large", transactions=100, partitions=3, seed=9, row_group=25)
     return "large"
 
 
@@ -136,7 +136,7 @@ def rows_of(batches):
 
 def test_both_sources_return_the_same_operations(sources):
     local, remote = sources
-    for ops in (np.array([0, 3, 3, 99, 100, 350]), np.array([7]), np.array([10**9]), np.array([], dtype=np.int64)):
+    for ops in (np.array([0, 3, 3, 24, 25, 110]), np.array([7]), np.array([10**9]), np.array([], dtype=np.int64)):
         some = rows_of(local.operations(ops, ("index", "mops", "strange")))
         assert rows_of(remote.operations(ops, ("index", "mops", "strange"))) == some
         assert [row["index"] for row in some] == sorted({int(op) for op in ops if op < 10**6})
@@ -144,7 +144,7 @@ def test_both_sources_return_the_same_operations(sources):
 
 def test_both_sources_return_the_same_columns(sources):
     counts, batches = zip(*(source.batches(COLUMNS, TEXTS) for source in sources), strict=True)
-    assert counts[0] == counts[1] > 400
+    assert counts[0] == counts[1] > 100
     assert rows_of(batches[0]) == rows_of(batches[1])
     views = [read_overview(source) for source in sources]
     for name in ("index", "process", "time", "end", "decided", "status", "main", "writer"):
@@ -175,8 +175,8 @@ def test_a_single_parquet_file_is_a_history_without_a_plan(spark, runs, large, t
     assert fetch(spark, f"{FAR}/alone.parquet", tmp_path, OPS_SCHEMA) == f"{FAR}/alone.parquet"
     assert not list(tmp_path.iterdir())
     functions, partitions = contents(spark, f"{FAR}/alone.parquet")
-    assert partitions == [f"t-{number}" for number in range(6)]
-    assert functions["txn"] == 400
+    assert partitions == [f"t-{number}" for number in range(3)]
+    assert functions["txn"] == 100
 
 
 def test_a_directory_of_part_files_is_a_history_without_a_plan(spark, runs, large, tmp_path):

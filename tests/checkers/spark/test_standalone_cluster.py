@@ -47,11 +47,11 @@ def driver(far, tmp_path_factory):
 # --------------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def torn(far, spark):
-    """A torn transaction among four hundred, in the far directory, in several row groups; and what one machine says of it."""
+    """A torn transaction among a hundred, in the far directory, in several row groups; and what one machine says of it."""
     history = far / "history.parquet"
-    write_lawful(far, transactions=400, partitions=6, seed=9)
+    write_lawful(far, transactions=100, partitions=3, seed=9)
     write_rows(tear(read_rows(history), Random(9)).rows, history)
-    pq.write_table(pq.read_table(history), history, row_group_size=100)
+    pq.write_table(pq.read_table(history), history, row_group_size=25)
     return far, json.loads(json.dumps(judge(open_run(far), spark=spark)))
 
 
