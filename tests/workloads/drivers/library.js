@@ -1,5 +1,5 @@
 'use strict'
-// A library in memory for the driver's shared part. A record's value says what becomes of it: "fail", "fatal", "hang", or anything else.
+// A library in memory for the driver's shared part. A record's value says what becomes of it: "fail", "fatal", "hang", "lost", "astray" or anything else.
 const { CallError, serve } = require(process.argv[2])
 
 const log = []
@@ -18,6 +18,8 @@ class Producer {
     if (text === 'hang') await new Promise(() => {})
     if (text === 'fail') throw new CallError('NOT_ENOUGH_REPLICAS', 'too few', {}, 19)
     if (text === 'fatal') throw new CallError('PRODUCER_FENCED', 'fenced', { fatal: true }, 90)
+    if (text === 'lost') return {}
+    if (text === 'astray') return { partition: partition + 1, offset: 3 }
     return { partition, offset: log.push(text) - 1 }
   }
   async commit () { await new Promise(resolve => setTimeout(resolve, 200)) }

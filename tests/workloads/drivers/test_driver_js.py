@@ -71,6 +71,16 @@ def test_a_failed_send_is_reported_and_makes_the_commit_abortable(client):
     client.commit(5)
 
 
+@pytest.mark.parametrize(("value", "name"), [("lost", "NOT_ACKNOWLEDGED"), ("astray", "WRONG_PARTITION")])
+def test_a_promise_that_resolves_without_the_record_s_place_is_no_acknowledgement(client, value, name):
+    client.begin()
+    fates = sent(client, value)
+    with pytest.raises(CallError) as caught:
+        client.commit(5)
+    assert (caught.value.name, caught.value.abortable) == (name, True)
+    assert [fate.name for fate in fates] == [name]
+
+
 def test_a_fatal_send_makes_the_commit_fatal(client):
     client.begin()
     sent(client, "fatal")

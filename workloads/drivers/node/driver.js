@@ -203,7 +203,7 @@ class Sender {
       if (!this.together && this.settings.transactional_id && this.failure) {
         throw new CallError('NOT_SENT', 'an earlier send of the transaction failed: this record was not handed to the library')
       }
-      return this.producer.send(record)
+      return this.producer.send(record).then(place => this.acknowledged(record, place))
     }
     const sent = this.together ? Promise.resolve().then(start) : this.last.then(start)
     const promise = sent.then(
@@ -216,6 +216,16 @@ class Sender {
     )
     this.last = promise
     this.pending.set(record.record, { promise, transaction })
+  }
+
+  /** The place of a record, if the library's answer is an acknowledgement of it: a promise that resolves is not enough. */
+  acknowledged ({ partition }, place) {
+    if (this.settings.values.acks === 0) return {}
+    if (place.partition === undefined) throw new CallError('NOT_ACKNOWLEDGED', 'the send resolved without an answer of a broker for the record')
+    if (partition !== null && partition !== place.partition) {
+      throw new CallError('WRONG_PARTITION', `the library wrote the record to partition ${place.partition}, at ${place.offset}, instead of ${partition}`)
+    }
+    return place
   }
 
   delivered (record, fate) {
