@@ -3,13 +3,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Kafka's error codes after which kgo's commit was not attempted, or refused; older versions have no names for both.
+const (
+	operationNotAttempted = 55
+	transactionAbortable  = 120
 )
 
 // producer is one client of kgo. underway is the commit, abort or flush that was asked for and has not ended.
@@ -114,8 +118,10 @@ func (p *producer) commit(timeout time.Duration) error {
 			return found
 		}
 		err := p.client.EndTransaction(context.Background(), kgo.TryCommit)
-		if errors.Is(err, kerr.OperationNotAttempted) || errors.Is(err, kerr.TransactionAbortable) {
-			found := translated(err)
+		if err == nil {
+			return nil
+		}
+		if found := translated(err); found.Code == operationNotAttempted || found.Code == transactionAbortable {
 			found.Abortable = true
 			return found
 		}

@@ -255,7 +255,7 @@ func (r *reading) end(topic string, number int32, position int64) (int64, bool) 
 		return 0, false
 	}
 	position = max(position, start)
-	for range checkSteps {
+	for step := 0; step < checkSteps; step++ {
 		leader, err := r.client.Leader(topic, number)
 		if err != nil {
 			return 0, false
