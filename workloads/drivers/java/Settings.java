@@ -34,6 +34,8 @@ final class Settings {
     private static final Set<String> OURS = Set.of(
             "bootstrap.servers", "client.id", "group.id", "transactional.id",
             "key.serializer", "value.serializer", "key.deserializer", "value.deserializer");
+    private static final Set<String> TIMING =
+            Set.of("delivery.timeout.ms", "linger.ms", "bootstrap.servers", "key.serializer", "value.serializer");
     /** Below the ten seconds that workloads give a call: the client's own TimeoutException comes before the driver's. */
     private static final int MAX_BLOCK_MS = 9000;
     private static final Pattern KEY = Pattern.compile("configuration ([a-z0-9.]+)|^([a-z0-9]+(?:\\.[a-z0-9]+)+) ");
@@ -46,7 +48,7 @@ final class Settings {
         settings.put("value.serializer", ByteArraySerializer.class.getName());
         settings.putIfAbsent("max.block.ms", MAX_BLOCK_MS);
         if (!settings.containsKey("request.timeout.ms") && settings.containsKey("delivery.timeout.ms")) {
-            settings.put("request.timeout.ms", (int) requestTimeout(settings));
+            settings.put("request.timeout.ms", requestTimeout(settings));
         }
         if (transactionalId != null) {
             settings.put("transactional.id", transactionalId);
@@ -55,17 +57,12 @@ final class Settings {
     }
 
     /** The client demands delivery.timeout.ms >= linger.ms + request.timeout.ms, whose default is above what workloads give. */
-    private static long requestTimeout(Map<String, Object> settings) {
-        ProducerConfig config = new ProducerConfig(withoutPolicy(settings));
+    private static int requestTimeout(Map<String, Object> settings) {
+        Map<String, Object> timing = new HashMap<>(settings);
+        timing.keySet().retainAll(TIMING);
+        ProducerConfig config = new ProducerConfig(timing);
         long most = config.getInt("delivery.timeout.ms") - config.getLong("linger.ms");
-        return Math.max(1, Math.min(config.getInt("request.timeout.ms"), most));
-    }
-
-    /** What is judged later, with the request timeout in it. */
-    private static Map<String, Object> withoutPolicy(Map<String, Object> settings) {
-        Map<String, Object> few = new HashMap<>(settings);
-        few.keySet().retainAll(Set.of("bootstrap.servers", "delivery.timeout.ms", "linger.ms", "key.serializer", "value.serializer"));
-        return few;
+        return (int) Math.max(1, Math.min(config.getInt("request.timeout.ms"), most));
     }
 
     static Map<String, Object> consumer(JsonObject given, String name, String bootstrap, String group) {
