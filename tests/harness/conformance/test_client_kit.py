@@ -1,0 +1,118 @@
+"""The kit for drivers on a real broker: what `fencepost new client` writes passes, and each kind of liar is found out."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from harness.api import CampaignError
+from harness.conformance import client_kit
+from harness.conformance.client_stories import STORIES
+from harness.plugins import scaffold
+
+LIES = {  # a liar: the stories that find it out, and what it does
+    "acknowledges what it never sent": (
+        ("commit",),
+        """
+    def send(self, request):
+        self.delivered(request["record"], request["partition"], 0)
+""",
+    ),
+    "commits what was to be aborted": (
+        ("abort",),
+        """
+    def abort(self, request):
+        return self.commit(request)
+""",
+    ),
+    "hides errors": (
+        ("silent brokers", "fenced"),
+        """
+    def commit(self, request):
+        try:
+            return super().commit(request)
+        except Failure:
+            return None
+
+    def flush(self, request):
+        try:
+            return super().flush(request)
+        except Failure:
+            return None
+""",
+    ),
+    "skips a record": (
+        ("read",),
+        """
+    def poll(self, request):
+        found = super().poll(request)
+        return {**found, "records": [row for row in found["records"] if row[2] != 1]}
+""",
+    ),
+    "says too early that it is at the end": (
+        ("read",),
+        """
+    def assign(self, request):
+        super().assign(request)
+        self.ends = {partition: 1 for partition in request["positions"]}
+""",
+    ),
+    "reads at its own isolation level": (
+        ("read",),
+        """
+    def open(self, request):
+        if request["consumer"]:
+            request["consumer"]["isolation.level"] = "read_uncommitted"
+        return super().open(request)
+""",
+    ),
+    "lives on without input": (
+        ("end of input",),
+        """
+    pass
+
+import os, time
+os._exit = lambda code: time.sleep(60)
+""",
+    ),
+}
+
+
+def played(tmp_path, lie="", stories=()):
+    """The outcomes of a driver's stories, and what was seen."""
+    scaffold.new("client", "honest", tmp_path)
+    program = tmp_path / "honest.py"
+    if lie:
+        program = tmp_path / "liar.py"
+        head = f"#!{sys.executable}\nfrom honest import Failure, Honest\n\n\nclass Liar(Honest):"
+        program.write_text(f"{head}\n{lie}\n\nLiar().serve()\n")
+        program.chmod(0o755)
+    results, _ = client_kit.check(str(program), stories, "", lambda _: None)
+    return {one.story: (one.ok, one.seen) for one in results}
+
+
+@pytest.mark.cluster
+def test_the_driver_that_is_written_anew_passes_every_story(tmp_path):
+    found = played(tmp_path)
+    assert {story: seen for story, (ok, seen) in found.items() if ok is not True} == {}
+    assert list(found) == list(STORIES)
+
+
+def first_lies():
+    """One liar in each `make test`, all of them in the nightly."""
+    marks = [[], *[[pytest.mark.nightly]] * (len(LIES) - 1)]
+    return [pytest.param(*lie, id=name, marks=mark) for (name, lie), mark in zip(LIES.items(), marks, strict=True)]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("stories", "lie"), first_lies())
+def test_a_liar_is_found_out(tmp_path, stories, lie):
+    before = ("commit", "abort") if stories == ("read",) else ()  # so that there is something to read
+    found = played(tmp_path, lie, (*before, *stories))
+    assert [found[story][0] for story in stories] == [False] * len(stories), found
+
+
+def test_a_story_that_there_is_not_is_named():
+    with pytest.raises(CampaignError, match=r'unknown story "comit"; did you mean "commit"\?'):
+        client_kit.check("./anything", ["comit"], "", lambda _: None)
