@@ -109,6 +109,7 @@ class Producer:
 
     def __post_init__(self) -> None:
         text = ctypes.create_string_buffer(512)
+        self._topics: dict[str, ctypes.c_void_p] = {}
         conf = ctypes.c_void_p(self.library.rd_kafka_conf_new())
         for name, value in self.settings.items():
             if self.library.rd_kafka_conf_set(conf, name.encode(), value.encode(), text, len(text)):
@@ -144,11 +145,12 @@ class Producer:
 
     def send(self, topic: str, payload: str) -> None:
         """Hand over a record for partition 0 (flag 2: librdkafka copies it)."""
-        handle = ctypes.c_void_p(self.library.rd_kafka_topic_new(self._handle, topic.encode(), None))
+        if topic not in self._topics:
+            self._topics[topic] = ctypes.c_void_p(self.library.rd_kafka_topic_new(self._handle, topic.encode(), None))
         data = payload.encode()
-        if self.library.rd_kafka_produce(handle, 0, 2, data, ctypes.c_size_t(len(data)), None, ctypes.c_size_t(0), None):
+        size, no_key = ctypes.c_size_t(len(data)), ctypes.c_size_t(0)
+        if self.library.rd_kafka_produce(self._topics[topic], 0, 2, data, size, None, no_key, None):
             raise CallFailed(f"{payload} was refused")
-        self.library.rd_kafka_topic_destroy(handle)
 
     def flush(self) -> None:
         self.library.rd_kafka_flush(self._handle, CALL_MS)
@@ -159,6 +161,9 @@ class Producer:
             self.library.rd_kafka_poll(self._handle, 10)
 
     def close(self) -> None:
+        for handle in self._topics.values():
+            self.library.rd_kafka_topic_destroy(handle)
+        self._topics.clear()
         if self._handle:
             self.library.rd_kafka_destroy(self._handle)
         self._handle = ctypes.c_void_p()
@@ -303,19 +308,21 @@ def attempt(library: ctypes.CDLL, broker: Broker, topic: str, fault: str, instea
     settings = {"bootstrap.servers": broker.bootstrap, "transactional.id": topic, "log_level": "2"}
     settings |= QUICK_TIMEOUT if fault == "freeze" else {}
     settings |= {"enable.gapless.guarantee": "true"} if instead == "gapless" else {}
-    producer = Producer(library, settings)
+    producers: list[Producer] = []
     try:
-        one_transaction(producer, topic, "warm")
-        aborted_transaction(producer, broker, topic, fault, instead)
+        producers.append(Producer(library, settings))
+        one_transaction(producers[-1], topic, "warm")
+        aborted_transaction(producers[-1], broker, topic, fault, instead)
         if instead == "new-producer":
-            producer.close()
-            producer = Producer(library, settings)
-        one_transaction(producer, topic, "B")
+            producers[-1].close()
+            producers.append(Producer(library, settings))
+        one_transaction(producers[-1], topic, "B")
     except CallFailed as error:
-        return Try("error", f"{error}; reports {producer.acknowledged}")
+        return Try("error", f"{error}; reports {[one.acknowledged for one in producers]}")
     finally:
-        producer.close()
-    return judged(producer.acknowledged.get("B"), broker.stored(topic))
+        for one in producers:
+            one.close()
+    return judged(producers[-1].acknowledged.get("B"), broker.stored(topic))
 
 
 def one_transaction(producer: Producer, topic: str, payload: str) -> None:
