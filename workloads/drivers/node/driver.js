@@ -271,7 +271,10 @@ class Sender {
     return new CallError(name, text, { fatal, abortable: !fatal }, code)
   }
 
+  /** Where sends are made one by one, after those that were made before. */
   async sendOffsets (offsets, group, ms) {
+    if (!this.together) await this.settled(ms, this.transaction)
+    if (!this.together && this.failure) throw this.refusal()
     await within(this.producer.sendOffsets(offsets, group), ms, () => timedOut(`send_offsets goes on after ${ms} ms`))
   }
 

@@ -15,6 +15,8 @@ const ISOLATION = 'isolation.level'
 const FATAL = ['PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH', 'INVALID_PRODUCER_ID_MAPPING', 'OUT_OF_ORDER_SEQUENCE_NUMBER', 'UNKNOWN_PRODUCER_ID',
   'TRANSACTIONAL_ID_AUTHORIZATION_FAILED', 'CLUSTER_AUTHORIZATION_FAILED', 'UNSUPPORTED_VERSION', 'TRANSACTION_COORDINATOR_FENCED']
 
+const AGAIN = ['CONCURRENT_TRANSACTIONS', 'GROUP_LOAD_IN_PROGRESS', 'COORDINATOR_LOAD_IN_PROGRESS']
+
 /** The errors of a chain of causes, the outermost first. */
 function chain (error) {
   const found = []
@@ -137,7 +139,8 @@ class Producer {
     }))
     await this.transaction.sendOffsets({ consumerGroupId, topics }).catch(error => {
       const { name, text, code, fatal } = describe(error)
-      throw new CallError(name, text, { fatal, abortable: !fatal }, code)
+      const retriable = AGAIN.includes(name) // kafkajs tries AddOffsetsToTxn once, also while the last transaction is being completed
+      throw new CallError(name, text, { fatal, retriable, abortable: !fatal && !retriable }, code)
     })
   }
 
