@@ -272,8 +272,8 @@ def running_broker(distribution: Distribution, folder: Path) -> Iterator[Broker]
     config = folder / "server.properties"
     config.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
     tool = distribution.command("kafka.tools.StorageTool", ["format", "-t", kafka_uuid(), "-c", str(config)], heap_mb=128)
-    subprocess.run(tool, check=True, stdout=subprocess.DEVNULL)
     with (folder / "server.log").open("wb") as log:
+        subprocess.run(tool, check=True, stdout=log, stderr=log)
         process = subprocess.Popen(distribution.command("kafka.Kafka", [str(config)], heap_mb=256), stdout=log, stderr=log)
     try:
         _await_port(port, process, folder / "server.log")
