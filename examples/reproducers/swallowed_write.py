@@ -11,7 +11,7 @@ two a proxy that loses one answer. Each try uses a topic, a transactional id and
    with A's offset.
 
 `--fault freeze` freezes the broker instead (SIGSTOP, with socket.timeout.ms=1000). `--instead` applies a work-around.
-`--librdkafka PATH` is another build of the library: the shared object inside any confluent-kafka wheel from 1.4 on. What lies in
+`--librdkafka PATH` is another build of the library: the shared object inside any confluent-kafka wheel from 1.5 on. What lies in
 the log is read from the broker's segment files. Exit code: 0 when no write was swallowed, 1 when one was, 2 when a try could not
 be judged.
 """
