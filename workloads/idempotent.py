@@ -84,20 +84,20 @@ class Idempotent:
                 send(op, seq, client, run, self.record_bytes)
             except CallError as error:
                 note(op, error)
-                results.append(outcomes.judge("deliver", error, "no transaction").outcome)
+                results.append(outcomes.judge("deliver", error, "no transaction", client.library).outcome)
         try:
             client.flush(self.message_timeout_s + FLUSH_MARGIN_S)
         except CallError as error:
             note(op, error)
             results.append(Outcome.INFO)
         op.renew = any(error["fatal"] for error in op.errors) or Outcome.INFO in results
-        return outcomes.worst([*results, *self._delivered(op)])
+        return outcomes.worst([*results, *self._delivered(op, client.library)])
 
-    def _delivered(self, op: Operation) -> list[Outcome]:
+    def _delivered(self, op: Operation, library: str) -> list[Outcome]:
         """The outcome of each record that was acknowledged or refused."""
         acknowledged = [Outcome.OK for mop in op.value if len(mop) > 5 and mop[5] is not None]
         refused = [
-            outcomes.judge("deliver", CallError("deliver", e["name"], e["code"], e["text"]), "no transaction").outcome
+            outcomes.judge("deliver", CallError("deliver", e["name"], e["code"], e["text"]), "no transaction", library).outcome
             for e in op.errors
             if e["call"] == "deliver"
         ]

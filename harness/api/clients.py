@@ -123,6 +123,10 @@ class Client(Protocol):
     version: ClassVar[str]
     capabilities: ClassVar[frozenset[str]]
 
+    @property
+    def library(self) -> str:
+        """The client library, whose error names decide outcomes (docs/outcomes.md): `librdkafka`, `franz-go`."""
+
     def __init__(self, settings: ClientSettings) -> None: ...
     def open(self, timeout_s: float) -> None:
         """Make the producer, and initialise its transactions; a consumer fetches nothing before `assign` or `subscribe`."""

@@ -31,6 +31,10 @@ class DriverClient:
         self._records = 0
         process.on_event = self._take
 
+    @property
+    def library(self) -> str:
+        return self._process.library
+
     def open(self, timeout_s: float) -> None:
         settings = self._settings
         if self._process.pid is None:

@@ -42,6 +42,7 @@ class DriverProcess:
         self.on_event = on_event
         self._argv, self._stderr = list(argv), stderr or sys.stderr.buffer
         self._id = 0
+        self.library = ""  # known from `start` on
         self._popen: subprocess.Popen[bytes] | None = None
 
     @property
@@ -62,7 +63,9 @@ class DriverProcess:
             )
         except OSError as error:
             raise CallError("hello", GONE, 0, f"{self._argv[0]} cannot be started: {error.strerror}", fatal=True) from error
-        return _hello(self.call("hello", protocols=[PROTOCOL]))
+        hello = _hello(self.call("hello", protocols=[PROTOCOL]))
+        self.library = hello.client
+        return hello
 
     def call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         """Make one call and wait for its answer, however long that takes. Raises CallError: the client's, `GONE` or `BROKEN`."""

@@ -70,6 +70,7 @@ class Librdkafka:
 
     version: ClassVar[str] = str(ck.libversion()[0])
     capabilities: ClassVar[frozenset[str]] = frozenset(CAPABILITIES)
+    library = "librdkafka"
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings

@@ -25,16 +25,21 @@ NEVER_SENT = (
 
 @dataclass(frozen=True)
 class Row:
-    """`call` failed with one of `errors` and then `after` was the case: the operation's `outcome`, because of `reason`."""
+    """`call` failed with one of `errors` and then `after` was the case: the operation's `outcome`, because of `reason`.
+
+    library: the client library whose errors these are, where libraries differ.
+    """
 
     call: str
     errors: tuple[str, ...]
     after: str
     outcome: Outcome
     reason: str
+    library: str = ANY
 
 
 NEVER_COMMITTED = "commit was never called, and nobody else may call it for this producer: the coordinator can only abort"
+NEVER_LEFT = "refused inside the client: it never left the process"
 TABLE: tuple[Row, ...] = (
     Row("begin", (ANY,), ANY, Outcome.FAIL, "no record had been sent"),
     Row("send", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
@@ -43,13 +48,21 @@ TABLE: tuple[Row, ...] = (
     Row("abort", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED + " (whether the abort was heard or not)"),
     Row("commit", (ANY,), "aborted", Outcome.FAIL, "the client demanded an abort, and the coordinator acknowledged it"),
     Row("commit", (ANY,), "not aborted", Outcome.INFO, "EndTxn may have been written and its answer lost"),
-    Row("deliver", NEVER_SENT, "no transaction", Outcome.FAIL, "refused inside the client: it never left the process"),
+    Row(
+        "deliver",
+        NEVER_SENT,
+        "no transaction",
+        Outcome.FAIL,
+        "refused inside the client: it never left the process",
+        "librdkafka",
+    ),
     Row(
         "deliver",
         ("_PURGE_QUEUE", "_PURGE_INFLIGHT"),
         "no transaction",
         Outcome.INFO,
         "the client gave it up, perhaps after an attempt that was appended: a retry waits in the queue as what is new does",
+        "librdkafka",
     ),
     Row("deliver", (ANY,), "no transaction", Outcome.INFO, "an earlier attempt may have been appended and its answer lost"),
     Row("poll", (ANY,), "no transaction", Outcome.FAIL, "a poll changes nothing in the cluster"),
@@ -57,11 +70,12 @@ TABLE: tuple[Row, ...] = (
 DEFAULT = Row(ANY, (ANY,), ANY, Outcome.INFO, "not in the table: unknown is the only honest answer")
 
 
-def judge(call: str, error: CallError | None, after: str) -> Row:
-    """The first row of the table that fits; `error` None stands for any."""
+def judge(call: str, error: CallError | None, after: str, library: str = "") -> Row:
+    """The first row of the table that fits; `error` None stands for any. library: that of the client (`Client.library`)."""
     name = error.name if error else ANY
     for row in TABLE:
-        if row.call == call and (ANY in row.errors or name in row.errors) and row.after in (ANY, after):
+        ours = row.library in (ANY, library)
+        if ours and row.call == call and (ANY in row.errors or name in row.errors) and row.after in (ANY, after):
             return row
     return DEFAULT
 
@@ -74,8 +88,8 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
 
 def markdown() -> str:
     """The table as docs/outcomes.md shows it."""
-    lines = ["| call that failed | error | and then | outcome | because |", "|---|---|---|---|---|"]
+    lines = ["| call that failed | error | of | and then | outcome | because |", "|---|---|---|---|---|---|"]
     for row in (*TABLE, DEFAULT):
         errors = ", ".join(row.errors)
-        lines.append(f"| {row.call} | {errors} | {row.after} | {row.outcome.value} | {row.reason} |")
+        lines.append(f"| {row.call} | {errors} | {row.library} | {row.after} | {row.outcome.value} | {row.reason} |")
     return "\n".join(lines)

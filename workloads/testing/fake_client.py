@@ -43,6 +43,7 @@ class FakeClient:
 
     version: ClassVar[str] = "fake"
     capabilities: ClassVar[frozenset[str]] = frozenset(CAPABILITIES)
+    library = "librdkafka"
 
     def __init__(
         self,

@@ -56,7 +56,8 @@ class Trickle:
         except CallError as error:
             note(op, error)
             op.renew = error.fatal or error.call == "flush"
-            return outcomes.judge("deliver" if error.call == "send" else error.call, error, "no transaction").outcome
+            call = "deliver" if error.call == "send" else error.call
+            return outcomes.judge(call, error, "no transaction", client.library).outcome
         if op.value[0][5] is not None:
             return Outcome.OK
         return Outcome.INFO  # not delivered: an earlier attempt may have been appended, and its answer lost
