@@ -147,7 +147,7 @@ func (p *producer) abort(timeout time.Duration) error {
 
 // within waits for a call for so long. kgo must not be interrupted in these, so the call goes on, and its repetition waits for it.
 func (p *producer) within(call string, timeout time.Duration, run func() error) error {
-	if p.underway == nil {
+	if p.underway == nil || p.underway.call == "flush" && call != "flush" { // a flush only waits: another call may follow it
 		p.underway = &underway{call, make(chan error, 1)}
 		go func(done chan error) { done <- run() }(p.underway.done)
 	}

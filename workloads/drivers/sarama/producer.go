@@ -156,7 +156,7 @@ func (p *producer) judged(err error, repeatable bool) *callError {
 
 // within waits for a call for so long. sarama's calls have no time limit, so the call goes on, and its repetition waits for it.
 func (p *producer) within(call string, timeout time.Duration, run func() error) error {
-	if p.underway == nil {
+	if p.underway == nil || p.underway.call == "flush" && call != "flush" { // a flush only waits: another call may follow it
 		p.underway = &underway{call, make(chan error, 1)}
 		go func(done chan error) { done <- run() }(p.underway.done)
 	}
