@@ -15,8 +15,12 @@ def test_what_is_in_no_row_is_unknown():
 
 
 def test_a_record_refused_inside_the_client_failed_and_one_that_timed_out_is_unknown():
-    assert outcomes.judge("deliver", error("deliver", "_QUEUE_FULL"), "no transaction").outcome is Outcome.FAIL
-    assert outcomes.judge("deliver", error("deliver", "_MSG_TIMED_OUT"), "no transaction").outcome is Outcome.INFO
+    full, late = error("deliver", "_QUEUE_FULL"), error("deliver", "_MSG_TIMED_OUT")
+    assert outcomes.judge("deliver", full, "no transaction", "librdkafka").outcome is Outcome.FAIL
+    assert outcomes.judge("deliver", late, "no transaction", "librdkafka").outcome is Outcome.INFO
+    assert (
+        outcomes.judge("deliver", full, "no transaction", "another").outcome is Outcome.INFO
+    )  # what it means there is not known
 
 
 def test_a_purged_record_may_have_been_appended_by_an_attempt_before():
