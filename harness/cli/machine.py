@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.api import HarnessError
+from harness.drivers import families
 from harness.plugins import registry, services
 
 GIB = 1 << 30
@@ -41,6 +42,7 @@ def examine(results: Path = Path()) -> list[Examination]:
         kafka_jars(),
         chromium(shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")),
         docker(),
+        clients(families.missing()),
     ]
 
 
@@ -164,6 +166,17 @@ def from_docker(trouble: str, images: Sequence[str]) -> Examination:
         )
         return Examination("docker", None, text, "without a registry: sudo fencepost cluster image")
     return Examination("docker", True, f"a daemon answers, and has {images[0]}: --cluster docker can be used")
+
+
+def clients(missing: Mapping[str, str]) -> Examination:
+    """Which families of clients can be driven. missing: what the machine lacks for each, empty for nothing."""
+    possible_ = [name for name, lack in missing.items() if not lack]
+    reasons: dict[str, list[str]] = {}
+    for name, lack in missing.items():
+        reasons.setdefault(lack, []).append(name)
+    lacks = "; ".join(f"not {', '.join(names)}: {lack}" for lack, names in reasons.items() if lack)
+    text = f"librdkafka in the workers, and versions of {', '.join(possible_) or 'no other client'} as drivers"
+    return Examination("clients", None if lacks else True, f"{text}; {lacks}" if lacks else text)
 
 
 def _available_gib() -> float:

@@ -83,6 +83,11 @@ def fetched() -> list[Manifest]:
     return [found for name in registry.names(GROUP) for found in _libraries(name).all()]
 
 
+def missing() -> dict[str, str]:
+    """What this machine lacks to drive each family, empty for nothing."""
+    return {name: family(name).missing() for name in registry.names(GROUP)}
+
+
 def family(name: str) -> DriverFamily:
     """The family of this name. Raises CampaignError."""
     if name not in registry.names(GROUP):

@@ -63,6 +63,7 @@ def test_every_requirement_is_examined_on_this_machine(tmp_path):
     findings = machine.examine(tmp_path / "not" / "there" / "yet")
     assert [one.name for one in findings] == [
         "python", "java", "unshare", "namespaces", "memory", "cores", "disk", "kafka", "chromium", "docker",
+        "clients",
     ]  # fmt: skip
 
 
@@ -72,3 +73,11 @@ def test_a_run_is_possible_without_docker():
     assert "sudo fencepost cluster image" in machine.from_docker("", []).remedy
     found = machine.from_docker("no Docker daemon answers", [])
     assert (found.ok, found.text) == (None, "--cluster docker cannot be used: no Docker daemon answers")
+
+
+def test_families_of_clients_are_named_with_what_they_lack():
+    """Several families that lack the same are one sentence; nothing lacking is fine."""
+    lacking = machine.clients({"java": "", "franz-go": "Go is missing", "sarama": "Go is missing"})
+    assert lacking.ok is None
+    assert "of java as drivers; not franz-go, sarama: Go is missing" in lacking.text
+    assert machine.clients({"java": ""}).ok is True
