@@ -51,8 +51,9 @@ class DriverClient:
         )
 
     def initialise(self, timeout_s: float) -> None:
-        self._waiting.clear()
+        self._let_go()
         self._call("initialise", timeout_ms=_ms(timeout_s))
+        self._waiting.clear()
 
     def begin(self) -> None:
         self._call("begin")
@@ -123,12 +124,17 @@ class DriverClient:
 
     def close(self) -> None:
         """What was not delivered by now is never reported. A driver that cannot even do this is killed."""
-        self._waiting.clear()
+        self._let_go()
         try:
             if self._process.pid is not None:
                 self._call("close")
         except CallError:
             self._process.end()
+        self._waiting.clear()
+
+    def _let_go(self) -> None:
+        """Listen to no record any more; deliveries that are in the pipe already break no protocol."""
+        self._waiting = {number: (partition, lambda _: None) for number, (partition, _) in self._waiting.items()}
 
     def _call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         return self._process.call(name, **arguments)

@@ -164,13 +164,23 @@ def test_an_acknowledgement_that_never_comes_leaves_the_record_without_one(liar)
     assert fates == []
 
 
-def test_what_was_under_way_at_a_close_is_not_taken_for_a_record_of_the_next_client(liar):
-    """Record numbers begin anew with each client: a late fate of the one before must not fit."""
+def test_what_was_under_way_at_a_close_is_reported_to_nobody(liar):
+    """A delivery may be in the pipe when the close is asked for."""
     client = liar("tricks['close'] = lambda request: [delivered(1), ok(request)]")
     fates = sent(client)
     client.close()
     assert fates == []
-    assert client._process.pid is None  # it broke the protocol, and is killed
+    assert client._process.pid is not None
+
+
+def test_a_fate_after_the_close_is_not_taken_for_a_record_of_the_next_client(liar):
+    """Record numbers begin anew with each client: a late fate of the one before must not fit."""
+    client = liar("tricks['close'] = lambda request: [ok(request), delivered(1)]")
+    fates = sent(client)
+    client.close()
+    with pytest.raises(CallError, match="a delivery of a record that is not under way") as error:
+        DriverClient(client._process, SETTINGS).open(1)
+    assert (error.value.name, fates, client._process.pid) == (BROKEN, [], None)
 
 
 @pytest.mark.parametrize(
