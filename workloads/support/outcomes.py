@@ -21,6 +21,7 @@ NEVER_SENT = (
     "_INVALID_ARG",
     "_STATE",
 )
+UNTAKEN = ("SerializationException", "BufferExhaustedException")  # the same of the Java client
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,15 @@ TABLE: tuple[Row, ...] = (
         "the client gave it up, perhaps after an attempt that was appended: a retry waits in the queue as what is new does",
         "librdkafka",
     ),
+    Row(
+        "deliver",
+        ("SerializationException", "BufferExhaustedException"),
+        "no transaction",
+        Outcome.FAIL,
+        NEVER_LEFT,
+        "kafka-clients",
+    ),
+    Row("deliver", ("RecordTooLargeException",), "no transaction", Outcome.FAIL, "too large at each attempt", "kafka-clients"),
     Row("deliver", (ANY,), "no transaction", Outcome.INFO, "an earlier attempt may have been appended and its answer lost"),
     Row("poll", (ANY,), "no transaction", Outcome.FAIL, "a poll changes nothing in the cluster"),
 )
