@@ -32,7 +32,7 @@ def programs(tmp_path, monkeypatch):
     node.node_version.cache_clear()
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=str)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: type(family).__name__)
 def test_a_version_has_three_numbers(family):
     assert family.refusal(family.default) == ""
     assert family.refusal("2.0.0-alpha.1") == ""
@@ -40,7 +40,7 @@ def test_a_version_has_three_numbers(family):
         assert family.package in family.refusal(text)
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=str)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: type(family).__name__)
 def test_what_is_missing_is_named_with_its_remedy(family, programs):
     assert "Node.js is missing" in family.missing()
     programs("node", "echo v16.20.2")
