@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.api import HarnessError, TopicSpec
-from harness.conformance.client_stories import GROUP_TOPIC, TOPIC, ClientKit
+from harness.conformance.client_fixture import GROUP_TOPIC, TOPIC
+from harness.conformance.client_stories import ClientKit
 from harness.perform import parent_watch
 from harness.planning.plan import cluster_of
 from harness.plugins import registry

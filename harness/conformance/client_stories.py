@@ -11,26 +11,34 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from harness.api import CAPABILITIES, CallError, Client, ClientSettings, Cluster, Delivered, Isolation, Outgoing, Polled
+from harness.api import CAPABILITIES, CallError, Client, Delivered, Isolation, Outgoing, Polled
+from harness.conformance.client_fixture import (
+    CALL_S,
+    GROUP_TOPIC,
+    PARTITIONS,
+    READ_S,
+    TOPIC,
+    TRANSACTIONAL,
+    ClientFixture,
+    Deliveries,
+    Flaw,
+    demand,
+    fresh_values,
+    read_all,
+    read_until,
+)
 from harness.conformance.results import StoryResult, result_of
 from harness.drivers.client import DriverClient
-from harness.drivers.process import BROKEN, GONE, DriverProcess, Hello
+from harness.drivers.process import BROKEN, GONE, Hello
 from harness.planning.clients import BENEATH
 
-TOPIC, PARTITIONS = "t", ("t-0", "t-1")
-GROUP_TOPIC = "g"
 LARGE = 950_000  # a request of 1 MB at most is the default of clients
-CALL_S, SHORT_S, SLACK_S = 15.0, 3.0, 20.0
+SHORT_S, SLACK_S = 3.0, 20.0
 FROZEN_S = 2.0
-READ_S = 30.0
 END_S = 5.0
 NONSENSE = {"no.such.setting": "1"}
-TRANSACTIONAL = {"acks": "all", "enable.idempotence": True, "transaction.timeout.ms": 20_000, "delivery.timeout.ms": 15_000}
 STORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be seen, and the capabilities that it needs
     "protocol": ("hello names protocol, client and capabilities; an unknown call and an unknown member do no harm", ()),
     "settings": ("what fencepost itself gives is taken, what the driver does not know is refused", ()),
@@ -59,47 +67,10 @@ STORIES: Mapping[str, tuple[str, tuple[str, ...]]] = {  # story: what must be se
 }  # fmt: skip
 
 
-class Flaw(Exception):
-    """What was seen instead of what must be seen, and what to change."""
+class ClientKit(ClientFixture):
+    """Plays the stories."""
 
-    def __init__(self, seen: str, change: str) -> None:
-        super().__init__(seen)
-        self.seen, self.change = seen, change
-
-
-def demand(true: object, seen: str, change: str) -> None:
-    """Raise Flaw unless it is true."""
-    if not true:
-        raise Flaw(seen, change)
-
-
-@dataclass
-class Deliveries:
-    """What became of records: number of the record -> reports."""
-
-    reports: dict[int, list[Delivered | CallError]] = field(default_factory=dict)
-
-    def of(self, number: int) -> Callable[[Delivered | CallError], None]:
-        return self.reports.setdefault(number, []).append
-
-    def places(self) -> dict[int, tuple[str, int | None]]:
-        """Where the acknowledged ones lie. Raises Flaw for a record without exactly one report."""
-        for number, reports in self.reports.items():
-            demand(
-                len(reports) == 1, f"record {number} was reported {len(reports)} times", "one event `delivered` for each record"
-            )
-        found = {number: reports[0] for number, reports in self.reports.items()}
-        return {number: (one.partition, one.offset) for number, one in found.items() if isinstance(one, Delivered)}
-
-
-class ClientKit:
-    """Plays the stories. command: the driver's; observer: the class of the client that the driver is compared with."""
-
-    def __init__(self, cluster: Cluster, command: Sequence[str], observer: Callable[[ClientSettings], Client], log: Path) -> None:
-        self._cluster, self._command, self._observer = cluster, list(command), observer
-        self._log = log.open("ab")
-        self._hello: Hello | None = None
-        self._names = 0
+    _hello: Hello | None = None
 
     def play(self, stories: Sequence[str]) -> Iterator[StoryResult]:
         """Each of these stories, in the order of `STORIES`; what the driver cannot do is not played."""
@@ -122,92 +93,6 @@ class ClientKit:
             change = "answer every request as docs/client-drivers.md says; the driver's log is beside this run"
             return result_of(name, [(f"{error.call}: {error.name}: {error.text}", change)], "")
         return StoryResult(name, True, seen)
-
-    # ---- drivers and clients
-
-    @contextmanager
-    def _process(self) -> Iterator[DriverProcess]:
-        process = DriverProcess(self._command, stderr=self._log)
-        try:
-            yield process
-        finally:
-            process.end()
-
-    def _name(self) -> str:
-        self._names += 1
-        return f"kit-{os.getpid()}-{self._names}"
-
-    def _settings(self, producer: Mapping[str, Any] | None, isolation: Isolation | None, **more: Any) -> ClientSettings:
-        name = more.pop("name", None) or self._name()
-        consumer = {**BENEATH["consumer"], "isolation.level": isolation.value} if isolation else None
-        producing = {**BENEATH["producer"], **producer} if producer else None
-        return ClientSettings(name=name, bootstrap=self._cluster.bootstrap(), producer=producing, consumer=consumer, **more)
-
-    @contextmanager
-    def _client(self, settings: ClientSettings) -> Iterator[DriverClient]:
-        with self._process() as process:
-            client = DriverClient(process, settings)
-            client.open(CALL_S)
-            yield client
-            client.close()
-
-    @contextmanager
-    def _writer(self, name: str | None = None, **more: Any) -> Iterator[DriverClient]:
-        """A transactional producer of the driver."""
-        name = name or self._name()
-        with self._client(self._settings(TRANSACTIONAL, None, name=name, transactional_id=name, **more)) as client:
-            yield client
-
-    @contextmanager
-    def _reader(self, isolation: Isolation = Isolation.COMMITTED) -> Iterator[DriverClient]:
-        with self._client(self._settings(None, isolation)) as client:
-            yield client
-
-    def _transaction(self, client: Client, values: Sequence[bytes], end: str = "commit") -> Deliveries:
-        """One transaction of records, in turn to both partitions."""
-        deliveries = Deliveries()
-        client.begin()
-        for number, value in enumerate(values):
-            client.send(Outgoing(topic=TOPIC, partition=number % 2, key=b"k", value=value), deliveries.of(number))
-        client.flush(CALL_S)
-        getattr(client, end)(CALL_S)
-        return deliveries
-
-    def _observed(self, isolation: Isolation = Isolation.COMMITTED) -> list[Polled]:
-        """All records of the topic, as the harness' own client reads them."""
-        settings = ClientSettings(
-            name=self._name(), bootstrap=self._cluster.bootstrap(), consumer={"isolation.level": isolation.value}
-        )
-        client = self._observer(settings)
-        try:
-            client.open(CALL_S)
-            return read_all(client)
-        finally:
-            client.close()
-
-    def _fill(self, count: int) -> None:
-        """Records in the first partition, by the harness' own client."""
-        client = self._observer(self._settings({"acks": "all"}, None))
-        client.open(CALL_S)
-        for value in _values("fill", count):
-            client.send(Outgoing(topic=TOPIC, partition=0, value=value), lambda _: None)
-        client.flush(CALL_S)
-        client.close()
-
-    def _missing(self, deliveries: Deliveries, values: Sequence[bytes], seen: Sequence[Polled]) -> None:
-        """Raise Flaw unless every record is there once, where it was reported."""
-        places = deliveries.places()
-        for number, value in enumerate(values):
-            at = [(one.partition, one.offset) for one in seen if one.value == value]
-            reported = places.get(number)
-            demand(reported, f"record {number} of a successful transaction was not acknowledged", "report every record's fate")
-            change = "report `delivered` only for what the client acknowledged, with partition and offset of that acknowledgement"
-            demand(at, f"record {number} was acknowledged at {reported}, and is not there", change)
-            demand(len(at) == 1, f"record {number} is there {len(at)} times, at {at}", "send each record once; repeat no call")
-            exact = reported is not None and reported[1] in (None, at[0][1]) and reported[0] == at[0][0]
-            demand(exact, f"record {number} lies at {at[0]}, and was reported at {reported}", change)
-
-    # ---- stories
 
     def story_protocol(self) -> str:
         with self._process() as process:
@@ -238,26 +123,26 @@ class ClientKit:
         return "no.such.setting is refused"
 
     def story_commit(self) -> str:
-        values = _values("commit", 10)
+        values = fresh_values("commit", 10)
         with self._writer() as client:
             deliveries = self._transaction(client, values)
             self._missing(deliveries, values, self._observed())
-            again = _values("commit-again", 3)
+            again = fresh_values("commit-again", 3)
             self._missing(self._transaction(client, again), again, self._observed())
         return f"{len(values) + len(again)} records in two transactions"
 
     def story_abort(self) -> str:
-        values = _values("abort", 4)
+        values = fresh_values("abort", 4)
         with self._writer() as client:
             self._transaction(client, values, "abort")
             visible = [one.value for one in self._observed() if one.value in values]
             demand(not visible, f"{len(visible)} aborted records are visible", "call the client's own abort")
-            after = _values("after-abort", 2)
+            after = fresh_values("after-abort", 2)
             self._missing(self._transaction(client, after), after, self._observed())
         return f"{len(values)} records are not visible, and the next transaction is"
 
     def story_idempotent(self) -> str:
-        values, deliveries = _values("idempotent", 20), Deliveries()
+        values, deliveries = fresh_values("idempotent", 20), Deliveries()
         producer = {"acks": "all", "enable.idempotence": True, "delivery.timeout.ms": 15_000}
         with self._client(self._settings(producer, None)) as client:
             for number, value in enumerate(values):
@@ -291,7 +176,7 @@ class ClientKit:
         return f"{len(found)} records, as the harness' own client reads them"
 
     def story_content(self) -> str:
-        value, headers = _values("content", 1)[0], (("a", b"1"), ("b", b"\x00\xff"))
+        value, headers = fresh_values("content", 1)[0], (("a", b"1"), ("b", b"\x00\xff"))
         deliveries = Deliveries()
         with self._writer() as client:
             client.begin()
@@ -305,7 +190,7 @@ class ClientKit:
         return "key and two headers"
 
     def story_partitioner(self) -> str:
-        values, deliveries = _values("partitioner", 6), Deliveries()
+        values, deliveries = fresh_values("partitioner", 6), Deliveries()
         with self._writer() as client:
             client.begin()
             for number, value in enumerate(values):
@@ -387,16 +272,16 @@ class ClientKit:
     def story_fenced(self) -> str:
         name = self._name()
         with self._writer(name) as first:
-            self._transaction(first, _values("before", 1))
+            self._transaction(first, fresh_values("before", 1))
             with self._writer(name) as second:
-                values = _values("fenced", 2)
+                values = fresh_values("fenced", 2)
                 error = _refusal(lambda: self._transaction(first, values))
                 demand(error, "the fenced producer's transaction succeeded", "pass on what the client says")
                 visible = [one for one in self._observed() if one.value in values]
                 demand(not visible, f"{len(visible)} records of the fenced producer are visible", "commit nothing after an error")
                 fatal = error.fatal or _refusal(lambda: first.abort(CALL_S), lambda: first.begin())  # type: ignore[union-attr]
                 demand(fatal, f"{error} is not fatal, and the producer goes on", "a fenced producer's errors are fatal")
-                after = _values("fencing", 2)
+                after = fresh_values("fencing", 2)
                 self._missing(self._transaction(second, after), after, self._observed())
         return f"{error}"
 
@@ -405,16 +290,16 @@ class ClientKit:
             client.begin()
             client.send(Outgoing(topic=TOPIC, partition=0, value=b"let go"), lambda _: None)
             client.initialise(CALL_S)
-            values = _values("initialise", 2)
+            values = fresh_values("initialise", 2)
             self._missing(self._transaction(client, values), values, self._observed())
             gone = all(one.value != b"let go" for one in self._observed())
             demand(gone, "a record of the producer that was let go is visible", "let go of it without committing")
         return "the new producer goes on"
 
     def story_silent_brokers(self) -> str:
-        values, deliveries = _values("silent", 2), Deliveries()
+        values, deliveries = fresh_values("silent", 2), Deliveries()
         with self._writer() as client:
-            self._transaction(client, _values("loud", 2))
+            self._transaction(client, fresh_values("loud", 2))
             client.begin()
             with self._brokers_frozen():
                 for number, value in enumerate(values):
@@ -456,13 +341,13 @@ class ClientKit:
                 demand(process.pid, "the driver ended with close", "go on reading requests after close")
             again = DriverClient(process, settings)
             again.open(CALL_S)
-            values = _values("closed", 2)
+            values = fresh_values("closed", 2)
             self._missing(self._transaction(again, values), values, self._observed())
             again.close()
         return f"after {took:.1f} s, and opened again"
 
     def story_frozen(self) -> str:
-        values, deliveries = _values("frozen", 4), Deliveries()
+        values, deliveries = fresh_values("frozen", 4), Deliveries()
         with self._process() as process:
             name = self._name()
             client = DriverClient(process, self._settings(TRANSACTIONAL, None, name=name, transactional_id=name))
@@ -476,7 +361,7 @@ class ClientKit:
         return f"for {FROZEN_S:.0f} s"
 
     def story_killed(self) -> str:
-        values, name = _values("killed", 2), self._name()
+        values, name = fresh_values("killed", 2), self._name()
         with self._process() as process:
             client = DriverClient(process, self._settings(TRANSACTIONAL, None, name=name, transactional_id=name))
             client.open(CALL_S)
@@ -488,7 +373,7 @@ class ClientKit:
             error = _refusal(lambda: client.commit(CALL_S))
             demand(error and error.name in (GONE, BROKEN), f"a killed driver answered: {error}", "run in one process")
         with self._writer(name) as again:  # which ends what the killed one left open
-            self._transaction(again, _values("living", 1))
+            self._transaction(again, fresh_values("living", 1))
         visible = [one for one in self._observed() if one.value in values]
         demand(not visible, f"{len(visible)} of its records are visible", "a transaction is committed by `commit` alone")
         return "its transaction was aborted"
@@ -507,43 +392,6 @@ class ClientKit:
                 "end when the read of a frame finds the end",
             )
         return "at once"
-
-    @contextmanager
-    def _brokers_frozen(self) -> Iterator[None]:
-        cluster: Any = self._cluster
-        for node in cluster.brokers:
-            cluster.pause(node)
-        try:
-            yield
-        finally:
-            for node in cluster.brokers:
-                cluster.resume(node)
-
-
-def read_all(client: Client) -> list[Polled]:
-    """All that a client reads of the topic from the start. Raises TimeoutError when it does not name the ends."""
-    client.assign(dict.fromkeys(PARTITIONS, "start"))
-    found: list[Polled] = []
-    deadline = time.monotonic() + READ_S
-    while not client.ends().keys() >= set(PARTITIONS):
-        found += client.poll(0.2)
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"the ends of {sorted(client.ends()) or 'no partition'} were named within {READ_S:.0f} s")
-    return found
-
-
-def read_until(client: Client, count: int) -> list[Polled]:
-    """At least so many records."""
-    found: list[Polled] = []
-    deadline = time.monotonic() + READ_S
-    while len(found) < count:
-        found += client.poll(0.2, 1)
-        demand(time.monotonic() < deadline, f"{len(found)} of {count} records within {READ_S:.0f} s", "return what there is")
-    return found
-
-
-def _values(story: str, count: int) -> list[bytes]:
-    return [f"{story} {number} {os.urandom(4).hex()}".encode() for number in range(count)]
 
 
 def _refusal(*calls: Callable[[], Any]) -> CallError | None:

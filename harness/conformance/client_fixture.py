@@ -1,0 +1,184 @@
+"""What every story of the client kit is made of: drivers, clients, transactions, and what the harness' own client reads back."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.api import CallError, Client, ClientSettings, Cluster, Delivered, Isolation, Outgoing, Polled
+from harness.drivers.client import DriverClient
+from harness.drivers.process import DriverProcess
+from harness.planning.clients import BENEATH
+
+TOPIC, PARTITIONS = "t", ("t-0", "t-1")
+GROUP_TOPIC = "g"
+CALL_S = 15.0
+READ_S = 30.0
+TRANSACTIONAL = {"acks": "all", "enable.idempotence": True, "transaction.timeout.ms": 20_000, "delivery.timeout.ms": 15_000}
+
+
+class Flaw(Exception):
+    """What was seen instead of what must be seen, and what to change."""
+
+    def __init__(self, seen: str, change: str) -> None:
+        super().__init__(seen)
+        self.seen, self.change = seen, change
+
+
+def demand(true: object, seen: str, change: str) -> None:
+    """Raise Flaw unless it is true."""
+    if not true:
+        raise Flaw(seen, change)
+
+
+@dataclass
+class Deliveries:
+    """What became of records: number of the record -> reports."""
+
+    reports: dict[int, list[Delivered | CallError]] = field(default_factory=dict)
+
+    def of(self, number: int) -> Callable[[Delivered | CallError], None]:
+        return self.reports.setdefault(number, []).append
+
+    def places(self) -> dict[int, tuple[str, int | None]]:
+        """Where the acknowledged ones lie. Raises Flaw for a record without exactly one report."""
+        for number, reports in self.reports.items():
+            demand(
+                len(reports) == 1, f"record {number} was reported {len(reports)} times", "one event `delivered` for each record"
+            )
+        found = {number: reports[0] for number, reports in self.reports.items()}
+        return {number: (one.partition, one.offset) for number, one in found.items() if isinstance(one, Delivered)}
+
+
+class ClientFixture:
+    """A cluster and a driver. command: the driver's; observer: the class of the client that the driver is compared with."""
+
+    def __init__(self, cluster: Cluster, command: Sequence[str], observer: Callable[[ClientSettings], Client], log: Path) -> None:
+        self._cluster, self._command, self._observer = cluster, list(command), observer
+        self._log = log.open("ab")
+        self._names = 0
+
+    @contextmanager
+    def _process(self) -> Iterator[DriverProcess]:
+        process = DriverProcess(self._command, stderr=self._log)
+        try:
+            yield process
+        finally:
+            process.end()
+
+    def _name(self) -> str:
+        self._names += 1
+        return f"kit-{os.getpid()}-{self._names}"
+
+    def _settings(self, producer: Mapping[str, Any] | None, isolation: Isolation | None, **more: Any) -> ClientSettings:
+        name = more.pop("name", None) or self._name()
+        consumer = {**BENEATH["consumer"], "isolation.level": isolation.value} if isolation else None
+        producing = {**BENEATH["producer"], **producer} if producer else None
+        return ClientSettings(name=name, bootstrap=self._cluster.bootstrap(), producer=producing, consumer=consumer, **more)
+
+    @contextmanager
+    def _client(self, settings: ClientSettings) -> Iterator[DriverClient]:
+        with self._process() as process:
+            client = DriverClient(process, settings)
+            client.open(CALL_S)
+            yield client
+            client.close()
+
+    @contextmanager
+    def _writer(self, name: str | None = None, **more: Any) -> Iterator[DriverClient]:
+        """A transactional producer of the driver."""
+        name = name or self._name()
+        with self._client(self._settings(TRANSACTIONAL, None, name=name, transactional_id=name, **more)) as client:
+            yield client
+
+    @contextmanager
+    def _reader(self, isolation: Isolation = Isolation.COMMITTED) -> Iterator[DriverClient]:
+        with self._client(self._settings(None, isolation)) as client:
+            yield client
+
+    def _transaction(self, client: Client, values: Sequence[bytes], end: str = "commit") -> Deliveries:
+        """One transaction of records, in turn to both partitions."""
+        deliveries = Deliveries()
+        client.begin()
+        for number, value in enumerate(values):
+            client.send(Outgoing(topic=TOPIC, partition=number % 2, key=b"k", value=value), deliveries.of(number))
+        client.flush(CALL_S)
+        getattr(client, end)(CALL_S)
+        return deliveries
+
+    def _observed(self, isolation: Isolation = Isolation.COMMITTED) -> list[Polled]:
+        """All records of the topic, as the harness' own client reads them."""
+        settings = ClientSettings(
+            name=self._name(), bootstrap=self._cluster.bootstrap(), consumer={"isolation.level": isolation.value}
+        )
+        client = self._observer(settings)
+        try:
+            client.open(CALL_S)
+            return read_all(client)
+        finally:
+            client.close()
+
+    def _fill(self, count: int) -> None:
+        """Records in the first partition, by the harness' own client."""
+        client = self._observer(self._settings({"acks": "all"}, None))
+        client.open(CALL_S)
+        for value in fresh_values("fill", count):
+            client.send(Outgoing(topic=TOPIC, partition=0, value=value), lambda _: None)
+        client.flush(CALL_S)
+        client.close()
+
+    def _missing(self, deliveries: Deliveries, values: Sequence[bytes], seen: Sequence[Polled]) -> None:
+        """Raise Flaw unless every record is there once, where it was reported."""
+        places = deliveries.places()
+        for number, value in enumerate(values):
+            at = [(one.partition, one.offset) for one in seen if one.value == value]
+            reported = places.get(number)
+            demand(reported, f"record {number} of a successful transaction was not acknowledged", "report every record's fate")
+            change = "report `delivered` only for what the client acknowledged, with partition and offset of that acknowledgement"
+            demand(at, f"record {number} was acknowledged at {reported}, and is not there", change)
+            demand(len(at) == 1, f"record {number} is there {len(at)} times, at {at}", "send each record once; repeat no call")
+            exact = reported is not None and reported[1] in (None, at[0][1]) and reported[0] == at[0][0]
+            demand(exact, f"record {number} lies at {at[0]}, and was reported at {reported}", change)
+
+    @contextmanager
+    def _brokers_frozen(self) -> Iterator[None]:
+        cluster: Any = self._cluster
+        for node in cluster.brokers:
+            cluster.pause(node)
+        try:
+            yield
+        finally:
+            for node in cluster.brokers:
+                cluster.resume(node)
+
+
+def read_all(client: Client) -> list[Polled]:
+    """All that a client reads of the topic from the start. Raises TimeoutError when it does not name the ends."""
+    client.assign(dict.fromkeys(PARTITIONS, "start"))
+    found: list[Polled] = []
+    deadline = time.monotonic() + READ_S
+    while not client.ends().keys() >= set(PARTITIONS):
+        found += client.poll(0.2)
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the ends of {sorted(client.ends()) or 'no partition'} were named within {READ_S:.0f} s")
+    return found
+
+
+def read_until(client: Client, count: int) -> list[Polled]:
+    """At least so many records."""
+    found: list[Polled] = []
+    deadline = time.monotonic() + READ_S
+    while len(found) < count:
+        found += client.poll(0.2, 1)
+        demand(time.monotonic() < deadline, f"{len(found)} of {count} records within {READ_S:.0f} s", "return what there is")
+    return found
+
+
+def fresh_values(story: str, count: int) -> list[bytes]:
+    """Values that no other record has."""
+    return [f"{story} {number} {os.urandom(4).hex()}".encode() for number in range(count)]
