@@ -50,6 +50,7 @@ class Overview:
     settle_time: int = NONE
     settle_bound_s: float = 0.0
     resets: Resets = field(default_factory=Resets)
+    late_writer: int = NONE  # an operation that wrote when the final read had begun, so that no final read counts
 
     def __len__(self) -> int:
         return len(self.index)
@@ -92,8 +93,10 @@ def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str
     _in_order(columns)
     finals, settled, assigned = _details(sorted(details, key=lambda row: int(row["index"])))
     settling = _settling(settled)
-    final_reads = _final_reads(finals, settling["settled"], _first_times(finals, columns), isolation)
-    return Overview(**columns, **settling, final_reads=final_reads, resets=_resets(assigned))
+    late_writer = _late_writer(finals, settled, columns)
+    counted = finals if late_writer == NONE else []
+    final_reads = _final_reads(counted, settling["settled"], _first_times(counted, columns), isolation)
+    return Overview(**columns, **settling, final_reads=final_reads, resets=_resets(assigned), late_writer=late_writer)
 
 
 _FLAGS = ("ok", "failed", "txn", "send", "main", "writer")
@@ -152,6 +155,21 @@ def _resets(rows: list[dict[str, Any]]) -> Resets:
 def _first_times(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> dict[int, int]:
     """When each process that made a final read began its first operation."""
     return {process: int(numbers["time"][numbers["process"] == process].min()) for process in {row["process"] for row in rows}}
+
+
+def _late_writer(finals: list[dict[str, Any]], settled: list[dict[str, Any]], columns: dict[str, Any]) -> int:
+    """The operation (history index) of the main phase that wrote last, if the final phase had begun by then; else NONE.
+
+    The ends up to which the final readers read are measured as the final phase begins: at the last `settle`, or with the first
+    operation of a final reader. What is written later lies beyond them, and that it was not returned proves nothing.
+    """
+    if not finals or not columns["writer"].any():
+        return NONE
+    final = ~columns["main"] & np.isin(columns["process"], [row["process"] for row in finals])
+    begun = [*columns["time"][final], *(row["time"] for row in settled[-1:])]
+    active = np.where(columns["writer"], np.maximum(columns["time"], columns["end"]), NONE)
+    last = int(active.argmax())
+    return int(columns["index"][last]) if begun and active[last] > min(begun) else NONE
 
 
 def _offsets(values: Any, count: int) -> tuple[int, ...]:

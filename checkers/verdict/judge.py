@@ -218,7 +218,7 @@ def _document(
         "weakened": [
             *weaknesses(receipts, cut_off, unread, tail),
             *gap_sentences(run.gaps, judged),
-            *filter(None, [unread_logs]),
+            *filter(None, [_late_writer(overview), unread_logs]),
         ],
         "gaps": [gap.document() for gap in run.gaps[:SHOWN_GAPS]],
         "properties": [one.document() for one in judged if not one.allowed],
@@ -227,6 +227,13 @@ def _document(
         "counts": count_operations(overview, counts, None if _receipts_lost(run) else receipts),
         "progress": progress(overview, receipts),
     }
+
+
+def _late_writer(overview: Overview) -> str:
+    """Why no final read counts, if somebody still wrote; else empty."""
+    if overview.late_writer == NONE:
+        return ""
+    return f"operation {overview.late_writer} was still writing when the final read began: no final read counts as complete"
 
 
 def _receipts_lost(run: Run) -> bool:

@@ -143,6 +143,8 @@ def exclusive(directory: Path) -> Iterator[str]:
 
 def lock_reference(directory: Path) -> str:
     """What says elsewhere on this machine which lock it is that somebody has on a directory now; empty when nobody has one."""
+    if not (directory / LOCK).exists():
+        return ""
     with suppress(OSError):
         descriptor = _opened(directory)
         try:

@@ -77,6 +77,7 @@ class WorkerPool:
         self._workers: dict[int, Worker] = {}
         self._past = dict.fromkeys(COUNTED, 0)
         self._go: Mapping[str, Any] | None = None
+        self._stopped = False
         self.replaced = 0
 
     def start(self, slots: Sequence[int], timeout_s: float = 90.0) -> None:
@@ -107,7 +108,9 @@ class WorkerPool:
             worker.send({"go": orders})
 
     def tend(self) -> None:
-        """Replace what has died. Its open operation stays unknown; the new one gets a new process number."""
+        """Replace what has died, until `stop`. Its open operation stays unknown; the new one gets a new process number."""
+        if self._stopped:  # whoever ends now was asked to, and nothing may be written any more
+            return
         for slot, worker in list(self._workers.items()):
             if worker.popen.poll() is None or worker.done.is_set():
                 continue
@@ -126,7 +129,11 @@ class WorkerPool:
         return {name: self._past[name] + sum(worker.counts[name] for worker in self._workers.values()) for name in COUNTED}
 
     def stop(self, timeout_s: float) -> None:
-        """Ask every worker to end after its present operation; kill what has not by then (its operation stays unknown)."""
+        """Ask every worker to end after its present operation; kill what has not by then (its operation stays unknown).
+
+        Nothing is replaced afterwards: the final read begins, and a worker that still writes would look like losses.
+        """
+        self._stopped = True
         for worker in self._workers.values():
             worker.send({"stop": True})
         deadline = time.monotonic() + timeout_s

@@ -37,6 +37,8 @@ def varied_history(rng: Random) -> Ops:
         h.settle({partition: rng.choice([(50, 50), (20, 50), (-1, 50), (30, -1)]) for partition in partitions})
     if rng.random() < 0.7:
         _final_reads(rng, h, sent, lawful, partitions)
+    if rng.random() < 0.08:  # after the final read
+        _writer(rng, h, free, lawful, rng.random() < outside)
     if rng.random() < 0.25:
         swallow(rng, h.ops)
     return h.ops

@@ -177,10 +177,19 @@ class FlatHistory:
 
     # ---- final reads ----
     @cached_property
+    def written_late(self) -> bool:
+        """Whether somebody wrote when the final phase had begun: with the last settling, or a final reader's first operation."""
+        readers = {op["process"] for op in self.ops if op["f"] == "final-read"}
+        begun = [op["time"] for op in self.ops if op["final"] and op["process"] in readers]
+        settling = [op["time"] for op in self.ops if op["f"] == "settle" and op["detail"]][-1:]
+        writers = [op for op in self.ops if op["f"] in ("txn", "send") and not op["final"]]
+        return bool(begun) and any(max(op["time"], op["end"] or 0) > min(begun + settling) for op in writers)
+
+    @cached_property
     def final_readers(self) -> dict[tuple[str, str], set[int]]:
         """(partition, isolation) -> processes whose final read reached the end."""
         complete = defaultdict(set)
-        for op in self.ops:
+        for op in self.ops if not self.written_late else ():
             if op["f"] == "final-read" and op["type"] == "ok":
                 for partition, (first, end, position) in json.loads(op["detail"]).items():
                     if min(first, end) >= 0 and position >= end:

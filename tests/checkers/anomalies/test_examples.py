@@ -18,6 +18,7 @@ from checkers.registry import installed_checks
 from checkers.verdict.judge import judge
 from harness.runs.directory import open_run
 
+FINAL_PHASE = 1_000_000 * MS  # from the main phase of an example to its final reads
 CHECKS = {check.name: check for check in installed_checks()[0] if check.name in TWINS}
 
 
@@ -27,6 +28,10 @@ class Example(HistoryTable):
     def __init__(self, number, check):
         self.text = inspect.getdoc(check.function)
         super().__init__(self._table(), f"e{number}", number * 20, (1 + number) * 1_000 * MS)
+        for op in self.ops:
+            if op["final"]:  # when the examples that follow have been written
+                op["time"], op["end"] = op["time"] + FINAL_PHASE, op["end"] + FINAL_PHASE
+                op["mops"] = [(*mop[:5], mop[5] + FINAL_PHASE) for mop in op["mops"]]
 
     def _table(self):
         lines = self.text.splitlines()

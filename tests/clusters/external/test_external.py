@@ -130,7 +130,7 @@ def test_the_password_is_in_no_command_line_and_in_the_environment_only_of_those
     seen = run[2]
     assert [command for command, _ in seen if PASSWORD in command] == []
     with_password = {command for command, has in seen if has}
-    ours = ("/fencepost campaign", "-m clusters.local.init", "-m harness.perform.")
+    ours = ("/fencepost campaign", "start_module.py clusters.local.init", "start_module.py harness.perform.")
     assert [command for command in with_password if not any(part in command for part in ours)] == []
     assert any("harness.perform.worker" in command for command in with_password)
     without = {command for command, has in seen if not has}

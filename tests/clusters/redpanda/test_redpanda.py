@@ -71,5 +71,5 @@ def test_a_role_that_no_broker_names_is_an_error(roles, monkeypatch):
 def test_a_missing_image_is_an_error_with_a_remedy(docker_daemon):
     """Before anything is started; the tag is one that no registry has."""
     assert engine.trouble() == ""
-    with pytest.raises(ClusterError, match=r"the image of Redpanda, fencepost\.invalid/redpanda:none, is not here.*docker pull"):
+    with pytest.raises(CampaignError, match=r"the image of Redpanda, fencepost\.invalid/redpanda:none, is not here.*docker pull"):
         Redpanda(image="fencepost.invalid/redpanda:{version}", redpanda="none").sandbox(["true"])

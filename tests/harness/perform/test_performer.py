@@ -70,7 +70,7 @@ def perform(run_dir, **environment):
     plan = {
         "cluster": {"kind": "leaky:Leaky", "options": {}},
         "workload": {"kind": "transactions", "options": {}},
-        "client": {"producer": {"sasl.password": "env:SEC"}, "consumer": {}},
+        "client": {"kind": "librdkafka", "producer": {"sasl.password": "env:SEC"}, "consumer": {}},
         "topics": {},
     }
     (run_dir / "plan.json").write_text(json.dumps(plan))
