@@ -73,6 +73,7 @@ TABLE: tuple[Row, ...] = (
         NEVER_LEFT,
         "kafka-clients",
     ),
+    Row("deliver", ("ErrMaxBuffered",), "no transaction", Outcome.FAIL, NEVER_LEFT, "franz-go"),
     Row("deliver", ("RecordTooLargeException",), "no transaction", Outcome.FAIL, "too large at each attempt", "kafka-clients"),
     Row("deliver", (ANY,), "no transaction", Outcome.INFO, "an earlier attempt may have been appended and its answer lost"),
     Row("poll", (ANY,), "no transaction", Outcome.FAIL, "a poll changes nothing in the cluster"),

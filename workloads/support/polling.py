@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from harness.api import CallError, Client, Operation, Outcome, PlannedOperation
+from harness.api import CallError, Client, Operation, Outcome, PlannedOperation, clock
 from workloads.support import outcomes, record_format
 
 READER_POLL_S = 0.5
+FAILED_POLL_PAUSE_S = 0.1  # a client may fail at once, again and again
 
 
 def reader_operations() -> Iterator[PlannedOperation]:
@@ -19,12 +20,13 @@ def reader_operations() -> Iterator[PlannedOperation]:
 
 
 def read(op: Operation, client: Client, run: str) -> Outcome:
-    """A `poll` operation outside any transaction."""
+    """A `poll` operation outside any transaction. One that failed is followed by a short pause."""
     try:
         op.value[0] = polled(client, run, READER_POLL_S)
     except CallError as error:
         note(op, error)
         op.renew = error.fatal
+        clock.sleep(FAILED_POLL_PAUSE_S)
         return outcomes.judge("poll", error, "no transaction").outcome
     return Outcome.OK
 

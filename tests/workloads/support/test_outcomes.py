@@ -23,6 +23,13 @@ def test_a_record_refused_inside_the_client_failed_and_one_that_timed_out_is_unk
     )  # what it means there is not known
 
 
+def test_what_franz_go_refuses_for_want_of_room_failed():
+    """`TryProduce` calls back at once, before the record is buffered."""
+    full = error("deliver", "ErrMaxBuffered")
+    assert outcomes.judge("deliver", full, "no transaction", "franz-go").outcome is Outcome.FAIL
+    assert outcomes.judge("deliver", full, "no transaction", "sarama").outcome is Outcome.INFO
+
+
 def test_a_purged_record_may_have_been_appended_by_an_attempt_before():
     """librdkafka purges what waits for a retry from the same queue as what was never sent."""
     for name in ("_PURGE_QUEUE", "_PURGE_INFLIGHT"):
