@@ -48,6 +48,12 @@ class ExternalPlacementAdmin(ClusterMetadata):
     def unregister(self, node: str) -> None:
         raise ClusterError(f"{node} is not ours to strike off its cluster's list")
 
+    def features(self) -> dict[str, dict[str, int]]:
+        raise ClusterError("features are not told here: librdkafka has no call for it")
+
+    def set_feature(self, name: str, level: int) -> None:
+        raise ClusterError(f"{name} is a feature of the whole cluster, and not ours to change")
+
     def topic_settings(self, topic: str) -> dict[str, str]:
         """A topic's own settings, without what it inherits."""
         return {name: entry.value for name, entry in self.described(topic).items() if entry.source == _OF_THE_TOPIC}

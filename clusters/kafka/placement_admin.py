@@ -1,4 +1,4 @@
-"""Placement of partitions, and its changes: replicas and leaders, settings of topics, membership of brokers.
+"""Placement of partitions, and its changes: replicas and leaders, settings of topics, membership of brokers, features.
 
 Each request goes to one broker after the other until one accepts it; placements are asked of all brokers (`roles.py`). A request
 that changes something goes only to brokers that answer: a frozen one would carry it out when it thaws, long after the fault.
@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from clusters.kafka import protocol, protocol_admin
 from clusters.kafka.protocol import Address, Partition, WireError
-from clusters.kafka.roles import WireRoles
+from clusters.kafka.roles import WireRoles, ask_all
 from harness.api import ClusterError, Placement
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ _ASK_S = 3.0
 
 
 class PlacementAdmin:
-    """The part of `Admin` that reads and changes the placement of partitions, settings of topics, and membership."""
+    """The part of `Admin` that reads and changes the placement of partitions, settings of topics, membership, and features."""
 
     def __init__(self, roles: WireRoles) -> None:
         self._roles = roles
@@ -53,6 +53,14 @@ class PlacementAdmin:
             f"settings of {topic} not changed",
             lambda address: protocol_admin.set_topic_settings(address, topic, settings, _ASK_S),
         )
+
+    def features(self) -> dict[str, dict[str, int]]:
+        if found := ask_all(protocol.features, self._roles.brokers):
+            return found
+        raise ClusterError("features not told: no broker answers")
+
+    def set_feature(self, name: str, level: int) -> None:
+        self._ask_to_change(f"{name} not changed", lambda address: protocol_admin.set_feature(address, name, level, _ASK_S))
 
     def _ask_to_change(self, what: str, call: Callable[[Address], None]) -> None:
         def if_it_answers(address: Address) -> None:

@@ -1,9 +1,9 @@
 """The few Kafka requests that no installed client offers, written to a socket directly.
 
-Each asks one given broker and uses no cache: whether it answers at all (ApiVersions, KIP-35), what it knows of topics
-(Metadata, with leader epochs of KIP-320), where logs begin and end (ListOffsets, with the isolation of KIP-98), who leads the
-KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or a group (FindCoordinator). Each uses the oldest version
-that brokers 3.0 to 4.x share. Requests that change something are in `protocol_admin.py`.
+Each asks one given broker and uses no cache: whether it answers at all and its features (ApiVersions, KIP-35, KIP-584), what it
+knows of topics (Metadata, with leader epochs of KIP-320), where logs begin and end (ListOffsets, with the isolation of KIP-98),
+who leads the KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or a group (FindCoordinator). Each uses the oldest
+version that brokers 3.0 to 4.x share. Requests that change something are in `protocol_admin.py`.
 Layouts: https://kafka.apache.org/protocol
 """
 
@@ -23,6 +23,7 @@ _LIST_OFFSETS, _METADATA, _FIND_COORDINATOR, _API_VERSIONS, _DESCRIBE_QUORUM = 2
 _CLIENT = "fencepost"
 GROUP, TRANSACTION = 0, 1  # kinds of coordinator
 LATEST, EARLIEST = -1, -2  # instead of a time
+_KNOWN_FEATURES, _FINALIZED_FEATURES = 0, 2  # tags of fields
 _CONSUMER = -1  # instead of a replica's id
 
 
@@ -65,6 +66,29 @@ def answers(address: Address, timeout_s: float = 1.0) -> bool:
         return ask(address, _API_VERSIONS, 0, b"", timeout_s).number(">h") == 0
     except OSError:
         return False
+
+
+def features(address: Address, timeout_s: float = 1.0) -> dict[str, int]:
+    """The features that the broker at `address` knows, and the cluster's level of each as it has it. Raises OSError."""
+    reply = ask(address, _API_VERSIONS, 3, compact(_CLIENT) + compact("1") + b"\x00", timeout_s, flexible=True, plain_reply=True)
+    if error := reply.number(">h"):
+        raise WireError(f"features not told: error {error}")
+    for _ in range(reply.varint() - 1):
+        reply.numbers(">hhh"), reply.tags()  # the versions of a request
+    reply.number(">i")  # throttle time
+    fields = reply.tags()
+    known, finalized = (_feature_levels(fields[tag]) if tag in fields else {} for tag in (_KNOWN_FEATURES, _FINALIZED_FEATURES))
+    return {**dict.fromkeys(known, 0), **finalized}
+
+
+def _feature_levels(reply: Reply) -> dict[str, int]:
+    """The first of the two numbers of each feature: of the finalized ones their level."""
+    levels = {}
+    for _ in range(reply.varint() - 1):
+        name, (level, _) = reply.compact_text(), reply.numbers(">hh")
+        reply.tags()
+        levels[name] = level
+    return levels
 
 
 def metadata(address: Address, timeout_s: float = 2.0) -> Metadata:
@@ -131,8 +155,13 @@ def _partition(reply: Reply, topic: str) -> Partition:
     return Partition(topic, number, leader, epoch, replicas, in_sync, error)
 
 
-def ask(address: Address, key: int, version: int, body: bytes, timeout_s: float, flexible: bool = False) -> Reply:
-    """One request on a connection of its own; `timeout_s` bounds all of it."""
+def ask(
+    address: Address, key: int, version: int, body: bytes, timeout_s: float, flexible: bool = False, plain_reply: bool = False
+) -> Reply:
+    """One request on a connection of its own; `timeout_s` bounds all of it.
+
+    plain_reply: the reply's header has no tagged fields although the request is flexible (ApiVersions).
+    """
     deadline = time.monotonic() + timeout_s
     request = struct.pack(">hhi", key, version, 1) + string(_CLIENT) + (b"\x00" if flexible else b"") + body
     with socket.create_connection(address, timeout=timeout_s) as connection:
@@ -140,7 +169,7 @@ def ask(address: Address, key: int, version: int, body: bytes, timeout_s: float,
         (length,) = struct.unpack(">i", _receive(connection, 4, deadline))
         reply = Reply(_receive(connection, length, deadline))
     reply.number(">i")  # correlation id
-    if flexible:
+    if flexible and not plain_reply:
         reply.varint()  # tagged fields of the header
     return reply
 
@@ -193,6 +222,14 @@ class Reply:
     def text(self) -> str:
         """A nullable string; empty for null."""
         return self.take(max(0, self.number(">h"))).decode()
+
+    def compact_text(self) -> str:
+        """A nullable string of a flexible version (KIP-482); empty for null."""
+        return self.take(max(0, self.varint() - 1)).decode()
+
+    def tags(self) -> dict[int, Reply]:
+        """The tagged fields that come here."""
+        return {self.varint(): Reply(self.take(self.varint())) for _ in range(self.varint())}
 
     def array(self, item: Callable[[], T]) -> list[T]:
         return [item() for _ in range(max(0, self.number(">i")))]

@@ -1,7 +1,8 @@
 """The Kafka requests that change a cluster, and what they change: settings, replicas, leaders, membership.
 
 Written to a socket like those of `protocol.py`; a broker passes them on to the controller. IncrementalAlterConfigs (KIP-226,
-KIP-339), DescribeConfigs (KIP-133), AlterPartitionReassignments (KIP-455), ElectLeaders (KIP-183), UnregisterBroker (KIP-631).
+KIP-339), DescribeConfigs (KIP-133), AlterPartitionReassignments (KIP-455), ElectLeaders (KIP-183), UnregisterBroker (KIP-631),
+UpdateFeatures (KIP-584, KIP-778).
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 
+from clusters.kafka import protocol
 from clusters.kafka.protocol import Address, Reply, WireError, ask, compact, string, varint
 
-_DESCRIBE_CONFIGS, _ELECT_LEADERS, _ALTER_CONFIGS, _REASSIGN, _UNREGISTER = 32, 43, 44, 45, 64
+_DESCRIBE_CONFIGS, _ELECT_LEADERS, _ALTER_CONFIGS, _REASSIGN, _UPDATE_FEATURES, _UNREGISTER = 32, 43, 44, 45, 57, 64
 _TOPIC, _BROKERS = 2, 4  # kinds of resource
 _SET, _DELETE = 0, 1
 _OWN = 1  # source of a setting: the topic's own
 _PREFERRED = 0
+_RAISE, _LOWER = 1, 3  # kinds of update of a feature; 3: even if the controller cannot tell that nothing is lost
 _NOT_NEEDED = 84  # ELECTION_NOT_NEEDED: that replica leads already
 _TIMEOUT_MS = 5000
 _NO_TAGS = b"\x00"
@@ -54,12 +57,12 @@ def reassign(address: Address, replicas: Mapping[TopicPartition, Sequence[int]],
     body += _NO_TAGS
     reply = ask(address, _REASSIGN, 0, body, timeout_s, flexible=True)
     _, error = reply.numbers(">ih")
-    problems = [_refusal(error, _compact_text(reply))]
+    problems = [_refusal(error, reply.compact_text())]
     for _ in range(reply.varint() - 1):
-        topic = _compact_text(reply)
+        topic = reply.compact_text()
         for _ in range(reply.varint() - 1):
             number, error = reply.numbers(">ih")
-            refusal = _refusal(error, _compact_text(reply))
+            refusal = _refusal(error, reply.compact_text())
             problems.append(refusal and f"{topic}-{number}: {refusal}")
             reply.varint()
         reply.varint()
@@ -87,7 +90,22 @@ def unregister(address: Address, broker: int, timeout_s: float = 5.0) -> None:
     """Unregister a broker that is down; it registers again when it starts. Raises WireError."""
     reply = ask(address, _UNREGISTER, 0, struct.pack(">i", broker) + _NO_TAGS, timeout_s, flexible=True)
     _, error = reply.numbers(">ih")
-    _raise(f"broker {broker} not unregistered", [_refusal(error, _compact_text(reply))])
+    _raise(f"broker {broker} not unregistered", [_refusal(error, reply.compact_text())])
+
+
+def set_feature(address: Address, name: str, level: int, timeout_s: float = 5.0) -> None:
+    """Raise or lower a feature of the cluster. Raises WireError when it is refused, and when the level is the present one."""
+    kind = _RAISE if level > protocol.features(address, timeout_s).get(name, 0) else _LOWER
+    update = compact(name) + struct.pack(">hb", level, kind) + _NO_TAGS
+    body = struct.pack(">i", _TIMEOUT_MS) + varint(2) + update + struct.pack(">?", False) + _NO_TAGS
+    reply = ask(address, _UPDATE_FEATURES, 1, body, timeout_s, flexible=True)
+    _, error = reply.numbers(">ih")
+    problems = [_refusal(error, reply.compact_text())]
+    for _ in range(reply.varint() - 1):
+        reply.compact_text()
+        problems.append(_refusal(reply.number(">h"), reply.compact_text()))
+        reply.varint()
+    _raise(f"{name} = {level} refused", problems)
 
 
 def _alter(address: Address, kind: int, name: str, settings: Mapping[str, str | None], timeout_s: float) -> None:
@@ -130,8 +148,3 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 def _numbers(ids: Sequence[int]) -> bytes:
     return varint(len(ids) + 1) + struct.pack(f">{len(ids)}i", *ids)
-
-
-def _compact_text(reply: Reply) -> str:
-    """A nullable string of a flexible version; empty for null."""
-    return reply.take(max(0, reply.varint() - 1)).decode()

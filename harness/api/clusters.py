@@ -87,6 +87,17 @@ class Admin(Protocol):
     def set_topic_settings(self, topic: str, settings: Mapping[str, str | None]) -> None:
         """Change a topic's own settings; None takes one away."""
 
+    @looks
+    def features(self) -> dict[str, dict[str, int]]:
+        """Node -> the cluster's features (`transaction.version`) and their levels, as each broker that answers has them.
+
+        A feature that a broker knows and the cluster does not use is at level 0.
+        """
+
+    @changes
+    def set_feature(self, name: str, level: int) -> None:
+        """Raise or lower a feature of the whole cluster (KIP-584); brokers learn of it one by one, as `features` shows."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSpec:

@@ -33,6 +33,7 @@ ASPECTS: dict[str, tuple[Aspect, ...]] = {  # call -> where it shows; nothing: i
     "elect": ((snapshot.LEADER, CHANGED),),
     "unregister": ((snapshot.SERVICE, "out"),),
     "set_topic_settings": ((snapshot.SETTINGS, CHANGED),),
+    "set_feature": ((snapshot.FEATURES, CHANGED),),
     "lose_unsynced": (),
 }
 MEASURED = ("slow", "lose", "throttle")
@@ -190,7 +191,14 @@ def _settings(topic: str, was: Any, now: Any, seen: Observations) -> Comparison:
         yield snapshot.SETTINGS, dict(now), {name: own.get(name) for name in now}
 
 
-_COMPARED: tuple[Callable[[str, Any, Any, Observations], Comparison], ...] = (_process, _state, _leader, _settings)
+def _feature(name: str, was: Any, now: Any, seen: Observations) -> Comparison:
+    """A feature's level: broker -> level."""
+    saw = seen.during.of(snapshot.FEATURES).get(name)
+    if saw is not None and isinstance(now, Mapping):
+        yield snapshot.FEATURES, snapshot.features({name: level} for level in now.values()).get(name), saw
+
+
+_COMPARED: tuple[Callable[[str, Any, Any, Observations], Comparison], ...] = (_process, _state, _leader, _settings, _feature)
 
 
 def _restarted(seen: Observations) -> dict[str, int]:

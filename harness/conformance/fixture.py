@@ -195,6 +195,7 @@ class Fixture:
         try:
             self.cluster.heal()
             self._restore_placements_and_settings()
+            self._restore_features()
             self.require_whole(f"after the story `{after}`")
         except HarnessError as error:
             raise ClusterUnusable(f"the cluster could not be healed after the story `{after}`: {error}") from error
@@ -209,6 +210,12 @@ class Fixture:
                 admin.set_topic_settings(topic, change)
         if moved := {name: orders[name] for name, order in now.of(snapshot.ORDER).items() if orders.get(name, order) != order}:
             admin.reassign(moved)
+
+    def _restore_features(self) -> None:
+        admin, now = self.cluster.admin(), take(self.cluster, snapshot.FEATURES).of(snapshot.FEATURES)
+        for name, level in self._normal.of(snapshot.FEATURES).items():
+            if now.get(name, level) != level:
+                admin.set_feature(name, int(level))
 
     def require_whole(self, when: str) -> None:
         """Raises HarnessError when the cluster does not become whole in time."""

@@ -1,6 +1,6 @@
 """Snapshots of a cluster, taken without the fault's help.
 
-Which nodes live, are frozen, answer and reach each other; clocks and disks; replicas of partitions and settings of topics.
+Which nodes live, are frozen, answer and reach each other; clocks and disks; replicas of partitions, settings of topics, features.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from harness.api import (
 )
 
 PROCESS, STATE, ANSWERS, NETWORK = "process", "state", "answers", "network"
-CLOCK, DISK, REPLICAS, ORDER, SETTINGS = "clock", "disk", "replicas", "order of replicas", "settings"
+CLOCK, DISK, REPLICAS, ORDER, SETTINGS, FEATURES = "clock", "disk", "replicas", "order of replicas", "settings", "level"
 LEADER, SERVICE, DATA, VERSION = "leader", "service", "data", "version"
-RESTORED = (CLOCK, DISK, REPLICAS, ORDER, SETTINGS, SERVICE)  # each must be again what it was when all was well
+RESTORED = (CLOCK, DISK, REPLICAS, ORDER, SETTINGS, FEATURES, SERVICE)  # each must be again what it was when all was well
 BY_THEMSELVES = (ANSWERS, LEADER, SERVICE, ORDER, VERSION)  # may change without a fault, or hurt nobody
 SHOWN_ONLY = (LEADER, DATA)  # nothing must be restored of them
 FROZEN = "T"
@@ -191,6 +191,22 @@ def _settings(cluster: Cluster) -> dict[str, Any]:
     return _of_each(lambda topic: cluster.admin().topic_settings(topic), {name.rpartition("-")[0] for name in cluster.topics})
 
 
+def features(levels: Iterable[Mapping[str, int]]) -> dict[str, str]:
+    """Feature -> its level; all levels when brokers differ. levels: what each broker has."""
+    found: dict[str, set[int]] = {}
+    known = list(levels)
+    for name in {name for one in known for name in one}:
+        found[name] = {one.get(name, 0) for one in known}
+    return {name: " ".join(map(str, sorted(different))) for name, different in found.items()}
+
+
+def _features(cluster: Cluster) -> dict[str, str]:
+    try:
+        return features(cluster.admin().features().values())
+    except HarnessError:
+        return {}
+
+
 def _of_each(look: Callable[[str], Any], subjects: Iterable[str]) -> dict[str, Any]:
     """The state of each subject, asked in parallel; subjects that raise or return None are left out."""
     wanted = sorted(subjects)
@@ -215,6 +231,7 @@ _LOOKS: dict[str, tuple[type | None, Callable[[Any], Mapping[str, Any]]]] = {
     REPLICAS: (None, lambda cluster: {name: tuple(sorted(held)) for name, held in _replicas(cluster).items()}),
     ORDER: (None, _replicas),
     SETTINGS: (None, _settings),
+    FEATURES: (None, _features),
     LEADER: (None, _leaders),
     SERVICE: (None, _service),
     DATA: (Wipeable, lambda cluster: _of_each(lambda node: _data(cluster, node), cluster.brokers)),

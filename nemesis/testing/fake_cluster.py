@@ -87,6 +87,7 @@ class FakeCluster(FakeEnvironment):
         self.placements, self.in_service = self._partitions.placements, self._partitions.in_service
         self.reassign, self.elect = self._partitions.reassign, self._partitions.elect
         self.topic_settings, self.set_topic_settings = self._partitions.topic_settings, self._partitions.set_topic_settings
+        self.features, self.set_feature = self._partitions.features, self._partitions.set_feature
         for node in dict.fromkeys((*self.brokers, *self.controllers, *self.clients)):
             self._start_process(node)
 

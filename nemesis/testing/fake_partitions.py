@@ -1,4 +1,4 @@
-"""The partitions and topics of a fake cluster: who holds and leads what, and the settings of topics, all in memory."""
+"""The arrangement of a fake cluster: who holds and leads partitions, the settings of topics, and features, all in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class FakePartitions:
     """`Admin`'s arrangement of a fake cluster. A moved replica is there, and in sync, at once.
 
     The leader is the one elected last, while it is awake and a replica; else the first replica that is awake.
-    unregistered: brokers that were unregistered and have not started since.
+    unregistered: brokers that were unregistered and have not started since. levels: of the cluster's features.
     """
 
     def __init__(
@@ -29,6 +29,7 @@ class FakePartitions:
         self._replicas: dict[str, tuple[str, ...]] = {}
         self._leaders: dict[str, str] = {}
         self._settings: dict[str, dict[str, str]] = {}
+        self.levels = {"transaction.version": 2}
         self.unregistered: set[str] = set()
 
     def replicas(self, partition: str) -> tuple[str, ...]:
@@ -82,6 +83,17 @@ class FakePartitions:
         self._done("set_topic_settings", (topic, dict(settings)))
         own = {**self._settings.get(topic, {}), **settings}
         self._settings[topic] = {name: value for name, value in own.items() if value is not None}
+
+    def features(self) -> dict[str, dict[str, int]]:
+        """Of the brokers that are awake, at once the same."""
+        return {node: dict(self.levels) for node in self._brokers if self._awake(node)}
+
+    def set_feature(self, name: str, level: int) -> None:
+        """Raises ClusterError when there is no such feature, and when it has that level."""
+        self._done("set_feature", (name, level))
+        if self.levels.get(name, level) == level:
+            raise ClusterError(f"{name} = {level} refused")
+        self.levels[name] = level
 
     def _placement(self, name: str) -> Placement:
         in_sync = tuple(node for node in self.replicas(name) if self._awake(node))

@@ -25,7 +25,7 @@ GONE_S = 30
 FAULTS = (
     "bandwidth", "bridge", "cut-client", "cut-clients", "graceful-stop", "halves", "isolate", "isolate-then-kill", "latency",
     "link-flap", "move-coordinator", "move-group-coordinator", "move-leaders", "one-way", "packet-loss", "pause", "power-off",
-    "reassign", "topic-settings",
+    "reassign", "topic-settings", "transaction-version",
 )  # fmt: skip
 # On each provider those whose means are its own: its firewall, its traffic control, its signals, its disks. Others cut the same
 # links and stop the same processes in another pattern, or ask Kafka; they strike on `local`, and elsewhere in the nightly.

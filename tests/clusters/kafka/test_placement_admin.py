@@ -21,8 +21,9 @@ API_VERSIONS = 18
         lambda admin: admin.reassign({"t-0": ("n1",)}),
         lambda admin: admin.elect(["t-0"]),
         lambda admin: admin.unregister("n1"),
+        lambda admin: admin.set_feature("transaction.version", 1),
     ],
-    ids=["settings", "reassign", "elect", "unregister"],
+    ids=["settings", "reassign", "elect", "unregister", "feature"],
 )
 def test_a_change_is_not_sent_to_a_frozen_broker(change):
     """The kernel of a frozen broker takes connections; what was sent is read when it thaws, after the change was undone."""

@@ -89,6 +89,55 @@ def test_a_broker_is_unregistered():
             protocol_admin.unregister(address, 2)
 
 
+KNOWN, FINALIZED = 0, 2  # tags
+
+
+def feature(name, first, second):
+    return compact(name) + struct.pack(">hh", first, second) + b"\x00"
+
+
+def versions(*finalized):
+    """A reply to ApiVersions 3, with a known feature and these finalized ones; its header has no tags."""
+    known = b"\x02" + feature("transaction.version", 0, 2)
+    levels = bytes([len(finalized) + 1]) + b"".join(feature(name, level, level) for name, level in finalized)
+    tagged = [bytes([tag, len(body)]) + body for tag, body in ((KNOWN, known), (FINALIZED, levels))]
+    return struct.pack(">h", 0) + b"\x02" + struct.pack(">hhh", 18, 0, 4) + b"\x00" + ints(0) + b"\x02" + b"".join(tagged)
+
+
+def test_features_have_the_level_that_the_cluster_uses():
+    """One that is known and not finalized is at 0."""
+    with broker(versions(("transaction.version", 2), ("group.version", 1))) as (address, heard):
+        assert protocol.features(address) == {"transaction.version": 2, "group.version": 1}
+    assert heard == [struct.pack(">hhi", 18, 3, 1) + HEAD + b"\x00" + compact("fencepost") + compact("1") + b"\x00"]
+    with broker(versions()) as (address, _):
+        assert protocol.features(address) == {"transaction.version": 0}
+
+
+def test_a_broker_without_features_has_none():
+    with broker(struct.pack(">h", 0) + b"\x01" + ints(0) + b"\x00") as (address, _):
+        assert protocol.features(address) == {}
+
+
+@pytest.mark.parametrize(("level", "kind"), [(2, 1), (0, 3)], ids=["raised", "lowered"])
+def test_a_feature_is_raised_or_lowered(level, kind, monkeypatch):
+    """Flexible version 1 of key 57; the kind of update says which."""
+    monkeypatch.setattr(protocol, "features", lambda address, timeout_s: {"transaction.version": 1})
+    row = compact("transaction.version") + struct.pack(">h", 0) + b"\x00\x00"
+    with broker(b"\x00" + ints(0) + b"\x00\x00\x00" + b"\x02" + row + b"\x00") as (address, heard):
+        protocol_admin.set_feature(address, "transaction.version", level)
+    update = compact("transaction.version") + struct.pack(">hb", level, kind) + b"\x00"
+    assert heard == [struct.pack(">hhi", 57, 1, 1) + HEAD + b"\x00" + ints(5000) + b"\x02" + update + b"\x00\x00"]
+
+
+def test_a_refused_level_is_an_error_with_the_reason(monkeypatch):
+    """INVALID_UPDATE_VERSION is 95."""
+    monkeypatch.setattr(protocol, "features", lambda address, timeout_s: {})
+    row = compact("x") + struct.pack(">h", 95) + compact("unknown") + b"\x00"
+    with broker(b"\x00" + ints(0) + b"\x00\x00\x00" + b"\x02" + row + b"\x00") as (address, _):
+        with pytest.raises(protocol.WireError, match="x = 3 refused: error 95 unknown"):
+            protocol_admin.set_feature(address, "x", 3)
+
+
 def test_long_names_have_a_length_of_two_bytes():
     """127 characters are 128 with the one that marks null: the first length that does not fit into seven bits."""
     assert protocol.compact("x" * 126)[:1] == b"\x7f"

@@ -27,7 +27,9 @@ PUT_THROUGH: dict[str, dict[str, object]] = {
     },
     "isolate-then-kill": {"alone_s": 0.0},
     "link-flap": {"down_s": 0.0, "up_s": 0.0},
-    **{key: {} for key in ("move-leaders", "move-coordinator", "move-group-coordinator", "topic-settings")},
+    **{
+        key: {} for key in ("move-leaders", "move-coordinator", "move-group-coordinator", "topic-settings", "transaction-version")
+    },
     "graceful-stop": {"gone_within_s": 0.1, "answer_within_s": 0.1},
     "rolling-restart": {"gone_within_s": 0.1, "within_s": 0.1},
     "reassign": {"moved_within_s": 0.1, "back_within_s": 0.1},
