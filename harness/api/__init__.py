@@ -71,7 +71,7 @@ from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, spli
 from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
 from harness.api.values import DAMAGE_SCHEMA, HISTORY_VERSION, PLAN_SCHEMA, VERDICT_SCHEMA, Isolation, Outcome, Property, Verdict
-from harness.api.workloads import ONLY_READ, Operation, PlannedOperation, Role, Workload
+from harness.api.workloads import ONLY_READ, Operation, PlannedOperation, Rival, Rivals, Role, Workload
 
 __all__ = [
     "ALONE",
@@ -160,6 +160,8 @@ __all__ = [
     "Rebalance",
     "Receipt",
     "Receipts",
+    "Rival",
+    "Rivals",
     "Role",
     "Roles",
     "Run",

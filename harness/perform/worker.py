@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -38,6 +38,7 @@ from harness.api import (
 from harness.drivers.client import DriverClient
 from harness.drivers.process import DriverProcess
 from harness.history.writer import HistoryWriter, file_name
+from harness.perform.rivals import SlotRivals
 from harness.plugins import registry
 from harness.runs.directory import read_plan
 
@@ -82,10 +83,18 @@ class Slot:
     slots: int
     process: int
 
+    def __post_init__(self) -> None:
+        self._last = self.process
+
     def renew(self) -> int:
-        """The next process number of this slot (Jepsen's rule: the old one plus the number of slots)."""
-        self.process += self.slots
+        """The slot goes on under its next process number."""
+        self.process = self.further()
         return self.process
+
+    def further(self) -> int:
+        """The next process number of this slot (Jepsen's rule: the last one plus the number of slots)."""
+        self._last += self.slots
+        return self._last
 
 
 class WorkerLoop:
@@ -110,6 +119,7 @@ class WorkerLoop:
         self._op: Operation | None = None
         self._op_since = 0.0
         self._completing = threading.Lock()
+        self._rivals = SlotRivals(self._rival, self._begin_rival, self._perform_beside) if role.rivals else None
 
     # -- clients ---------------------------------------------------------------------------------
     def open(self) -> Client:
@@ -151,15 +161,38 @@ class WorkerLoop:
         return name_of(self._plan, self._slot.index) if self._role.transactional else None
 
     def _announce(self) -> None:
+        self._begin(self._slot.process, self._transactional_id())
+
+    def _begin(self, process: int, transactional_id: str | None) -> None:
+        """A process begins, in the history and for the harness."""
         client = f"{self._client_plan['kind']} {self._client_plan['version']}"
         self._writer.process(
-            self._slot.process,
+            process,
             isolation=self._role.isolation.value,
             final=self._role.name == "final",
-            transactional_id=self._transactional_id(),
+            transactional_id=transactional_id,
             client=client,
         )
-        self._report({"process": self._slot.process})
+        self._report({"process": process})
+
+    # -- rivals ----------------------------------------------------------------------------------
+    def _rival(self, suffix: str) -> Client:
+        own = self._settings()
+        settings = replace(own, transactional_id=f"{own.transactional_id}{suffix}", consumer=None)
+        return client_factory(self._client_plan)(settings)  # a driver has one client at a time, so each rival has its own
+
+    def _begin_rival(self, suffix: str) -> int:
+        process = self._slot.further()
+        self._begin(process, f"{self._transactional_id()}{suffix}")
+        return process
+
+    def _perform_beside(self, op: Operation, client: Any) -> Outcome:
+        """An operation of a rival, written ahead, while the slot's own is under way: only that one is watched."""
+        self._writer.invoke(op.process, op.number, op.planned.f, op.value, op.planned.intent)
+        outcome = self._attempt(op, client)
+        with self._completing:
+            self._complete(op, outcome)
+        return outcome
 
     # -- the loop --------------------------------------------------------------------------------
     def run(self) -> None:
@@ -193,18 +226,23 @@ class WorkerLoop:
         with self._completing:
             self._op, self._op_since = op, time.monotonic()
         self._writer.invoke(op.process, op.number, planned.f, op.value, planned.intent)
-        try:
-            outcome = self._workload.perform(op, client, self._plan["run"])
-        except Exception as error:  # noqa: BLE001 - a client or plug-in may raise anything; the operation is then info
-            sys.stderr.write(secrets.mask(traceback.format_exc()))  # the worker's own log
-            op.errors.append(_unexpected(error))
-            op.renew = True
-            outcome = Outcome.INFO
+        op.rivals = self._rivals
+        outcome = self._attempt(op, client)
         with self._completing:
             self._complete(op, outcome)
             self._op = None
         self._report_counts()
         return op.renew
+
+    def _attempt(self, op: Operation, client: Client) -> Outcome:
+        try:
+            outcome: Outcome = self._workload.perform(op, client, self._plan["run"])
+        except Exception as error:  # noqa: BLE001 - a client or plug-in may raise anything; the operation is then info
+            sys.stderr.write(secrets.mask(traceback.format_exc()))  # the worker's own log
+            op.errors.append(_unexpected(error))
+            op.renew = True
+            return Outcome.INFO
+        return outcome
 
     def _complete(self, op: Operation, outcome: Outcome) -> None:
         fields = {} if op.decided is None else {"decided": op.decided}

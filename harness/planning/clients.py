@@ -87,6 +87,8 @@ def needed(role: Role, producer: Mapping[str, Any]) -> list[str]:
         "assign": role.polls,
         "isolation": role.polls,
         "ends": role.name == "final",
+        "initialise": role.rivals,
+        "offsets-in-transactions": role.rivals,
     }
     return [name for name, wanted_here in wanted.items() if wanted_here]
 

@@ -180,8 +180,8 @@ def _wrong_planned(planned: Any, role: Role, partitions: Sequence[str]) -> Itera
     if not isinstance(planned, PlannedOperation):
         yield f"must yield PlannedOperation(f=..., mops=...), not {planned!r}"
         return
-    if planned.f not in ("txn", "send", "poll"):
-        yield f'plans f = "{planned.f}"; the history knows "txn", "send" and "poll" (docs/history.md)'
+    if planned.f not in ("txn", "send", "poll", "initialise"):
+        yield f'plans f = "{planned.f}"; the history knows "txn", "send", "poll" and "initialise" (docs/history.md)'
     for mop in planned.mops:
         if tuple(mop) != ("poll",) and not (len(mop) == 2 and mop[0] == "send" and mop[1] in partitions):
             yield f'plans {mop!r}; a micro-operation is ("poll",) or ("send", one of the partitions it was given)'

@@ -1,0 +1,66 @@
+"""Rivals: producers beside a slot's own, in the same worker, each a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from harness.api import CallError, Client, Operation, Outcome, PlannedOperation, Rival
+
+Perform = Callable[[Operation, Any], Outcome]
+
+
+class OpenedLate:
+    """A client that its first `initialise` opens, so that what opening does to other instances lies within an operation."""
+
+    def __init__(self, client: Client) -> None:
+        self._client, self._open = client, False
+
+    def initialise(self, timeout_s: float) -> None:
+        """Open the client, or, if it is open, initialise it anew. One that does not open is closed: the next call opens it."""
+        if self._open:
+            self._client.initialise(timeout_s)
+            return
+        try:
+            self._client.open(timeout_s)
+        except CallError:
+            self._client.close()
+            raise
+        self._open = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+class SlotRival:
+    """One rival: `perform` is the worker's, which records the operation."""
+
+    def __init__(self, process: int, client: OpenedLate, perform: Perform) -> None:
+        self._process, self._client, self._perform = process, client, perform
+        self._number = 0
+
+    def perform(self, planned: PlannedOperation) -> Outcome:
+        op = Operation.of(self._process, self._number, planned)
+        self._number += 1
+        return self._perform(op, self._client)
+
+
+@dataclass
+class SlotRivals:
+    """The rivals of one slot by the suffix of their transactional id; each is made when it is first asked for.
+
+    client: makes one, of a suffix. begin: begins a process of a suffix in the history, and gives its number.
+    """
+
+    client: Callable[[str], Client]
+    begin: Callable[[str], int]
+    perform: Perform
+
+    def __post_init__(self) -> None:
+        self._made: dict[str, Rival] = {}
+
+    def __call__(self, suffix: str) -> Rival:
+        if suffix not in self._made:
+            self._made[suffix] = SlotRival(self.begin(suffix), OpenedLate(self.client(suffix)), self.perform)
+        return self._made[suffix]

@@ -1,0 +1,124 @@
+"""What happens in each cell of the matrix, call by call, with rivals that only keep a record."""
+
+from __future__ import annotations
+
+from itertools import islice
+from random import Random
+
+import pytest
+
+from harness.api import Operation, Outcome, PlannedOperation, Role
+from workloads.fencing import AGAIN, CELLS, EXPIRY, MOMENTS, OTHER_ID, RIVAL, Fencing, take_over
+from workloads.testing import FakeClient, error
+
+WORKLOAD = Fencing(think_ms=0, transaction_timeout_s=0.0)
+PARTITIONS = ("t-0", "t-1")
+WRITER = Role(name="writer", transactional=True, rivals=True)
+
+
+class Watched(FakeClient):
+    """A client whose rivals note in its own list of calls when they did what."""
+
+    def __init__(self, script=None, outcome=Outcome.OK):
+        super().__init__(script)
+        self.outcome = outcome
+
+    def rivals(self, suffix):
+        self.suffix = suffix
+        return self
+
+    def perform(self, planned):
+        self.calls.append(f"{planned.f} {planned.cell}".strip())
+        return self.outcome
+
+
+def performed(cell, client, intent="commit"):
+    planned = PlannedOperation(f="txn", mops=(("send", "t-0"), ("send", "t-1")), intent=intent, cell=cell)
+    op = Operation.of(5, 7, planned)
+    op.rivals = client.rivals
+    return WORKLOAD.perform(op, client, "run1"), op
+
+
+def planned(workload=WORKLOAD, seed=7):
+    return list(islice(workload.operations(WRITER, PARTITIONS, Random(seed)), 3 * len(workload.cells)))
+
+
+def test_an_instance_initialises_meets_its_cell_and_goes_on():
+    operations = planned()
+    assert [one.f for one in operations[:3]] == ["initialise", "txn", "txn"]
+    assert all(first.cell == second.cell for first, second in zip(operations[::3], operations[1::3], strict=True))
+    assert {one.cell for one in operations[2::3]} == {AGAIN}
+
+
+def test_every_cell_comes_once_before_any_comes_again():
+    assert sorted(one.cell for one in planned()[::3]) == sorted(CELLS)
+    assert EXPIRY in {one.cell for one in planned(Fencing(expiry_s=5))}
+
+
+def test_a_transaction_aborts_only_where_the_cell_is_about_an_abort():
+    assert {one.cell for one in planned() if one.intent == "abort"} == {f"{moment} abort" for moment in MOMENTS}
+
+
+@pytest.mark.parametrize("call", ["begin", "send", "flush", "send_offsets", "commit", "abort"])
+def test_a_rival_takes_over_once_before_or_after_the_call(call):
+    for moment in ("before", "after"):
+        client = Watched()
+        performed(f"{moment} {call}", client, "abort" if call == "abort" else "commit")
+        taken = ["initialise " + f"{moment} {call}", f"txn {RIVAL}"]
+        at = client.calls.index(call)
+        start = at - 2 if moment == "before" else at + 1
+        assert client.calls[start : start + 2] == taken
+        assert sum(one.startswith("initialise") for one in client.calls) == 1
+
+
+def test_during_a_call_a_rival_takes_over_in_a_thread_that_the_call_outlives_or_not():
+    client = Watched()
+    performed("during commit", client)
+    assert {"commit", "initialise during commit", f"txn {RIVAL}"} <= set(client.calls)
+
+
+def test_a_rival_takes_over_although_the_call_fails():
+    client = Watched({"commit": [error("commit", fatal=True)]})
+    outcome, _ = performed("after commit", client)
+    assert outcome is Outcome.INFO
+    assert client.calls[-2:] == ["initialise after commit", f"txn {RIVAL}"]
+
+
+def test_a_fenced_instance_goes_on_in_the_same_process():
+    """Its next transaction has to be refused too: the process ends only where no new instance can be made."""
+    client = Watched({"commit": [error("commit", "_FENCED", fatal=True)]})
+    outcome, op = performed("before commit", client)
+    assert (outcome, op.renew) == (Outcome.INFO, False)
+
+
+def test_a_neighbour_has_another_id_and_a_burst_is_five_instances():
+    client = Watched()
+    performed("neighbour", client)
+    assert client.suffix == OTHER_ID
+    performed("burst", client := Watched())
+    assert client.calls.count("initialise burst") == 5
+
+
+def test_a_rival_that_cannot_initialise_writes_nothing():
+    client = Watched(outcome=Outcome.INFO)
+    op = Operation.of(5, 7, PlannedOperation(f="txn", mops=(("send", "t-0"),), intent="commit", cell="before send"))
+    op.rivals = client.rivals
+    take_over(op)
+    assert client.calls == ["initialise before send"]
+
+
+def test_idling_waits_for_the_records_then_beyond_the_timeout(monkeypatch):
+    slept = []
+    monkeypatch.setattr("workloads.fencing.time.sleep", slept.append)
+    client = Watched()
+    performed("idle", client)
+    assert (client.calls[-2:], slept) == (["flush", "commit"], [2.0])
+
+
+def test_an_initialise_names_its_cell_and_ends_the_process_when_it_fails():
+    op = Operation.of(5, 7, PlannedOperation(f="initialise", mops=(), cell="alone"))
+    assert WORKLOAD.perform(op, FakeClient(), "run1") is Outcome.OK
+    assert (op.value, op.renew) == ({"cell": "alone"}, False)
+    op = Operation.of(5, 8, PlannedOperation(f="initialise", mops=(), cell="alone"))
+    assert WORKLOAD.perform(op, FakeClient({"initialise": [error("initialise")]}), "run1") is Outcome.INFO
+    assert op.renew

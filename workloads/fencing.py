@@ -1,0 +1,179 @@
+"""Transactions that other instances of the same transactional id interrupt, at each call of the producer in turn.
+
+KIP-98 (a new instance with the same transactional id fences the old one), KIP-360, KIP-588 and KIP-890. One instance of a
+writer, from an `initialise` to the next, goes through one cell of the matrix: a transaction with the cell's interruption, and a
+second one with which the same instance goes on, whatever the first one's errors were.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Annotated, Any
+
+from harness.api import HOUR_S, Between, CallError, Client, Operation, Outcome, PlannedOperation, Role, demand_bounds
+from workloads.support import outcomes
+from workloads.support.polling import note, reader_operations
+from workloads.transactions import CALL_S, Transactions
+
+CALLS = ("begin", "send", "flush", "send_offsets", "commit", "abort")
+MOMENTS = ("before", "during", "after")
+ALONE, IDLE, NEIGHBOUR, BURST, EXPIRY = "alone", "idle", "neighbour", "burst", "expiry"
+AGAIN = "again"  # the second transaction of the same instance
+RIVAL = "rival"  # a transaction of the rival
+CELLS = (*(f"{moment} {call}" for call in CALLS for moment in MOMENTS), ALONE, IDLE, NEIGHBOUR, BURST)
+OTHER_ID = "-neighbour"  # appended to the transactional id
+INITIALISE_S = 15.0
+IDLE_MARGIN_S = 2.0  # coordinators look for timed out transactions once a second (clusters/kafka/broker_settings.py)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fencing(Transactions):
+    """Transactional producers, each with rivals that take over its transactional id before, during or after one of its calls.
+
+    Each instance of a writer goes through one cell, all of them in turn: a rival initialises before, during or after `begin`,
+    `send`, `flush`, `send_offsets`, `commit` or `abort` of a transaction, and commits one of its own; it initialises five times
+    before the commit (`burst`); the transaction idles beyond its timeout before its commit (`idle`); a producer with another id
+    commits in between (`neighbour`); nothing happens (`alone`). Then the instance goes on with a second transaction. With
+    `expiry_s` there is one cell more: a rival takes over between two transactions, and both idle until their id is forgotten.
+
+    writers: processes that write (each with a consumer of its own)
+    readers: read_committed processes that only poll
+    uncommitted_readers: the same at read_uncommitted
+    partitions: of the one topic
+    sends: records per transaction, (fewest, most); spread over as many partitions as possible
+    poll_share: chance of a poll beside each send
+    think_ms: pause before each micro-operation and before the decision
+    flush_before_abort: wait for the records' acknowledgements before an abort, also one of the cell's own (librdkafka 4849)
+    transaction_timeout_s: the producers' transaction.timeout.ms
+    expiry_s: how long a fenced instance idles until its id has expired; 0: there is no such cell
+    record_bytes: about the size of a record's value
+    """
+
+    writers: Annotated[int, Between(1, 500)] = 3
+    readers: Annotated[int, Between(0, 500)] = 1
+    sends: Annotated[tuple[int, int], Between(1, 10_000)] = (1, 3)
+    poll_share: Annotated[float, Between(0, 1)] = 0.1
+    abort_share: Annotated[float, Between(0, 1)] = 0.0
+    transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 6.0
+    expiry_s: Annotated[float, Between(0, HOUR_S)] = 0.0
+
+    def __post_init__(self) -> None:
+        demand_bounds(self)
+        super().__post_init__()
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The cells of the matrix under these options."""
+        return (*CELLS, EXPIRY) if self.expiry_s else CELLS
+
+    def roles(self) -> tuple[Role, ...]:
+        return tuple(replace(role, polls=True, rivals=True) if role.transactional else role for role in super().roles())
+
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
+        if role.name != "writer":
+            yield from reader_operations()
+        transactions = super().operations(role, partitions, rng)
+        while True:
+            for cell in rng.sample(self.cells, len(self.cells)):
+                yield PlannedOperation(f="initialise", mops=(), cell=cell)
+                intent = "abort" if cell.endswith(" abort") else "commit"
+                yield replace(next(transactions), intent=intent, cell=cell)
+                yield replace(next(transactions), intent="commit", cell=AGAIN)
+
+    def perform(self, op: Operation, client: Client, run: str) -> Outcome:
+        """An `initialise`, a poll, or one transaction; errors end no process: the next `initialise` makes another producer."""
+        if op.planned.f == "initialise":
+            return initialised(op, client)
+        if op.rivals is None or op.planned.f != "txn":
+            return super().perform(op, client, run)
+        if op.planned.cell == EXPIRY:
+            take_over(op)
+            time.sleep(self.expiry_s)
+        outcome = super().perform(op, Interrupted(client, op), run)  # type: ignore[arg-type]
+        op.renew = False
+        return outcome
+
+    def _body(self, op: Operation, client: Client, run: str) -> None:
+        super()._body(op, client, run)
+        cell = op.planned.cell
+        if cell.endswith(" flush") or cell == IDLE:
+            client.flush(CALL_S)
+        if cell.endswith(" send_offsets"):
+            partitions = sorted({mop[1] for mop in op.planned.mops if mop[0] == "send"})
+            client.send_offsets(dict.fromkeys(partitions, 0), client.group(), CALL_S)
+        if cell == IDLE:
+            time.sleep(self.transaction_timeout_s + IDLE_MARGIN_S)
+
+
+def initialised(op: Operation, client: Client) -> Outcome:
+    """An `initialise` operation: then the producer is another instance. Of one that failed nobody knows whether it took over."""
+    op.value = {"cell": op.planned.cell}  # type: ignore[assignment]
+    try:
+        client.initialise(INITIALISE_S)
+    except CallError as error:
+        note(op, error)
+        op.renew = True
+        return outcomes.judge("initialise", error, "no transaction").outcome
+    return Outcome.OK
+
+
+def take_over(op: Operation, suffix: str = "", times: int = 1) -> None:
+    """A rival initialises, so many times, and commits a transaction in the partitions of the operation's."""
+    assert op.rivals is not None
+    rival = op.rivals(suffix)
+    initialise = PlannedOperation(f="initialise", mops=(), cell=op.planned.cell)
+    if [rival.perform(initialise) for _ in range(times)][-1] is Outcome.OK:
+        sends = tuple(mop for mop in op.planned.mops if mop[0] == "send")
+        rival.perform(replace(op.planned, mops=sends, intent="commit", think_s=0.0, cell=RIVAL))
+
+
+class Interrupted:
+    """A client of an operation in whose cell something happens at one of the calls: at the first of them, once."""
+
+    def __init__(self, client: Client, op: Operation) -> None:
+        self._client = client
+        self._pending: dict[str, Callable[[], AbstractContextManager[None]]] = {}
+        self._plan(op)
+
+    def _plan(self, op: Operation) -> None:
+        moment, _, call = op.planned.cell.partition(" ")
+        if moment in MOMENTS:
+            self._pending[call] = lambda: interruption(moment, lambda: take_over(op))
+        elif moment == NEIGHBOUR:
+            self._pending["commit"] = lambda: interruption("before", lambda: take_over(op, OTHER_ID))
+        elif moment == BURST:
+            self._pending["commit"] = lambda: interruption("before", lambda: take_over(op, times=5))
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._client, name)
+        return self._interrupted(name, call) if name in self._pending else call
+
+    def _interrupted(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def made(*arguments: Any) -> Any:
+            with self._pending.pop(name, nullcontext)():
+                return call(*arguments)
+
+        return made
+
+
+@contextmanager
+def interruption(moment: str, act: Callable[[], None]) -> Iterator[None]:
+    """Does something before, during or after what is inside, also when that raises."""
+    if moment == "before":
+        act()
+        yield
+        return
+    beside = threading.Thread(target=act)
+    if moment == "during":
+        beside.start()
+    try:
+        yield
+    finally:
+        if moment == "after":
+            beside.start()
+        beside.join()
