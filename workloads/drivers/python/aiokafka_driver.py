@@ -20,6 +20,7 @@ from python_client import CAPABILITIES, PythonClientDriver, names, record_of
 from python_settings import REQUEST_MS, arguments, refused
 
 CLOSE_S = 1.0
+REFRESH_S = 0.5
 LOCAL_S = 30.0  # calls without a time limit of their own, which wait for metadata at most
 NO_LIMIT = ("delivery.timeout.ms",)  # idempotent records are retried until their transaction ends
 FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_password")
@@ -115,10 +116,9 @@ class AiokafkaDriver(PythonClientDriver):
     def seek(self, request: Request) -> Results:
         consumer = self._reader()
         for name, position in request["positions"].items():
-            if position == "start":
-                self.start(consumer.seek_to_beginning, _partition(name))  # polls wait for it
-            elif position == "end":
-                self.start(consumer.seek_to_end, _partition(name))
+            if position in ("start", "end"):
+                call = consumer.seek_to_beginning if position == "start" else consumer.seek_to_end
+                self.start(_reset, consumer, call, _partition(name))  # polls wait for it
             else:
                 self._soon(_async(consumer.seek), _partition(name), position)
         return None
@@ -271,6 +271,17 @@ def _ends(consumer: Any) -> dict[str, int]:
         if state.has_valid_position and end is not None and state.position >= end:
             ends[f"{partition.topic}-{partition.partition}"] = state.position
     return ends
+
+
+async def _reset(consumer: Any, call: Any, partition: Any) -> None:
+    """Seek to the start or the end, and look for new leaders meanwhile: aiokafka does not, until `metadata.max.age.ms`."""
+    assignment = consumer._subscription.subscription.assignment
+    seeking = asyncio.ensure_future(call(partition))
+    await asyncio.sleep(REFRESH_S)
+    while assignment.active and not assignment.state_value(partition).has_valid_position:
+        consumer._client.force_metadata_update()
+        await asyncio.sleep(REFRESH_S)
+    await seeking
 
 
 def _defaults(client: Any) -> dict[str, Any]:
