@@ -5,7 +5,6 @@ After Jepsen's Kafka workload (`txn` operations of micro-operations), KIP-98 and
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -24,12 +23,11 @@ from harness.api import (
     TopicSpec,
     demand_bounds,
 )
-from workloads.support import outcomes
-from workloads.support.polling import note, polled, read, reader_operations
+from workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
+from workloads.support.polling import polled, read, reader_operations
 from workloads.support.sending import send
 
 POLL_S = 0.02  # inside a transaction: short, so that transactions stay short
-CALL_S = 10.0  # one call of commit, abort or flush
 MARGIN_S = 5.0
 
 
@@ -91,7 +89,7 @@ class Transactions:
             count = rng.randint(*self.sends)
             targets = rng.sample(partitions, min(count, len(partitions)))
             targets += rng.choices(partitions, k=count - len(targets))
-            mops: list[tuple[str, ...]] = []
+            mops: list[tuple[Any, ...]] = []
             for partition in targets:
                 if rng.random() < self.poll_share:
                     mops.append(("poll",))
@@ -103,70 +101,24 @@ class Transactions:
         """One transaction from begin to decision; only a commit or abort that the client says to call again is repeated."""
         if op.planned.f == "poll":
             return read(op, client, run)
+        bound_s = 2 * self.transaction_timeout_s + MARGIN_S
         try:
             client.begin()
         except CallError as error:
-            return self._give_up(op, error)
+            return never_begun(op, error)
         try:
             self._body(op, client, run)
         except CallError as error:
-            return self._aborted(op, client, error)
-        if op.planned.intent == "abort":
-            return self._aborted(op, client, None)
-        return self._committed(op, client)
+            return aborted(op, client, error, bound_s)
+        return aborted(op, client, None, bound_s) if op.planned.intent == "abort" else committed(op, client, bound_s)
 
     def _body(self, op: Operation, client: Client, run: str) -> None:
         for seq, mop in enumerate(op.planned.mops):
-            _think(op)
+            think(op)
             if mop[0] == "send":
                 send(op, seq, client, run, self.record_bytes)
             else:
                 op.value[seq] = polled(client, run, POLL_S)
-        _think(op)
+        think(op)
         if op.planned.intent == "abort" and self.flush_before_abort:
             client.flush(CALL_S)
-
-    def _committed(self, op: Operation, client: Client) -> Outcome:
-        op.decided = time.monotonic_ns()
-        error = self._decide(op, client.commit)
-        if error is None:
-            return Outcome.OK
-        if error.fatal or not error.abortable:
-            op.renew = True
-            return outcomes.judge("commit", error, "not aborted").outcome
-        refused = self._decide(op, client.abort)
-        op.renew = refused is not None
-        return outcomes.judge("commit", error, "not aborted" if refused else "aborted").outcome
-
-    def _aborted(self, op: Operation, client: Client, why: CallError | None) -> Outcome:
-        """Abort, on purpose (`why` None) or because a call failed; a fatal error leaves nothing to abort."""
-        if why is not None:
-            note(op, why)
-        if why is not None and why.fatal:
-            op.renew = True
-        else:
-            op.renew = self._decide(op, client.abort) is not None
-        return outcomes.judge(why.call if why else "abort", why, "transaction").outcome
-
-    def _give_up(self, op: Operation, error: CallError) -> Outcome:
-        note(op, error)
-        op.renew = True
-        return outcomes.judge("begin", error, "transaction").outcome
-
-    def _decide(self, op: Operation, call: Any) -> CallError | None:
-        """Call commit or abort, again while the client says that it must be called again; the last error, or None."""
-        deadline = time.monotonic() + 2 * self.transaction_timeout_s + MARGIN_S
-        while True:
-            try:
-                call(CALL_S)
-            except CallError as error:
-                note(op, error)
-                if not error.retriable or time.monotonic() > deadline:
-                    return error
-            else:
-                return None
-
-
-def _think(op: Operation) -> None:
-    if op.planned.think_s > 0:  # a sleep of nothing still gives the processor away
-        time.sleep(op.planned.think_s)

@@ -26,7 +26,7 @@ from harness.api import UNREADABLE
 
 _INDEX_BITS = 40  # of an operation's history index, beside its process
 _LAST = (1 << _INDEX_BITS) - 1
-_CONSUMER_OPERATIONS = ("assign", "subscribe", "poll", "txn", "crash", UNREADABLE)
+_CONSUMER_OPERATIONS = ("assign", "subscribe", "seek", "poll", "txn", "crash", UNREADABLE)
 Keys = NDArray[np.int64]  # process and history index in one number, sorted
 
 
@@ -118,9 +118,9 @@ def positions(overview: Overview, history: Source, contract: Mapping[str, str], 
 
     contract: `consumption` and `aborted_polls` count. incomplete: polls may be missing in the history.
     """
-    subscribed = contract["consumption"] == "subscribed"
+    subscribed, recorded = contract["consumption"] == "subscribed", contract["consumption"] == "recorded"
     replaced = contract["aborted_polls"] == "rewound"  # Jepsen's client: a new one after every operation without known outcome
-    tracks = _tracks(_rows(history, subscribed, replaced), subscribed, replaced)
+    tracks = _tracks(_rows(history, subscribed or recorded, replaced), subscribed, replaced, recorded)
     unknown = np.array(tracks.unknown, dtype=np.int64).reshape(-1, 2).T
     anywhere = None in tracks.incomplete or incomplete
     return Positions(
@@ -199,16 +199,17 @@ class _Tracks:
             self.disown(process, consumer, partition, last)
 
 
-def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool) -> _Tracks:
+def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool, recorded: bool = False) -> _Tracks:
     """Follow every consumer through its operations, in order.
 
     replaced: as in `_rows`. subscribed: a consumer is a member of a group until it is assigned partitions. Where assignments are
-    recorded at all, a consumer that has none reads nothing.
+    recorded at all, a consumer that has none reads nothing. recorded: a consumer is a member from its `subscribe` on, and else
+    assigned, without a word of it, all that there is.
     """
     tracks, consumers = _Tracks(), dict[int, _Consumer]()
-    nothing: list[str] | None = [] if any(row["f"] in ("assign", "subscribe") for row in rows) else None
+    nothing: list[str] | None = [] if not recorded and any(row["f"] in ("assign", "subscribe") for row in rows) else None
     for row in rows:
-        if row["f"] == "subscribe" and not subscribed:
+        if row["f"] == "subscribe" and not subscribed and not recorded:
             consumers.setdefault(int(row["process"]), _Consumer(None, None)).assigned = None
             continue  # under this contract a subscription is only a reset
         process, op = int(row["process"]), int(row["index"])
@@ -216,6 +217,8 @@ def _tracks(rows: Sequence[Mapping[str, Any]], subscribed: bool, replaced: bool)
         if row["f"] in ("assign", "subscribe"):
             if row["type"] != "fail":
                 _assign(tracks, consumer, process, op, row)
+        elif row["f"] == "seek":
+            tracks.unknown.append((process, op))
         else:
             if row["f"] != "crash":
                 _poll(tracks, consumer, process, op, row)

@@ -16,6 +16,7 @@ from confluent_kafka.admin import NewTopic, OffsetSpec
 from clusters.external.connection import REQUEST_S, RequestRefused
 from clusters.external.metadata import has_leader, topic_and_number
 from clusters.external.placement_admin import ExternalPlacementAdmin
+from clusters.kafka.group_offsets import committed_offsets
 from harness.api import ClusterError, Isolation, TopicSpec
 
 _READY_S = 60.0
@@ -104,6 +105,9 @@ class ExternalAdmin(ExternalPlacementAdmin):
 
     def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]:
         return self._offsets(partitions, OffsetSpec.earliest(), Isolation.UNCOMMITTED)
+
+    def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int]:
+        return committed_offsets(self.connection.client, group, partitions, REQUEST_S)
 
     def _offsets(self, partitions: Iterable[str], spec: Any, isolation: Isolation) -> dict[str, int]:
         """Ask each partition's leader once; without those that do not answer."""

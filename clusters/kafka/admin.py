@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import KafkaError, NewTopic
 
 from clusters.kafka import protocol
+from clusters.kafka.group_offsets import committed_offsets
 from clusters.kafka.placement_admin import PlacementAdmin
 from clusters.kafka.protocol import Address, Partition
 from clusters.kafka.roles import WireRoles, ask_all
@@ -73,6 +74,9 @@ class KafkaAdmin(PlacementAdmin):
 
     def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]:
         return self._offsets(partitions, protocol.EARLIEST, committed=False)
+
+    def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int]:
+        return committed_offsets(self._client, group, partitions, _REQUEST_S)
 
     def _offsets(self, partitions: Iterable[str], when: int, *, committed: bool) -> dict[str, int]:
         """Ask each partition's present leader, all at once; without those that do not answer or no longer lead."""

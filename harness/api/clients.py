@@ -16,6 +16,7 @@ CAPABILITIES: Mapping[str, str] = {  # of a client, each with what it offers (do
     "headers": "headers of records",
     "offsets-in-transactions": "committing a group's offsets in a transaction",
     "groups": "subscribing with a consumer group",
+    "offset-commits": "committing a group's offsets outside transactions",
     "static-members": "static members of consumer groups",
     "consumer-protocol": "the consumer group protocol of KIP-848",
     "seek": "seeking, and the present position",
@@ -28,6 +29,7 @@ CALLS: Mapping[str, tuple[str, ...]] = {  # of a client, by the capability that 
     "assign": ("assign",),
     "offsets-in-transactions": ("send_offsets", "group"),
     "groups": ("subscribe", "committed"),
+    "offset-commits": ("commit_offsets",),
     "seek": ("seek", "position"),
     "initialise": ("initialise",),
     "leave": ("leave",),
@@ -98,11 +100,12 @@ class ClientSettings:
     transactional_id: str | None = None
     producer: Mapping[str, Any] | None = field(default=None, repr=False)  # these hold secrets
     consumer: Mapping[str, Any] | None = field(default=None, repr=False)
+    shared_group: str = ""
 
     @property
     def group(self) -> str:
-        """The consumer group of the client."""
-        return consumer_group(self.name)
+        """The consumer group of the client: one that it shares, or its own."""
+        return self.shared_group or consumer_group(self.name)
 
 
 def consumer_group(name: str) -> str:
@@ -156,6 +159,9 @@ class Client(Protocol):
 
     def committed(self, partitions: Sequence[str], timeout_s: float) -> Mapping[str, int | None]:
         """The group's committed offsets."""
+
+    def commit_offsets(self, offsets: Mapping[str, int], timeout_s: float) -> None:
+        """Commit offsets of the group, outside any transaction: partition -> the next offset to read."""
 
     def group(self) -> GroupMetadata:
         """The present group metadata of the consumer."""

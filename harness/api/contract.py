@@ -101,10 +101,11 @@ _TABLE = (
     ),
     ContractKey(
         name="consumption",
-        values=("assigned", "subscribed"),
+        values=("assigned", "subscribed", "recorded"),
         default="assigned",
         elsewhere="assigned",
-        meaning="Consumers have their partitions assigned, or subscribe as members of a group, which rebalances.",
+        meaning="Consumers have their partitions assigned, or subscribe as members of a group, which rebalances. `recorded`: "
+        "those subscribe whose `subscribe` the history has.",
     ),
     ContractKey(
         name="max_in_flight",

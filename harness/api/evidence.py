@@ -120,6 +120,7 @@ class Manifest:
 
 
 _BY_ROLE = {
+    "member": (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS),
     "writer": (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS),  # transactions poll, too
     "reader": (Evidence.POLLS,),
     "final": (Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED),

@@ -23,7 +23,8 @@ class Column:
     """One column of a Parquet table.
 
     type: Arrow's name of it (`int64`), or `list of NAME` with NAME of `STRUCTS`. line: which JSON line it is copied from, under
-    its own name; empty for what merging works out. default: what it is where that line lacks it.
+    its own name; empty for what merging works out. default: what it is where that line lacks it. optional: a table without it
+    has nothing of the kind (tables of before it was declared, and of histories from elsewhere).
     """
 
     name: str
@@ -31,6 +32,7 @@ class Column:
     meaning: str
     line: str = ""
     default: Any = None
+    optional: bool = False
 
 
 OPERATIONS = (
@@ -57,7 +59,13 @@ OPERATIONS = (
     Column("mops", "list of mop", "micro-operations; the planned sends where there is no completion"),
     Column("errors", "list of error", "what calls raised, whatever the outcome", COMPLETION),
     Column("strange", "list of strange", "records that are not of this run, or whose checksum is wrong"),
-    Column("detail", "string", "JSON of the completion's `value` for `final-read` and `settle`"),
+    Column(
+        "detail",
+        "string",
+        "JSON: the completion's `value` where that is an object (`settle`, ...), or its rebalances",
+    ),
+    Column("chains", "list of chain", "input records that the operation processed, and what it made of them", optional=True),
+    Column("offsets", "list of position", "group offsets that it commits: the next records to be read", optional=True),
 )
 STRUCTS = {
     "mop": (
@@ -67,6 +75,16 @@ STRUCTS = {
         Column("offset", "int64", "offset; null where it is unknown"),
         Column("began", "int64", "when the record was handed to the client; null for a polled record"),
         Column("ended", "int64", "when it was acknowledged, or returned by poll; null: never"),
+    ),
+    "chain": (
+        Column("partition", "string", "partition of the input record, `topic-number`"),
+        Column("offset", "int64", "its offset"),
+        Column("v", "int64", "identity of the input record"),
+        Column("output", "int64", "identity of a record that was made of it, a row each; null: none was to be made"),
+    ),
+    "position": (
+        Column("partition", "string", "`topic-number`"),
+        Column("offset", "int64", "the offset"),
     ),
     "error": (
         Column("call", "string", "call of the client that failed"),
@@ -152,7 +170,10 @@ def demand_columns(path: Path, columns: Sequence[Column]) -> None:
         found = pq.read_schema(regular(path))
     except pa.ArrowException as error:
         raise OSError(f"it is no whole Parquet file: {error}") from error
+    optional = {column.name for column in columns if column.optional}
     for field in schema(columns):
+        if field.name not in found.names and field.name in optional:
+            continue
         if field.name not in found.names:
             raise OSError(f"its column `{field.name}` is missing (docs/history.md)")
         if not found.field(field.name).type.equals(field.type):

@@ -75,6 +75,7 @@ class ClientPlan(TypedDict, total=False):
     version: str
     producer: Mapping[str, Any]
     consumer: Mapping[str, Any]
+    members: Mapping[str, Any]  # of consumers that are members of a group of the workload
     driver: DriverPlan | None  # of a client in a process of its own
     readers: ReadersPlan | None  # the client of those who only read, when that is another
 

@@ -17,9 +17,12 @@ ONLY_READ = ("reader", "final")  # names of roles without a producer
 
 @dataclass(frozen=True, kw_only=True)
 class Role:
-    """What the process of one slot is: a `writer` (producer and consumer), a `reader` or a `final` reader (consumer only).
+    """What the process of one slot is: a `writer` or a `member` (producer and consumer), a `reader` or a `final` reader (consumer
+    only).
 
-    polls: whether it has a consumer at all. rivals: whether its operations may open rivals (`Operation.rivals`).
+    polls: whether it has a consumer at all. rivals: whether its operations may open rivals (`Operation.rivals`). topics: what the consumer reads; empty: every topic of the workload. group: the
+    consumer is a member of this consumer group, and subscribes to its topics; empty: it is assigned their partitions. static: it
+    is a static member (KIP-345). needs: what else its client must be able to do (names of `harness.api.clients.CAPABILITIES`).
     """
 
     name: str
@@ -27,22 +30,30 @@ class Role:
     transactional: bool = False
     polls: bool = True
     rivals: bool = False
+    topics: tuple[str, ...] = ()
+    group: str = ""
+    static: bool = False
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedOperation:
     """An operation that a generator asks for.
 
-    ``mops`` are `("send", partition)` and `("poll",)` in order; ``think_s`` is slept before each of them and before the
-    decision; ``intent`` is `commit` or `abort` for transactions; ``cell`` names the situation that a workload's matrix
-    plans for it.
+    ``mops`` are in order: `("send", partition)`, `("poll",)`, `("input", partition, offset, v)` for a record that is processed
+    (the sends up to the next input are made of it), `("offset", partition, next)` for a group offset that is committed.
+    ``think_s`` is slept before each of them and before the decision; ``intent`` is `commit` or `abort` for transactions;
+    ``positions`` is where a `seek` goes, by partition; ``limit`` how many records a poll returns at most;
+    ``cell`` names the situation that a workload's matrix plans for it.
     """
 
     f: str
-    mops: Sequence[tuple[str, ...]]
+    mops: Sequence[tuple[Any, ...]]
     intent: str | None = None
     think_s: float = 0.0
     cell: str = ""
+    positions: Mapping[str, int] = field(default_factory=dict)
+    limit: int = 1000
 
 
 class Rival(Protocol):
@@ -65,17 +76,21 @@ class Operation:
     process: int
     number: int
     planned: PlannedOperation
-    value: list[list[Any]]
+    value: Any
     errors: list[dict[str, Any]] = field(default_factory=list)
     decided: int | None = None  # when commit was first called, CLOCK_MONOTONIC ns
     renew: bool = False  # the producer cannot be used any more: go on as a new process
     rivals: Rivals | None = None
+    outcome: Outcome | None = None  # how it ended
+    rebalances: list[tuple[str, list[str]]] = field(default_factory=list)  # of the consumer, while it was under way
 
     @classmethod
     def of(cls, process: int, number: int, planned: PlannedOperation) -> Operation:
         """An operation about to be made: every planned record gets its identity, so that the invoke line already names it."""
+        if planned.positions:
+            return cls(process, number, planned, {"positions": dict(planned.positions)})
         value = [
-            ["send", mop[1], record_id(process, number, seq)] if mop[0] == "send" else ["poll"]
+            ["send", mop[1], record_id(process, number, seq)] if mop[0] == "send" else list(mop)
             for seq, mop in enumerate(planned.mops)
         ]
         return cls(process, number, planned, value)
@@ -92,7 +107,10 @@ class Workload(Protocol):
         """Producer settings the workload stands for (the test's own are laid over them)."""
 
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
-        """What comes next, for whom: pure, endless, decided by `rng` alone."""
+        """What comes next, for whom: pure, endless, decided by `rng` alone.
+
+        A generator is sent each operation when it has ended (what `yield` returns), so that what comes next may depend on it.
+        """
 
     def perform(self, op: Operation, client: Client, run: str) -> Outcome:
         """Make it happen; fill in `op`; raise nothing for what a cluster may do."""

@@ -104,6 +104,9 @@ class DriverClient:
     def committed(self, partitions: Sequence[str], timeout_s: float) -> Mapping[str, int | None]:
         return dict(self._result("offsets", "committed", partitions=list(partitions), timeout_ms=_ms(timeout_s)))
 
+    def commit_offsets(self, offsets: Mapping[str, int], timeout_s: float) -> None:
+        self._call("commit_offsets", offsets=dict(offsets), timeout_ms=_ms(timeout_s))
+
     def group(self) -> GroupMetadata:
         return self._result("group", "group")
 

@@ -89,6 +89,21 @@ class Poll(msgspec.Struct, array_like=True, tag="poll"):
     strange: list[column_type("strange")] = []  # type: ignore[valid-type]
 
 
+class Input(msgspec.Struct, array_like=True, tag="input"):
+    """A record that the operation processes; the sends up to the next input are what it makes of it."""
+
+    partition: str
+    offset: Int64
+    v: Int64
+
+
+class Offset(msgspec.Struct, array_like=True, tag="offset"):
+    """A group offset that the operation commits: the next record to be read."""
+
+    partition: str
+    offset: Int64
+
+
 Line: Any = msgspec.defstruct(
     "Line",
     [
@@ -99,7 +114,8 @@ Line: Any = msgspec.defstruct(
         ),
         ("op", Int32 | None, None),  # as the checks hold it
         ("type", str | None, None),
-        ("value", list[Send | Poll] | dict[str, Any] | None, None),
+        ("value", list[Send | Poll | Input | Offset] | dict[str, Any] | None, None),
+        ("rebalances", list[tuple[str, list[str]]] | None, None),
         ("format", str | None, None),
         ("version", int | None, None),
         ("run", str | None, None),

@@ -15,7 +15,7 @@ import msgspec
 
 from harness.api import HISTORY_VERSION, Evidence, Gap, GapKind, HistoryError, HistoryFile, Outcome, evidence_of
 from harness.api.history import OPERATIONS, UNREADABLE
-from harness.history.lines import COMPLETION, CUT_OFF, HEADER, INVOCATION, PROCESS, Poll, Send, decoded
+from harness.history.lines import COMPLETION, CUT_OFF, HEADER, INVOCATION, PROCESS, Input, Offset, Poll, Send, decoded
 
 Row = dict[str, Any]
 _NAMES = {which: [one.name for one in OPERATIONS if one.line == which] for which in (HEADER, PROCESS, INVOCATION, COMPLETION)}
@@ -192,16 +192,18 @@ class FileReading:
                 return None
             begun = {**self._header, "isolation": self._file.isolation, "final": self._header["role"] == "final"}
         known = {**_copied(INVOCATION, line), "time": time, "intent": intent, "type": Outcome.INFO.value}
-        return {**(begun or self._header), **known, "mops": _mops(line.value)}
+        return {**(begun or self._header), **known, **_micro_operations(line.value)}
 
 
 def _with_completion(row: Row, line: Any) -> Row:
     row.update(_copied(COMPLETION, line), type=line.type, end=line.time)
     if isinstance(line.value, list):
-        row["mops"] = _mops(line.value)
+        row.update(_micro_operations(line.value))
         row["strange"] = [msgspec.to_builtins(odd) for mop in line.value if isinstance(mop, Poll) for odd in mop.strange]
     elif line.value is not None:
         row["detail"] = msgspec.json.encode(line.value).decode()
+    if line.rebalances:
+        row["detail"] = msgspec.json.encode({"rebalances": line.rebalances}).decode()
     if row["errors"]:
         row["errors"] = msgspec.to_builtins(row["errors"])
     return row
@@ -213,13 +215,34 @@ def _copied(which: str, line: Any) -> Row:
     return {name: BLANK[name] if value is None else value for name, value in values.items()}
 
 
+def _micro_operations(value: Any) -> Row:
+    """The columns that an operation's value fills."""
+    if not any(isinstance(mop, (Input, Offset)) for mop in value or ()):
+        return {"mops": _mops(value)}
+    offsets = [{"partition": mop.partition, "offset": mop.offset} for mop in value if isinstance(mop, Offset)]
+    return {"mops": _mops(value), "chains": _chains(value), "offsets": offsets}
+
+
+def _chains(value: Any) -> list[Row]:
+    """A row for each record that was made of an input, in their order; for an input of which none was, one without it."""
+    rows: list[Row] = []
+    for mop in value:
+        if isinstance(mop, Input):
+            rows.append({"partition": mop.partition, "offset": mop.offset, "v": mop.v, "output": None})
+        elif isinstance(mop, Send) and rows and rows[-1]["output"] is None:
+            rows[-1]["output"] = mop.v
+        elif isinstance(mop, Send) and rows:
+            rows.append({**rows[-1], "output": mop.v})
+    return rows
+
+
 def _mops(value: Any) -> list[tuple[Any, ...]]:
     """Micro-operations as rows of the column `mops`; a poll gives a row per record."""
     rows: list[tuple[Any, ...]] = []
     for mop in value if isinstance(value, list) else ():
         if isinstance(mop, Send):
             rows.append((0, mop.partition, mop.v, mop.offset, mop.began, mop.ended))
-        else:
+        elif isinstance(mop, Poll):
             ended = mop.returned
             rows += [(1, partition, v, offset, None, ended) for partition, got in mop.got.items() for offset, v in got]
     return rows

@@ -45,7 +45,7 @@ from harness.perform import parent_watch
 from harness.perform.fault_runner import NOT_HEALED, FaultRunner
 from harness.perform.open_transactions import in_transaction
 from harness.perform.stored_records import write_stored
-from harness.perform.worker import client_factory, coordinated, driver_directories, partitions_of, roles_of
+from harness.perform.worker import client_factory, coordinated, driver_directories, group_of, partitions_of, roles_of, topics_of
 from harness.perform.worker_pool import Place, WorkerPool, end
 from harness.planning.plan import complete
 from harness.plugins import registry
@@ -173,6 +173,7 @@ class Performance:
         self._manifest.look()
         self._replicas_in_sync()
         stable, high = self._settle(writer)
+        self._group_offsets(writer)
         self._emit(phase_event("final-read", f"reading {len(self._partitions)} partitions back"))
         starts = {**dict.fromkeys(self._partitions, -1), **self._cluster.admin().log_start_offsets(self._partitions)}
         common = {"partitions": self._partitions, "starts": starts, "bound_s": FINAL_READ_S}
@@ -216,6 +217,18 @@ class Performance:
             self._emit(note_event(f"last stable offset below the high watermark after {bound:.0f} s: {offsets}"))
         unknown = dict.fromkeys(self._partitions, UNKNOWN_END)
         return {**unknown, **stable}, {**unknown, **high}
+
+    def _group_offsets(self, writer: HistoryWriter) -> None:
+        """Record what the groups of the workload have committed, once every transaction is decided."""
+        groups = {group_of(self._plan, role): topics_of(self._plan, role) for role in self._roles if role.group}
+        for number, (group, topics) in enumerate(groups.items(), 1):
+            writer.invoke(-1, number, "group-offsets", {})
+            try:
+                found, outcome = self._cluster.admin().group_offsets(group, partitions_of(self._plan, topics)), Outcome.OK
+            except ClusterError as error:
+                found, outcome = {}, Outcome.INFO
+                self._emit(note_event(f"the offsets of group {group} are not known: {error}"))
+            writer.complete(outcome, -1, number, "group-offsets", {"group": group, "offsets": found}, errors=[])
 
     def _transaction_timeout_s(self) -> float:
         return float(self._producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -115,6 +115,8 @@ class WorkerLoop:
         self._client_plan = client_plan_of(plan, role)
         self._client_class = client_factory(self._client_plan)
         self._counts = dict.fromkeys(Outcome, 0)
+        self._number = 0  # of the next operation of the present process
+        self._rebalances: list[tuple[str, list[str]]] = []  # since the operation before
         self._last_report = 0.0
         self._op: Operation | None = None
         self._op_since = 0.0
@@ -128,7 +130,7 @@ class WorkerLoop:
             client: Client = self._client_class(self._settings())
             try:
                 client.open(OPEN_S)
-                if self._role.polls:
+                if self._role.polls and not self._role.group:
                     client.assign(dict.fromkeys(self._partitions(), "start"))
             except CallError as error:
                 client.close()
@@ -137,25 +139,43 @@ class WorkerLoop:
                     raise
             else:
                 self._announce()
+                if self._role.group:
+                    self._subscribe(client)
                 return client
+
+    def _subscribe(self, client: Client) -> None:
+        """The first operation of a member: it joins with its first poll."""
+        topics = {"topics": topics_of(self._plan, self._role)}
+        self._writer.invoke(self._slot.process, 0, "subscribe", {})
+        try:
+            client.subscribe(topics["topics"], lambda event: self._rebalances.append((event.kind, list(event.partitions))))
+            outcome = Outcome.OK
+        except CallError as error:  # then its polls fail as well
+            self._report({"note": secrets.mask(f"process {self._slot.process} cannot subscribe: {error}")})
+            outcome = Outcome.FAIL
+        self._writer.complete(outcome, self._slot.process, 0, "subscribe", topics, errors=[])
+        self._number = 1
 
     def _settings(self) -> ClientSettings:
         plan, role = self._plan, self._role
-        writes = role.name == "writer"
+        writes = role.name not in ONLY_READ
         connection = plan.get("connection", {})
         producer = secrets.resolve({**connection, **plan["client"]["producer"]}) if writes else None
-        own = {**connection, **plan["client"]["consumer"], "isolation.level": role.isolation.value}
+        static = {"group.instance.id": name_of(plan, self._slot.index)} if role.static else {}
+        settings = plan["client"]["members" if role.group else "consumer"]
+        own = {**connection, **settings, **static, "isolation.level": role.isolation.value}
         return ClientSettings(
             name=name_of(plan, self._slot.index),
             bootstrap=plan["bootstrap"],
             transactional_id=self._transactional_id(),
             producer=producer,
             consumer=secrets.resolve(own) if role.polls else None,
+            shared_group=group_of(plan, role),
         )
 
     def _partitions(self) -> list[str]:
         """What the slot's consumer reads."""
-        return list(self._control.orders.get("partitions") or partitions_of(self._plan))
+        return list(self._control.orders.get("partitions") or partitions_of(self._plan, topics_of(self._plan, self._role)))
 
     def _transactional_id(self) -> str | None:
         return name_of(self._plan, self._slot.index) if self._role.transactional else None
@@ -202,23 +222,32 @@ class WorkerLoop:
         self._control.go.wait()
         threading.Thread(target=self._watch, daemon=True).start()
         rng = Random(f"{self._plan['seed']}/worker/{self._slot.index}/{self._slot.process}")
-        pace = Pace(float(self._control.orders.get("rate", 0.0)), Random(f"{self._plan['seed']}/pace/{self._slot.process}"))
-        number = 0
-        for planned in self._workload.operations(self._role, partitions_of(self._plan), rng):
+        rate = float(self._control.orders.get("rate", 0.0)) if self._role.name == "writer" else 0.0
+        pace = Pace(rate, Random(f"{self._plan['seed']}/pace/{self._slot.process}"))
+        for op in self._operations(rng):
             if pace.wait(self._control.stop) or self._control.stop.is_set():
                 break
-            renew = self._perform(Operation.of(self._slot.process, number, planned), client)
-            number += 1
-            if renew:
+            if self._perform(op, client):
                 client.close()
+                self._rebalances.clear()
                 self._slot.renew()
-                number = 0
+                self._number = 0
                 try:
                     client = self.open()
                 except CallError:
                     break  # stopped meanwhile
         client.close()
         self._report_counts(force=True)
+
+    def _operations(self, rng: Random) -> Iterator[Operation]:
+        """The operations of this slot, each numbered as it comes; the workload's generator is sent those that have ended."""
+        plans = self._workload.operations(self._role, partitions_of(self._plan), rng)
+        planned = next(plans)
+        while True:
+            op = Operation.of(self._slot.process, self._number, planned)
+            self._number += 1
+            yield op
+            planned = plans.send(op) if hasattr(plans, "send") else next(plans)
 
     def _perform(self, op: Operation, client: Client) -> bool:
         """One operation, written ahead; whether the process ends with it."""
@@ -228,6 +257,7 @@ class WorkerLoop:
         self._writer.invoke(op.process, op.number, planned.f, op.value, planned.intent)
         op.rivals = self._rivals
         outcome = self._attempt(op, client)
+        op.outcome, op.rebalances, self._rebalances[:] = outcome, list(self._rebalances), ()
         with self._completing:
             self._complete(op, outcome)
             self._op = None
@@ -245,7 +275,8 @@ class WorkerLoop:
         return outcome
 
     def _complete(self, op: Operation, outcome: Outcome) -> None:
-        fields = {} if op.decided is None else {"decided": op.decided}
+        fields = {"decided": op.decided} if op.decided is not None else {}
+        fields |= {"rebalances": op.rebalances} if op.rebalances else {}
         errors = secrets.without_secrets(op.errors) if op.errors else op.errors
         self._writer.complete(outcome, op.process, op.number, op.planned.f, op.value, errors=errors, **fields)
         self._counts[outcome] += 1
@@ -337,16 +368,30 @@ def name_of(plan: Mapping[str, Any], slot: int) -> str:
     return f"{plan['prefix']}{slot}"
 
 
+def group_of(plan: Mapping[str, Any], role: Role) -> str:
+    """The consumer group that a role's members share; empty for none."""
+    return f"{plan['prefix']}{role.group}" if role.group else ""
+
+
 def coordinated(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, list[str]]:
     """The transactional ids and the consumer groups of a run's clients, for faults that aim at their coordinators."""
     names = {slot: name_of(plan, slot) for slot in range(len(roles))}
+    shared = dict.fromkeys(group_of(plan, role) for role in roles if role.group)
     ids = [names[slot] for slot, role in enumerate(roles) if role.transactional]
-    return {"transactional_ids": ids, "groups": [consumer_group(name) for name in names.values()]}
+    own = [consumer_group(name) for name, role in zip(names.values(), roles, strict=True) if not role.group]
+    return {"transactional_ids": ids, "groups": [*shared, *own]}
 
 
-def partitions_of(plan: Mapping[str, Any]) -> list[str]:
-    """Every partition of the plan's topics, as `topic-number`."""
-    return [f"{topic}-{n}" for topic, spec in plan["topics"].items() for n in range(spec["partitions"])]
+def topics_of(plan: Mapping[str, Any], role: Role) -> list[str]:
+    """The topics that a role reads, by their names in the cluster, which may begin with the run's prefix."""
+    wanted = {name for topic in role.topics for name in (topic, plan["prefix"] + topic)}
+    return [topic for topic in plan["topics"] if not role.topics or topic in wanted]
+
+
+def partitions_of(plan: Mapping[str, Any], topics: Iterable[str] | None = None) -> list[str]:
+    """Every partition of the plan's topics, or of some of them, as `topic-number`."""
+    wanted = plan["topics"] if topics is None else topics
+    return [f"{topic}-{n}" for topic in wanted for n in range(plan["topics"][topic]["partitions"])]
 
 
 def _covers(reached: Mapping[str, int], ends: Mapping[str, int]) -> bool:

@@ -23,12 +23,21 @@ BENEATH: Mapping[str, Mapping[str, Any]] = {  # what drivers are given beneath t
 }
 
 
-def client_plan(test: Test, producer: Mapping[str, Any]) -> ClientPlan:
-    """What the plan says of the clients; producer: the settings of the producers, the workload's included."""
+def member_settings(workload: Workload, test: Test) -> dict[str, Any]:
+    """The settings of consumers that are members of a group of the workload, if it has any."""
+    beneath = getattr(workload, "member_settings", dict)()
+    return {**beneath, **test.consumer} if any(role.group for role in workload.roles()) else {}
+
+
+def client_plan(test: Test, producer: Mapping[str, Any], members: Mapping[str, Any] | None = None) -> ClientPlan:
+    """What the plan says of the clients; producer, members: the settings of the producers, and of consumers that are members of a
+    group of the workload, the workload's included.
+    """
     return {
         **_named(test.client),
         "producer": _beneath("producer", test.client, producer),
         "consumer": _beneath("consumer", test.readers or test.client, test.consumer),
+        "members": _beneath("consumer", test.client, members) if members else {},
         "readers": _named(test.readers) if test.readers else None,
     }
 
@@ -84,13 +93,17 @@ def needed(role: Role, producer: Mapping[str, Any]) -> list[str]:
     wanted = {
         "transactions": role.transactional,
         "idempotence": writes and idempotent and not role.transactional,
-        "assign": role.polls,
+        "assign": role.polls and not role.group,
+        "groups": bool(role.group),
+        "offsets-in-transactions": bool(role.group) and role.transactional,
+        "seek": bool(role.group),
+        "static-members": role.static,
         "isolation": role.polls,
         "ends": role.name == "final",
         "initialise": role.rivals,
         "offsets-in-transactions": role.rivals,
     }
-    return [name for name, wanted_here in wanted.items() if wanted_here]
+    return [*(name for name, wanted_here in wanted.items() if wanted_here), *role.needs]
 
 
 def _lacking(kind: str, roles: Iterable[Role], producer: Mapping[str, Any]) -> list[str]:

@@ -27,7 +27,7 @@ from harness.api import (
 from harness.api.plans import declared
 from harness.api.run import InjectionPlan
 from harness.planning import derived_contract, schedule
-from harness.planning.clients import client_plan, unsuited
+from harness.planning.clients import client_plan, member_settings, unsuited
 from harness.plugins import registry
 from harness.plugins.fault_validation import foreseen, refused_topic_settings
 
@@ -60,7 +60,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         **plain_values(test),
         "cluster": {"kind": test.cluster.kind, "options": dict(test.cluster.options), "description": description},
         "workload": {"kind": test.workload.kind, "options": dataclasses.asdict(workload)},
-        "client": client_plan(test, producer),
+        "client": client_plan(test, producer, member_settings(workload, test)),
         "topics": topics,
         "contract": overlaid_contract(promised, test.contract),
         "overridden": dict(test.contract),

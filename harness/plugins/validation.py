@@ -13,12 +13,13 @@ from itertools import islice
 from random import Random
 from typing import Any
 
-from harness.api import CALLS, CAPABILITIES, Client, ClusterProvider, PlannedOperation, Role, TopicSpec, Workload
+from harness.api import CALLS, CAPABILITIES, ONLY_READ, Client, ClusterProvider, PlannedOperation, Role, TopicSpec, Workload
 from harness.plugins import fault_validation, services
 
 PROTOCOLS: dict[str, type] = {"workload": Workload, "cluster": ClusterProvider, "client": Client}
 CONFIGURED = ("workload", "cluster")  # frozen dataclasses, whose fields are the options
-ROLES = ("writer", "reader")
+ROLES = ("writer", "member", "reader")
+FUNCTIONS = ("txn", "send", "poll", "seek", "initialise")
 LOOKED_AT = 25  # operations of each role
 
 
@@ -180,8 +181,8 @@ def _wrong_planned(planned: Any, role: Role, partitions: Sequence[str]) -> Itera
     if not isinstance(planned, PlannedOperation):
         yield f"must yield PlannedOperation(f=..., mops=...), not {planned!r}"
         return
-    if planned.f not in ("txn", "send", "poll", "initialise"):
-        yield f'plans f = "{planned.f}"; the history knows "txn", "send", "poll" and "initialise" (docs/history.md)'
+    if planned.f not in FUNCTIONS:
+        yield f'plans f = "{planned.f}"; the history knows {", ".join(FUNCTIONS)} (docs/history.md)'
     for mop in planned.mops:
         if tuple(mop) != ("poll",) and not (len(mop) == 2 and mop[0] == "send" and mop[1] in partitions):
             yield f'plans {mop!r}; a micro-operation is ("poll",) or ("send", one of the partitions it was given)'
@@ -193,5 +194,5 @@ def _wrong_transaction(planned: PlannedOperation, role: Role) -> Iterator[str]:
         yield f'plans a transaction with intent = {planned.intent!r}; it must be "commit" or "abort"'
     if planned.f == "txn" and not role.transactional:
         yield "plans transactions; say so in its role: Role(name=..., transactional=True)"
-    if planned.f != "poll" and role.name != "writer":
+    if planned.f != "poll" and role.name in ONLY_READ:
         yield f'plans f = "{planned.f}" for a reader, which has no producer; readers only poll'

@@ -231,6 +231,9 @@ class FakeCluster(FakeEnvironment):
     def log_start_offsets(self, partitions: Iterable[str]) -> dict[str, int]:
         return dict.fromkeys(partitions, 0)
 
+    def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int]:
+        return {}
+
     def note_clients(self, *, transactional_ids: Sequence[str], groups: Sequence[str]) -> None:
         self.transactional_ids, self.groups = tuple(transactional_ids), tuple(groups)
 

@@ -134,6 +134,10 @@ class Librdkafka:
         with _translated("committed"):
             return _offsets(self._reader("committed").committed([_at((name, 0)) for name in partitions], timeout_s))
 
+    def commit_offsets(self, offsets: Mapping[str, int], timeout_s: float) -> None:
+        with _translated("commit_offsets"):
+            self._reader("commit_offsets").commit(offsets=[_at(item) for item in offsets.items()], asynchronous=False)
+
     def group(self) -> GroupMetadata:
         with _translated("group"):
             return self._reader("group").consumer_group_metadata()

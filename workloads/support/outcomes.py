@@ -46,6 +46,8 @@ TABLE: tuple[Row, ...] = (
     Row("send", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
     Row("poll", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
     Row("flush", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
+    Row("group", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
+    Row("send_offsets", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
     Row("abort", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED + " (whether the abort was heard or not)"),
     Row("commit", (ANY,), "aborted", Outcome.FAIL, "the client demanded an abort, and the coordinator acknowledged it"),
     Row("commit", (ANY,), "not aborted", Outcome.INFO, "EndTxn may have been written and its answer lost"),

@@ -22,7 +22,7 @@ def reader_operations() -> Iterator[PlannedOperation]:
 def read(op: Operation, client: Client, run: str) -> Outcome:
     """A `poll` operation outside any transaction. One that failed is followed by a short pause."""
     try:
-        op.value[0] = polled(client, run, READER_POLL_S)
+        op.value[0] = polled(client, run, READER_POLL_S, op.planned.limit)
     except CallError as error:
         note(op, error)
         op.renew = error.fatal
@@ -31,11 +31,11 @@ def read(op: Operation, client: Client, run: str) -> Outcome:
     return Outcome.OK
 
 
-def polled(client: Client, run: str, timeout_s: float) -> list[Any]:
+def polled(client: Client, run: str, timeout_s: float, limit: int = 1000) -> list[Any]:
     """One call of poll as a finished micro-operation. Raises CallError."""
     records: dict[str, list[list[int]]] = {}
     strangers = []
-    for record in client.poll(timeout_s):
+    for record in client.poll(timeout_s, limit):
         v, why = record_format.decode(record, run)
         records.setdefault(record.partition, []).append([record.offset, v])
         if why is not None:

@@ -106,6 +106,10 @@ class FakeClient:
     def committed(self, partitions: Sequence[str], timeout_s: float) -> Mapping[str, int | None]:
         return dict.fromkeys(partitions)
 
+    def commit_offsets(self, offsets: Mapping[str, int], timeout_s: float) -> None:
+        self._call("commit_offsets")
+        self.offsets.append(dict(offsets))
+
     def group(self) -> GroupMetadata:
         return {"group_id": "fake"}
 

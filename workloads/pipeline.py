@@ -1,0 +1,231 @@
+"""Consume, transform, produce: members of a group read a topic and write what they make of it to another one, exactly once.
+
+After KIP-98 and KIP-447: outputs and the group's offsets are committed in one transaction, under the member's generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from random import Random
+from typing import Annotated, Any, Literal
+
+from harness.api import (
+    HOUR_S,
+    Between,
+    CallError,
+    Client,
+    Isolation,
+    Operation,
+    Outcome,
+    PlannedOperation,
+    Role,
+    TopicSpec,
+    demand_bounds,
+)
+from workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
+from workloads.support.polling import note, read, reader_operations
+from workloads.support.sending import send
+from workloads.transactions import MARGIN_S, Transactions
+
+INPUT, OUTPUT, GROUP = "in", "out", "pipeline"
+Mop = tuple[Any, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """Members of a group, each with a transactional producer, between an input and an output topic.
+
+    members: processes of the pipeline
+    writers: processes that write input records, in transactions
+    readers: read_committed processes that only poll, both topics
+    input_partitions: of the input topic
+    output_partitions: of the output topic
+    batch: input records per transaction, at most
+    outputs: records made of an input record, (fewest, most)
+    abort_share: share of transactions that members abort on purpose; they then seek back
+    input_abort_share: share of input transactions that are aborted, so that the input topic has gaps
+    think_ms: a member's pause before it sends offsets and decides
+    protocol: of the group: classic, or consumer (KIP-848; Kafka 4.0)
+    static_members: whether members keep their place in the group when they are replaced (KIP-345)
+    session_timeout_s: how long the group waits for a member that is silent (classic protocol)
+    transaction_timeout_s: the producers' transaction.timeout.ms
+    offsets: where the group's offsets are committed: in the transaction; before or after it, by the consumer (both wrong)
+    seek_back: whether a member reads again what it had read in a transaction that was aborted (wrong without)
+    record_bytes: about the size of a record's value
+    """
+
+    members: Annotated[int, Between(1, 200)] = 4
+    writers: Annotated[int, Between(1, 200)] = 2
+    readers: Annotated[int, Between(0, 200)] = 1
+    input_partitions: Annotated[int, Between(1, 5000)] = 6
+    output_partitions: Annotated[int, Between(1, 5000)] = 4
+    batch: Annotated[int, Between(1, 500)] = 10
+    outputs: Annotated[tuple[int, int], Between(0, 7)] = (0, 2)
+    abort_share: Annotated[float, Between(0, 1)] = 0.1
+    input_abort_share: Annotated[float, Between(0, 1)] = 0.1
+    think_ms: Annotated[float, Between(0, 600_000)] = 5.0
+    protocol: Literal["classic", "consumer"] = "classic"
+    static_members: bool = False
+    session_timeout_s: Annotated[float, Between(1, HOUR_S)] = 6.0
+    transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 15.0
+    offsets: Literal["transaction", "before", "after"] = "transaction"
+    seek_back: bool = True
+    record_bytes: Annotated[int, Between(0, 10_000_000)] = 100
+
+    def __post_init__(self) -> None:
+        demand_bounds(self)
+        low, high = self.outputs
+        if low > high:
+            raise ValueError(f"outputs: (fewest, most) with fewest <= most, not ({low}, {high})")
+
+    def topics(self) -> dict[str, TopicSpec]:
+        return {INPUT: TopicSpec(partitions=self.input_partitions), OUTPUT: TopicSpec(partitions=self.output_partitions)}
+
+    def roles(self) -> tuple[Role, ...]:
+        needs = () if self.offsets == "transaction" else ("offset-commits",)
+        member = Role(name="member", transactional=True, topics=(INPUT,), group=GROUP, static=self.static_members, needs=needs)
+        return (
+            *[Role(name="writer", transactional=True, polls=False)] * self.writers,
+            *[member] * self.members,
+            *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers,
+        )
+
+    def producer_settings(self) -> Mapping[str, Any]:
+        return self._feed.producer_settings()
+
+    def member_settings(self) -> Mapping[str, Any]:
+        """Consumer settings of members."""
+        if self.protocol == "consumer":
+            return {"group.protocol": "consumer"}
+        return {
+            "session.timeout.ms": round(self.session_timeout_s * 1000),
+            "heartbeat.interval.ms": round(self.session_timeout_s * 1000 / 4),
+        }
+
+    @cached_property
+    def _feed(self) -> Transactions:
+        """What the writers of input records do."""
+        return Transactions(
+            poll_share=0.0,
+            abort_share=self.input_abort_share,
+            think_ms=self.think_ms,
+            transaction_timeout_s=self.transaction_timeout_s,
+            record_bytes=self.record_bytes,
+        )
+
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
+        topics: dict[str, list[str]] = {INPUT: [], OUTPUT: []}
+        for partition in partitions:
+            topics[OUTPUT if partition.rpartition("-")[0].endswith(OUTPUT) else INPUT].append(partition)
+        if role.name == "writer":
+            return self._feed.operations(role, topics[INPUT], rng)
+        return self._member(topics[OUTPUT], rng) if role.name == "member" else reader_operations()
+
+    def _member(self, targets: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
+        """Poll, make a transaction of what came, and after one that did not commit seek back to its first records.
+
+        A member of unknown outcome is replaced by a new process, which goes on at the group's offsets.
+        """
+        while True:
+            polling = yield PlannedOperation(f="poll", mops=(("poll",),), limit=self.batch)
+            batch = Batch.of(polling)
+            if not batch.records:
+                continue
+            intent = "abort" if rng.random() < self.abort_share else "commit"
+            mops = tuple(batch.mops(self._outputs(targets, rng) for _ in batch.records))
+            deciding = yield PlannedOperation(f="txn", mops=mops, intent=intent, think_s=self.think_ms / 1000)
+            replaced = deciding is None or deciding.renew
+            whole = deciding is not None and deciding.outcome is Outcome.OK and intent == "commit"
+            if self.seek_back and not replaced and not whole:
+                yield PlannedOperation(f="seek", mops=(), positions=batch.first)
+
+    def _outputs(self, targets: Sequence[str], rng: Random) -> list[str]:
+        return rng.choices(targets, k=rng.randint(*self.outputs))
+
+    def perform(self, op: Operation, client: Client, run: str) -> Outcome:
+        if op.planned.f == "poll":
+            return read(op, client, run)
+        if op.planned.f == "seek":
+            return _seek(op, client)
+        if not any(mop[0] == "offset" for mop in op.planned.mops):
+            return self._feed.perform(op, client, run)
+        return self._transaction(op, client, run)
+
+    def _transaction(self, op: Operation, client: Client, run: str) -> Outcome:
+        bound_s = 2 * self.transaction_timeout_s + MARGIN_S
+        offsets = {mop[1]: mop[2] for mop in op.planned.mops if mop[0] == "offset"}
+        try:
+            if self.offsets == "before":
+                client.commit_offsets(offsets, CALL_S)
+            client.begin()
+        except CallError as error:
+            return never_begun(op, error)
+        try:
+            for seq, mop in enumerate(op.planned.mops):
+                if mop[0] == "send":
+                    send(op, seq, client, run, self.record_bytes)
+            think(op)
+            if self.offsets == "transaction":
+                client.send_offsets(offsets, client.group(), CALL_S)
+            if op.planned.intent == "abort":
+                client.flush(CALL_S)
+        except CallError as error:
+            return aborted(op, client, error, bound_s)
+        if op.planned.intent == "abort":
+            return aborted(op, client, None, bound_s)
+        outcome = committed(op, client, bound_s)
+        if self.offsets == "after" and outcome is Outcome.OK:
+            self._commit_after(op, client, offsets)
+        return outcome
+
+    def _commit_after(self, op: Operation, client: Client, offsets: Mapping[str, int]) -> None:
+        think(op)
+        try:
+            client.commit_offsets(offsets, CALL_S)
+        except CallError as error:
+            note(op, error)
+
+
+@dataclass
+class Batch:
+    """The input records of one poll, in its order: (partition, offset, v). first, next: by partition, where it begins, and where
+    reading goes on after it.
+    """
+
+    records: list[tuple[str, int, int]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, polling: Operation | None) -> Batch:
+        """What an operation polled. A record that nobody of this run wrote is no input: the checks report it."""
+        if polling is None or polling.outcome is not Outcome.OK:
+            return cls()
+        got = polling.value[0][1]
+        return cls([(partition, offset, v) for partition, records in got.items() for offset, v in records if v >= 0])
+
+    @property
+    def first(self) -> dict[str, int]:
+        return {partition: offset for partition, offset, _ in reversed(self.records)}
+
+    @property
+    def next(self) -> dict[str, int]:
+        return {partition: offset + 1 for partition, offset, _ in self.records}
+
+    def mops(self, outputs: Iterator[Sequence[str]]) -> Iterator[Mop]:
+        """Each input, what is made of it (partitions), and at last the group's offsets."""
+        for record, targets in zip(self.records, outputs, strict=True):
+            yield ("input", *record)
+            yield from (("send", target) for target in targets)
+        yield from (("offset", partition, offset) for partition, offset in self.next.items())
+
+
+def _seek(op: Operation, client: Client) -> Outcome:
+    """Back to what has to be read again; a member that cannot go back to all of it starts anew at the group's offsets."""
+    try:
+        client.seek(op.planned.positions)
+    except CallError as error:
+        note(op, error)
+        op.renew = True
+        return Outcome.FAIL
+    return Outcome.OK
