@@ -10,7 +10,7 @@ import numpy as np
 
 from checkers.arrays import Ints
 from checkers.graph.edge_filter import EdgeFilter
-from checkers.graph.edges import FIRSTS, decode
+from checkers.graph.edges import FIRSTS, LATEST, decode
 from checkers.graph.gathered_edges import Arrays, SharedArrays
 from checkers.graph.layers import ANTI, ANTI_TIME, DATA, RW
 from checkers.graph.spans import ends, points, rank, reading_points
@@ -70,9 +70,11 @@ class SharedOrder:
 def order_arrays(to_driver: Sequence[tuple[str, bytes]], view: Overview) -> Arrays:
     """The arrays of `OperationOrder`, from what the partitions handed out: first returns and latest commits by operation."""
     firsts, latest = np.full(len(view), FOREVER), np.full(len(view), NONE, dtype=np.int64)
-    for role, message in to_driver:
+    for name, message in to_driver:
+        if name not in (FIRSTS, LATEST):
+            continue  # of another check
         part = decode(message)
-        if role == FIRSTS:
+        if name == FIRSTS:
             np.minimum.at(firsts, view.at(part["op"]), part["time"])
         else:
             np.maximum.at(latest, view.at(part["op"]), part["time"])

@@ -46,6 +46,9 @@ class Source(Protocol):
     def table(self, spark: SparkSession) -> DataFrame:
         """A row per operation."""
 
+    def has(self, column: str) -> bool:
+        """Whether the history has a column that may be absent."""
+
     def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
         """What a job makes of some columns, on Spark's executors, about `MOPS_PER_BATCH` micro-operations at a time."""
 
@@ -88,6 +91,9 @@ class LocalSource:
 
     def table(self, spark: SparkSession) -> DataFrame:
         return spark.read.parquet(str(self.path))
+
+    def has(self, column: str) -> bool:
+        return column in pq.read_schema(self.path).names
 
     def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
         path, context = os.path.abspath(self.path), spark.sparkContext
@@ -188,6 +194,9 @@ class SparkSource:
 
     def table(self, spark: SparkSession) -> DataFrame:
         return self._table
+
+    def has(self, column: str) -> bool:
+        return column in self._table.columns
 
     def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
         def made(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

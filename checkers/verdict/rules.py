@@ -36,6 +36,7 @@ class Rule:
 _COMPACTED = Rule(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
 _RETAINED = Rule(INAPPLICABLE, "the topic deletes old records: an absent record proves nothing", {"retention": "!none"})
 _NO_TRANSACTIONS = Rule(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
+_NO_GROUP = Rule(INAPPLICABLE, "no consumer is a member of a group", {"consumption": "assigned"})
 _LOSSES = (  # settings under which records can be cut off that were acknowledged, or even read; each with how
     ({"unclean_leader_election": "true"}, "an unclean election cuts off what the new leader lacks (KIP-106)"),
     ({"power_failures": "all replicas"}, "what no replica had synced to disk is gone when the power of all fails"),
@@ -178,6 +179,33 @@ RULES: dict[str, tuple[Rule, ...]] = {
             FORBIDDEN,
             "what is acknowledged lies where its acknowledgement says; a broker gives one answer twice only to a retry (KIP-98)",
         ),
+    ),
+    "reprocessed": (
+        _NO_GROUP,
+        *_cut_off("with the group's committed offsets, so that members read on from older ones"),
+        Rule(FORBIDDEN, "outputs and offsets are committed together, and who has lost the partition is fenced (KIP-98, KIP-447)"),
+    ),
+    "unprocessed": (
+        _NO_GROUP,
+        _COMPACTED,
+        _RETAINED,
+        *_cut_off("outputs may be gone, and the offset that was committed with them not"),
+        Rule(FORBIDDEN, "outputs and offsets are committed together; after an abort a member reads the same again (KIP-98)"),
+    ),
+    "torn-offset": (
+        _NO_GROUP,
+        *_cut_off("with the group's committed offsets, and not with the outputs, or the other way round"),
+        Rule(FORBIDDEN, "offsets in a transaction are committed with its records or not at all (KIP-98: atomicity)"),
+    ),
+    "offset-regression": (
+        _NO_GROUP,
+        *_cut_off("with the group's committed offsets, so that members read on from older ones"),
+        Rule(FORBIDDEN, "members read on from the group's offset, and who has lost the partition is fenced (KIP-447)"),
+    ),
+    "double-ownership": (
+        _NO_GROUP,
+        *_cut_off("with the group's own log, so that its coordinator forgets generations"),
+        Rule(FORBIDDEN, "the generation in a transaction's group metadata fences whoever has lost the partition (KIP-447)"),
     ),
     "phantom": (Rule(FORBIDDEN, "a topic holds only what producers sent, unchanged (record checksums)"),),
     "wrong-partition": (

@@ -131,6 +131,20 @@ NEEDS: dict[str, Needs] = {
     **dict.fromkeys(("nonmonotonic-send", "int-nonmonotonic-send", "int-send-skip"), _ORDER),
     **{name + suffix: _READ_CYCLE for name in ("G1c-wr",) for suffix in ("", "-process", "-realtime")},
     **{name + suffix: _ORDER_CYCLE for name in ("G0", "G1c", "G-single", "G2") for suffix in ("", "-process", "-realtime")},
+    "reprocessed": Needs({SENDS, OUTCOMES, *READS}, _ANYBODY),
+    **dict.fromkeys(
+        ("unprocessed", "torn-offset"),
+        Needs(
+            {SENDS, OUTCOMES, *READS, Evidence.SETTLING},
+            "which records were processed, or which offsets the group had at the end, is not wholly known",
+            {SENDS, OUTCOMES, COMMITTED},
+            "what is missing may have processed the record, or shown that it was",
+        ),
+    ),
+    "offset-regression": Needs({SENDS, OUTCOMES, *READS}, _ANYBODY),
+    "double-ownership": Needs(
+        {SENDS, OUTCOMES, *READS}, _ANYBODY, {POLLS}, "a line that is missing may have had the rebalance between the two commits"
+    ),
     "lso-stall": Needs({Evidence.SETTLING}, "nobody knows where the last stable offsets stood after healing"),
 }
 _EVERYTHING = frozenset(Evidence) - {Evidence.RECEIPTS}

@@ -275,7 +275,7 @@ class WorkerLoop:
         return outcome
 
     def _complete(self, op: Operation, outcome: Outcome) -> None:
-        fields = {"decided": op.decided} if op.decided is not None else {}
+        fields: dict[str, Any] = {"decided": op.decided} if op.decided is not None else {}
         fields |= {"rebalances": op.rebalances} if op.rebalances else {}
         errors = secrets.without_secrets(op.errors) if op.errors else op.errors
         self._writer.complete(outcome, op.process, op.number, op.planned.f, op.value, errors=errors, **fields)

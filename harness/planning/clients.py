@@ -25,7 +25,7 @@ BENEATH: Mapping[str, Mapping[str, Any]] = {  # what drivers are given beneath t
 
 def member_settings(workload: Workload, test: Test) -> dict[str, Any]:
     """The settings of consumers that are members of a group of the workload, if it has any."""
-    beneath = getattr(workload, "member_settings", dict)()
+    beneath: Mapping[str, Any] = getattr(workload, "member_settings", dict)()
     return {**beneath, **test.consumer} if any(role.group for role in workload.roles()) else {}
 
 

@@ -1,0 +1,173 @@
+"""The chains of a pipeline: input record -> transaction -> output records -> the group's committed offset (KIP-98, KIP-447)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from checkers.arrays import Bools, Ints
+from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
+from checkers.run_view import RunView
+from checkers.spark.gathering import PartitionMessages
+from checkers.spark.source import from_message, to_message
+
+VISIBLE = "visible records"
+_MADE = "_chains"  # of a RunView: what several checks share
+
+
+def has_chains(run: RunView) -> bool:
+    """Whether the history is one of a pipeline."""
+    return run.history.has("chains") and len(chains_of(run).records) > 0
+
+
+def visible_records(log: PartitionLog, brief: bool = False) -> PartitionMessages:
+    """The records of a partition that a read_committed reader got, with their lowest offsets; brief: if anybody needs them."""
+    if not brief or not len(log.sends):
+        return PartitionMessages()
+    seen = np.flatnonzero(log.seen_committed)
+    table = pa.table({"v": log.sends.v[seen], "offset": log.place[seen]}).replace_schema_metadata({"partition": log.partition})
+    return PartitionMessages(to_driver=[(VISIBLE, to_message(table))])
+
+
+@dataclass(frozen=True)
+class Chains:
+    """What the operations of a pipeline processed and committed.
+
+    records: `op` (history index), the input's `partition`, `offset` and `v`, and an `output` that was made of it (NONE: none was
+    to be made); a row for each output. offsets: `op`, `partition`, and the `offset` that it commits for the group. committed: the
+    group's offset of each partition at the end, where it is known; committed_at: the operation that looked, and when (ns).
+    """
+
+    records: pd.DataFrame
+    offsets: pd.DataFrame
+    committed: Mapping[str, int] = field(default_factory=dict)
+    committed_at: tuple[int, int] = (NONE, NONE)
+
+
+def chains_of(run: RunView) -> Chains:
+    """The chains of a run, read once."""
+    if _MADE not in run.__dict__:
+        run.__dict__[_MADE] = _read(run) if run.history.has("chains") else Chains(_no_records(), _no_offsets())
+    return run.__dict__[_MADE]  # type: ignore[no-any-return]
+
+
+def _read(run: RunView) -> Chains:
+    records, offsets = [_no_records()], [_no_offsets()]
+    for batch in run.history.batches(("index", "chains", "offsets"))[1]:
+        records.append(_flat(batch, "chains"))
+        offsets.append(_flat(batch, "offsets"))
+    committed, at = _committed_offsets(run)
+    return Chains(pd.concat(records, ignore_index=True), pd.concat(offsets, ignore_index=True), committed, at)
+
+
+def _no_records() -> pd.DataFrame:
+    numbers = {name: np.empty(0, dtype=np.int64) for name in ("op", "offset", "v", "output")}
+    return pd.DataFrame({"partition": np.empty(0, dtype=object), **numbers})
+
+
+def _no_offsets() -> pd.DataFrame:
+    return _no_records()[["partition", "op", "offset"]]
+
+
+def _flat(batch: pa.RecordBatch, column: str) -> pd.DataFrame:
+    """The structs of a list column as rows, each with its operation."""
+    lists = batch.column(column)
+    rows = dict(zip((one.name for one in lists.type.value_type), lists.flatten().flatten(), strict=True))
+    rows["op"] = batch.column("index").take(pc.list_parent_indices(lists))
+    filled = {name: one if pa.types.is_string(one.type) else pc.fill_null(one, NONE) for name, one in rows.items()}
+    return pa.table(filled).to_pandas()
+
+
+def _committed_offsets(run: RunView) -> tuple[dict[str, int], tuple[int, int]]:
+    """The group's offsets as they were at the end, and who looked when."""
+    found: dict[str, int] = {}
+    at = (NONE, NONE)
+    looks = run.history.select(("index", "f", "type", "end", "detail"), ds.field("f") == "group-offsets")
+    for row in looks.sort_by("index").to_pylist():
+        if row["type"] == "ok" and row["detail"]:
+            found |= {partition: int(offset) for partition, offset in json.loads(row["detail"])["offsets"].items()}
+            at = (row["index"], row["end"])
+    return found, at
+
+
+class Pipeline:
+    """Chains, and which of their records are visible. Made for one check; the tables behind it are shared."""
+
+    def __init__(self, run: RunView) -> None:
+        self.run, self.chains = run, chains_of(run)
+        tables = [from_message(message) for name, message in run.gathered.to_driver if name == VISIBLE]
+        partitions = [table.schema.metadata[b"partition"].decode() for table in tables]
+        places = [table.to_pandas().assign(partition=name) for name, table in zip(partitions, tables, strict=True)]
+        self._places = pd.concat([_no_records()[["v", "partition", "offset"]], *places]).set_index("v")
+
+    def is_visible(self, v: Any) -> Bools:
+        """Which of these records a read_committed reader got."""
+        return np.asarray(pd.Index(v).isin(self._places.index))
+
+    def placed(self, outputs: pd.DataFrame) -> pd.DataFrame:
+        """Rows with an `output`: `v`, `partition` and `offset` are those of the output now."""
+        places = self._places.reindex(outputs["output"])
+        partition, offset = places["partition"].fillna("").to_numpy(), places["offset"].fillna(NONE).astype("int64").to_numpy()
+        return outputs.assign(v=outputs["output"], partition=partition, offset=offset)
+
+    def visible_places(self) -> pd.DataFrame:
+        """`v`, `partition`, `offset` of every record that a read_committed reader got."""
+        return self._places.reset_index()
+
+    def read_back(self, partitions: Iterable[str]) -> set[str]:
+        """Partitions with a complete read_committed final read, so that what is not visible is not there."""
+        finals = self.run.overview.final_reads
+        return {name for name in set(partitions) if name in finals and finals[name].committed and not finals[name].stalled}
+
+    @cached_property
+    def all_read_back(self) -> bool:
+        """Whether every partition of the history was read back."""
+        seen = set(self.run.gathered.partitions)
+        return bool(seen) and self.read_back(seen) == seen
+
+    @cached_property
+    def records(self) -> pd.DataFrame:
+        """`Chains.records`, with `status` of the operation and whether the output is `visible`."""
+        records = self.chains.records
+        return records.assign(status=self.run.status(records["op"].to_numpy()), visible=self.is_visible(records["output"]))
+
+    @cached_property
+    def proven(self) -> Ints:
+        """Operations (history indices) of which some output is visible: they are committed, whatever their client knows."""
+        return self.records.loc[self.records["visible"], "op"].unique()  # type: ignore[no-any-return]
+
+    @cached_property
+    def fates(self) -> pd.DataFrame:
+        """`op`, `fate` of the operations with offsets: COMMITTED (surely), ABORTED (surely), INFO.
+
+        Of unknown outcome, with outputs none of which is visible although all was read back: it is aborted in effect.
+        """
+        ops = self.chains.offsets["op"].unique()
+        status = np.where(np.isin(ops, self.proven), COMMITTED, self.run.status(ops))
+        made = self.records.loc[self.records["output"] != NONE, "op"].unique()
+        nothing = (status == INFO) & np.isin(ops, made) & self.all_read_back
+        return pd.DataFrame({"op": ops, "fate": np.where(nothing, ABORTED, status)})
+
+    @cached_property
+    def offsets(self) -> pd.DataFrame:
+        """`Chains.offsets`, with the `fate` of each operation, and when it began and had ended (ns)."""
+        offsets, overview = self.chains.offsets.merge(self.fates, on="op"), self.run.overview
+        at = overview.at(offsets["op"].to_numpy())
+        times = {"began": overview.time[at], "ended": overview.end[at], "process": overview.process[at]}
+        return offsets.assign(**times)
+
+
+def rows_of(table: pd.DataFrame, role: str, time: Any = None) -> dict[str, Any]:
+    """Rows of a check's result, from `partition`, `cause`, `op`, `v`, `offset`; time: of all of them, else their own."""
+    columns = {name: table[name].to_numpy() for name in ("partition", "cause", "op", "v", "offset")}
+    times = table["time"].to_numpy() if time is None else np.full(len(table), time)
+    return {**columns, "time": times, "role": np.full(len(table), role, dtype=object)}
