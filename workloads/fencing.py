@@ -17,8 +17,9 @@ from typing import Annotated, Any
 
 from harness.api import HOUR_S, Between, CallError, Client, Operation, Outcome, PlannedOperation, Role, demand_bounds
 from workloads.support import outcomes
+from workloads.support.deciding import CALL_S
 from workloads.support.polling import note, reader_operations
-from workloads.transactions import CALL_S, Transactions
+from workloads.transactions import Transactions
 
 CALLS = ("begin", "send", "flush", "send_offsets", "commit", "abort")
 MOMENTS = ("before", "during", "after")
@@ -112,7 +113,7 @@ class Fencing(Transactions):
 
 def initialised(op: Operation, client: Client) -> Outcome:
     """An `initialise` operation: then the producer is another instance. Of one that failed nobody knows whether it took over."""
-    op.value = {"cell": op.planned.cell}  # type: ignore[assignment]
+    op.value = {"cell": op.planned.cell}
     try:
         client.initialise(INITIALISE_S)
     except CallError as error:

@@ -20,9 +20,10 @@ class Role:
     """What the process of one slot is: a `writer` or a `member` (producer and consumer), a `reader` or a `final` reader (consumer
     only).
 
-    polls: whether it has a consumer at all. rivals: whether its operations may open rivals (`Operation.rivals`). topics: what the consumer reads; empty: every topic of the workload. group: the
+    polls: whether it has a consumer at all. topics: what the consumer reads; empty: every topic of the workload. group: the
     consumer is a member of this consumer group, and subscribes to its topics; empty: it is assigned their partitions. static: it
-    is a static member (KIP-345). needs: what else its client must be able to do (names of `harness.api.clients.CAPABILITIES`).
+    is a static member (KIP-345). rivals: whether its operations may open rivals (`Operation.rivals`). needs: what else its client
+    must be able to do (names of `harness.api.clients.CAPABILITIES`).
     """
 
     name: str

@@ -95,13 +95,12 @@ def needed(role: Role, producer: Mapping[str, Any]) -> list[str]:
         "idempotence": writes and idempotent and not role.transactional,
         "assign": role.polls and not role.group,
         "groups": bool(role.group),
-        "offsets-in-transactions": bool(role.group) and role.transactional,
+        "offsets-in-transactions": role.rivals or (bool(role.group) and role.transactional),
         "seek": bool(role.group),
         "static-members": role.static,
         "isolation": role.polls,
         "ends": role.name == "final",
         "initialise": role.rivals,
-        "offsets-in-transactions": role.rivals,
     }
     return [*(name for name, wanted_here in wanted.items() if wanted_here), *role.needs]
 
