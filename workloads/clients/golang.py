@@ -19,7 +19,7 @@ PROGRAM = "driver"
 FETCH_S, BUILD_S = 600.0, 1800.0
 _OLDEST_LANGUAGE = "1.21"  # of our sources; the library's own go.mod demands more where it needs more
 _VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
-_MISSING = f"Go is missing: install Go {_OLDEST_LANGUAGE}, or as new as the library demands (Debian, Ubuntu: apt install golang-go)"
+_MISSING = f"Go is missing: install {_OLDEST_LANGUAGE}, or as new as the library demands (Debian, Ubuntu: apt install golang-go)"
 
 
 class GoFamily(ABC):
