@@ -81,7 +81,7 @@ class Java:
 
     def reads(self) -> Sequence[Path]:
         home = Path(java()[0]).resolve().parents[1]
-        return [] if str(home).startswith(SYSTEM) else [home]
+        return [*([] if str(home).startswith(SYSTEM) else [home]), *_configuration(home)]
 
     def _compile(self, version: str, library: Path, directory: Path) -> None:
         classes = directory / "classes"
@@ -108,6 +108,12 @@ class Java:
         except tools.ToolError:
             archive.unlink(missing_ok=True)
         loaded.unlink(missing_ok=True)
+
+
+def _configuration(home: Path) -> list[Path]:
+    """Directories in which a runtime's configuration lies, where it only has links to them: Debian's `/etc/java-17-openjdk`."""
+    files = [path.resolve() for part in ("conf", "lib/security") for path in (home / part).rglob("*") if path.is_symlink()]
+    return sorted({path.parent for path in files if path.exists() and not path.is_relative_to(home)})
 
 
 def _jvm() -> tuple[str, ...]:

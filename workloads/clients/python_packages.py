@@ -46,11 +46,11 @@ class PythonPackage:
         return [DRIVERS / name for name in (*SHARED, self.driver)]
 
     def download(self, version: str, directory: Path, progress: Callable[[str], None]) -> None:
-        """The package and what it needs, and the interpreter that they were installed for."""
+        """The package and what it needs, and the interpreter they were installed for: no virtual environment, which may go."""
         python = _interpreter()
         pip.install(self.project, version, python, directory / "packages")
         shutil.rmtree(directory / "packages" / "bin", ignore_errors=True)
-        (directory / "python").write_text(python)
+        (directory / "python").write_text(_base(python))
 
     def build(self, version: str, library: Path, directory: Path) -> None:
         return
@@ -83,6 +83,12 @@ class Aiokafka(PythonPackage):
     versions = "releases of aiokafka from 0.9.0 on"
     oldest = (0, 9, 0)
     reason = "before 0.9.0 aiokafka needs modules of a kafka-python that is gone"
+
+
+def _base(python: str) -> str:
+    """The interpreter that a virtual environment was made of; any other as it is."""
+    code = "import sys; print(getattr(sys, '_base_executable', sys.executable))"
+    return tools.run([python, "-c", code], "asking Python where it lies", timeout_s=_START_S).strip() or python
 
 
 def _interpreter() -> str:

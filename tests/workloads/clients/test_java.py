@@ -120,6 +120,18 @@ def test_a_java_outside_the_system_s_directories_is_named_for_containers(machine
     assert Java().reads() == []
 
 
+def test_where_a_distribution_keeps_the_configuration_is_named_for_containers(machine, tmp_path, monkeypatch):
+    """Debian's runtime has links into /etc, without which no driver starts."""
+    home, kept = tmp_path / "jre", tmp_path / "etc" / "java" / "security"
+    for directory in (home / "bin", home / "conf" / "security", kept):
+        directory.mkdir(parents=True, exist_ok=True)
+    (kept / "java.security").touch()
+    (home / "conf" / "security" / "java.security").symlink_to(kept / "java.security")
+    (home / "conf" / "gone").symlink_to(tmp_path / "gone")
+    monkeypatch.setattr(family, "java", lambda: (str(home / "bin" / "java"), "17"))
+    assert Java().reads() == [home, kept]
+
+
 PRODUCER = {"acks": "all", "transaction.timeout.ms": 15_000, "delivery.timeout.ms": 10_000, "linger.ms": 0}
 CONSUMER = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "fetch.max.wait.ms": 100}
 
