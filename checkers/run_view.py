@@ -124,14 +124,15 @@ class RunView:
     def origins(self) -> dict[int, tuple[str, int]]:
         """Of the `unsent` identities those that this run sent elsewhere: identity -> (partition, operation)."""
         wanted = self.unsent[self.unsent >= 0]
-        return {int(v): (partition, int(op)) for v, partition, op in self._senders(wanted)}
+        return {int(v): (partition, int(op)) for v, partition, op in self.senders(wanted)}
 
     @cached_property
     def misplaced(self) -> set[int]:
         """Records that were sent in this run, and read in a partition to which they were not sent."""
         return set(self.origins)
 
-    def _senders(self, identities: Ints) -> Any:
+    def senders(self, identities: Ints) -> Any:
+        """Who sent some records of this run: (identity, partition, operation) of those that were sent."""
         identities = np.unique(identities)
         overview = self.overview
         keys = record_ids.operation_key(overview.process.astype(np.int64), overview.op & MAX_OP)

@@ -25,7 +25,7 @@ from harness.api import (
 )
 from workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
 from workloads.support.polling import polled, read, reader_operations
-from workloads.support.sending import send
+from workloads.support.sending import Content, content_of, hand_over
 
 POLL_S = 0.02  # inside a transaction: short, so that transactions stay short
 MARGIN_S = 5.0
@@ -112,11 +112,15 @@ class Transactions:
             return aborted(op, client, error, bound_s)
         return aborted(op, client, None, bound_s) if op.planned.intent == "abort" else committed(op, client, bound_s)
 
+    def content(self, op: Operation, seq: int, run: str) -> Content:
+        """What the record of micro-operation `seq` says."""
+        return content_of(op, seq, run, self.record_bytes)
+
     def _body(self, op: Operation, client: Client, run: str) -> None:
         for seq, mop in enumerate(op.planned.mops):
             think(op)
             if mop[0] == "send":
-                send(op, seq, client, run, self.record_bytes)
+                hand_over(op, seq, client, self.content(op, seq, run))
             else:
                 op.value[seq] = polled(client, run, POLL_S)
         think(op)

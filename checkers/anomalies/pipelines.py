@@ -17,10 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from checkers.anomalies.applications import explain_too_few, explain_too_many, too_few, too_many
 from checkers.api import CheckResult, join_rows, run_check
 from checkers.arrays import Bools, Ints
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
-from checkers.pipeline.chains import Pipeline, has_chains, rows_of, visible_records
+from checkers.pipeline.applications import Application, has_application
+from checkers.pipeline.chains import Pipeline, has_chains, has_inputs, rows_of, visible_records
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
@@ -34,6 +36,8 @@ NOT_READ_BACK = "not every partition was read back by a complete final read"
 # Input records and their outputs
 # --------------------------------------------------------------------------------------------------
 def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
+    if has_application(text.run):
+        return explain_too_many(finding, text)
     inputs, outputs = finding.records("read"), finding.records("sent")
     writers = list(dict.fromkeys(row.op for row in sorted(outputs, key=lambda row: row.time)))
     what = "Input record" if len(inputs) == 1 else f"{len(inputs)} input records,"
@@ -46,17 +50,18 @@ def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
     "reprocessed",
     across=True,
     gather=visible_records,
-    brief=has_chains,
+    brief=has_inputs,
     explain=_explain_reprocessed,
     needs=f"{NO_PIPELINE}, or no output of one is visible",
 )
 def reprocessed(run: RunView) -> CheckResult:
-    """An input record has visible outputs from two transactions.
+    """An input record has visible outputs from two transactions; of a program of somebody's own: more outputs than it declares.
 
     A group's offset is committed with the outputs, and a member reads on from it: whoever processes a record again has not seen
-    that commit, or was fenced (KIP-447). What one transaction makes of a record twice is the application's own affair.
+    that commit, or was fenced (KIP-447). What one transaction makes of a record twice is the pipeline's own affair. A program is
+    judged from outside: by the outputs that name the record in complete read_committed final reads.
 
-    compared: input records with a visible output. One cause: the later transaction.
+    compared: input records with a visible output. One cause: the later transaction; of a program: the stretch of neighbours.
 
     Example::
 
@@ -70,6 +75,8 @@ def reprocessed(run: RunView) -> CheckResult:
 
     Slow twin: `reprocessed` in tests/support/reference.py.
     """
+    if has_application(run):
+        return too_many(Application(run))
     pipeline = Pipeline(run)
     shown = pipeline.records[pipeline.records["visible"]]
     makers = shown.groupby("v")["op"].agg(["nunique", "max"])
@@ -84,6 +91,8 @@ def reprocessed(run: RunView) -> CheckResult:
 
 
 def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
+    if has_application(text.run):
+        return explain_too_few(finding, text)
     inputs, tried = finding.records("missing"), finding.records("read")
     what, verb = (("Input record", "lies"), ("Input records", "lie"))[len(inputs) > 1]
     where = f"{what} {text.places(inputs)} {verb} below the offset that the group committed"
@@ -97,7 +106,7 @@ def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
     "unprocessed",
     across=True,
     gather=visible_records,
-    brief=has_chains,
+    brief=has_inputs,
     explain=_explain_unprocessed,
     needs=f"{NO_PIPELINE}, nobody looked at the group's offsets at the end, or a partition was not read back",
 )
@@ -105,7 +114,9 @@ def unprocessed(run: RunView) -> CheckResult:
     """An input record below the group's committed offset that no committed transaction has processed.
 
     Processed: some transaction has all of its outputs visible, or was to make none of it and is committed. A transaction of
-    unknown outcome that was to make nothing of it may have done so: then nobody knows.
+    unknown outcome that was to make nothing of it may have done so: then nobody knows. Of a program of somebody's own: a record
+    of which fewer outputs are there than it declares, below its group's offset, or, where its group is not known, once it had
+    caught up.
 
     compared: visible input records below the group's offsets at the end, as far as somebody knows. One cause: the transactions
     that tried; without any, the stretch of neighbours in the partition.
@@ -123,6 +134,8 @@ def unprocessed(run: RunView) -> CheckResult:
 
     Slow twin: `unprocessed` in tests/support/reference.py.
     """
+    if has_application(run):
+        return too_few(Application(run))
     pipeline = Pipeline(run)
     inputs = _inputs(pipeline)
     lacking = "" if pipeline.chains.committed else NO_OFFSETS

@@ -36,7 +36,9 @@ class Rule:
 _COMPACTED = Rule(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
 _RETAINED = Rule(INAPPLICABLE, "the topic deletes old records: an absent record proves nothing", {"retention": "!none"})
 _NO_TRANSACTIONS = Rule(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
-_NO_GROUP = Rule(INAPPLICABLE, "no consumer is a member of a group", {"consumption": "assigned"})
+_NO_GROUP = Rule(INAPPLICABLE, "no consumer is a member of a group", {"consumption": "assigned", "application": "none"})
+_NO_MEMBER = Rule(INAPPLICABLE, "no consumer of ours is a member of a group", {"consumption": "assigned"})
+_NO_PROGRAM = Rule(INAPPLICABLE, "no program of somebody's own was judged", {"application": "none"})
 _LOSSES = (  # settings under which records can be cut off that were acknowledged, or even read; each with how
     ({"unclean_leader_election": "true"}, "an unclean election cuts off what the new leader lacks (KIP-106)"),
     ({"power_failures": "all replicas"}, "what no replica had synced to disk is gone when the power of all fails"),
@@ -183,6 +185,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "reprocessed": (
         _NO_GROUP,
         *_cut_off("with the group's committed offsets, so that members read on from older ones"),
+        Rule(ALLOWED, "the program promises its outputs at least once", {"application": "at-least-once"}),
+        Rule(
+            FORBIDDEN,
+            "what a program makes of a record is there once: outputs and offsets are committed together (KIP-98, KIP-447)",
+            {"application": "exactly-once"},
+            essential=True,
+        ),
         Rule(FORBIDDEN, "outputs and offsets are committed together, and who has lost the partition is fenced (KIP-98, KIP-447)"),
     ),
     "unprocessed": (
@@ -190,20 +199,42 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _COMPACTED,
         _RETAINED,
         *_cut_off("outputs may be gone, and the offset that was committed with them not"),
+        Rule(
+            FORBIDDEN,
+            "a program processes every record below the offset that its group commits (KIP-98)",
+            {"application": "!none"},
+        ),
         Rule(FORBIDDEN, "outputs and offsets are committed together; after an abort a member reads the same again (KIP-98)"),
     ),
+    "phantom-output": (
+        _NO_PROGRAM,
+        *_cut_off("an input that was read and processed may be gone"),
+        Rule(FORBIDDEN, "a program that reads at read_committed makes outputs of committed inputs only (KIP-98)"),
+    ),
+    "output-order": (
+        _NO_PROGRAM,
+        *_cut_off("what is processed again then lies after what was kept"),
+        Rule(FORBIDDEN, "the program promises the order of inputs with one key, in each partition of its output"),
+    ),
+    "vanished-output": (
+        _NO_PROGRAM,
+        _COMPACTED,
+        _RETAINED,
+        *_TRUNCATED,
+        Rule(FORBIDDEN, _G1),
+    ),
     "torn-offset": (
-        _NO_GROUP,
+        _NO_MEMBER,
         *_cut_off("with the group's committed offsets, and not with the outputs, or the other way round"),
         Rule(FORBIDDEN, "offsets in a transaction are committed with its records or not at all (KIP-98: atomicity)"),
     ),
     "offset-regression": (
-        _NO_GROUP,
+        _NO_MEMBER,
         *_cut_off("with the group's committed offsets, so that members read on from older ones"),
         Rule(FORBIDDEN, "members read on from the group's offset, and who has lost the partition is fenced (KIP-447)"),
     ),
     "double-ownership": (
-        _NO_GROUP,
+        _NO_MEMBER,
         *_cut_off("with the group's own log, so that its coordinator forgets generations"),
         Rule(FORBIDDEN, "the generation in a transaction's group metadata fences whoever has lost the partition (KIP-447)"),
     ),

@@ -141,6 +141,13 @@ NEEDS: dict[str, Needs] = {
             "what is missing may have processed the record, or shown that it was",
         ),
     ),
+    "phantom-output": Needs(
+        {SENDS, OUTCOMES, *READS}, _ANYBODY, {SENDS, *FINAL}, "a line that is missing may have sent or shown the input"
+    ),
+    "output-order": Needs({SENDS, *READS}, _ANYBODY, {COMMITTED}, "a line that is missing may have shown an earlier output"),
+    "vanished-output": Needs(
+        {POLLS, COMMITTED}, _ANYBODY, {COMMITTED}, "the final read may have returned in a missing line what seems to be gone"
+    ),
     "offset-regression": Needs({SENDS, OUTCOMES, *READS}, _ANYBODY),
     "double-ownership": Needs(
         {SENDS, OUTCOMES, *READS}, _ANYBODY, {POLLS}, "a line that is missing may have had the rebalance between the two commits"

@@ -67,11 +67,11 @@ from harness.api.files import regular, replacing
 from harness.api.history import OPERATIONS, STORED, UNREADABLE, VALUES, demand_columns
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.python_command import interpreter_script, module_command
-from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, record_id, split_record_id
+from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, identity_in, record_id, split_record_id
 from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
 from harness.api.values import DAMAGE_SCHEMA, HISTORY_VERSION, PLAN_SCHEMA, VERDICT_SCHEMA, Isolation, Outcome, Property, Verdict
-from harness.api.workloads import ONLY_READ, Operation, PlannedOperation, Rival, Rivals, Role, Workload
+from harness.api.workloads import ONLY_READ, OWN_GROUP, Operation, PlannedOperation, Program, Rival, Rivals, Role, Workload
 
 __all__ = [
     "ALONE",
@@ -87,6 +87,7 @@ __all__ = [
     "MAX_SEQ",
     "ONLY_READ",
     "OPERATIONS",
+    "OWN_GROUP",
     "PLAN_SCHEMA",
     "STORED",
     "UNREADABLE",
@@ -156,6 +157,7 @@ __all__ = [
     "Position",
     "Powered",
     "Problem",
+    "Program",
     "Property",
     "Rebalance",
     "Receipt",
@@ -191,6 +193,7 @@ __all__ = [
     "demand_bounds",
     "demand_columns",
     "evidence_of",
+    "identity_in",
     "interpreter_script",
     "missing_evidence",
     "module_command",

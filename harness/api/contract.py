@@ -108,6 +108,13 @@ _TABLE = (
         "those subscribe whose `subscribe` the history has.",
     ),
     ContractKey(
+        name="application",
+        values=("none", "exactly-once", "at-least-once"),
+        default="none",
+        meaning="What a program of somebody's own between an input and an output topic promises ([your-application.md]"
+        "(your-application.md)); `none`: there is none.",
+    ),
+    ContractKey(
         name="max_in_flight",
         values=("NUMBER",),
         default="5",

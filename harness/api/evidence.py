@@ -123,6 +123,7 @@ _BY_ROLE = {
     "member": (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS),
     "writer": (Evidence.SENDS, Evidence.OUTCOMES, Evidence.POLLS),  # transactions poll, too
     "reader": (Evidence.POLLS,),
+    "instance": (),  # what a program does is seen from outside
     "final": (Evidence.FINAL_COMMITTED, Evidence.FINAL_UNCOMMITTED),
     "harness": (Evidence.SETTLING,),
     "faults": (Evidence.RECEIPTS,),

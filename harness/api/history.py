@@ -65,6 +65,7 @@ OPERATIONS = (
         "JSON: the completion's `value` where that is an object (`settle`, ...), or its rebalances",
     ),
     Column("chains", "list of chain", "input records that the operation processed, and what it made of them", optional=True),
+    Column("outputs", "list of output", "records that it read and that a program of somebody's own wrote", optional=True),
     Column("offsets", "list of position", "group offsets that it commits: the next records to be read", optional=True),
 )
 STRUCTS = {
@@ -81,6 +82,12 @@ STRUCTS = {
         Column("offset", "int64", "its offset"),
         Column("v", "int64", "identity of the input record"),
         Column("output", "int64", "identity of a record that was made of it, a row each; null: none was to be made"),
+    ),
+    "output": (
+        Column("partition", "string", "where it was read, `topic-number`"),
+        Column("offset", "int64", "its offset"),
+        Column("v", "int64", "identity of the input record that it names; -1: none of this run (`strange` says why)"),
+        Column("ended", "int64", "when it was returned by poll"),
     ),
     "position": (
         Column("partition", "string", "`topic-number`"),

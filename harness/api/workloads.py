@@ -12,18 +12,41 @@ from harness.api.clusters import TopicSpec
 from harness.api.record_ids import record_id
 from harness.api.values import Isolation, Outcome
 
-ONLY_READ = ("reader", "final")  # names of roles without a producer
+ONLY_READ = ("reader", "final", "instance")  # names of roles without a producer of ours
+OWN_GROUP = "FENCEPOST_GROUP"  # the group of a program that takes its group from its environment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """Somebody's own program between two topics of a workload, whose instances are the processes of a role.
+
+    command: its words. input, output: the topics, by their names in the workload. group: its consumer group; `OWN_GROUP`: the one
+    that its environment names; empty: not known. outputs: records that it makes of an input, (fewest, most). ordered: it keeps
+    the order of inputs with one key. transaction_timeout_s: how long a transaction of it may stay open after its end.
+    quiet_s: for how long it must have written nothing to be taken for done, where its group says nothing. drain_s: how long that
+    may take.
+    """
+
+    command: tuple[str, ...]
+    input: str
+    output: str
+    group: str = OWN_GROUP
+    outputs: tuple[int, int] = (1, 1)
+    ordered: bool = False
+    transaction_timeout_s: float = 60.0
+    quiet_s: float = 60.0
+    drain_s: float = 180.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Role:
     """What the process of one slot is: a `writer` or a `member` (producer and consumer), a `reader` or a `final` reader (consumer
-    only).
+    only), or an `instance` of a program, which has no client of ours.
 
     polls: whether it has a consumer at all. topics: what the consumer reads; empty: every topic of the workload. group: the
     consumer is a member of this consumer group, and subscribes to its topics; empty: it is assigned their partitions. static: it
     is a static member (KIP-345). rivals: whether its operations may open rivals (`Operation.rivals`). needs: what else its client
-    must be able to do (names of `harness.api.clients.CAPABILITIES`).
+    must be able to do (names of `harness.api.clients.CAPABILITIES`). program: what an `instance` runs.
     """
 
     name: str
@@ -35,6 +58,7 @@ class Role:
     group: str = ""
     static: bool = False
     needs: tuple[str, ...] = ()
+    program: Program | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

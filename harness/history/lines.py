@@ -97,6 +97,14 @@ class Input(msgspec.Struct, array_like=True, tag="input"):
     v: Int64
 
 
+class Output(msgspec.Struct, array_like=True, tag="output"):
+    """Records of a program of somebody's own that a poll returned: (offset, v of the input that it names) by partition."""
+
+    got: dict[str, list[tuple[Int64, Int64]]]
+    returned: Int64
+    strange: list[column_type("strange")] = []  # type: ignore[valid-type]
+
+
 class Offset(msgspec.Struct, array_like=True, tag="offset"):
     """A group offset that the operation commits: the next record to be read."""
 
@@ -114,7 +122,7 @@ Line: Any = msgspec.defstruct(
         ),
         ("op", Int32 | None, None),  # as the checks hold it
         ("type", str | None, None),
-        ("value", list[Send | Poll | Input | Offset] | dict[str, Any] | None, None),
+        ("value", list[Send | Poll | Input | Offset | Output] | dict[str, Any] | None, None),
         ("rebalances", list[tuple[str, list[str]]] | None, None),
         ("format", str | None, None),
         ("version", int | None, None),

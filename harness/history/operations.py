@@ -8,6 +8,7 @@ process stood after it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ import msgspec
 
 from harness.api import HISTORY_VERSION, Evidence, Gap, GapKind, HistoryError, HistoryFile, Outcome, evidence_of
 from harness.api.history import OPERATIONS, UNREADABLE
-from harness.history.lines import COMPLETION, CUT_OFF, HEADER, INVOCATION, PROCESS, Input, Offset, Poll, Send, decoded
+from harness.history.lines import COMPLETION, CUT_OFF, HEADER, INVOCATION, PROCESS, Input, Offset, Output, Poll, Send, decoded
 
 Row = dict[str, Any]
 _NAMES = {which: [one.name for one in OPERATIONS if one.line == which] for which in (HEADER, PROCESS, INVOCATION, COMPLETION)}
@@ -199,7 +200,7 @@ def _with_completion(row: Row, line: Any) -> Row:
     row.update(_copied(COMPLETION, line), type=line.type, end=line.time)
     if isinstance(line.value, list):
         row.update(_micro_operations(line.value))
-        row["strange"] = [msgspec.to_builtins(odd) for mop in line.value if isinstance(mop, Poll) for odd in mop.strange]
+        row["strange"] = [msgspec.to_builtins(odd) for mop in line.value if isinstance(mop, Poll | Output) for odd in mop.strange]
     elif line.value is not None:
         row["detail"] = msgspec.json.encode(line.value).decode()
     if line.rebalances:
@@ -217,10 +218,17 @@ def _copied(which: str, line: Any) -> Row:
 
 def _micro_operations(value: Any) -> Row:
     """The columns that an operation's value fills."""
-    if not any(isinstance(mop, (Input, Offset)) for mop in value or ()):
+    if not any(isinstance(mop, (Input, Offset, Output)) for mop in value or ()):
         return {"mops": _mops(value)}
     offsets = [{"partition": mop.partition, "offset": mop.offset} for mop in value if isinstance(mop, Offset)]
-    return {"mops": _mops(value), "chains": _chains(value), "offsets": offsets}
+    return {"mops": _mops(value), "chains": _chains(value), "offsets": offsets, "outputs": list(_outputs(value))}
+
+
+def _outputs(value: Any) -> Iterator[Row]:
+    """A row for each record of a program that was read."""
+    for mop in value:
+        for partition, got in mop.got.items() if isinstance(mop, Output) else ():
+            yield from ({"partition": partition, "offset": offset, "v": v, "ended": mop.returned} for offset, v in got)
 
 
 def _chains(value: Any) -> list[Row]:

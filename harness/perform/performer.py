@@ -7,6 +7,7 @@ input means that the harness is gone: the cluster is taken down. Judging happens
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -33,6 +34,7 @@ from harness.api import (
     Outcome,
     PerformerEvent,
     Plan,
+    Program,
     RunFile,
     TopicSpec,
     Workload,
@@ -42,7 +44,10 @@ from harness.api import (
 from harness.history.manifest import ManifestWriter
 from harness.history.writer import HistoryWriter, file_name
 from harness.perform import parent_watch
+from harness.perform.draining import Draining, last_inputs
 from harness.perform.fault_runner import NOT_HEALED, FaultRunner
+from harness.perform.instance import END_S, topic_of
+from harness.perform.instance import group_of as group_of_program
 from harness.perform.open_transactions import in_transaction
 from harness.perform.stored_records import write_stored
 from harness.perform.worker import client_factory, coordinated, driver_directories, group_of, partitions_of, roles_of, topics_of
@@ -56,6 +61,7 @@ PROGRESS_EVERY_S = 0.5
 RECOVERY_S = 10.0  # how long the workload may go on after the last fault until it succeeds again
 STOP_MARGIN_S = 10.0
 REPLICAS_S = 60.0  # for every replica to be in sync again
+INSTANCE_END_S = END_S + 10.0  # how long an instance may take to end
 ABORT_MARGIN_S = 10.0  # beyond the transaction timeout: the coordinator looks for expired transactions once a second
 FINAL_READ_S = 120.0
 UNKNOWN_END = 2**62  # of a partition whose end is unknown: no reader can reach it, so its final read is never called complete
@@ -77,6 +83,9 @@ class Performance:
         self._manifest = ManifestWriter(run_dir, plan, self._slots)
         self._producer = plan["client"]["producer"]
         self._partitions = partitions_of(plan)
+        self._instances = {slot for slot, role in enumerate(self._roles) if role.program}
+        self._program = next((role.program for role in self._roles if role.program), None)
+        self._numbers = itertools.count()  # of the harness's own operations
 
     def run(self) -> None:
         """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
@@ -130,7 +139,7 @@ class Performance:
         while pool.counts()["ok"] < before + writers and time.monotonic() - healed < RECOVERY_S:
             self._supervise(pool, runner, started)
         timeout_s = self._transaction_timeout_s()
-        pool.stop(2 * timeout_s + STOP_MARGIN_S)
+        pool.stop(2 * timeout_s + STOP_MARGIN_S, set(range(len(self._roles))) - self._instances)
         self._supervise(pool, runner, started)
 
     def _supervise(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
@@ -169,6 +178,9 @@ class Performance:
             role="harness",
             pid=os.getpid(),
         )
+        writer.process(-1, isolation=None, final=False, transactional_id=None, client="admin")
+        if self._program:
+            self._drain(self._program, pool, writer)
         self._emit(phase_event("settle", "waiting for replicas, then for the last stable offsets"))
         self._manifest.look()
         self._replicas_in_sync()
@@ -187,6 +199,21 @@ class Performance:
         for problem in write_stored(self._cluster, self._plan["run"], self._run_dir):
             self._emit(note_event(problem))
 
+    def _drain(self, program: Program, pool: WorkerPool, writer: HistoryWriter) -> None:
+        """Let the application catch up with its input, record whether it has, and end its instances."""
+        self._emit(phase_event("drain", f"waiting until the application has caught up, at most {program.drain_s:g} s"))
+        own = set(partitions_of(self._plan, [topic_of(self._plan, program.input)]))
+        last = {name: offset for name, offset in last_inputs(self._run_dir / "history").items() if name in own}
+        outputs = partitions_of(self._plan, [topic_of(self._plan, program.output)])
+        group = group_of_program(self._plan, program)
+        number = next(self._numbers)
+        writer.invoke(-1, number, "drain", {})
+        done, value = Draining(program, group, last, outputs, self._cluster.admin, pool.tend).wait()
+        writer.complete(Outcome.OK if done else Outcome.INFO, -1, number, "drain", value, errors=[])
+        if not done:
+            self._emit(note_event(f"the application had not caught up with its input after {program.drain_s:g} s"))
+        pool.stop(INSTANCE_END_S, self._instances)
+
     def _replicas_in_sync(self) -> None:
         deadline = time.monotonic() + REPLICAS_S
         while behind := self._cluster.admin().lagging(self._plan["topics"]):
@@ -199,8 +226,8 @@ class Performance:
         """Wait until every last stable offset has reached its high watermark; past the bound, record what has not (lso-stall)."""
         bound = self._transaction_timeout_s() + ABORT_MARGIN_S
         began = time.monotonic()
-        writer.process(-1, isolation=None, final=False, transactional_id=None, client="admin")
-        writer.invoke(-1, 0, "settle", {})
+        number = next(self._numbers)
+        writer.invoke(-1, number, "settle", {})
         while True:
             admin = self._cluster.admin()
             stable = admin.end_offsets(self._partitions, Isolation.COMMITTED)
@@ -212,7 +239,7 @@ class Performance:
             time.sleep(0.1)
         offsets = {p: [stable.get(p, -1), high.get(p, -1)] for p in self._partitions}
         value = {"partitions": offsets, "bound_s": bound, "waited_s": round(waited, 3)}
-        writer.complete(Outcome.OK if equal else Outcome.INFO, -1, 0, "settle", value, errors=[])
+        writer.complete(Outcome.OK if equal else Outcome.INFO, -1, number, "settle", value, errors=[])
         if not equal:
             self._emit(note_event(f"last stable offset below the high watermark after {bound:.0f} s: {offsets}"))
         unknown = dict.fromkeys(self._partitions, UNKNOWN_END)
@@ -221,7 +248,10 @@ class Performance:
     def _group_offsets(self, writer: HistoryWriter) -> None:
         """Record what the groups of the workload have committed, once every transaction is decided."""
         groups = {group_of(self._plan, role): topics_of(self._plan, role) for role in self._roles if role.group}
-        for number, (group, topics) in enumerate(groups.items(), 1):
+        if self._program and (own := group_of_program(self._plan, self._program)):
+            groups[own] = [topic_of(self._plan, self._program.input)]
+        for group, topics in groups.items():
+            number = next(self._numbers)
             writer.invoke(-1, number, "group-offsets", {})
             try:
                 found, outcome = self._cluster.admin().group_offsets(group, partitions_of(self._plan, topics)), Outcome.OK
@@ -231,7 +261,8 @@ class Performance:
             writer.complete(outcome, -1, number, "group-offsets", {"group": group, "offsets": found}, errors=[])
 
     def _transaction_timeout_s(self) -> float:
-        return float(self._producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
+        ours = float(self._producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
+        return max(ours, self._program.transaction_timeout_s if self._program else 0.0)
 
 
 def receipt_text(line: Mapping[str, Any]) -> str:

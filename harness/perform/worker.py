@@ -38,6 +38,8 @@ from harness.api import (
 from harness.drivers.client import DriverClient
 from harness.drivers.process import DriverProcess
 from harness.history.writer import HistoryWriter, file_name
+from harness.perform.instance import LOG, Instance, end_group
+from harness.perform.instance import group_of as group_of_program
 from harness.perform.rivals import SlotRivals
 from harness.plugins import registry
 from harness.runs.directory import read_plan
@@ -376,9 +378,10 @@ def group_of(plan: Mapping[str, Any], role: Role) -> str:
 def coordinated(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, list[str]]:
     """The transactional ids and the consumer groups of a run's clients, for faults that aim at their coordinators."""
     names = {slot: name_of(plan, slot) for slot in range(len(roles))}
-    shared = dict.fromkeys(group_of(plan, role) for role in roles if role.group)
+    programs = {group_of_program(plan, role.program) for role in roles if role.program} - {""}
+    shared = dict.fromkeys([*(group_of(plan, role) for role in roles if role.group), *sorted(programs)])
     ids = [names[slot] for slot, role in enumerate(roles) if role.transactional]
-    own = [consumer_group(name) for name, role in zip(names.values(), roles, strict=True) if not role.group]
+    own = [consumer_group(name) for name, role in zip(names.values(), roles, strict=True) if not (role.group or role.program)]
     return {"transactional_ids": ids, "groups": [*shared, *own]}
 
 
@@ -431,6 +434,12 @@ def main(argv: list[str]) -> None:
     )
     control = Control()
     threading.Thread(target=control.listen, daemon=True).start()
+    if program := roles[index].program:
+        log = run_dir / "logs" / node / LOG
+        Instance(plan, program, (index, process), writer, control, report, log).run()
+        report({"done": True})
+        end_group()
+        os._exit(0)
     loop = WorkerLoop(plan, workload, roles[index], Slot(index, len(roles), process), writer, control, report)
     if roles[index].name == "final":
         FinalReader(loop, workload, writer, control, process).run(report, plan["run"])

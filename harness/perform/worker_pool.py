@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -27,6 +27,7 @@ class Worker:
         self.ready = threading.Event()
         self.done = threading.Event()
         self.final: str | None = None
+        self.broken = ""  # why no worker of this slot can do its work
 
     def send(self, command: Mapping[str, Any]) -> None:
         """Give a command. One that is gone already is left to `WorkerPool.tend`."""
@@ -43,6 +44,7 @@ class Worker:
         self.counts.update(message.get("counts", {}))
         self.process = message.get("process", self.process)
         self.final = message.get("final", self.final)
+        self.broken = message.get("broken", self.broken)
         if "ready" in message:
             self.ready.set()
         if "done" in message:
@@ -55,6 +57,12 @@ def end(worker: Worker) -> None:
     """Kill a worker, so that it writes no more."""
     worker.popen.kill()
     worker.popen.wait()
+
+
+def _demand_sound(worker: Worker) -> None:
+    """Raises ClusterError when a worker has said that its slot's work cannot be done."""
+    if worker.broken:
+        raise ClusterError(f"worker {worker.slot}: {worker.broken}")
 
 
 class WorkerPool:
@@ -77,7 +85,7 @@ class WorkerPool:
         self._workers: dict[int, Worker] = {}
         self._past = dict.fromkeys(COUNTED, 0)
         self._go: Mapping[str, Any] | None = None
-        self._stopped = False
+        self._stopped: set[int] = set()
         self.replaced = 0
 
     def start(self, slots: Sequence[int], timeout_s: float = 90.0) -> None:
@@ -88,6 +96,7 @@ class WorkerPool:
         deadline = time.monotonic() + timeout_s
         for worker in self._workers.values():
             while not worker.ready.wait(0.1):
+                _demand_sound(worker)
                 if worker.popen.poll() is not None:
                     self._failed(worker, f"ended at its start (exit {worker.popen.returncode})")
                 if time.monotonic() > deadline:
@@ -109,11 +118,10 @@ class WorkerPool:
 
     def tend(self) -> None:
         """Replace what has died, until `stop`. Its open operation stays unknown; the new one gets a new process number."""
-        if self._stopped:  # whoever ends now was asked to, and nothing may be written any more
-            return
         for slot, worker in list(self._workers.items()):
-            if worker.popen.poll() is None or worker.done.is_set():
-                continue
+            _demand_sound(worker)
+            if worker.popen.poll() is None or worker.done.is_set() or slot in self._stopped:
+                continue  # a slot that was stopped: whoever ends now was asked to, and nothing may be written any more
             for name, count in worker.counts.items():
                 self._past[name] += count
             self.replaced += 1
@@ -128,16 +136,18 @@ class WorkerPool:
         """Operations completed so far, by outcome."""
         return {name: self._past[name] + sum(worker.counts[name] for worker in self._workers.values()) for name in COUNTED}
 
-    def stop(self, timeout_s: float) -> None:
-        """Ask every worker to end after its present operation; kill what has not by then (its operation stays unknown).
+    def stop(self, timeout_s: float, slots: Collection[int] | None = None) -> None:
+        """Ask the workers (of some slots) to end after their present operation; kill what has not by then (its operation stays
+        unknown).
 
-        Nothing is replaced afterwards: the final read begins, and a worker that still writes would look like losses.
+        They are not replaced afterwards: the final read begins, and a worker that still writes would look like losses.
         """
-        self._stopped = True
-        for worker in self._workers.values():
+        stopping = [worker for slot, worker in self._workers.items() if slots is None or slot in slots]
+        self._stopped.update(worker.slot for worker in stopping)
+        for worker in stopping:
             worker.send({"stop": True})
         deadline = time.monotonic() + timeout_s
-        for worker in self._workers.values():
+        for worker in stopping:
             try:
                 worker.popen.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:

@@ -37,6 +37,7 @@ def derive(
         "transactional": _text(transactional),
         "isolation": (Isolation.COMMITTED if committed else Isolation.UNCOMMITTED).value,
         "consumption": "recorded" if any(role.group for role in roles) else "assigned",
+        "application": "exactly-once" if any(role.program for role in roles) else "none",
         "max_in_flight": in_flight,
         "unclean_leader_election": _text(unclean_coordinator or _flag(overlaid.get("unclean.leader.election.enable"))),
         "unclean_coordinator": _text(unclean_coordinator),

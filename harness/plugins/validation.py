@@ -18,7 +18,7 @@ from harness.plugins import fault_validation, services
 
 PROTOCOLS: dict[str, type] = {"workload": Workload, "cluster": ClusterProvider, "client": Client}
 CONFIGURED = ("workload", "cluster")  # frozen dataclasses, whose fields are the options
-ROLES = ("writer", "member", "reader")
+ROLES = ("writer", "member", "reader", "instance")
 FUNCTIONS = ("txn", "send", "poll", "seek", "initialise")
 LOOKED_AT = 25  # operations of each role
 
@@ -116,7 +116,7 @@ def _of_workload(workload: Any) -> list[str]:
     if wrong:
         return wrong
     partitions = [f"{topic}-{number}" for topic, spec in topics.items() for number in range(spec.partitions)]
-    return [text for role in dict.fromkeys(roles) for text in _wrong_operations(workload, role, partitions)]
+    return [text for role in dict.fromkeys(roles) if not role.program for text in _wrong_operations(workload, role, partitions)]
 
 
 @dataclasses.dataclass(frozen=True)

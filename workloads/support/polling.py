@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from harness.api import CallError, Client, Operation, Outcome, PlannedOperation, clock
+from harness.api import CallError, Client, Operation, Outcome, PlannedOperation, Polled, clock
 from workloads.support import outcomes, record_format
 
 READER_POLL_S = 0.5
@@ -24,23 +24,38 @@ def read(op: Operation, client: Client, run: str) -> Outcome:
     try:
         op.value[0] = polled(client, run, READER_POLL_S, op.planned.limit)
     except CallError as error:
-        note(op, error)
-        op.renew = error.fatal
-        clock.sleep(FAILED_POLL_PAUSE_S)
-        return outcomes.judge("poll", error, "no transaction").outcome
+        return failed_poll(op, error)
     return Outcome.OK
+
+
+def failed_poll(op: Operation, error: CallError) -> Outcome:
+    """The end of a `poll` operation that failed, with its pause."""
+    note(op, error)
+    op.renew = error.fatal
+    clock.sleep(FAILED_POLL_PAUSE_S)
+    return outcomes.judge("poll", error, "no transaction").outcome
 
 
 def polled(client: Client, run: str, timeout_s: float, limit: int = 1000) -> list[Any]:
     """One call of poll as a finished micro-operation. Raises CallError."""
+    return mop_of("poll", client.poll(timeout_s, limit), lambda record: record_format.decode(record, run))
+
+
+def poll_records(client: Client, limit: int) -> list[Polled]:
+    """One call of poll of a process that only reads. Raises CallError."""
+    return client.poll(READER_POLL_S, limit)
+
+
+def mop_of(kind: str, got: Sequence[Polled], decode: Callable[[Polled], tuple[int, str | None]]) -> list[Any]:
+    """Records that were just returned as a finished micro-operation; decode: identity, or (-1, why)."""
     records: dict[str, list[list[int]]] = {}
     strangers = []
-    for record in client.poll(timeout_s, limit):
-        v, why = record_format.decode(record, run)
+    for record in got:
+        v, why = decode(record)
         records.setdefault(record.partition, []).append([record.offset, v])
         if why is not None:
             strangers.append(record_format.strange(record, why))
-    mop: list[Any] = ["poll", records, time.monotonic_ns()]
+    mop: list[Any] = [kind, records, time.monotonic_ns()]
     return [*mop, strangers] if strangers else mop
 
 

@@ -1,0 +1,271 @@
+"""A program of somebody's own between an input and an output topic, judged from outside (KIP-98, KIP-447).
+
+`reprocessed` and `unprocessed` are those of pipelines (`checkers.anomalies.pipelines`), counted here by the outputs that name an
+input; the checks below are of programs only. The docstring is the definition of the anomaly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from checkers.api import CheckResult, join_rows, run_check
+from checkers.arrays import Bools
+from checkers.partition.log import COMMITTED, INFO, NONE
+from checkers.pipeline.applications import Application, has_application, keys, stretches
+from checkers.pipeline.chains import has_inputs, rows_of, visible_records
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+
+NO_PROGRAM = "no output of a program of somebody's own was read"
+NOT_READ_BACK = "not every partition of the output was read back by a complete final read"
+MAY_DROP = "the program may drop inputs (`outputs_per_input`)"
+NOT_DONE = "the program had not caught up, or its group has committed no offset"
+UNORDERED = "the program does not promise the order of inputs with one key (`ordered_by_key`)"
+
+
+# --------------------------------------------------------------------------------------------------
+# How many outputs an input has: for `reprocessed` and `unprocessed`
+# --------------------------------------------------------------------------------------------------
+def too_many(program: Application) -> CheckResult:
+    """Inputs with more outputs than declared, and these outputs."""
+    count = program.final.loc[program.final["v"] != NONE, "v"].value_counts()
+    compared = int(program.inputs["v"].isin(count.index).sum())
+    over = program.inputs["v"].map(count).fillna(0).to_numpy() > program.most
+    return CheckResult(compared, _rows(program, over, "sent"))
+
+
+def explain_too_many(finding: Finding, text: FindingText) -> str:
+    inputs, outputs = finding.records("sent"), finding.records("read")
+    most = Application(text.run).most
+    what, verb = ("Input record", "has") if len(inputs) == 1 else (f"{len(inputs)} input records,", "have")
+    each = "" if len(inputs) == 1 else " each"
+    return (
+        f"{what} {text.places(inputs)} {verb} more outputs than the {most} that the program declares{each}: the complete "
+        f"read_committed final read has {len(outputs)}, {text.places(outputs)}."
+    )
+
+
+def too_few(program: Application) -> CheckResult:
+    """Inputs with fewer outputs than declared, among those that the program must have processed, and these outputs."""
+    claimed = program.claimed
+    lacking = MAY_DROP if not program.fewest else "" if program.output_read_back else NOT_READ_BACK
+    if lacking or claimed.empty:
+        return CheckResult(0, lacking=lacking or NOT_DONE)
+    count = program.final["v"].value_counts()
+    few = program.inputs["v"].map(count).fillna(0).to_numpy() < program.fewest
+    return CheckResult(len(claimed), _rows(program, few & program.inputs["v"].isin(claimed["v"]).to_numpy(), "missing"))
+
+
+def explain_too_few(finding: Finding, text: FindingText) -> str:
+    inputs, outputs = finding.records("missing"), finding.records("read")
+    program = Application(text.run)
+    group = program.outputs.declared["group"]
+    what, verb = ("Input record", "lies") if len(inputs) == 1 else (f"{len(inputs)} input records,", "lie")
+    where = f"{what} {text.places(inputs)}"
+    where += f" {verb} below the offset that the group {group} committed" if group else ""
+    found = f"only {len(outputs)} of {program.fewest * len(inputs)} outputs" if outputs else "no output"
+    link = ", but" if group else ": the program had caught up, but"
+    return f"{where}{link} the complete read_committed final read has {found} of {'it' if len(inputs) == 1 else 'them'}."
+
+
+def _rows(program: Application, which: Bools, role: str) -> dict[str, Any]:
+    """Some inputs and all of their outputs, one cause for each stretch of neighbours."""
+    if not which.any():
+        return {}
+    drain, when = program.outputs.drain
+    inputs = program.inputs[which]
+    inputs = inputs.assign(cause=-2 - stretches(which, program.inputs["partition"]), op=drain, time=when)
+    if role == "sent":
+        writers = program.senders(inputs["v"].to_numpy()).drop_duplicates("v").set_index("v")["op"]
+        inputs = inputs.assign(op=writers.reindex(inputs["v"]).fillna(drain).astype(np.int64).to_numpy())
+    return join_rows(rows_of(inputs, role), _outputs_of(program, inputs))
+
+
+def _outputs_of(program: Application, inputs: pd.DataFrame) -> dict[str, Any]:
+    """The outputs of some inputs in the final reads, with the causes of these."""
+    outputs = program.final[program.final["v"].isin(inputs["v"])]
+    causes = inputs.set_index("v")["cause"].reindex(outputs["v"]).to_numpy()
+    return rows_of(outputs.assign(cause=causes, time=outputs["ended"]), "read")
+
+
+# --------------------------------------------------------------------------------------------------
+# Outputs by themselves
+# --------------------------------------------------------------------------------------------------
+def _explain_phantom(finding: Finding, text: FindingText) -> str:
+    rows, sent = finding.records("read"), finding.records("sent")
+    what = f"An output, {rows[0].place}," if len(rows) == 1 else f"{len(rows)} outputs, {text.places(rows)},"
+    who = f"{what} which {text.name(rows[0].op, capital=False)} read,"
+    verb = "names" if len(rows) == 1 else "name"
+    if sent:
+        writers = " and ".join(
+            f"{text.name(op, capital=False)}, which {text.outcome(op)}" for op in dict.fromkeys(row.op for row in sent)
+        )
+        return f"{who} {verb} input of {writers}: it is not visible, so the program read what was aborted."
+    why = text.unreadable(rows[0]) if rows[0].v < 0 else "nobody in this run sent what it names"
+    return f"{who} {verb} no input of this run: {why}."
+
+
+@run_check(
+    "phantom-output",
+    across=True,
+    gather=visible_records,
+    brief=has_inputs,
+    explain=_explain_phantom,
+    needs=NO_PROGRAM,
+)
+def phantom_output(run: RunView) -> CheckResult:
+    """An output of a program of somebody's own that names no input of this run, or one that was aborted.
+
+    Aborted: its transaction surely was, or nobody knows and the complete final read does not have it.
+
+    compared: outputs that read_committed readers got. One cause: the input's transaction; of outputs that name no input, the
+    stretch of neighbours in the partition.
+
+    Example::
+
+        ms   process  operation        in-0           out-0                 outcome
+        0-1  1        txn              send a@5       -                     committed
+        2-3  1        txn              send b@7       -                     aborted
+        4-5  3        final read       read a@5       output a@0, b@1, ?@2
+        6-7  harness  drain 1 1        8              -
+
+    Found: read b@1 and sent b@7: the program processed an aborted record. And read ?@2.
+
+    Slow twin: `phantom_outputs` in tests/support/reference.py.
+    """
+    if not has_application(run):
+        return CheckResult(0)
+    program = Application(run)
+    read = program.outputs.records.sort_values(["partition", "offset", "op"]).drop_duplicates(["partition", "offset", "v"])
+    unseen = ~program.is_visible(read["v"])
+    senders = program.senders(read.loc[unseen, "v"].to_numpy()).drop_duplicates("v").set_index("v")
+    bad = unseen & ~read["v"].isin(_innocent(program, senders)).to_numpy()
+    cause = senders["op"].reindex(read["v"], fill_value=NONE).to_numpy(copy=True)
+    nobody = bad & (cause == NONE)
+    cause[nobody] = -2 - stretches(nobody, read["partition"])
+    read = read.assign(cause=cause, time=read["ended"])
+    found = read[bad]
+    sent = senders[senders.index.isin(found["v"])].reset_index()
+    if found.empty:
+        return CheckResult(len(read))
+    when = run.overview.time[run.overview.at(sent["op"].to_numpy())]
+    sent = sent.assign(cause=sent["op"], offset=NONE, time=when)
+    return CheckResult(len(read), join_rows(rows_of(found, "read"), rows_of(sent, "sent")))
+
+
+def _innocent(program: Application, senders: pd.DataFrame) -> Any:
+    """Inputs that are not visible without the program's doing: lost ones, and those of which nobody knows."""
+    status = program.run.status(senders["op"].to_numpy())
+    unseen = senders["partition"].isin(program.read_back(senders["partition"])).to_numpy()
+    return senders.index[(status == COMMITTED) | ((status == INFO) & ~unseen)]
+
+
+def _explain_order(finding: Finding, text: FindingText) -> str:
+    early, late = finding.records("read")[0], finding.records("read")[1:]
+    return (
+        f"The output {early.place} is of a later input than what lies above it with the same key, {text.places(late)}: "
+        f"{text.name(early.op, capital=False)} read them in another order than that of their inputs."
+    )
+
+
+@run_check(
+    "output-order",
+    across=True,
+    gather=visible_records,
+    brief=has_inputs,
+    explain=_explain_order,
+    needs=f"{NO_PROGRAM}, or no key has two in one partition",
+)
+def output_order(run: RunView) -> CheckResult:
+    """Outputs of inputs with one key lie in another order than their inputs, where a program promises that order.
+
+    Inputs with one key lie in one partition. Of each input its first output in a partition counts, as the repetition of one is
+    `reprocessed`.
+
+    compared: outputs after another one with the same key in their partition. One cause: the output that lies too early.
+
+    Example::
+
+        ms   process  operation            in-0                   out-0                 outcome
+        0-1  1        txn                  send a@5, b@6, c@7     -                     committed
+        2-3  3        final read           read a@5, b@6, c@7     output b@0, a@1, c@2
+        4-5  harness  drain 1 1 ordered    8                      -
+
+    Found: read b@0 and read a@1.
+
+    Slow twin: `output_orders` in tests/support/reference.py.
+    """
+    if not has_application(run):
+        return CheckResult(0)
+    program = Application(run)
+    if not program.ordered:
+        return CheckResult(0, lacking=UNORDERED)
+    table = _keyed(program)
+    compared, found = 0, []
+    for _, some in table.groupby(["partition", "key"], sort=True):
+        compared += len(some) - 1
+        found += list(_inverted(some))
+    return CheckResult(compared, join_rows(*found) if found else {})
+
+
+def _keyed(program: Application) -> pd.DataFrame:
+    """The first output of each input in each partition, with the number of its `key` and its `input` offset."""
+    inputs = program.inputs
+    numbers = keys(inputs).groupby(["partition", "process"]).ngroup()
+    known = pd.DataFrame({"v": inputs["v"], "input": inputs["offset"], "key": numbers})
+    return program.final.drop_duplicates(["partition", "v"]).merge(known, on="v").sort_values(["partition", "offset"])
+
+
+def _inverted(some: pd.DataFrame) -> Any:
+    """Rows for the outputs of one key in one partition, in the order of offsets, that lie below one of a later input."""
+    values = some["input"].to_numpy()
+    highest = np.maximum.accumulate(values)
+    late = highest > values
+    for top in np.unique(highest[late]):
+        early = some[values == top]
+        rows = pd.concat([early, some[late & (highest == top)]])
+        yield rows_of(rows.assign(cause=-2 - int(early["offset"].iloc[0]), time=rows["ended"].max()), "read")
+
+
+def _explain_vanished(finding: Finding, text: FindingText) -> str:
+    rows = finding.rows
+    what = f"the output {rows[0].place}" if len(rows) == 1 else f"{len(rows)} outputs, {text.places(rows)}"
+    return f"{text.name(rows[0].op)} got {what} at read_committed, {text.how_missing(rows[0].partition, len(rows))}."
+
+
+@run_check("vanished-output", explain=_explain_vanished, needs=f"{NO_PROGRAM}, or {NOT_READ_BACK}")
+def vanished_output(run: RunView) -> CheckResult:
+    """A read_committed reader got an output of a program that the complete read_committed final read does not have there.
+
+    Whoever reads downstream then has acted on what was aborted later, or lost.
+
+    compared: outputs that readers got before the final read. One cause: the stretch of neighbours in the partition.
+
+    Example::
+
+        ms   process  operation        in-0           out-0              outcome
+        0-1  1        txn              send a@5, b@6  -                  committed
+        2-3  3        poll             -              output a@0, b@1
+        4-5  4        final read       read a@5, b@6  output a@0, b@3
+        6-7  harness  drain 1 1        7              -
+
+    Found: read b@1.
+
+    Slow twin: `vanished_outputs` in tests/support/reference.py.
+    """
+    if not has_application(run):
+        return CheckResult(0)
+    program = Application(run)
+    records = program.outputs.records
+    got = records[~records["final"] & records["partition"].isin(program.read_back(program.written))]
+    got = got.sort_values(["partition", "offset", "op"]).drop_duplicates(["partition", "offset", "v"])
+    there = pd.MultiIndex.from_frame(program.final[["partition", "offset", "v"]])
+    gone = ~pd.MultiIndex.from_frame(got[["partition", "offset", "v"]]).isin(there)
+    if not gone.any():
+        return CheckResult(len(got))
+    found = got[gone].assign(cause=-2 - stretches(gone, got["partition"]))
+    return CheckResult(len(got), rows_of(found.assign(time=found["ended"]), "read"))

@@ -1,0 +1,141 @@
+"""What somebody's own program made of its input, as seen from outside: which input each of its outputs names.
+
+The inputs are records of this run. What the program declares, and whether it had caught up, says the harness's `drain` operation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from checkers.arrays import Bools, Ints
+from checkers.partition.log import NONE
+from checkers.pipeline.chains import Pipeline, chains_of
+from checkers.run_view import RunView
+from harness.api import Isolation, record_ids
+
+_MADE = "_outputs"  # of a RunView: what several checks share
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """records: what read_committed readers got, a row for each time: `op`, `partition`, `offset`, `v` of the input that the output
+    names (NONE: none), `ended`, and whether the operation is one of a `final` reader. declared: the value of the `drain`
+    operation; drain: that operation (history index, NONE: there is none), and when it ended (ns).
+    """
+
+    records: pd.DataFrame
+    declared: Mapping[str, Any]
+    drain: tuple[int, int] = (NONE, NONE)
+
+
+def has_application(run: RunView) -> bool:
+    """Whether the history is one of a program of somebody's own."""
+    return run.history.has("outputs") and outputs_of(run).drain[0] != NONE
+
+
+def outputs_of(run: RunView) -> Outputs:
+    """The outputs of a run, read once."""
+    if _MADE not in run.__dict__:
+        run.__dict__[_MADE] = _read(run)
+    return run.__dict__[_MADE]  # type: ignore[no-any-return]
+
+
+def _read(run: RunView) -> Outputs:
+    declared, drain = _declared(run)
+    if drain[0] == NONE:
+        return Outputs(_no_records(), declared, drain)
+    columns = ("index", "isolation", "final", "outputs")
+    return Outputs(pd.concat([_flat(batch, run) for batch in run.history.batches(columns)[1]]), declared, drain)
+
+
+def _declared(run: RunView) -> tuple[dict[str, Any], tuple[int, int]]:
+    rows = run.history.select(("index", "f", "end", "detail"), ds.field("f") == "drain").sort_by("index").to_pylist()
+    known = [row for row in rows if row["detail"] and "outputs" in json.loads(row["detail"])]
+    return (json.loads(known[-1]["detail"]), (known[-1]["index"], known[-1]["end"])) if known else ({}, (NONE, NONE))
+
+
+def _no_records() -> pd.DataFrame:
+    numbers = {name: np.empty(0, dtype=np.int64) for name in ("offset", "v", "ended", "op")}
+    return pd.DataFrame({"partition": np.empty(0, dtype=object), **numbers, "final": np.empty(0, dtype=np.bool_)})
+
+
+def _flat(batch: pa.RecordBatch, run: RunView) -> pd.DataFrame:
+    """The outputs that one batch of operations read at read_committed."""
+    lists = batch.column("outputs")
+    rows = dict(zip((one.name for one in lists.type.value_type), lists.flatten().flatten(), strict=True))
+    parents = pc.list_parent_indices(lists)
+    rows["op"] = batch.column("index").take(parents).cast(pa.int64())
+    rows["final"] = pc.fill_null(batch.column("final").take(parents), False)
+    level = pc.fill_null(batch.column("isolation").take(parents), run.contract["isolation"])
+    table = pa.table(rows).filter(pc.equal(level, Isolation.COMMITTED.value))
+    return pd.concat([_no_records(), table.to_pandas()])[list(_no_records().columns)]
+
+
+class Application(Pipeline):
+    """Inputs and outputs of a program. Made for one check; the tables behind it are shared."""
+
+    def __init__(self, run: RunView) -> None:
+        super().__init__(run)
+        self.outputs = outputs_of(run)
+        self.fewest, self.most = self.outputs.declared["outputs"]
+        self.ordered = bool(self.outputs.declared["ordered"])
+        self.written = frozenset(self.outputs.declared["output_partitions"])
+
+    @cached_property
+    def inputs(self) -> pd.DataFrame:
+        """Visible input records by partition and offset: `v`, `partition`, `offset`."""
+        places = self.visible_places()
+        return places[~places["partition"].isin(self.written)].sort_values(["partition", "offset"], ignore_index=True)
+
+    @cached_property
+    def final(self) -> pd.DataFrame:
+        """The outputs in the complete read_committed final reads, each once, by partition and offset."""
+        records = self.outputs.records
+        whole = self.read_back(self.written)
+        found = records[records["final"] & records["partition"].isin(whole)]
+        return found.drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"], ignore_index=True)
+
+    @cached_property
+    def output_read_back(self) -> bool:
+        """Whether every partition of the output was read back."""
+        return self.read_back(self.written) == self.written
+
+    @cached_property
+    def claimed(self) -> pd.DataFrame:
+        """Inputs that the program must have processed: those below its group's offsets, as far as its group is known; else all
+        of them, once it has caught up.
+        """
+        if not self.outputs.declared["group"]:
+            return self.inputs if self.outputs.declared["drained"] else self.inputs.iloc[:0]
+        committed = self.inputs["partition"].map(chains_of(self.run).committed).fillna(NONE)
+        return self.inputs[self.inputs["offset"] < committed]
+
+    def senders(self, v: Ints) -> pd.DataFrame:
+        """Of identities those that an operation of this run sent: `v`, `partition`, `op`."""
+        found = self.run.senders(v[v >= 0])
+        return pd.DataFrame(list(found), columns=["v", "partition", "op"]).astype({"v": np.int64, "op": np.int64})
+
+
+def keys(inputs: pd.DataFrame) -> pd.DataFrame:
+    """What makes the key of inputs that share keys: their partition, and the process that wrote them."""
+    return pd.DataFrame({"partition": inputs["partition"], "process": record_ids.process_of(inputs["v"])})
+
+
+def stretches(chosen: Bools, partitions: Any) -> Ints:
+    """A number for each chosen row, the same for those between which no other row of the same partition lies.
+
+    Rows lie in the order of partition and offset.
+    """
+    codes = pd.factorize(np.asarray(partitions))[0]
+    numbers = (~chosen).cumsum() * (1 + codes.max(initial=0)) + codes
+    return np.asarray(numbers[chosen], dtype=np.int64)

@@ -1,0 +1,163 @@
+"""Consume, transform, produce with confluent-kafka, exactly once (KIP-98, KIP-447).
+
+fencepost run -w application --set 'command=python examples/applications/confluent_loop.py'
+
+Outputs and the group's offsets are committed in one transaction, with the consumer's group metadata, so that an instance that has
+lost its partitions is fenced. After an abort the instance seeks back to what it had read. After a fatal error it makes another
+producer, which fences the one before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+ENV = os.environ
+CONNECTION = {"bootstrap.servers": ENV["FENCEPOST_BOOTSTRAP"], **json.loads(ENV.get("FENCEPOST_CONNECTION", "{}"))}
+INPUT, OUTPUT = ENV["FENCEPOST_INPUT"], ENV["FENCEPOST_OUTPUT"]
+BATCH, POLL_S, CALL_S = 50, 0.2, 30.0
+running = True
+rebalances = 0  # of which partitions were taken away
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, stop)
+    consumer = Consumer(
+        {
+            **CONNECTION,
+            "group.id": ENV["FENCEPOST_GROUP"],
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 6000,
+            "heartbeat.interval.ms": 1500,
+        }
+    )
+    consumer.subscribe([INPUT], on_revoke=rebalanced, on_lost=rebalanced)
+    producer = new_producer()
+    while running:
+        before = rebalances
+        batch = [message for message in consumer.consume(BATCH, POLL_S) if message.error() is None]
+        if rebalances != before:  # some of it may be another's by now
+            seek_back(consumer, batch)
+        elif batch and not committed(consumer, producer, batch):
+            producer = producer if aborted(producer) else new_producer()
+            seek_back(consumer, batch)
+    consumer.close()
+    return 0
+
+
+def new_producer() -> Producer:
+    """A producer that has fenced the one before with its transactional id. It is tried until that works."""
+    while True:
+        producer = Producer(
+            {
+                **CONNECTION,
+                "transactional.id": ENV["FENCEPOST_TRANSACTIONAL_ID"],
+                "transaction.timeout.ms": 10_000,
+                "linger.ms": 0,
+            }
+        )
+        try:
+            producer.init_transactions(CALL_S)
+            return producer
+        except KafkaException as error:
+            print(f"no producer yet: {error}", flush=True)
+            if not running:
+                sys.exit(1)
+            time.sleep(0.5)
+
+
+def committed(consumer: Consumer, producer: Producer, batch: Sequence[Message]) -> bool:
+    """One transaction, and whether it is committed."""
+    try:
+        producer.begin_transaction()
+        for message in batch:
+            produce(producer, message)
+        producer.send_offsets_to_transaction(after(batch), consumer.consumer_group_metadata(), CALL_S)
+        commit(producer)
+        return True
+    except KafkaException as error:
+        print(f"not committed: {error}", flush=True)
+        return False
+
+
+def produce(producer: Producer, message: Message) -> None:
+    """What is made of one input record: the same text in capitals, with the header that names the input."""
+    value = message.value().decode().upper().encode()
+    while True:
+        try:
+            producer.produce(OUTPUT, key=message.key(), value=value, headers=message.headers())
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def commit(producer: Producer) -> None:
+    """Commit; a call that may be repeated is repeated, for its outcome is not known until then."""
+    deadline = time.monotonic() + 2 * CALL_S
+    while True:
+        try:
+            producer.commit_transaction(CALL_S)
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() > deadline:
+                raise
+
+
+def aborted(producer: Producer) -> bool:
+    """Whether the transaction was aborted and the producer can go on; not after a fatal error."""
+    try:
+        producer.abort_transaction(CALL_S)
+        return True
+    except KafkaException as error:
+        print(f"not aborted: {error}", flush=True)
+        return False
+
+
+def after(batch: Sequence[Message]) -> list[TopicPartition]:
+    """The offsets at which reading goes on."""
+    last = {message.partition(): message.offset() for message in batch}
+    return [TopicPartition(INPUT, partition, offset + 1) for partition, offset in last.items()]
+
+
+def seek_back(consumer: Consumer, batch: Sequence[Message]) -> None:
+    """Read on where the group stands, in the partitions of the batch that are still ours."""
+    first = {message.partition(): message.offset() for message in reversed(batch)}
+    wanted = [TopicPartition(INPUT, one.partition) for one in consumer.assignment() if one.partition in first]
+    while running and wanted:
+        try:
+            for place in consumer.committed(wanted, CALL_S):
+                offset = place.offset if place.offset >= 0 else first[place.partition]
+                seek(consumer, TopicPartition(INPUT, place.partition, offset))
+            return
+        except KafkaException as error:
+            print(f"not back yet: {error}", flush=True)
+
+
+def seek(consumer: Consumer, place: TopicPartition) -> None:
+    try:
+        consumer.seek(place)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError._STATE:  # it is not read yet, and will be from where the group stands
+            raise
+
+
+def rebalanced(*_: object) -> None:
+    global rebalances
+    rebalances += 1
+
+
+def stop(*_: object) -> None:
+    global running
+    running = False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

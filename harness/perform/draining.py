@@ -1,0 +1,84 @@
+"""Waits until somebody's own program has processed its whole input.
+
+Where the program's group is known, its committed offsets say so: they lie beyond the last input that was surely committed. Where
+it is not, the program is taken for done when its output has not grown for a while.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.api import Admin, ClusterError, Isolation, Outcome, Program
+from harness.history.lines import COMPLETION, decoded, opened
+
+LOOK_S = 0.5
+
+
+def last_inputs(history: Path) -> dict[str, int]:
+    """The highest offset in each partition of a record whose transaction (or send) ended ok, by the lines of the workers."""
+    found: dict[str, int] = {}
+    for path in history.glob("c*-*.jsonl"):
+        with opened(path) as file:
+            for raw in file:
+                with suppress(ValueError):  # cut off: its worker was killed
+                    _take(raw, found)
+    return found
+
+
+def _take(raw: bytes, found: dict[str, int]) -> None:
+    which, line = decoded(raw)
+    decided = line.f == "send" or line.decided is not None
+    if which == COMPLETION and line.type == Outcome.OK.value and decided and isinstance(line.value, list):
+        for mop in line.value:
+            if getattr(mop, "v", None) is not None and mop.offset is not None:
+                found[mop.partition] = max(mop.offset, found.get(mop.partition, -1))
+
+
+@dataclass
+class Draining:
+    """A wait for a program. group: its consumer group, empty when it is not known. last: `last_inputs` of the input's partitions.
+
+    tend: called between looks, as the instances run on.
+    """
+
+    program: Program
+    group: str
+    last: Mapping[str, int]
+    outputs: Sequence[str]
+    admin: Callable[[], Admin]
+    tend: Callable[[], None]
+    _ends: Mapping[str, int] = field(default_factory=dict)
+    _grown_at: float = 0.0
+
+    def wait(self) -> tuple[bool, dict[str, Any]]:
+        """Whether it has caught up within `drain_s`, and the value of the `drain` operation (docs/history.md)."""
+        began = self._grown_at = time.monotonic()
+        while not (done := self._done()) and time.monotonic() - began < self.program.drain_s:
+            self.tend()
+            time.sleep(LOOK_S)
+        value = {
+            "group": self.group,
+            "outputs": list(self.program.outputs),
+            "output_partitions": list(self.outputs),
+            "ordered": self.program.ordered,
+            "drained": done,
+            "waited_s": round(time.monotonic() - began, 3),
+        }
+        return done, value
+
+    def _done(self) -> bool:
+        try:
+            if self.group:
+                offsets = self.admin().group_offsets(self.group, list(self.last))
+                return all(offsets.get(partition, -1) > offset for partition, offset in self.last.items())
+            ends = self.admin().end_offsets(list(self.outputs), Isolation.UNCOMMITTED)
+        except ClusterError:
+            return False
+        if ends != self._ends:
+            self._ends, self._grown_at = ends, time.monotonic()
+        return time.monotonic() - self._grown_at >= self.program.quiet_s

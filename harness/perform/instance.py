@@ -1,0 +1,187 @@
+"""One instance of a program of somebody's own: a worker whose child the program is, started again whenever it ends.
+
+Worker and program are one process group, so that they are killed and frozen together. What the program writes to its standard
+output and error is in `logs/cN/application.log`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from harness import secrets
+from harness.api import OWN_GROUP, Outcome, Program
+from harness.fetching.parent_death import die_with
+from harness.history.writer import HistoryWriter
+
+LOG = "application.log"
+STARTED_S = 2.0  # a program that has lived for so long has started
+SHORT_S = 5.0  # a life shorter than this is one of those that may mean that the program cannot work at all
+MOST_SHORT = 4
+PAUSE_S = 1.0  # before it is started again
+END_S = 15.0  # from SIGTERM to SIGKILL
+SHOWN_LINES, SHOWN_BYTES = 3, 4096
+
+
+class Control(Protocol):
+    """The part of a worker's control that an instance needs."""
+
+    @property
+    def stop(self) -> Any: ...
+
+
+class Report(Protocol):
+    """Sends one JSON object to the harness."""
+
+    def __call__(self, message: dict[str, Any]) -> None: ...
+
+
+def group_of(plan: Mapping[str, Any], program: Program) -> str:
+    """The consumer group of a program; empty when it is not known."""
+    return own_group(plan) if program.group == OWN_GROUP else program.group
+
+
+def own_group(plan: Mapping[str, Any]) -> str:
+    """The group that the environment of instances names."""
+    return f"{plan['prefix']}application"
+
+
+def topic_of(plan: Mapping[str, Any], name: str) -> str:
+    """A topic of the workload by its name in the cluster, which may begin with the run's prefix."""
+    return name if name in plan["topics"] else str(plan["prefix"]) + name
+
+
+def environment(plan: Mapping[str, Any], program: Program, slot: int) -> dict[str, str]:
+    """The environment of an instance (docs/your-application.md)."""
+    connection = secrets.resolve(plan.get("connection", {}))
+    return {
+        **secrets.environment_without_secrets(),
+        "FENCEPOST_BOOTSTRAP": plan["bootstrap"],
+        "FENCEPOST_CONNECTION": json.dumps(connection),
+        "FENCEPOST_INPUT": topic_of(plan, program.input),
+        "FENCEPOST_OUTPUT": topic_of(plan, program.output),
+        "FENCEPOST_GROUP": own_group(plan),
+        "FENCEPOST_INSTANCE": str(slot),
+        "FENCEPOST_TRANSACTIONAL_ID": f"{plan['prefix']}{slot}",
+    }
+
+
+class Instance:
+    """Runs a program, as one operation `instance` for each of its lives."""
+
+    def __init__(
+        self,
+        plan: Mapping[str, Any],
+        program: Program,
+        places: tuple[int, int],
+        writer: HistoryWriter,
+        control: Control,
+        report: Report,
+        log: Path,
+    ) -> None:
+        self._program, (self._slot, self._process) = program, places
+        self._environment = environment(plan, program, self._slot)
+        self._writer, self._control, self._report, self._log = writer, control, report, log
+        self._ready = False
+        self._short = 0  # how many lives in a row were short
+
+    def run(self) -> None:
+        """One life after the other until the stop, or until it is clear that there is no use in it."""
+        if os.getpgrp() == os.getpid():
+            signal.signal(signal.SIGTERM, lambda *_: None)  # meant for the program; a handler is not inherited, ignoring is
+        self._writer.process(self._process, isolation=None, final=False, transactional_id=None, client=self._program.command[0])
+        self._report({"process": self._process})
+        number = 0
+        while not self._control.stop.is_set():
+            self._writer.invoke(self._process, number, "instance", {})
+            value = self._life()
+            self._writer.complete(Outcome.OK, self._process, number, "instance", value, errors=[])
+            number += 1
+            if self._short >= MOST_SHORT:
+                self._report({"broken": f"{self._words()} ends at once again and again: {value['ending']}"})
+                return
+            self._control.stop.wait(PAUSE_S)
+
+    def _life(self) -> dict[str, Any]:
+        """One life of the program: its ending in words, and how long it lasted (s)."""
+        began = time.monotonic()
+        with self._log.open("ab") as log:
+            child = self._start(log)
+            if isinstance(child, str):
+                self._short = MOST_SHORT
+                return {"ending": child, "lasted_s": 0.0}
+            asked = self._watch(child, began)
+        lasted_s = time.monotonic() - began
+        self._short = 0 if lasted_s >= SHORT_S or asked else self._short + 1
+        ending = f"exit {child.returncode}" if child.returncode >= 0 else f"signal {-child.returncode}"
+        if not asked:
+            ending = f"{ending}{self._last_lines()}"
+            self._report({"note": f"instance c{self._slot} ended ({ending}); started again"})
+        return {"ending": ending, "lasted_s": round(lasted_s, 3)}
+
+    def _start(self, log: IO[bytes]) -> subprocess.Popen[bytes] | str:
+        """The program, or why it cannot be started."""
+        try:
+            return subprocess.Popen(
+                self._program.command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                preexec_fn=die_with(os.getpid()),
+            )
+        except OSError as error:
+            return f"{self._program.command[0]} cannot be started: {error.strerror}"
+
+    def _watch(self, child: subprocess.Popen[bytes], began: float) -> bool:
+        """Until its end; whether it was asked to end."""
+        while child.poll() is None:
+            if not self._ready and time.monotonic() - began > STARTED_S:
+                self._ready = True
+                self._report({"ready": True})
+            if self._control.stop.wait(0.1):
+                self._end(child)
+                return True
+        return False
+
+    def _end(self, child: subprocess.Popen[bytes]) -> None:
+        """Ask the program, and all that it has started, to end; kill it when it does not."""
+        send_to_group(signal.SIGTERM, child)
+        try:
+            child.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._report({"note": f"instance c{self._slot} did not end within {END_S:.0f} s of SIGTERM, and is killed"})
+            child.kill()
+            child.wait()
+
+    def _last_lines(self) -> str:
+        """The end of its log, to be put after how it ended."""
+        with self._log.open("rb") as file:
+            file.seek(max(0, self._log.stat().st_size - SHOWN_BYTES))
+            lines = file.read().decode("utf-8", "replace").strip().splitlines()[-SHOWN_LINES:]
+        return secrets.mask(f": {' / '.join(lines)} ({self._log})") if lines else ", and it wrote nothing"
+
+    def _words(self) -> str:
+        return f"the command {' '.join(self._program.command)}"
+
+
+def send_to_group(number: signal.Signals, child: subprocess.Popen[bytes]) -> None:
+    """A signal to the process group of this worker, which is the instance; outside of one of our own, to the program alone."""
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), number)
+    else:
+        child.send_signal(number)
+
+
+def end_group() -> None:
+    """Kill what the program has left behind, and this worker with it."""
+    if os.getpgrp() == os.getpid():
+        with suppress(ProcessLookupError):
+            os.killpg(os.getpgrp(), signal.SIGKILL)

@@ -1,0 +1,189 @@
+"""Somebody's own program as the pipeline: it reads numbered input, writes what it makes of it, and is judged from outside.
+
+After KIP-98 and KIP-447, whose promise such a program passes on: what it makes of each input is there once.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from typing import Annotated, Any
+
+from harness.api import (
+    HOUR_S,
+    OWN_GROUP,
+    Between,
+    CallError,
+    Client,
+    Isolation,
+    Operation,
+    Outcome,
+    PlannedOperation,
+    Polled,
+    Program,
+    Role,
+    TopicSpec,
+    demand_bounds,
+)
+from workloads.support import record_format
+from workloads.support.inputs_and_outputs import HEADER, NAME, name_of, named, naming, templated
+from workloads.support.polling import failed_poll, mop_of, poll_records, reader_operations
+from workloads.support.sending import Content
+from workloads.transactions import Transactions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Application:
+    """A program of your own between an input and an output topic (docs/your-application.md).
+
+    command: what runs an instance: a text that is split as a shell does, or a list of words
+    instances: how many run
+    writers: processes that write input records, in transactions
+    readers: read_committed processes that only poll, both topics
+    input_topic, output_topic: their names
+    input_partitions: of the input topic
+    output_partitions: of the output topic
+    outputs_per_input: records that are made of an input, (fewest, most); fewest = 0: it may be dropped
+    names_input_by: how an output names its input: header NAME, key, json POINTER, regex PATTERN, value
+    value: the value of an input record, {input} stands for its name; empty: text of ours
+    ordered_by_key: the outputs of inputs with one key keep their order; keys are then shared by several inputs
+    group: the program's consumer group; FENCEPOST_GROUP: the one that its environment names; empty: unknown
+    input_abort_share: share of input transactions that are aborted, so that the input topic has gaps
+    think_ms: a writer's pause before each record
+    transaction_timeout_s: how long a transaction of the program may stay open, its transaction.timeout.ms
+    quiet_s: for how long the output must not grow until the program is taken for done, where its group is unknown
+    drain_s: how long the program may take to catch up at the end
+    record_bytes: about the size of an input record's value
+    """
+
+    command: str | tuple[str, ...]
+    instances: Annotated[int, Between(1, 200)] = 3
+    writers: Annotated[int, Between(1, 200)] = 2
+    readers: Annotated[int, Between(0, 200)] = 1
+    input_topic: str = "in"
+    output_topic: str = "out"
+    input_partitions: Annotated[int, Between(1, 5000)] = 6
+    output_partitions: Annotated[int, Between(1, 5000)] = 4
+    outputs_per_input: Annotated[tuple[int, int], Between(0, 10_000)] = (1, 1)
+    names_input_by: str = f"header {HEADER}"
+    value: str = ""
+    ordered_by_key: bool = False
+    group: str = OWN_GROUP
+    input_abort_share: Annotated[float, Between(0, 1)] = 0.1
+    think_ms: Annotated[float, Between(0, 600_000)] = 5.0
+    transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 60.0
+    quiet_s: Annotated[float, Between(0, HOUR_S)] = 60.0
+    drain_s: Annotated[float, Between(0, HOUR_S)] = 180.0
+    record_bytes: Annotated[int, Between(0, 10_000_000)] = 100
+
+    def __post_init__(self) -> None:
+        demand_bounds(self)
+        if not self._words:
+            raise ValueError("command: the words of a command, like python my_program.py")
+        low, high = self.outputs_per_input
+        if low > high or not high:
+            raise ValueError(f"outputs_per_input: (fewest, most) with fewest <= most and 1 <= most, not ({low}, {high})")
+        if self.input_topic == self.output_topic:
+            raise ValueError(f"output_topic: another topic than the input's, {self.input_topic}")
+        if self.value and NAME not in self.value:
+            raise ValueError(f"value: a text with {NAME} in it, which stands for the input's name")
+        if self.ordered_by_key and self.names_input_by == "key":
+            raise ValueError("names_input_by: not the key, which several inputs share with ordered_by_key")
+        naming(self.names_input_by)
+
+    @cached_property
+    def _words(self) -> tuple[str, ...]:
+        return tuple(shlex.split(self.command) if isinstance(self.command, str) else self.command)
+
+    def topics(self) -> dict[str, TopicSpec]:
+        return {
+            self.input_topic: TopicSpec(partitions=self.input_partitions),
+            self.output_topic: TopicSpec(partitions=self.output_partitions),
+        }
+
+    def roles(self) -> tuple[Role, ...]:
+        program = Program(
+            command=self._words,
+            input=self.input_topic,
+            output=self.output_topic,
+            group=self.group,
+            outputs=self.outputs_per_input,
+            ordered=self.ordered_by_key,
+            transaction_timeout_s=self.transaction_timeout_s,
+            quiet_s=self.quiet_s,
+            drain_s=self.drain_s,
+        )
+        return (
+            *[Role(name="writer", transactional=True, polls=False)] * self.writers,
+            *[Role(name="instance", polls=False, program=program)] * self.instances,
+            *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers,
+        )
+
+    def producer_settings(self) -> Mapping[str, Any]:
+        return self._feed.producer_settings()
+
+    @cached_property
+    def _feed(self) -> Feed:
+        return Feed(
+            poll_share=0.0,
+            abort_share=self.input_abort_share,
+            think_ms=self.think_ms,
+            record_bytes=self.record_bytes,
+            template=self.value,
+            shared_keys=self.ordered_by_key,
+        )
+
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
+        if role.name != "writer":
+            return reader_operations()
+        return self._feed.operations(role, [name for name in partitions if not self._is_output(name)], rng)
+
+    def _is_output(self, partition: str) -> bool:
+        """Whether a partition is one of the output topic, whose name may begin with the run's prefix."""
+        topic = partition.rpartition("-")[0]
+        return topic == self.output_topic or (topic.endswith(f"-{self.output_topic}") and topic != self.input_topic)
+
+    def perform(self, op: Operation, client: Client, run: str) -> Outcome:
+        return self._read(op, client, run) if op.planned.f == "poll" else self._feed.perform(op, client, run)
+
+    def _read(self, op: Operation, client: Client, run: str) -> Outcome:
+        """A poll of both topics: inputs are a `poll` micro-operation, outputs an `output`."""
+        try:
+            records = poll_records(client, op.planned.limit)
+        except CallError as error:
+            return failed_poll(op, error)
+        inputs = [record for record in records if not self._is_output(record.partition)]
+        outputs = [record for record in records if self._is_output(record.partition)]
+        op.value[0] = mop_of("poll", inputs, lambda record: self._input(record, run))
+        if outputs:
+            op.value.append(mop_of("output", outputs, lambda record: named(record, self._naming, run)))
+        return Outcome.OK
+
+    def _input(self, record: Polled, run: str) -> tuple[int, str | None]:
+        return templated(record, self.value, run) if self.value else record_format.decode(record, run)
+
+    @cached_property
+    def _naming(self) -> Any:
+        return naming(self.names_input_by)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Feed(Transactions):
+    """What the writers of input records do.
+
+    template: of a value; empty: text of ours. shared_keys: several inputs have one key, that of their partition and writer.
+    """
+
+    template: str = ""
+    shared_keys: bool = False
+
+    def content(self, op: Operation, seq: int, run: str) -> Content:
+        partition, v = op.value[seq][1:3]
+        name = name_of(run, v)
+        own = self.template.replace(NAME, name).encode()
+        value = own or record_format.encode(run, op.process, op.number, seq, partition, op.planned.intent, self.record_bytes)
+        key = f"{partition}/{op.process}" if self.shared_keys else name
+        return Content(key.encode(), value, ((HEADER, name.encode()),))

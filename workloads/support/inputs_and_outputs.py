@@ -1,0 +1,107 @@
+"""Records for a program of somebody's own, and how its outputs name the inputs of which they were made.
+
+An input's name is `RUN|PROCESS|OPERATION|SEQ`, as in the head of a record's bytes (docs/history.md). It stands in its key, in its
+header `fencepost-input` and in its value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from harness.api import Polled, identity_in, split_record_id
+
+HEADER = "fencepost-input"
+NOBODY = -1
+NAME = "{input}"  # in the text of a value
+HOWS = ("header", "key", "json", "regex", "value")
+Name = Callable[[Polled], str]
+
+
+def name_of(run: str, v: int) -> str:
+    """An input's name by its identity."""
+    return "|".join(map(str, (run, *split_record_id(v))))
+
+
+def identity_of(name: str, run: str) -> int:
+    """The identity behind a name, which more may follow after a `|`; NOBODY when it is no name of this run."""
+    found = identity_in(f"{name}|", run)
+    return NOBODY if found is None else found
+
+
+def naming(text: str) -> Name:
+    """How outputs name their inputs: `header NAME`, `key`, `json POINTER`, `regex PATTERN`, `value`.
+
+    What it returns raises ValueError, LookupError or TypeError for an output that names none. Raises ValueError.
+    """
+    how, _, rest = text.partition(" ")
+    if how not in HOWS or bool(rest) != (how in ("header", "json", "regex")):
+        raise ValueError(f'"{text}" is no way to name an input; there are: header NAME, key, json POINTER, regex PATTERN, value')
+    if how == "header":
+        return lambda record: _header(record, rest)
+    if how == "json":
+        steps = _steps(rest)
+        return lambda record: _pointed(json.loads(record.value), steps)
+    if how == "regex":
+        pattern = _pattern(rest)
+        return lambda record: _matched(pattern, record.value.decode())
+    return lambda record: ((record.key or b"") if how == "key" else record.value).decode()
+
+
+def named(record: Polled, name: Name, run: str) -> tuple[int, str | None]:
+    """(identity of the input that an output names, None), or (NOBODY, why)."""
+    try:
+        text = name(record)
+    except (ValueError, LookupError, TypeError) as error:
+        return NOBODY, f"it names no input ({error})"
+    v = identity_of(text, run)
+    return v, None if v != NOBODY else f"it names no input of this run: {text[:60]!r}"
+
+
+def _header(record: Polled, name: str) -> str:
+    found = [value for key, value in record.headers if key == name]
+    if not found:
+        raise LookupError(f"it has no header {name}")
+    return found[-1].decode()
+
+
+def _steps(pointer: str) -> list[str]:
+    """The steps of a JSON pointer (RFC 6901)."""
+    if not pointer.startswith("/"):
+        raise ValueError(f'"{pointer}" is no JSON pointer: it begins with a slash, like /order/id')
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/")]
+
+
+def _pointed(value: Any, steps: list[str]) -> str:
+    for step in steps:
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    if not isinstance(value, str):
+        raise TypeError(f"/{'/'.join(steps)} is no text")
+    return value
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise ValueError(f'"{text}" is no regular expression: {error}') from error
+    if pattern.groups > 1:
+        raise ValueError(f'"{text}" has {pattern.groups} groups: one, or none, is the name')
+    return pattern
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> str:
+    found = pattern.search(text)
+    if found is None:
+        raise LookupError(f"its value does not match {pattern.pattern}")
+    return found[pattern.groups]
+
+
+def templated(record: Polled, template: str, run: str) -> tuple[int, str | None]:
+    """(identity, None) of an input whose value was made of a template, or (NOBODY, why). What it says must be what was sent."""
+    v, why = named(record, lambda one: _header(one, HEADER), run)
+    if why is None and record.value.decode("utf-8", "replace") != template.replace(NAME, name_of(run, v)):
+        return NOBODY, "content is not what was sent"
+    return v, why
