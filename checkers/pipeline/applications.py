@@ -28,7 +28,7 @@ _MADE = "_outputs"  # of a RunView: what several checks share
 
 @dataclass(frozen=True)
 class Outputs:
-    """records: what read_committed readers got, a row for each time: `op`, `partition`, `offset`, `v` of the input that the output
+    """records: what read_committed readers got, a row for each time: `op`, `partition`, `offset`, `v` of the input that it
     names (NONE: none), `ended`, and whether the operation is one of a `final` reader. declared: the value of the `drain`
     operation; drain: that operation (history index, NONE: there is none), and when it ended (ns).
     """
