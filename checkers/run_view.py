@@ -5,10 +5,10 @@ Lookups read only the few operations in question from the history.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,8 @@ from checkers.spark.lookup import READ_COLUMNS, READ_TEXTS, records_of, returned
 from checkers.spark.overview import Overview
 from checkers.spark.source import READ_ERRORS, Source
 from harness.api import MAX_OP, Evidence, Isolation, record_ids
+
+Made = TypeVar("Made")
 
 
 class RunView:
@@ -50,6 +52,13 @@ class RunView:
         self.gathered = GatheredMessages()
         self.original_values: dict[int, str] = {}
         self._unreadable: dict[tuple[int, str, int], str] = {}
+        self._made: dict[Any, Any] = {}
+
+    def shared(self, make: Callable[[RunView], Made]) -> Made:
+        """What a function makes of this run: computed once, for the first check that needs it, and shared by all."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]  # type: ignore[no-any-return]
 
     # ---- Spark tables, for checks that need joins over everything ----
     @cached_property

@@ -8,7 +8,8 @@ partitions, and what the check finds among them. A row is an operation::
 
 Process 1 ran a transaction from 0 to 1 ms. It sent two records, *a* and *b*, to partition t-0; they were acknowledged at offsets
 5 and 6. It called commit at its very end. `poll` is a read_committed consumer's poll. `final read` is a complete read_committed
-final read of every partition of the table. An operation `2-` never completed: its client was killed.
+final read of every partition of the table. By `initialise` a process takes over the one transactional id of the table. An
+operation `2-` never completed: its client was killed.
 
 The slow twin of a check is a plain loop that looks for the same. Tests demand that both find in the example what it says, and
 that they agree on random histories.

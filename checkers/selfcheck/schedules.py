@@ -1,4 +1,4 @@
-"""Short histories, each with one cycle in it: written as a line, carried out step by step, and put before a history.
+"""Short histories, each with a cycle or another anomaly in it: a line, carried out step by step, and put before a history.
 
 A line is a sequence of steps, a millisecond apart::
 
@@ -6,6 +6,7 @@ A line is a sequence of steps, a millisecond apart::
     A1<0@2    it polls record number 2 of partition 0
     A1!       it calls commit
     A1.       it ends ok (and has called commit right before, if it had not)
+    A1*       it initialises a transactional id, which is then that of every process of the schedule
 
 An operation begins right before its first step; the second one of a process at the very moment at which the first one ended,
 which orders them in their process and not in real time. What sends is a transaction, the rest polls. At the end two readers, one
@@ -32,7 +33,7 @@ from checkers.selfcheck.prefix_history import free_process, free_topic, prepend
 from harness.api import record_id
 
 TICK = 1_000_000  # ns from step to step
-STEP = re.compile(r"(?P<process>[A-Z])(?P<number>\d*)(?P<what>[+<!.])(?P<partition>\d*)(?:@(?P<record>\d+))?")
+STEP = re.compile(r"(?P<process>[A-Z])(?P<number>\d*)(?P<what>[+<!.*])(?P<partition>\d*)(?:@(?P<record>\d+))?")
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 # What is shown -> how it comes about, and in words.
@@ -40,6 +41,8 @@ SCHEDULES = {
     **EXAMPLES,
     "int-send-skip": ("A+0 B+0 A+0 A. B.", "B's record lies between two of A's"),
     "lso-overrun": ("A+0 B+0 B. R<0@1 R. A.", "R polls B's record, which lies above A's, before A calls commit"),
+    "zombie-commit": ("A1* A2+0 B1* A2! A2.", "A commits after B has initialised the same transactional id"),
+    "zombie-write": ("A1* B1* A2+0 A2! A2.", "A sends and commits after B has initialised the same transactional id"),
 }
 
 
@@ -101,6 +104,8 @@ class ScheduledHistory:
                 operation.mops.append({"kind": 1, "partition": partition, "v": v, "offset": offset, "began": NONE, "ended": now})
             case "!":
                 operation.decided = now
+            case "*":
+                operation.end, operation.overrides = now, {"f": "initialise", "role": "writer"}
             case _:
                 self._end(operation, now)
 
@@ -137,7 +142,9 @@ class ScheduledHistory:
     def rows(self, like: pa.Schema) -> HistoryRows:
         """As a history with these columns."""
         operations = sorted(self.operations.values(), key=lambda one: (one.begin, one.process, one.number))
-        made = [{name: None if value == NONE else value for name, value in one.row().items()} for one in operations]
+        contested = any(one.overrides.get("f") == "initialise" for one in operations)
+        ident = {"transactional_id": self.topic if contested else None}
+        made = [{name: None if value == NONE else value for name, value in {**one.row(), **ident}.items()} for one in operations]
         table = pa.Table.from_pylist([{**row, "index": at} for at, row in enumerate(made)], schema=like)
         mops = pd.DataFrame([{"op": at, **mop} for at, one in enumerate(operations) for mop in one.mops])
         return rows_of(table, mops.assign(at=[float(at) for at in range(len(mops))]))

@@ -286,6 +286,18 @@ RULES: dict[str, tuple[Rule, ...]] = {
     },
     **_permitted(_UNORDERED, "G0", "G1c"),
     **_permitted(_LAGGING, "G-single", "G2"),
+    **dict.fromkeys(
+        ("zombie-commit", "zombie-write"),
+        (
+            _NO_TRANSACTIONS,
+            *_cut_off("the coordinator may forget who had fenced whom", transactional="true"),
+            *_COORDINATOR,
+            Rule(
+                FORBIDDEN,
+                "a producer is fenced once another one with its transactional id has initialised (KIP-98)",
+            ),
+        ),
+    ),
     "lso-stall": (
         *_cut_off("with the marker of a transaction, which nobody writes again", transactional="true"),
         Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),

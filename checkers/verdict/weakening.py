@@ -152,6 +152,10 @@ NEEDS: dict[str, Needs] = {
     "double-ownership": Needs(
         {SENDS, OUTCOMES, *READS}, _ANYBODY, {POLLS}, "a line that is missing may have had the rebalance between the two commits"
     ),
+    **dict.fromkeys(
+        ("zombie-commit", "zombie-write"),
+        Needs({SENDS, OUTCOMES, *READS, Evidence.DECISIONS}, "who is missing may have fenced others, or have been fenced"),
+    ),
     "lso-stall": Needs({Evidence.SETTLING}, "nobody knows where the last stable offsets stood after healing"),
 }
 _EVERYTHING = frozenset(Evidence) - {Evidence.RECEIPTS}

@@ -31,7 +31,12 @@ def troubled(rng, number):
     for partition in partitions:
         if orderly:
             free[partition].sort(reverse=True)
+    contested = Random(number)  # draws of its own
+    ident = {"transactional_id": f"h{number}"} if contested.random() < 0.5 else {}
     for _ in range(rng.randint(1, 7)):
+        while ident and contested.random() < 0.5:
+            type = contested.choice(["ok", "ok", "ok", "info"])
+            h.add(base + contested.randrange(3), "initialise", type=type, **ident)
         sends = {
             p: [free[p].pop() if rng.random() < 0.9 else None for _ in range(rng.randint(1, 2))]
             for p in partitions
@@ -40,7 +45,10 @@ def troubled(rng, number):
         type = rng.choice(["ok", "ok", "ok", "fail", "info"])
         cut = type == "info" and rng.random() < 0.5
         extra = {"end": None, "decided": None} if cut else {"decided": None} if type == "info" and rng.random() < 0.3 else {}
-        index = h.txn(base + rng.randrange(3), sends, type, **extra)
+        index = h.txn(base + rng.randrange(3), sends, type, **extra, **ident)
+        if ident and contested.random() < 0.4 and h.ops[index]["decided"]:  # others come between its records and its commit
+            h.ops[index] |= {"decided": h.ops[index]["decided"] + 4_000_000}
+            h.ops[index]["end"] = h.ops[index]["end"] and h.ops[index]["end"] + 5_000_000
         if rng.random() < 0.1 and h.ops[index]["decided"]:
             h.ops[index]["decided"] += rng.randint(1, 5) * 1_000_000
     sent = [mop for op in h.ops for mop in op["mops"]]

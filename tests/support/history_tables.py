@@ -1,10 +1,11 @@
 """Histories written as tables, as in the docstrings of the checks (`checkers/anomalies/__init__.py` says how to read one).
 
-Beside what docstrings need: `send a` is a record without acknowledgement, `send a@?` one acknowledged at an unknown offset, `read
-a@?` one returned without an offset, `-x` a record of an operation that never began. Kinds: `txn`, `send` (outside transactions),
-`poll`, `final read`, `settle`, each of the readers also with `uncommitted`, a final read also with `short` (it ended before the
-end) and `to 6` (the end was at offset 6). A `txn` may read. Outcomes: `committed`, `aborted`, `unknown`, for a transaction also
-`unasked` (unknown, commit was never called) and `failed` (whose commit was called).
+Beside what docstrings need: `send a` is a record without acknowledgement, `send a@?` one acknowledged at an unknown offset,
+`read a@?` one returned without an offset, `-x` a record of an operation that never began. Kinds: `txn`, `send` (outside
+transactions), `poll`, `final read`, `initialise`, `settle`, each of the readers also with `uncommitted`, a final read also
+with `short` (it ended before the end) and `to 6` (the end was at offset 6). A `txn` may read. Outcomes: `committed`,
+`aborted`, `unknown`, for a transaction also `unasked` (unknown, commit was never called) and `failed` (whose commit was
+called).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from support.histories import COMMITTED, UNCOMMITTED
 MS = 1_000_000
 OUTCOMES = {"": "ok", "committed": "ok", "acknowledged": "ok", "aborted": "fail", "failed": "fail"}
 KINDS = {"txn": ("txn", "writer"), "send": ("send", "writer"), "poll": ("poll", "reader"), "final read": ("poll", "final")}
+KINDS["initialise"] = ("initialise", "writer")  # where there is one, all writers have one transactional id
 NOBODY = 19  # the process of records that no row sends
 END = 100  # offset at which final reads end
 
@@ -40,6 +42,9 @@ class HistoryTable:
         self.partitions = head[3:-1]
         for row in rows:
             self._operation(*(row + [""] * (len(head) - len(row))))
+        if any(op["f"] == "initialise" for op in self.ops):
+            for op in self.ops:
+                op["transactional_id"] = self.topic if op["role"] == "writer" else None
         for op in self.ops:
             op["mops"] = [mop if mop[0] == 0 else self._named(*mop) for mop in op["mops"]]
 

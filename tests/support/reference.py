@@ -591,6 +591,45 @@ def lso_stalls(h: FlatHistory) -> Found:
     return {partition for partition, (lso, high_watermark) in h.settled.items() if lso < high_watermark}
 
 
+# ---- fencing ----
+def fencings(h: FlatHistory) -> dict[int, int]:
+    """When the instance of each transaction was fenced (those that never were are left out)."""
+    found = {}
+    initialised = [op for op in h.ops if op["f"] == "initialise"]
+    for number, op in enumerate(h.ops):
+        own = [one for one in initialised if one["process"] == op["process"] and one["time"] < op["time"]][-1:]
+        others = [
+            one["end"]
+            for one in initialised
+            if own and one["process"] != op["process"] and one["transactional_id"] == op["transactional_id"]
+            if one["type"] == "ok" and own[0]["end"] is not None and one["time"] >= own[0]["end"]
+        ]
+        if op["f"] == "txn" and others:
+            found[number] = min(others)
+    return found
+
+
+def _zombies(h: FlatHistory) -> tuple[Found, Found]:
+    """Visible records of transactions that were committed by a fenced instance, and those that were sent by one."""
+    fenced, commits, writes = fencings(h), set(), set()
+    for number, when in fenced.items():
+        sends = [send for send in h.sends if send["op"] == number and send["v"] in h.seen_committed]
+        sends = [send for send in sends if h.status(send) != "fail"]
+        late = {send["v"] for send in sends if send["began"] is not None and send["began"] > when}
+        if (h.ops[number]["decided"] or 0) > when and not late:
+            commits |= {send["v"] for send in sends}
+        writes |= late
+    return commits, writes
+
+
+def zombie_commits(h: FlatHistory) -> Found:
+    return _zombies(h)[0]
+
+
+def zombie_writes(h: FlatHistory) -> Found:
+    return _zombies(h)[1]
+
+
 TWINS: dict[str, Callable[[FlatHistory], Found]] = {
     "lost-write": lost_writes,
     "duplicate": duplicates,
@@ -613,6 +652,8 @@ TWINS: dict[str, Callable[[FlatHistory], Found]] = {
     "int-nonmonotonic-poll": int_nonmonotonic_polls,
     "stale-read": stale_reads,
     "lso-stall": lso_stalls,
+    "zombie-commit": zombie_commits,
+    "zombie-write": zombie_writes,
 }
 NAMES = tuple(TWINS)
 

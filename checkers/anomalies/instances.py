@@ -1,0 +1,95 @@
+"""Instances of transactional ids: who had initialised when, and from when on each was fenced (KIP-98).
+
+An instance reaches from an `initialise` of a process to the next one. It is fenced once another process has finished an
+`initialise` under the same transactional id that began after its own was over. Where the two overlap, nobody knows which of
+them came later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow.dataset as ds
+
+from checkers.arrays import Bools, Ints
+from checkers.partition.log import FOREVER, NONE
+from checkers.run_view import RunView
+
+COLUMNS = ("index", "process", "transactional_id", "f", "type", "time", "end")
+NO_INSTANCES = "no instance of a transactional id was initialised in the history (no `initialise` operation)"
+_INDEX_BITS = 40  # of an operation's history index, beside its process
+
+
+def _empty() -> Ints:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Instances:
+    """Instances in order of (process, `initialise`); times in ns.
+
+    process: whose. op: its `initialise` (history index). began, ready: when that was called, and when it had ended ok (NONE: it
+    did not). fenced: from when on it is fenced (FOREVER: never). fenced_by: the operation that fenced it (NONE). disturbed:
+    before that nothing known can have fenced it: the first call of an `initialise` under its id that was not over when its own
+    began, or of which nobody knows whether it ever takes effect (FOREVER: none).
+    """
+
+    process: Ints = field(default_factory=_empty)
+    op: Ints = field(default_factory=_empty)
+    ident: Ints = field(default_factory=_empty)
+    began: Ints = field(default_factory=_empty)
+    ready: Ints = field(default_factory=_empty)
+    fenced: Ints = field(default_factory=_empty)
+    fenced_by: Ints = field(default_factory=_empty)
+    disturbed: Ints = field(default_factory=_empty)
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def at(self, process: Ints, op: Ints) -> Ints:
+        """The instances (positions) of operations by process and history index; NONE where the process has none by then."""
+        keys = self.process << _INDEX_BITS | self.op
+        found = np.searchsorted(keys, process.astype(np.int64) << _INDEX_BITS | op) - 1
+        same = (found >= 0) & (self.process[np.maximum(found, 0)] == process) if len(self) else np.zeros(len(op), np.bool_)
+        return np.where(same, found, NONE)
+
+
+def instances(run: RunView) -> Instances:
+    """The instances of a run's history; none where no `initialise` is recorded."""
+    table = run.history.select(COLUMNS, (ds.field("f") == "initialise") & ds.field("transactional_id").is_valid())
+    rows = sorted(table.to_pylist(), key=lambda row: (row["process"], row["index"]))
+    if not rows:
+        return Instances()
+    names = {name: number for number, name in enumerate(sorted({row["transactional_id"] for row in rows}))}
+    numbers = {
+        "process": [row["process"] for row in rows],
+        "op": [row["index"] for row in rows],
+        "ident": [names[row["transactional_id"]] for row in rows],
+        "began": [row["time"] for row in rows],
+        "ready": [row["end"] if row["type"] == "ok" else NONE for row in rows],
+    }
+    known = {name: np.array(values, dtype=np.int64) for name, values in numbers.items()}
+    over = np.array([FOREVER if row["end"] is None else row["end"] for row in rows], dtype=np.int64)
+    return Instances(**known, **_fencing(known, over))
+
+
+def _fencing(known: dict[str, Ints], over: Ints) -> dict[str, Ints]:
+    """The columns of `Instances` that say who fenced whom. over: when each `initialise` had ended."""
+    fenced, fenced_by, disturbed = (np.full(len(over), value, dtype=np.int64) for value in (FOREVER, NONE, FOREVER))
+    for ident in np.unique(known["ident"]):
+        same = np.flatnonzero(known["ident"] == ident)
+        for at in same.tolist():
+            others = same[same != at]
+            if len(later := others[_surely_later(known, over, at, others)]):
+                first = later[known["ready"][later].argmin()]
+                fenced[at], fenced_by[at] = known["ready"][first], known["op"][first]
+            disturbing = others[(known["ready"][others] == NONE) | (known["ready"][others] > known["began"][at])]
+            disturbed[at] = known["began"][disturbing].min(initial=FOREVER)
+    return {"fenced": fenced, "fenced_by": fenced_by, "disturbed": disturbed}
+
+
+def _surely_later(known: dict[str, Ints], over: Ints, at: int, others: Ints) -> Bools:
+    """Which instances of other processes initialised after one was over, and ended ok."""
+    foreign = known["process"][others] != known["process"][at]
+    return np.asarray(foreign & (known["ready"][others] != NONE) & (known["began"][others] >= over[at]))
