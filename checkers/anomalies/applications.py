@@ -14,8 +14,8 @@ import pandas as pd
 from checkers.api import CheckResult, join_rows, run_check
 from checkers.arrays import Bools
 from checkers.partition.log import COMMITTED, INFO, NONE
-from checkers.pipeline.applications import Application, has_application, keys, stretches
-from checkers.pipeline.chains import has_inputs, rows_of, visible_records
+from checkers.pipeline.applications import Application, has_application, input_places, keys, stretches
+from checkers.pipeline.chains import rows_of
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
@@ -112,8 +112,8 @@ def _explain_phantom(finding: Finding, text: FindingText) -> str:
 @run_check(
     "phantom-output",
     across=True,
-    gather=visible_records,
-    brief=has_inputs,
+    gather=input_places,
+    brief=has_application,
     explain=_explain_phantom,
     needs=NO_PROGRAM,
 )
@@ -141,7 +141,7 @@ def phantom_output(run: RunView) -> CheckResult:
         return CheckResult(0)
     program = Application(run)
     read = program.outputs.records.sort_values(["partition", "offset", "op"]).drop_duplicates(["partition", "offset", "v"])
-    unseen = ~program.is_visible(read["v"])
+    unseen = ~read["v"].isin(program.inputs["v"]).to_numpy()
     senders = program.senders(read.loc[unseen, "v"].to_numpy()).drop_duplicates("v").set_index("v")
     bad = unseen & ~read["v"].isin(_innocent(program, senders)).to_numpy()
     cause = senders["op"].reindex(read["v"], fill_value=NONE).to_numpy(copy=True)
@@ -175,8 +175,8 @@ def _explain_order(finding: Finding, text: FindingText) -> str:
 @run_check(
     "output-order",
     across=True,
-    gather=visible_records,
-    brief=has_inputs,
+    gather=input_places,
+    brief=has_application,
     explain=_explain_order,
     needs=f"{NO_PROGRAM}, or no key has two in one partition",
 )

@@ -22,7 +22,7 @@ from checkers.api import CheckResult, join_rows, run_check
 from checkers.arrays import Bools, Ints
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
 from checkers.pipeline.applications import Application, has_application
-from checkers.pipeline.chains import Pipeline, has_chains, has_inputs, rows_of, visible_records
+from checkers.pipeline.chains import Pipeline, has_chains, rows_of, visible_records
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
@@ -50,7 +50,7 @@ def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
     "reprocessed",
     across=True,
     gather=visible_records,
-    brief=has_inputs,
+    brief=has_chains,
     explain=_explain_reprocessed,
     needs=f"{NO_PIPELINE}, or no output of one is visible",
 )
@@ -106,7 +106,7 @@ def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
     "unprocessed",
     across=True,
     gather=visible_records,
-    brief=has_inputs,
+    brief=has_chains,
     explain=_explain_unprocessed,
     needs=f"{NO_PIPELINE}, nobody looked at the group's offsets at the end, or a partition was not read back",
 )

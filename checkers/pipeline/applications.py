@@ -6,7 +6,7 @@ The inputs are records of this run. What the program declares, and whether it ha
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,11 +18,14 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from checkers.arrays import Bools, Ints
-from checkers.partition.log import NONE
-from checkers.pipeline.chains import Pipeline, chains_of
+from checkers.partition.log import NONE, PartitionLog
+from checkers.pipeline.chains import chains_of
 from checkers.run_view import RunView
+from checkers.spark.gathering import PartitionMessages
+from checkers.spark.source import from_message, to_message
 from harness.api import Isolation, record_ids
 
+INPUTS = "inputs of a program"
 _MADE = "_outputs"  # of a RunView: what several checks share
 
 
@@ -81,11 +84,30 @@ def _flat(batch: pa.RecordBatch, run: RunView) -> pd.DataFrame:
     return pd.concat([_no_records(), table.to_pandas()])[list(_no_records().columns)]
 
 
-class Application(Pipeline):
+def input_places(log: PartitionLog, brief: bool = False) -> PartitionMessages:
+    """The records of a partition that a read_committed reader got, with their lowest offsets; brief: if anybody needs them."""
+    if not brief or not len(log.sends):
+        return PartitionMessages()
+    seen = np.flatnonzero(log.seen_committed)
+    table = pa.table({"v": log.sends.v[seen], "offset": log.place[seen]}).replace_schema_metadata({"partition": log.partition})
+    return PartitionMessages(to_driver=[(INPUTS, to_message(table))])
+
+
+def _gathered(run: RunView) -> pd.DataFrame:
+    """What `input_places` gave of each partition: `v`, `partition`, `offset`."""
+    found = [_no_records()[["v", "partition", "offset"]]]
+    for name, message in run.gathered.to_driver:
+        if name == INPUTS:
+            table = from_message(message)
+            found.append(table.to_pandas().assign(partition=table.schema.metadata[b"partition"].decode()))
+    return pd.concat(found)
+
+
+class Application:
     """Inputs and outputs of a program. Made for one check; the tables behind it are shared."""
 
     def __init__(self, run: RunView) -> None:
-        super().__init__(run)
+        self.run = run
         self.outputs = outputs_of(run)
         self.fewest, self.most = self.outputs.declared["outputs"]
         self.ordered = bool(self.outputs.declared["ordered"])
@@ -94,8 +116,13 @@ class Application(Pipeline):
     @cached_property
     def inputs(self) -> pd.DataFrame:
         """Visible input records by partition and offset: `v`, `partition`, `offset`."""
-        places = self.visible_places()
+        places = _gathered(self.run)
         return places[~places["partition"].isin(self.written)].sort_values(["partition", "offset"], ignore_index=True)
+
+    def read_back(self, partitions: Iterable[str]) -> set[str]:
+        """Partitions with a complete read_committed final read, so that what is not visible is not there."""
+        finals = self.run.overview.final_reads
+        return {name for name in set(partitions) if name in finals and finals[name].committed and not finals[name].stalled}
 
     @cached_property
     def final(self) -> pd.DataFrame:

@@ -29,11 +29,6 @@ def has_chains(run: RunView) -> bool:
     return run.history.has("chains") and len(chains_of(run).records) > 0
 
 
-def has_inputs(run: RunView) -> bool:
-    """Whether records of the history are the input of a pipeline, or of a program of somebody's own."""
-    return has_chains(run) or run.history.has("outputs")
-
-
 def visible_records(log: PartitionLog, brief: bool = False) -> PartitionMessages:
     """The records of a partition that a read_committed reader got, with their lowest offsets; brief: if anybody needs them."""
     if not brief or not len(log.sends):
