@@ -20,6 +20,14 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 ENV = os.environ
 CONNECTION = {"bootstrap.servers": ENV["FENCEPOST_BOOTSTRAP"], **json.loads(ENV.get("FENCEPOST_CONNECTION", "{}"))}
+CONSUMER = {
+    "group.id": ENV["FENCEPOST_GROUP"],
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "session.timeout.ms": 6000,
+    "heartbeat.interval.ms": 1500,
+}
 INPUT, OUTPUT = ENV["FENCEPOST_INPUT"], ENV["FENCEPOST_OUTPUT"]
 BATCH, POLL_S, CALL_S = 50, 0.2, 30.0
 running = True
@@ -28,17 +36,7 @@ rebalances = 0  # of which partitions were taken away
 
 def main() -> int:
     signal.signal(signal.SIGTERM, stop)
-    consumer = Consumer(
-        {
-            **CONNECTION,
-            "group.id": ENV["FENCEPOST_GROUP"],
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "session.timeout.ms": 6000,
-            "heartbeat.interval.ms": 1500,
-        }
-    )
+    consumer = Consumer({**CONNECTION, **CONSUMER})
     consumer.subscribe([INPUT], on_revoke=rebalanced, on_lost=rebalanced)
     producer = new_producer()
     while running:
