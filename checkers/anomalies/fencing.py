@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from checkers.anomalies.instances import NO_INSTANCES, instances
-from checkers.api import CheckResult, run_check
-from checkers.partition.log import ABORTED, NONE
+from checkers.anomalies.instances import NO_INSTANCES, fenced_commits, fenced_operations, instances
+from checkers.api import CheckResult, join_rows, partition_check, run_check
+from checkers.partition.false_acks import false_ack_rows, falsely_acknowledged
+from checkers.partition.final_witness import final_witness
+from checkers.partition.log import ABORTED, COMMITTED, NONE, PartitionLog
+from checkers.partition.result_rows import send_rows
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
@@ -24,19 +27,6 @@ NO_ZOMBIE = "no instance of a transactional id did anything after it had been fe
 # --------------------------------------------------------------------------------------------------
 # What fenced instances did
 # --------------------------------------------------------------------------------------------------
-def fenced_operations(run: RunView) -> pd.DataFrame:
-    """Transactions of instances that were fenced before they ended: op, fenced (when, ns), fenced_by, decided, status."""
-    overview, found = run.overview, run.shared(instances)
-    at = np.flatnonzero(overview.txn & np.isin(overview.process, found.process))
-    op = overview.index[at].astype(np.int64)
-    own = found.at(overview.process[at], op)
-    at, op, own = at[own != NONE], op[own != NONE], own[own != NONE]
-    late = (overview.end[at] == NONE) | (np.maximum(overview.end[at], overview.decided[at]) > found.fenced[own])
-    columns = {"fenced": found.fenced[own], "fenced_by": found.fenced_by[own]}
-    columns |= {"decided": overview.decided[at], "status": overview.status[at]}
-    return pd.DataFrame({"op": op, **columns})[late & (found.fenced_by[own] != NONE)]
-
-
 def zombie_records(run: RunView) -> pd.DataFrame:
     """Records of `fenced_operations`: their columns, and partition, v, offset, began, ended; late: sent after the fencing."""
     operations = run.shared(fenced_operations)
@@ -159,3 +149,60 @@ def zombie_write(run: RunView) -> CheckResult:
     """
     records, zombies = run.shared(zombie_records), run.shared(visible_zombies)
     return CheckResult(int(records["late"].sum()), _rows(zombies[zombies["late"]], "began"), _lacking(run))
+
+
+# --------------------------------------------------------------------------------------------------
+# false-ack
+# --------------------------------------------------------------------------------------------------
+def _explain_false(finding: Finding, text: FindingText) -> str:
+    op, places = finding.rows[0].op, text.places(finding.rows)
+    found = text.run.shared(fenced_operations).set_index("op")
+    how = f"Commit returned ok for {text.name(op, capital=False)}, but nothing of it ({places}) is visible"
+    if op in text.run.shared(fenced_commits):
+        row = found.loc[op]
+        ms = (int(row["decided"]) - int(row["fenced"])) / 1e6
+        return f"{how}: {text.process(int(row['fenced_by']))} had fenced it {ms:.1f} ms before its commit was called."
+    return f"{how}: the log holds it as aborted."
+
+
+def _resolve_false(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
+    """The missing records of the transactions that were never committed."""
+    return rows[rows["op"].isin(falsely_acknowledged(rows, run, fenced_commits(run))) & (rows["role"] == "missing")]
+
+
+@partition_check(
+    "false-ack",
+    across=True,
+    resolve=_resolve_false,
+    explain=_explain_false,
+    detail=_with_fencing,
+    needs="no commit returned ok of a transaction whose records final readers had to get",
+)
+def false_ack(log: PartitionLog) -> CheckResult:
+    """A transaction whose commit returned ok, and which was never committed: no read_committed reader got any of its records.
+
+    That they were not lost after a commit is shown by one of two things: a complete read_uncommitted final read returned one of
+    them, which a complete read_committed one did not return, so that the log holds it as aborted; or another instance of the
+    transactional id had finished initialising before commit was called. Without either it is `lost-write`; it is never both. A
+    transaction of which some records are visible is `torn-transaction`'s or, after a fencing, `zombie-commit`'s.
+
+    compared: records of transactions whose commit returned ok that were returned, or had to be. One cause: the transaction.
+
+    Example::
+
+        ms   process  operation               t-0                  outcome
+        0-1  1        txn                     send a@5             committed
+        2-3  1        txn                     send b@7             committed
+        4-5  2        txn                     send c@9             committed
+        6-7  3        final read              read c@9
+        6-7  4        final read uncommitted  read b@7, c@9
+
+    Found: missing b@7. The log holds it, and no read_committed reader gets it; a is lost.
+
+    Slow twin: `false_acks` in tests/support/reference.py.
+    """
+    judged, returned, lacking = final_witness(log)
+    sure = log.sends.txn & (log.sends.status == COMMITTED) & judged
+    missing = sure & ~returned & ~log.swallowed
+    rows = join_rows(send_rows(log, missing, log.sends.op, "missing"), *false_ack_rows(log, missing))
+    return CheckResult(int(sure.sum()), rows, lacking)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 import pyarrow.dataset as ds
 
 from checkers.arrays import Bools, Ints
@@ -93,3 +94,22 @@ def _surely_later(known: dict[str, Ints], over: Ints, at: int, others: Ints) -> 
     """Which instances of other processes initialised after one was over, and ended ok."""
     foreign = known["process"][others] != known["process"][at]
     return np.asarray(foreign & (known["ready"][others] != NONE) & (known["began"][others] >= over[at]))
+
+
+def fenced_operations(run: RunView) -> pd.DataFrame:
+    """Transactions of instances that were fenced before they ended: op, fenced (when, ns), fenced_by, decided, status."""
+    overview, found = run.overview, run.shared(instances)
+    at = np.flatnonzero(overview.txn & np.isin(overview.process, found.process))
+    op = overview.index[at].astype(np.int64)
+    own = found.at(overview.process[at], op)
+    at, op, own = at[own != NONE], op[own != NONE], own[own != NONE]
+    late = (overview.end[at] == NONE) | (np.maximum(overview.end[at], overview.decided[at]) > found.fenced[own])
+    columns = {"fenced": found.fenced[own], "fenced_by": found.fenced_by[own]}
+    columns |= {"decided": overview.decided[at], "status": overview.status[at]}
+    return pd.DataFrame({"op": op, **columns})[late & (found.fenced_by[own] != NONE)]
+
+
+def fenced_commits(run: RunView) -> Ints:
+    """Transactions (history indices) whose commit was called after their instance had been fenced."""
+    operations = run.shared(fenced_operations)
+    return np.asarray(operations.loc[operations["decided"] > operations["fenced"], "op"], dtype=np.int64)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from checkers.anomalies.instances import fenced_commits
 from checkers.api import CheckResult, join_rows, partition_check
 from checkers.arrays import Bools, Ints
+from checkers.partition.false_acks import HIDDEN, SHOWN, false_ack_rows, falsely_acknowledged
 from checkers.partition.final_witness import final_witness
 from checkers.partition.log import INFO, NONE, PartitionLog
 from checkers.partition.result_rows import send_rows
@@ -40,8 +42,10 @@ def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
 
     An undecided transaction emits a row for each of its records in every partition, so that its proof is found wherever it is
     (`checkers.partition.undecided`). Of its records that nobody got, those that nobody had to get stay unread: they are counted.
-    Misplaced records are not lost: `wrong-partition` has them.
+    Misplaced records are not lost: `wrong-partition` has them. What was never committed is not lost: `false-ack` has it.
     """
+    uncommitted = falsely_acknowledged(rows, run, fenced_commits(run))
+    rows = rows[~rows["op"].isin(uncommitted) & ~rows["role"].isin((HIDDEN, SHOWN))]
     undecided = run.status(rows["op"].to_numpy()) == INFO
     undecided &= run.transactional(rows["op"].to_numpy())
     rows = passed_in_time(rows)
@@ -69,7 +73,8 @@ def lost_write(log: PartitionLog) -> CheckResult:
     Where the history does not tell what some poll returned, it must also lie between two consecutive reads of one
     consumer, or between the partition's start and the first read after it: that poll may have got the record, and no other.
     In a partition whose last stable offset is stuck, a record above it is hidden: lost only if read_uncommitted misses it too.
-    A record whose offset holds an older one of the same producer is `swallowed-write`'s.
+    A record whose offset holds an older one of the same producer is `swallowed-write`'s. A transaction that was never committed,
+    though commit returned ok, is `false-ack`'s.
 
     compared: promised records that were returned, or had to be. One cause: neighbours in the version order, no survivor between.
 
@@ -90,6 +95,7 @@ def lost_write(log: PartitionLog) -> CheckResult:
     lost = log.promised & judged & ~returned & ~log.swallowed
     rows = [
         send_rows(log, lost, _neighbours(log, lost, returned), "missing"),
+        *false_ack_rows(log, lost),
         *undecided_rows(log, (log.acked | ~log.sends.finished) & ~log.swallowed, judged, returned),
     ]
     return CheckResult(int((log.promised & judged).sum()), join_rows(*rows), lacking)

@@ -37,6 +37,13 @@ DAMAGES = (
     ),
     PlantedDamage("tear", transactions.tear, ("torn-transaction", "lost-write"), SKIPS, f"{COMMITTED_TXN}, from two partitions"),
     PlantedDamage(
+        "deny",
+        transactions.deny,
+        ("false-ack",),
+        (),
+        f"{COMMITTED_TXN} and at read_uncommitted by a final reader",
+    ),
+    PlantedDamage(
         "truncate",
         records.truncate,
         ("lost-write",),

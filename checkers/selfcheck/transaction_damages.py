@@ -30,6 +30,18 @@ def _transaction(rows: HistoryRows, rng: Random, partitions: int = 1) -> pd.Data
     return whole[whole["op"] == wide[rng.randrange(len(wide))]] if len(wide) else None
 
 
+def deny(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """A committed transaction is returned to readers at read_uncommitted only, as if it had been aborted."""
+    txn = _transaction(rows, rng)
+    if txn is None:
+        return None
+    reads = rows.reads[rows.reads["v"].isin(txn["v"])]
+    if not (reads["final"] & ~reads["committed"]).any():
+        return None
+    what = f"no reader at read_committed gets any of the {len(txn)} records of transaction {txn['op'].iloc[0]}"
+    return DamagedHistory(rows.without(reads.index[reads["committed"]]), what, frozenset(txn["v"]))
+
+
 def show_aborted(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A final reader at read_committed gets every record of a transaction that surely failed."""
     spots = _aborted(rows)

@@ -16,7 +16,7 @@ from harness.api import ALONE, ANYWHERE, Property, Verdict, anomaly_and_word, re
 
 _READ_CYCLES = ("G1c-wr", "G1c-wr-process", "G1c-wr-realtime")  # a record read too early can close a cycle of reads
 CONSEQUENCES: dict[str, tuple[str, ...]] = {
-    "torn-transaction": ("lost-write", "aborted-read", "dirty-read", "stale-read", *_READ_CYCLES),
+    "torn-transaction": ("lost-write", "false-ack", "aborted-read", "dirty-read", "stale-read", *_READ_CYCLES),
     "aborted-read": _READ_CYCLES,
     "lost-write": ("inconsistent-offset", "stale-read"),  # a truncated record's offset is given away again
     # what was read too early and then aborted is never returned to others

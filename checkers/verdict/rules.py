@@ -298,6 +298,14 @@ RULES: dict[str, tuple[Rule, ...]] = {
             ),
         ),
     ),
+    "false-ack": (
+        _NO_TRANSACTIONS,
+        _COMPACTED,
+        _RETAINED,
+        *_cut_off("the marker of a committed transaction may be gone"),
+        *_COORDINATOR,
+        Rule(FORBIDDEN, "a commit that returned ok has committed (KIP-98)"),
+    ),
     "lso-stall": (
         *_cut_off("with the marker of a transaction, which nobody writes again", transactional="true"),
         Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),

@@ -156,6 +156,12 @@ NEEDS: dict[str, Needs] = {
         ("zombie-commit", "zombie-write"),
         Needs({SENDS, OUTCOMES, *READS, Evidence.DECISIONS}, "who is missing may have fenced others, or have been fenced"),
     ),
+    "false-ack": Needs(
+        {SENDS, OUTCOMES, *FINAL},
+        "promises that are missing were compared with nothing, and without whole final reads nobody knows what was committed",
+        FINAL,
+        "the final read may have returned in a missing line what seems to be aborted",
+    ),
     "lso-stall": Needs({Evidence.SETTLING}, "nobody knows where the last stable offsets stood after healing"),
 }
 _EVERYTHING = frozenset(Evidence) - {Evidence.RECEIPTS}

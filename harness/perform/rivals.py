@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +19,13 @@ class OpenedLate:
         self._client, self._open = client, False
 
     def initialise(self, timeout_s: float) -> None:
-        """Open the client, or, if it is open, initialise it anew. One that does not open is closed: the next call opens it."""
-        if self._open:
-            self._client.initialise(timeout_s)
-            return
+        """Open the client, or, if it is open, initialise it anew. Where that fails it is closed: the next call opens it."""
+        call = self._client.initialise if self._open else self._client.open
         try:
-            self._client.open(timeout_s)
+            call(timeout_s)
         except CallError:
             self._client.close()
+            self._open = False
             raise
         self._open = True
 
@@ -34,16 +34,20 @@ class OpenedLate:
 
 
 class SlotRival:
-    """One rival: `perform` is the worker's, which records the operation."""
+    """One rival: `perform` is the worker's, which records the operation.
+
+    All operations are made by one thread, which lives as long as the worker: a driver dies with the thread that started it.
+    """
 
     def __init__(self, process: int, client: OpenedLate, perform: Perform) -> None:
         self._process, self._client, self._perform = process, client, perform
         self._number = 0
+        self._thread = ThreadPoolExecutor(max_workers=1)
 
     def perform(self, planned: PlannedOperation) -> Outcome:
         op = Operation.of(self._process, self._number, planned)
         self._number += 1
-        return self._perform(op, self._client)
+        return self._thread.submit(self._perform, op, self._client).result()
 
 
 @dataclass

@@ -59,7 +59,18 @@ def troubled(rng, number):
     finals(rng, h, sent, partitions, base)
     if rng.random() < 0.2:
         swallow(rng, h.ops)
+    if contested.random() < 0.2:
+        deny(contested, h.ops)
     return h.ops
+
+
+def deny(rng, ops):
+    """No reader at read_committed gets any record of one transaction whose commit returned ok."""
+    committed = [op for op in ops if op["f"] == "txn" and op["type"] == "ok"]
+    denied = {mop[2] for mop in rng.choice(committed)["mops"]} if committed else set()
+    for op in ops:
+        if op["isolation"] == "read_committed":
+            op["mops"] = [mop for mop in op["mops"] if mop[0] == 0 or mop[2] not in denied]
 
 
 def pick(rng, sent, partitions, base):

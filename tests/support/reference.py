@@ -392,11 +392,11 @@ class FlatHistory:
 
 # ---- losses ----
 def lost_writes(h: FlatHistory) -> Found:
-    found = set()
+    found, uncommitted = set(), false_acks(h)
     for send in h.sends:
         acked = send["ended"] is not None or h.ops[send["op"]]["end"] is None
         proven = h.txn(send) and h.status(send) == "info" and send["op"] in h.proven and acked
-        elsewhere = send["v"] in h.misplaced or send["v"] in h.swallowed
+        elsewhere = send["v"] in h.misplaced | h.swallowed | uncommitted
         if (h.promised(send) or proven) and h.missing(send) and not elsewhere:
             found.add(send["v"])
     return found
@@ -630,6 +630,20 @@ def zombie_writes(h: FlatHistory) -> Found:
     return _zombies(h)[1]
 
 
+def false_acks(h: FlatHistory) -> Found:
+    """Records of transactions whose commit returned ok, of which nobody sees any, and that were never committed."""
+    found, fenced = set(), fencings(h)
+    for number, op in enumerate(h.ops):
+        sends = [send for send in h.sends if send["op"] == number]
+        gone = all(h.missing(send) and send["v"] not in h.misplaced | h.swallowed | h.seen_committed for send in sends)
+        if op["f"] != "txn" or not sends or not gone or h.status(sends[0]) != "ok":
+            continue
+        held = any(h.covered(send) and send["p"] in h.judged & h.witnessed and send["v"] in h.witness for send in sends)
+        if held or (number in fenced and (op["decided"] or 0) > fenced[number]):
+            found |= {send["v"] for send in sends}
+    return found
+
+
 TWINS: dict[str, Callable[[FlatHistory], Found]] = {
     "lost-write": lost_writes,
     "duplicate": duplicates,
@@ -652,6 +666,7 @@ TWINS: dict[str, Callable[[FlatHistory], Found]] = {
     "int-nonmonotonic-poll": int_nonmonotonic_polls,
     "stale-read": stale_reads,
     "lso-stall": lso_stalls,
+    "false-ack": false_acks,
     "zombie-commit": zombie_commits,
     "zombie-write": zombie_writes,
 }

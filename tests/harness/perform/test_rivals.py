@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from harness.api import CallError, Outcome, PlannedOperation
@@ -30,8 +32,19 @@ def test_a_client_that_does_not_open_is_opened_by_the_next_initialise():
     assert [call for call in client.calls if call in ("open", "initialise")] == ["open", "open"]
 
 
+def test_a_client_that_cannot_be_initialised_anew_is_opened_again():
+    """A driver that died, for example."""
+    client = FakeClient({"initialise": [error("initialise", fatal=True)]})
+    late = OpenedLate(client)
+    late.initialise(1.0)
+    with pytest.raises(CallError):
+        late.initialise(1.0)
+    late.initialise(1.0)
+    assert [call for call in client.calls if call in ("open", "initialise")] == ["open", "initialise", "open"]
+
+
 def test_there_is_one_rival_for_a_suffix_with_a_process_and_operations_of_its_own():
-    slot, performed, begun = Slot(index=1, slots=4, process=1), [], []
+    slot, performed, begun, threads = Slot(index=1, slots=4, process=1), [], [], set()
 
     def begin(suffix):
         begun.append(suffix)
@@ -39,12 +52,14 @@ def test_there_is_one_rival_for_a_suffix_with_a_process_and_operations_of_its_ow
 
     def perform(op, client):
         performed.append((op.process, op.number))
+        threads.add(threading.current_thread())
         return Outcome.OK
 
     rivals = SlotRivals(lambda suffix: FakeClient(), begin, perform)
     for suffix in ("", "", "-other"):
         rivals(suffix).perform(INITIALISE)
     assert (begun, performed) == (["", "-other"], [(5, 0), (5, 1), (9, 0)])
+    assert (len(threads), threading.current_thread() in threads) == (2, False), "drivers die with the thread that started them"
 
 
 def test_a_slot_goes_on_behind_the_numbers_of_its_rivals():
