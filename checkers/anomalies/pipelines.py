@@ -22,7 +22,7 @@ from checkers.api import CheckResult, join_rows, run_check
 from checkers.arrays import Bools, Ints
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE
 from checkers.pipeline.applications import Application, has_application
-from checkers.pipeline.chains import Pipeline, has_chains, rows_of, visible_records
+from checkers.pipeline.chains import Pipeline, has_chains, places_of_records, rows_of
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
@@ -49,7 +49,7 @@ def _explain_reprocessed(finding: Finding, text: FindingText) -> str:
 @run_check(
     "reprocessed",
     across=True,
-    gather=visible_records,
+    gather=places_of_records,
     brief=has_chains,
     explain=_explain_reprocessed,
     needs=f"{NO_PIPELINE}, or no output of one is visible",
@@ -73,7 +73,7 @@ def reprocessed(run: RunView) -> CheckResult:
 
     Found: read a@5, sent x@0 and sent y@2.
 
-    Slow twin: `reprocessed` in tests/support/reference.py.
+    Slow twin: `reprocessed` in tests/support/pipeline_reference.py.
     """
     if has_application(run):
         return too_many(Application(run))
@@ -105,7 +105,7 @@ def _explain_unprocessed(finding: Finding, text: FindingText) -> str:
 @run_check(
     "unprocessed",
     across=True,
-    gather=visible_records,
+    gather=places_of_records,
     brief=has_chains,
     explain=_explain_unprocessed,
     needs=f"{NO_PIPELINE}, nobody looked at the group's offsets at the end, or a partition was not read back",
@@ -132,7 +132,7 @@ def unprocessed(run: RunView) -> CheckResult:
 
     Found: missing a@5, and read a@5 by the transaction that was aborted. It was to read a again.
 
-    Slow twin: `unprocessed` in tests/support/reference.py.
+    Slow twin: `unprocessed` in tests/support/pipeline_reference.py.
     """
     if has_application(run):
         return too_few(Application(run))
@@ -159,7 +159,7 @@ def unprocessed(run: RunView) -> CheckResult:
 
 def _inputs(pipeline: Pipeline) -> pd.DataFrame:
     """Visible records below the group's offsets: `partition`, `offset`, `v`."""
-    places = pipeline.visible_places()
+    places = pipeline.visible.reset_index()
     committed = places["partition"].map(pipeline.chains.committed)
     return places[places["offset"] < committed.fillna(NONE)].sort_values(["partition", "offset"])
 
@@ -195,7 +195,7 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
 @run_check(
     "torn-offset",
     across=True,
-    gather=visible_records,
+    gather=places_of_records,
     brief=has_chains,
     explain=_explain_torn,
     needs=f"{NO_PIPELINE}, or nobody looked at the group's offsets at the end",
@@ -219,7 +219,7 @@ def torn_offset(run: RunView) -> CheckResult:
 
     Found: sent in-0@7 by the aborted transaction. b will never be read again.
 
-    Slow twin: `torn_offsets` in tests/support/reference.py.
+    Slow twin: `torn_offsets` in tests/support/pipeline_reference.py.
     """
     pipeline = Pipeline(run)
     committed = pipeline.chains.committed
@@ -261,10 +261,11 @@ def offset_regression(run: RunView) -> CheckResult:
         0-1  1        txn        send a@5, b@6               -                        committed
         2-3  2        txn        process a@5, b@6, offset 7  send x@0 of a, y@1 of b  committed
         4-5  3        txn        process a@5, offset 6       send z@3 of a            committed
+        6-7  4        final read  read a@5, b@6               read x@0, y@1, z@3
 
     Found: sent in-0@6, read in-0@7 by the one before.
 
-    Slow twin: `offset_regressions` in tests/support/reference.py.
+    Slow twin: `offset_regressions` in tests/support/pipeline_reference.py.
     """
     offsets = Pipeline(run).offsets
     offsets = offsets[(offsets["fate"] == COMMITTED) & (offsets["ended"] != NONE)]
@@ -326,10 +327,11 @@ def double_ownership(run: RunView) -> CheckResult:
         2-3   2        txn        process a@5, offset 6  send x@0 of a  committed
         4-5   3        txn        process b@6, offset 7  send y@2 of b  committed
         6-7   2        txn        process c@7, offset 8  send z@4 of c  committed
+        8-9   4        final read  read a@5, b@6, c@7    read x@0, y@2, z@4
 
     Found: sent in-0@6 and sent in-0@8, and read in-0@7 between them.
 
-    Slow twin: `double_ownerships` in tests/support/reference.py.
+    Slow twin: `double_ownerships` in tests/support/pipeline_reference.py.
     """
     offsets = Pipeline(run).offsets
     offsets = offsets[(offsets["fate"] == COMMITTED) & (offsets["ended"] != NONE)]

@@ -44,6 +44,8 @@ class FinalRead:
     stalled: the last stable offset was below the high watermark, so that read_committed could not see everything.
     readers: of each complete read_committed final read its process, its `final-read` operation (history index), and when that
         process began its first operation (ns).
+    begun: when the ends up to which they read were measured (ns). A partition to which somebody still wrote by then has no final
+        read that counts: what was written later lies beyond its end.
     """
 
     committed: tuple[int, ...] = ()
@@ -51,6 +53,7 @@ class FinalRead:
     reach: int = 0
     stalled: bool = False
     readers: tuple[tuple[int, int, int], ...] = ()
+    begun: int = FOREVER
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,12 @@ class PartitionLog:
     @cached_property
     def _made(self) -> dict[Any, Any]:
         return {}
+
+    @property
+    def written_late(self) -> bool:
+        """Whether somebody still wrote when the final phase had begun."""
+        times = (self.sends.began, self.sends.ended, self.sends.over)
+        return max((int(time.max(initial=NONE)) for time in times), default=NONE) > self.final.begun
 
     @cached_property
     def acked(self) -> Bools:

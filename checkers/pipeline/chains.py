@@ -20,7 +20,7 @@ from checkers.run_view import RunView
 from checkers.spark.gathering import PartitionMessages
 from checkers.spark.source import from_message, to_message
 
-VISIBLE = "visible records"
+PLACES = "places of records"
 _MADE = "_chains"  # of a RunView: what several checks share
 
 
@@ -29,13 +29,16 @@ def has_chains(run: RunView) -> bool:
     return run.history.has("chains") and len(chains_of(run).records) > 0
 
 
-def visible_records(log: PartitionLog, brief: bool = False) -> PartitionMessages:
-    """The records of a partition that a read_committed reader got, with their lowest offsets; brief: if anybody needs them."""
+def places_of_records(log: PartitionLog, brief: bool = False) -> PartitionMessages:
+    """The records sent to a partition, with their lowest offsets, and which of them a read_committed reader got.
+
+    brief: whether anybody needs them.
+    """
     if not brief or not len(log.sends):
         return PartitionMessages()
-    seen = np.flatnonzero(log.seen_committed)
-    table = pa.table({"v": log.sends.v[seen], "offset": log.place[seen]}).replace_schema_metadata({"partition": log.partition})
-    return PartitionMessages(to_driver=[(VISIBLE, to_message(table))])
+    columns = {"v": log.sends.v, "offset": log.place, "visible": log.seen_committed}
+    table = pa.table(columns).replace_schema_metadata({"partition": log.partition})
+    return PartitionMessages(to_driver=[(PLACES, to_message(table))])
 
 
 @dataclass(frozen=True)
@@ -104,14 +107,12 @@ class Pipeline:
 
     def __init__(self, run: RunView) -> None:
         self.run, self.chains = run, chains_of(run)
-        tables = [from_message(message) for name, message in run.gathered.to_driver if name == VISIBLE]
+        tables = [from_message(message) for name, message in run.gathered.to_driver if name == PLACES]
         partitions = [table.schema.metadata[b"partition"].decode() for table in tables]
         places = [table.to_pandas().assign(partition=name) for name, table in zip(partitions, tables, strict=True)]
-        self._places = pd.concat([_no_records()[["v", "partition", "offset"]], *places]).set_index("v")
-
-    def is_visible(self, v: Any) -> Bools:
-        """Which of these records a read_committed reader got."""
-        return np.asarray(pd.Index(v).isin(self._places.index))
+        nothing = _no_records()[["v", "partition", "offset"]].assign(visible=np.empty(0, dtype=np.bool_))
+        self._places = pd.concat([nothing, *places] if places else [nothing]).set_index("v")
+        self.visible = self._places[self._places["visible"].astype(np.bool_)]
 
     def placed(self, outputs: pd.DataFrame) -> pd.DataFrame:
         """Rows with an `output`: `v`, `partition` and `offset` are those of the output now."""
@@ -119,9 +120,9 @@ class Pipeline:
         partition, offset = places["partition"].fillna("").to_numpy(), places["offset"].fillna(NONE).astype("int64").to_numpy()
         return outputs.assign(v=outputs["output"], partition=partition, offset=offset)
 
-    def visible_places(self) -> pd.DataFrame:
-        """`v`, `partition`, `offset` of every record that a read_committed reader got."""
-        return self._places.reset_index()
+    def is_visible(self, v: Any) -> Bools:
+        """Which of these records a read_committed reader got."""
+        return np.asarray(pd.Index(v).isin(self.visible.index))
 
     def read_back(self, partitions: Iterable[str]) -> set[str]:
         """Partitions with a complete read_committed final read, so that what is not visible is not there."""
@@ -130,15 +131,18 @@ class Pipeline:
 
     @cached_property
     def all_read_back(self) -> bool:
-        """Whether every partition of the history was read back."""
-        seen = set(self.run.gathered.partitions)
-        return bool(seen) and self.read_back(seen) == seen
+        """Whether every partition of inputs and outputs was read back."""
+        records = self.chains.records
+        outputs = self._places["partition"].reindex(records.loc[records["output"] != NONE, "output"])
+        names = {*records["partition"], *outputs.dropna()}
+        return self.read_back(names) == names
 
     @cached_property
     def records(self) -> pd.DataFrame:
         """`Chains.records`, with `status` of the operation and whether the output is `visible`."""
         records = self.chains.records
-        return records.assign(status=self.run.status(records["op"].to_numpy()), visible=self.is_visible(records["output"]))
+        shown = records["output"].isin(self.visible.index)
+        return records.assign(status=self.run.status(records["op"].to_numpy()), visible=shown)
 
     @cached_property
     def proven(self) -> Ints:

@@ -6,6 +6,7 @@ The damage of a new anomaly stands beside its check (`Check.damages`), or here: 
 from __future__ import annotations
 
 from checkers.selfcheck import cycle_damages as cycles
+from checkers.selfcheck import pipeline_damages as pipelines
 from checkers.selfcheck import read_damages as reads
 from checkers.selfcheck import record_damages as records
 from checkers.selfcheck import transaction_damages as transactions
@@ -13,6 +14,7 @@ from checkers.selfcheck.planted import COMMITTED_TXN, PlantedDamage
 from checkers.selfcheck.schedules import Schedule, schedules
 from checkers.verdict.rules import ALLOWED, RULES
 
+PIPELINES = ("reprocessed", "unprocessed", "torn-offset", "offset-regression", "double-ownership")
 SKIPS = ("poll-skip", "int-poll-skip")
 FUTURE = ("dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime")
 STEPS = (*SKIPS, "nonmonotonic-poll", "int-nonmonotonic-poll")
@@ -121,6 +123,41 @@ DAMAGES = (
         ("wrong-partition",),
         SKIPS,
         "needs a committed record and two partitions that were read",
+    ),
+    PlantedDamage(
+        "leave out",
+        pipelines.leave_out,
+        ("unprocessed",),
+        (),
+        "needs an input record below the group's offset at the end, with an output that was read back",
+    ),
+    PlantedDamage(
+        "process twice",
+        pipelines.process_twice,
+        ("reprocessed",),
+        (),
+        "needs two committed transactions with outputs that were read back",
+    ),
+    PlantedDamage(
+        "lose offset",
+        pipelines.lose_offset,
+        ("torn-offset",),
+        (),
+        "needs a partition of which the group's offset at the end is one that a transaction committed",
+    ),
+    PlantedDamage(
+        "move back",
+        pipelines.move_back,
+        ("offset-regression",),
+        ("torn-offset",),
+        "needs two committed transactions with offsets of one partition, one after the other",
+    ),
+    PlantedDamage(
+        "share",
+        pipelines.share,
+        ("double-ownership",),
+        ("offset-regression", "torn-offset"),
+        "needs two commits of one member in one partition, no rebalance between them, and another member's commit in between",
     ),
     PlantedDamage("stall", records.stall, ("lso-stall",), (), "needs a look at last stable offsets (a `settle` operation)"),
     PlantedDamage("skip", reads.skip_between, ("poll-skip",), ("stale-read",), "needs two polls of one partition by one reader"),

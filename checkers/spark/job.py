@@ -65,13 +65,14 @@ class JobResult:
     """What the one job found.
 
     results: by check. unsent: identities that were read in a partition to which nobody sent them. unseen: how many records were
-    unseen at each of the moments (`checkers.partition.unseen`).
+    unseen at each of the moments (`checkers.partition.unseen`). written_late: partitions whose final read does not count.
     """
 
     results: dict[str, CombinedResult]
     counts: Counts = field(default_factory=Counts)
     unsent: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     unseen: list[list[int]] = field(default_factory=list)
+    written_late: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class PartitionResult:
     """What leaves the worker that judged a partition.
 
     results: by check. unsent: identities that nobody sent to it. unseen: records at each of the moments. to_driver: what run
-    checks gathered for the driver. gather_error: what a gatherer raised.
+    checks gathered for the driver. gather_error: what a gatherer raised. written_late: its final read does not count.
     """
 
     partition: str
@@ -101,6 +102,7 @@ class PartitionResult:
     unseen: Ints
     to_driver: list[tuple[str, bytes]] = field(default_factory=list)
     gather_error: str = ""
+    written_late: bool = False
 
 
 def run_partition_checks(
@@ -127,7 +129,8 @@ def run_partition_checks(
     unsent = np.concatenate([np.empty(0, dtype=np.int64), *(one.unsent for one in results)])
     counts = Counts(*map(sum, zip(*(astuple(one.counts) for one in results), strict=True)))
     combined = {check.name: _combined(check.name, results) for check in checks}
-    return JobResult(combined, counts, unsent, total_unseen(moments, [one.unseen for one in results]))
+    late = [one.partition for one in results if one.written_late]
+    return JobResult(combined, counts, unsent, total_unseen(moments, [one.unseen for one in results]), late)
 
 
 def _partition_results(spark: SparkSession, history: Source, judge: PartitionJudge, short: bool) -> RDD[Any]:
@@ -205,10 +208,13 @@ def _partition_judge(
     def judge_partition(partition: str, parts: Sequence[PackedPart]) -> Iterator[PartitionResult | ExecutorMessage]:
         with large_partition_lock(sum(len(part.shared) + len(part.own) for part in parts)):
             log = unpack_log(partition, parts, finals.get(partition, FinalRead()), settings, resets)
+            late = log.written_late
+            log = replace(log, final=FinalRead()) if late else log
             results = {check.name: _result(check, log) for check in checks}
             messages, error = gather_messages(gatherers, log)
             unsent = np.unique(log.reads.v[log.unsent_reads])
-            yield PartitionResult(partition, results, _counted(log), unsent, unseen_at(log, moments), messages.to_driver, error)
+            counts, unseen = _counted(log), unseen_at(log, moments)
+            yield PartitionResult(partition, results, counts, unsent, unseen, messages.to_driver, error, late)
             yield from (ExecutorMessage(partition, name, message) for name, message in messages.on_executors)
 
     return judge_partition

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from checkers.arrays import Bools, Ints
-from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, FinalRead, Resets
+from checkers.partition.log import ABORTED, COMMITTED, FOREVER, INFO, NONE, FinalRead, Resets
 from checkers.spark.source import LocalSource, Source
 
 TEXTS = ("isolation", "f", "type", "intent")
@@ -50,7 +50,6 @@ class Overview:
     settle_time: int = NONE
     settle_bound_s: float = 0.0
     resets: Resets = field(default_factory=Resets)
-    late_writer: int = NONE  # an operation that wrote when the final read had begun, so that no final read counts
 
     def __len__(self) -> int:
         return len(self.index)
@@ -93,10 +92,10 @@ def build_overview(count: int, batches: Iterable[pa.RecordBatch], isolation: str
     _in_order(columns)
     finals, settled, assigned = _details(sorted(details, key=lambda row: int(row["index"])))
     settling = _settling(settled)
-    late_writer = _late_writer(finals, settled, columns)
-    counted = finals if late_writer == NONE else []
-    final_reads = _final_reads(counted, settling["settled"], _first_times(counted, columns), isolation)
-    return Overview(**columns, **settling, final_reads=final_reads, resets=_resets(assigned), late_writer=late_writer)
+    final_reads = _final_reads(finals, settling["settled"], _first_times(finals, columns), isolation)
+    begun = _begun(finals, settling, settled[-1]["time"] if settled else FOREVER, columns)
+    final_reads = {partition: replace(final, begun=begun[partition]) for partition, final in final_reads.items()}
+    return Overview(**columns, **settling, final_reads=final_reads, resets=_resets(assigned))
 
 
 _FLAGS = ("ok", "failed", "txn", "send", "main", "writer")
@@ -157,19 +156,18 @@ def _first_times(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> dict[in
     return {process: int(numbers["time"][numbers["process"] == process].min()) for process in {row["process"] for row in rows}}
 
 
-def _late_writer(finals: list[dict[str, Any]], settled: list[dict[str, Any]], columns: dict[str, Any]) -> int:
-    """The operation (history index) of the main phase that wrote last, if the final phase had begun by then; else NONE.
+def _begun(finals: list[dict[str, Any]], settling: dict[str, Any], settled_ns: int, columns: dict[str, Any]) -> dict[str, int]:
+    """When the final phase of each partition began: with the first operation of one of its final readers, or with settling.
 
-    The ends up to which the final readers read are measured as the final phase begins: at the last `settle`, or with the first
-    operation of a final reader. What is written later lies beyond them, and that it was not returned proves nothing.
+    The end up to which its readers read is measured then.
     """
-    if not finals or not columns["writer"].any():
-        return NONE
-    final = ~columns["main"] & np.isin(columns["process"], [row["process"] for row in finals])
-    begun = [*columns["time"][final], *(row["time"] for row in settled[-1:])]
-    active = np.where(columns["writer"], np.maximum(columns["time"], columns["end"]), NONE)
-    last = int(active.argmax())
-    return int(columns["index"][last]) if begun and active[last] > min(begun) else NONE
+    final = {process: ~columns["main"] & (columns["process"] == process) for process in {row["process"] for row in finals}}
+    first = {process: int(columns["time"][which].min(initial=FOREVER)) for process, which in final.items()}
+    begun = dict.fromkeys(settling["settled"], settled_ns)
+    for row in finals:
+        for partition in row["detail"]:
+            begun[partition] = min(begun.get(partition, FOREVER), first[row["process"]])
+    return begun
 
 
 def _offsets(values: Any, count: int) -> tuple[int, ...]:

@@ -104,7 +104,7 @@ def judge(
     judged = [weaken(one, run.gaps, full) for one in judged]
     unread = _unread(run.plan, overview, view.gathered.partitions) if full["final_read"] == "true" else []
     tail = _unread_promises(job) if full["final_read"] != "true" else 0
-    document = _document(run, overview, job.counts, judged, unread, tail)
+    document = _document(run, overview, job.counts, judged, unread, tail, job.written_late)
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
     document["checker"] = {"spark": pyspark.__version__, "master": view.spark.sparkContext.master}
@@ -195,6 +195,7 @@ def _document(
     judged: Sequence[JudgedProperty],
     unread: Sequence[str],
     tail: int,
+    written_late: Sequence[str],
 ) -> dict[str, Any]:
     plan, receipts = run.plan, run.known_receipts()
     verdict, reason = decide(judged, unread, tail)
@@ -218,7 +219,7 @@ def _document(
         "weakened": [
             *weaknesses(receipts, cut_off, unread, tail),
             *gap_sentences(run.gaps, judged),
-            *filter(None, [_late_writer(overview), unread_logs]),
+            *filter(None, [_written_late(written_late), unread_logs]),
         ],
         "gaps": [gap.document() for gap in run.gaps[:SHOWN_GAPS]],
         "properties": [one.document() for one in judged if not one.allowed],
@@ -229,11 +230,11 @@ def _document(
     }
 
 
-def _late_writer(overview: Overview) -> str:
-    """Why no final read counts, if somebody still wrote; else empty."""
-    if overview.late_writer == NONE:
+def _written_late(partitions: Sequence[str]) -> str:
+    """Why the final read of some partitions does not count; empty when there is none."""
+    if not partitions:
         return ""
-    return f"operation {overview.late_writer} was still writing when the final read began: no final read counts as complete"
+    return f"somebody still wrote to {', '.join(partitions)} when the final phase began: its final read does not count"
 
 
 def _receipts_lost(run: Run) -> bool:

@@ -45,6 +45,8 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
         run.gathered.error = reason  # run checks are unknown too; without it they would find no messages and compare nothing
         job = JobResult({check.name: CombinedResult(no_rows(), error=reason) for check in of_partitions})
     run.unsent = job.unsent
+    for partition in job.written_late:
+        overview.final_reads.pop(partition, None)
     for check in checks:
         if check.scope == "partition":
             job.results[check.name] = _second_step(check, job.results[check.name], run)

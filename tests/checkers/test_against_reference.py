@@ -18,7 +18,6 @@ from harness.api import record_id
 from harness.runs.directory import open_run
 
 HISTORIES_PER_FILE = 60
-FINAL_PHASE = 1_000_000_000_000  # ns to the final reads: by then the writers of every history are done
 
 
 def troubled(rng, number):
@@ -91,7 +90,6 @@ def finals(rng, h, sent, partitions, base):
     """Final reads at both levels with honest processes; all complete at read_committed, or none at all."""
     if rng.random() < 0.25:
         return
-    h.now += FINAL_PHASE
     for process, isolation in ((base + 6, "read_committed"), (base + 7, "read_uncommitted")):
         h.poll(process, pick(rng, sent, partitions, base), isolation, final=True, role="final")
         detail = json.dumps({partition: [0, 50, 50] for partition in partitions})

@@ -91,8 +91,10 @@ def test_the_example_runs_in_a_schedule_by_its_import_path(stutter):
 
 @pytest.mark.parametrize("page", ["schedules", "administration"])
 def test_the_examples_of_the_guides_are_campaigns(page, tmp_path):
-    (example,) = re.findall(r"^```toml\n(.*?)^```$", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL | re.MULTILINE)
-    path = tmp_path / "example.toml"
-    path.write_text(example if "[[test]]" in example else f'[[test]]\nname = "example"\n{example}')
-    (test,) = campaign.read(path).tests
-    assert draw(test.nemesis, 300, 7, test.lanes)
+    examples = re.findall(r"^```toml\n(.*?)^```$", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert examples
+    for example in examples:
+        path = tmp_path / "example.toml"
+        path.write_text(example if "[[test]]" in example else f'[[test]]\nname = "example"\n{example}')
+        (test,) = campaign.read(path).tests
+        assert draw(test.nemesis, 300, 7, test.lanes)

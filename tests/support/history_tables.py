@@ -3,9 +3,10 @@
 Beside what docstrings need: `send a` is a record without acknowledgement, `send a@?` one acknowledged at an unknown offset,
 `read a@?` one returned without an offset, `-x` a record of an operation that never began. Kinds: `txn`, `send` (outside
 transactions), `poll`, `final read`, `initialise`, `settle`, each of the readers also with `uncommitted`, a final read also
-with `short` (it ended before the end) and `to 6` (the end was at offset 6). A `txn` may read. Outcomes: `committed`,
-`aborted`, `unknown`, for a transaction also `unasked` (unknown, commit was never called) and `failed` (whose commit was
-called).
+with `short` (it ended before the end) and `to 6` (the end was at offset 6). A `txn` may read, `process a@5` (an input record),
+commit `offset 6` of a group, and `send x@0 of a` (made of the input a); `group offsets` are those at the end. Outcomes:
+`committed`, `aborted`, `unknown`, for a transaction also `unasked` (unknown, commit was never called) and `failed` (whose commit
+was called).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class HistoryTable:
         self.ops: list[dict[str, Any]] = []
         self.v: dict[str, int] = {}
         self.settled: dict[str, list[int]] = {}
+        self._made_of: dict[str, list[str]] = {}  # input -> outputs
         self._next_op: dict[int, int] = {}
         head, *rows = [re.split(r"\s{2,}", line.strip()) for line in lines]
         self.partitions = head[3:-1]
@@ -47,6 +49,7 @@ class HistoryTable:
                 op["transactional_id"] = self.topic if op["role"] == "writer" else None
         for op in self.ops:
             op["mops"] = [mop if mop[0] == 0 else self._named(*mop) for mop in op["mops"]]
+            op["chains"] = [chain for row in op["chains"] for chain in self._chains(op, row)]
 
     def _operation(self, ms: str, who: str, kind: str, *cells: str) -> None:
         begin, end = (int(at) if at else None for at in ms.split("-"))
@@ -55,6 +58,9 @@ class HistoryTable:
             offsets = [[int(offset) for offset in re.findall(r"-?\d+", cell)] for cell in cells[:-1]]
             found = {self._own(partition): pair for partition, pair in zip(self.partitions, offsets, strict=True) if pair}
             self.settled.update(found)
+            return
+        if kind == "group offsets":
+            self._group_offsets(begin, end, dict(zip(self.partitions, cells, strict=False)))
             return
         process = self.base + int(who)
         level = UNCOMMITTED if "uncommitted" in kind else COMMITTED
@@ -79,18 +85,38 @@ class HistoryTable:
         op = {"process": process, "slot": process, "op": number, "node": "c0", "role": role, "f": f, "final": role == "final"}
         op |= {"transactional_id": None, "intent": ("commit" if called else "abort") if f == "txn" else None, "type": type}
         op |= {"time": start, "end": over, "decided": over if called else None}
-        return {**op, "errors": [], "strange": [], "detail": None, "mops": []}
+        return {**op, "errors": [], "strange": [], "detail": None, "mops": [], "chains": [], "offsets": []}
+
+    def _group_offsets(self, begin: int, end: int | None, cells: dict[str, str]) -> None:
+        offsets = {self._own(partition): int(cell) for partition, cell in cells.items() if cell.isdigit()}
+        row = self._row(0, "group-offsets", "harness", "", begin, end) | {"process": -1, "slot": -1, "isolation": None}
+        self.ops.append({**row, "detail": json.dumps({"group": self.topic, "offsets": offsets})})
+
+    def _chains(self, op: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:
+        """A row for each record that the operation made of an input."""
+        outputs = [self.v[name] for name in self._made_of.get(row["v"], []) if self.v[name] in {mop[2] for mop in op["mops"]}]
+        return [{**row, "v": self.v[row["v"]], "output": output} for output in outputs or [None]]
 
     def _own(self, partition: str) -> str:
-        return f"{self.topic}-{partition.rpartition('-')[2]}"
+        topic, _, number = partition.rpartition("-")
+        return f"{self.topic}-{number}" if topic == "t" else f"{self.topic}-{topic}-{number}"
 
     def _records(self, op: dict[str, Any], partition: str, cell: str) -> None:
         """`send a@5, b` and `read a@5, c@6` in the order of the words."""
-        verb = ""
+        verb = last = ""
         for word in cell.replace(",", "").split():
-            if word in ("send", "read"):
+            if word in ("send", "read", "process", "offset", "of"):
                 verb = word
+            elif verb == "of":
+                self._made_of.setdefault(word, []).append(last)
+                verb = "send"
+            elif verb == "offset":
+                op["offsets"].append({"partition": partition, "offset": int(word)})
+            elif verb == "process":
+                name, _, at = word.partition("@")
+                op["chains"].append({"partition": partition, "offset": int(at), "v": name})
             elif word != "-":
+                last = word.partition("@")[0]
                 name, at, offset = word.partition("@")
                 place = int(offset) if offset.lstrip("-").isdigit() else None
                 self._record(op, partition, verb, name, place, bool(at))

@@ -177,22 +177,29 @@ class FlatHistory:
 
     # ---- final reads ----
     @cached_property
-    def written_late(self) -> bool:
-        """Whether somebody wrote when the final phase had begun: with the last settling, or a final reader's first operation."""
-        readers = {op["process"] for op in self.ops if op["f"] == "final-read"}
-        begun = [op["time"] for op in self.ops if op["final"] and op["process"] in readers]
-        settling = [op["time"] for op in self.ops if op["f"] == "settle" and op["detail"]][-1:]
-        writers = [op for op in self.ops if op["f"] in ("txn", "send") and not op["final"]]
-        return bool(begun) and any(max(op["time"], op["end"] or 0) > min(begun + settling) for op in writers)
+    def written_late(self) -> set[str]:
+        """Partitions to which somebody wrote when their final phase had begun: with a settling, or the first final reader."""
+        begun: dict[str, list[int]] = defaultdict(list)
+        for op in self.ops:
+            if op["f"] == "final-read":
+                first = min((one["time"] for one in self.ops if one["final"] and one["process"] == op["process"]), default=None)
+                for partition in json.loads(op["detail"]) if first is not None else ():
+                    begun[partition].append(first)
+        for op in [op for op in self.ops if op["f"] == "settle" and op["detail"]][-1:]:
+            for partition in self.settled:
+                begun[partition].append(op["time"])
+        ends = {number: op["end"] for number, op in enumerate(self.ops) if op["type"] == "ok"}
+        times = [(one["p"], [one["began"], one["ended"], ends.get(one["op"])]) for one in self.sends]
+        return {p for p, some in times if p in begun and max(time or 0 for time in some) > min(begun[p])}
 
     @cached_property
     def final_readers(self) -> dict[tuple[str, str], set[int]]:
         """(partition, isolation) -> processes whose final read reached the end."""
         complete = defaultdict(set)
-        for op in self.ops if not self.written_late else ():
+        for op in self.ops:
             if op["f"] == "final-read" and op["type"] == "ok":
                 for partition, (first, end, position) in json.loads(op["detail"]).items():
-                    if min(first, end) >= 0 and position >= end:
+                    if min(first, end) >= 0 and position >= end and partition not in self.written_late:
                         complete[partition, op["isolation"]].add(op["process"])
         return complete
 

@@ -9,6 +9,7 @@ import re
 
 import pyarrow.parquet as pq
 import pytest
+from support import pipeline_reference
 from support.histories import write_history
 from support.history_tables import MS, HistoryTable, with_settling
 from support.reference import TWINS, FlatHistory, by_records
@@ -18,8 +19,8 @@ from checkers.registry import installed_checks
 from checkers.verdict.judge import judge
 from harness.runs.directory import open_run
 
-FINAL_PHASE = 1_000_000 * MS  # from the main phase of an example to its final reads
-CHECKS = {check.name: check for check in installed_checks()[0] if check.name in TWINS}
+ALL_TWINS = {**TWINS, **pipeline_reference.TWINS}
+CHECKS = {check.name: check for check in installed_checks()[0] if check.name in ALL_TWINS}
 
 
 class Example(HistoryTable):
@@ -28,10 +29,6 @@ class Example(HistoryTable):
     def __init__(self, number, check):
         self.text = inspect.getdoc(check.function)
         super().__init__(self._table(), f"e{number}", number * 20, (1 + number) * 1_000 * MS)
-        for op in self.ops:
-            if op["final"]:  # when the examples that follow have been written
-                op["time"], op["end"] = op["time"] + FINAL_PHASE, op["end"] + FINAL_PHASE
-                op["mops"] = [(*mop[:5], mop[5] + FINAL_PHASE) for mop in op["mops"]]
 
     def _table(self):
         lines = self.text.splitlines()
@@ -48,7 +45,11 @@ class Example(HistoryTable):
         """Findings in the words of the text; without the row of a final read that returned nothing."""
         names = {v: name for name, v in self.v.items()}
         records = [record for one in findings for record in one["records"] if record["offset"] is not None]
-        return {(one["role"], names.get(one["v"], one["partition"].replace(self.topic, "t")), one["offset"]) for one in records}
+        return {(one["role"], names.get(one["v"], self._partition(one["partition"])), one["offset"]) for one in records}
+
+    def _partition(self, name):
+        """A partition by its name in the text."""
+        return name.replace(f"{self.topic}-in", "in").replace(self.topic, "t")
 
 
 EXAMPLES = {name: Example(number, check) for number, (name, check) in enumerate(CHECKS.items())}
@@ -60,7 +61,7 @@ def findings(session_here, tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples")
     settled = {partition: offsets for one in EXAMPLES.values() for partition, offsets in one.settled.items()}
     ops = with_settling([op for one in EXAMPLES.values() for op in one.ops], settled)
-    (folder / "plan.json").write_text(json.dumps({"contract": CONTRACT}))
+    (folder / "plan.json").write_text(json.dumps({"contract": {**CONTRACT, "consumption": "recorded"}}))
     write_history(folder, ops)
     judge(open_run(folder), spark=session_here)
     return pq.read_table(folder / "anomalies.parquet").to_pylist(), ops
@@ -81,15 +82,17 @@ def test_a_check_finds_in_its_example_what_its_docstring_says(findings, name):
 
 @pytest.mark.parametrize("name", CHECKS)
 def test_the_slow_twin_named_in_the_docstring_finds_the_same_in_the_example(findings, name):
-    twin = TWINS[name]
-    assert f"Slow twin: `{twin.__name__}` in tests/support/reference.py." in EXAMPLES[name].text
+    twin = ALL_TWINS[name]
+    assert f"Slow twin: `{twin.__name__}` in tests/{twin.__module__.replace('.', '/')}.py." in EXAMPLES[name].text
     found, ops = findings
-    mine = by_records(of_example(name, found), ops)[name]
-    others = {"mops": [], "f": "poll"}  # leaves the numbers of the operations as they are
+    own = of_example(name, found)
+    mine = (by_records(own, ops) if name in TWINS else pipeline_reference.by_records(own))[name]
+    others = {"mops": [], "chains": [], "offsets": [], "f": "poll"}  # leaves the numbers of the operations as they are
     alone = [op if op in EXAMPLES[name].ops or op["f"] == "settle" else {**op, **others} for op in ops]
-    assert mine == twin(FlatHistory(alone)), "the twin sees the operations of this example only"
+    history = FlatHistory(alone) if name in TWINS else pipeline_reference.PipelineHistory(alone)
+    assert mine == twin(history), "the twin sees the operations of this example only"
 
 
 def test_every_check_but_those_of_cycles_has_an_example():
     names = {check.name for check in installed_checks()[0] if not check.function.__module__.startswith("checkers.graph")}
-    assert names == set(CHECKS) == set(TWINS)
+    assert names == set(CHECKS) == set(ALL_TWINS)

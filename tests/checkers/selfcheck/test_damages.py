@@ -22,6 +22,7 @@ from checkers.selfcheck.prefix_history import prepend, small_lawful
 from checkers.selfcheck.schedules import SCHEDULES, scheduled_history
 from checkers.verdict.judge import judge
 from checkers.verdict.rules import ALLOWED, full_contract, rule_for
+from harness.api import OPERATIONS
 from harness.runs.directory import open_run
 
 MOP = ("kind", "partition", "v", "offset", "began", "ended")
@@ -29,12 +30,16 @@ BY_NAME = {damage.name: damage for damage in DAMAGES}
 WITHIN = [damage for damage in DAMAGES if damage.name not in SCHEDULES]
 
 
+OPTIONAL = {column.name for column in OPERATIONS if column.optional}
+
+
 def operations(rows):
     """A taken-apart history as the references read it."""
     with TemporaryDirectory() as folder:
         write_rows(rows, Path(folder) / "history.parquet")
         ops = pq.read_table(Path(folder) / "history.parquet").to_pylist()
-    return [{**op, "mops": [tuple(mop[name] for name in MOP) for mop in op["mops"]]} for op in ops]
+    known = [{name: value for name, value in op.items() if name not in OPTIONAL or value} for op in ops]
+    return [{**op, "mops": [tuple(mop[name] for name in MOP) for mop in op["mops"]]} for op in known]
 
 
 def taken_apart(ops):

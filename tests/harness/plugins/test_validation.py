@@ -74,7 +74,7 @@ def endless(*planned):
         ({"topics": {"t": TopicSpec(partitions=0)}}, "t needs at least one partition"),
         ({"roles": [Role(name="writer")]}, "roles() must return a tuple of Role"),
         ({"roles": (Role(name="reader"),)}, "at least one role must be a writer"),
-        ({"roles": (Role(name="writer"), Role(name="scribe"))}, '"scribe" is no role; there are writer, reader'),
+        ({"roles": (Role(name="writer"), Role(name="scribe"))}, '"scribe" is no role; there are writer, member, reader'),
         ({"producer_settings": None}, "producer_settings() must return a mapping"),
         ({"operations": [SEND] * 100}, "must be a generator (yield one PlannedOperation after the other), but returned list"),
         ({"operations": lambda *_: iter([SEND] * 3)}, "must never end, but ended after 3"),

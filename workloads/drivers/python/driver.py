@@ -21,7 +21,7 @@ HEADER = 4
 LARGEST = 64 << 20
 CALLS = (
     *("hello", "check", "open", "initialise", "begin", "send", "flush", "send_offsets", "commit", "abort", "assign", "subscribe"),
-    *("seek", "position", "committed", "group", "poll", "leave", "close"),
+    *("seek", "position", "committed", "commit_offsets", "group", "poll", "leave", "close"),
 )
 Request = Dict[str, Any]
 Results = Optional[Dict[str, Any]]

@@ -163,6 +163,14 @@ class LibrdkafkaDriver(Driver):
         consumer, timeout_ms = self._reader(), request["timeout_ms"]
         return {"offsets": self._offsets(request, lambda places: self._library.committed(consumer, places, timeout_ms))}
 
+    def commit_offsets(self, request: Request) -> Results:
+        places = self._library.places((*topic_and_number(name), offset) for name, offset in request["offsets"].items())
+        try:
+            self._check_number(self._library.commit(self._reader(), places, 0))
+        finally:
+            self._library.topic_partition_list_destroy(places)
+        return None
+
     def group(self, request: Request) -> Results:
         library, buffer, length = self._library, ctypes.c_void_p(), ctypes.c_size_t()
         group = library.consumer_group_metadata(self._reader())
@@ -405,7 +413,7 @@ def _text(value: Any) -> str:
 
 def _capabilities(library: Library) -> list[str]:
     everywhere = ["transactions", "idempotence", "assign", "ends", "partitioner", "headers", "offsets-in-transactions", "groups"]
-    everywhere += ["seek", "initialise", "leave", "isolation"]
+    everywhere += ["offset-commits", "seek", "initialise", "leave", "isolation"]
     conf, refused = library.conf((setting, "x") for setting in CAPABILITIES.values())
     library.conf_destroy(conf)
     unknown = {key for key, text in refused if "No such" in text}

@@ -119,6 +119,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "topic_destroy": (_NOTHING, [c_void_p]),
     "topic_name": (_TEXT_RESULT, [c_void_p]),
     "seek": (_INT, [c_void_p, c_int32, c_int64, c_int]),
+    "commit": (_INT, [c_void_p, c_void_p, c_int]),
     "poll_set_consumer": (_INT, [c_void_p]),
     "queue_get_consumer": (_POINTER, [c_void_p]),
     "queue_destroy": (_NOTHING, [c_void_p]),

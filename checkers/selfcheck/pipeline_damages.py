@@ -1,0 +1,150 @@
+"""Damages to pipelines: what members processed and committed. As in `records`: clean in, damaged out, or None."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.partition.log import NONE
+from checkers.selfcheck.history_rows import HistoryRows
+from checkers.selfcheck.planted import DamagedHistory
+from checkers.selfcheck.record_damages import pick
+
+
+def leave_out(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """No transaction processed an input record, which lies below the group's offset."""
+    chains = _known(rows, "chains")
+    below = chains["offset"] < chains["partition"].map(_at_end(rows)[1]).fillna(NONE)
+    fit = chains[below & chains["v"].isin(_visible(rows)) & chains["output"].isin(_visible(rows))]
+    if fit.empty:
+        return None
+    gone = pick(fit, rng)
+    what = f"no transaction processed {gone['partition']}@{gone['offset']}"
+    kept = _flat(rows, "chains")
+    return DamagedHistory(_with_lists(rows, "chains", kept[kept["v"] != gone["v"]]), what, frozenset([int(gone["v"])]))
+
+
+def process_twice(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """A transaction made one of its outputs of an input record that another one had processed."""
+    chains = _known(rows, "chains")
+    fit = chains[chains["output"].isin(_visible(rows))].drop_duplicates("op")
+    if len(fit) < 2:
+        return None
+    first, other = fit.sample(2, random_state=rng.randrange(1 << 32)).to_dict("records")
+    again = {**first, "op": other["op"], "output": other["output"]}
+    what = f"transaction {other['op']} processed {first['partition']}@{first['offset']} too"
+    chains = pd.concat([_flat(rows, "chains"), pd.DataFrame([again])[["op", "partition", "offset", "v", "output"]]])
+    return DamagedHistory(_with_lists(rows, "chains", chains), what, frozenset([int(first["v"])]))
+
+
+def lose_offset(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """The group's offset at the end is one less than what a transaction committed."""
+    position, at_end = _at_end(rows)
+    offsets = _known(rows, "offsets")
+    fit = offsets[offsets["offset"] == offsets["partition"].map(at_end)]
+    if fit.empty:
+        return None
+    lost = pick(fit, rng)
+    detail = json.loads(rows.ops.loc[position, "detail"])
+    detail["offsets"][lost["partition"]] -= 1
+    what = f"the group's offset of {lost['partition']} is one less than transaction {lost['op']} committed, {lost['offset']}"
+    changed = rows.with_operation(position, {"detail": json.dumps(detail)})
+    return DamagedHistory(changed, what, partitions=frozenset([lost["partition"]]))
+
+
+def move_back(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """A transaction commits a lower offset than one that had ended before it began."""
+    offsets = _known(rows, "offsets").sort_values(["partition", "time"])
+    before = offsets.groupby("partition")[["end", "offset"]].shift()
+    fit = offsets[(before["end"] < offsets["time"]) & (before["offset"] > 0)]
+    if fit.empty:
+        return None
+    back = pick(fit.assign(lower=before.loc[fit.index, "offset"].astype("int64") - 1), rng)
+    flat = _flat(rows, "offsets")
+    flat.loc[(flat["op"] == back["op"]) & (flat["partition"] == back["partition"]), "offset"] = back["lower"]
+    what = f"transaction {back['op']} commits {back['partition']}@{back['lower']}, lower than the one before it"
+    return DamagedHistory(_with_lists(rows, "offsets", flat), what, partitions=frozenset([back["partition"]]))
+
+
+def share(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """Between two commits of a member in a partition, without a rebalance in between, another member commits there."""
+    offsets = _known(rows, "offsets").sort_values(["partition", "time"])
+    after = offsets.groupby(["partition", "process"])[["op", "time"]].shift(-1)
+    pairs = offsets.assign(next_op=after["op"], next_time=after["time"]).dropna(subset=["next_op"])
+    spots = [
+        (pair, other)
+        for pair in pairs.sample(frac=1, random_state=rng.randrange(1 << 32)).head(200).itertuples()
+        for other in offsets.itertuples()
+        if other.process != pair.process and other.time > pair.end and other.end < pair.next_time
+        if not _rebalanced(rows, int(pair.op), int(pair.next_op))
+    ]
+    if not spots:
+        return None
+    pair, other = spots[0]
+    added = pd.DataFrame([{"op": other.op, "partition": pair.partition, "offset": pair.offset}])
+    flat = _flat(rows, "offsets")
+    kept = flat[(flat["op"] != other.op) | (flat["partition"] != pair.partition)]
+    what = f"transaction {other.op} commits {pair.partition}@{pair.offset} between two commits of another member"
+    changed = _with_lists(rows, "offsets", pd.concat([kept, added]))
+    return DamagedHistory(changed, what, partitions=frozenset([pair.partition]))
+
+
+def _rebalanced(rows: HistoryRows, first: int, last: int) -> bool:
+    """Whether anybody's partitions moved after one operation and up to another."""
+    return bool(rows.ops["detail"].iloc[first + 1 : last + 1].str.contains("assigned", na=False).any())
+
+
+# --------------------------------------------------------------------------------------------------
+# Looking and changing
+# --------------------------------------------------------------------------------------------------
+def _flat(rows: HistoryRows, column: str) -> pd.DataFrame:
+    """The structs of a list column, each with `op`, the position of its operation; empty where the history has no such column."""
+    if column not in rows.table.column_names:
+        return pd.DataFrame({name: pd.Series(dtype="int64") for name in ("op", "partition", "offset", "v", "output")})
+    lists = rows.table[column].combine_chunks()
+    lists = lists if isinstance(lists, pa.ListArray) else pa.concat_arrays(lists.chunks)
+    flat = pa.Table.from_struct_array(lists.flatten()).to_pandas(integer_object_nulls=False)
+    for name in ("v", "output"):
+        if name in flat:
+            flat[name] = pc.fill_null(pa.Table.from_struct_array(lists.flatten())[name], NONE).to_numpy()
+    return flat.assign(op=pc.list_parent_indices(lists).to_numpy())
+
+
+def _known(rows: HistoryRows, column: str) -> pd.DataFrame:
+    """The same of transactions whose commit returned ok, with `process`, `time` and `end` of each."""
+    flat, ops = _flat(rows, column), rows.ops
+    ok = (ops["type"] == "ok") & (ops["intent"] == "commit")
+    flat = flat[flat["op"].isin(ops.index[ok])]
+    return flat.assign(**{name: ops[name].to_numpy()[flat["op"].to_numpy(dtype="int64")] for name in ("process", "time", "end")})
+
+
+def _visible(rows: HistoryRows) -> Any:
+    """Records of committed operations that a complete final read returned once."""
+    return rows.witnessed["v"]
+
+
+def _at_end(rows: HistoryRows) -> tuple[int, dict[str, int]]:
+    """The operation that looked at the group's offsets (position; NONE: nobody did), and what they were."""
+    looks = rows.ops.index[(rows.ops["f"] == "group-offsets") & (rows.ops["type"] == "ok")]
+    if not len(looks):
+        return NONE, {}
+    return int(looks[-1]), json.loads(rows.ops.loc[looks[-1], "detail"])["offsets"]
+
+
+def _with_lists(rows: HistoryRows, column: str, flat: pd.DataFrame) -> HistoryRows:
+    """The history with another content of a list column; flat: as `_flat` gives it."""
+    kind = rows.table.schema.field(column).type.value_type
+    flat = flat.sort_values("op", kind="stable")
+    absent = {one.name: (flat[one.name] == NONE).to_numpy() if one.name == "output" else None for one in kind}
+    arrays = [pa.array(flat[one.name], one.type, mask=absent[one.name]) for one in kind]
+    counts = flat["op"].value_counts().reindex(range(len(rows.ops)), fill_value=0).sort_index()
+    bounds = pa.array([0, *counts.cumsum().tolist()], pa.int32())
+    lists = pa.ListArray.from_arrays(bounds, pa.StructArray.from_arrays(arrays, fields=list(kind)))
+    place = rows.table.column_names.index(column)
+    return replace(rows, table=rows.table.set_column(place, rows.table.schema.field(column), lists))

@@ -1,0 +1,153 @@
+"""The anomalies of pipelines: as their slow twins say on random histories, and what lawful histories look like."""
+
+import json
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+from support.histories import History, answer, finding, violated, write_history
+from support.local_spark import judge_here
+from support.pipeline_reference import TWINS, PipelineHistory, by_records
+from support.random_pipelines import pipeline_history
+
+from checkers.lawful_history import CONTRACT as LAWFUL
+from checkers.registry import installed_checks
+from checkers.selfcheck.damages import DAMAGES
+from checkers.selfcheck.selfcheck import selfcheck
+from harness.runs.directory import open_run
+
+CHECKS = [check for check in installed_checks()[0] if check.name in TWINS]
+CONTRACT = {"consumption": "recorded"}
+SEEDS, NIGHTLY_SEEDS, TOGETHER = 40, 4000, 20
+
+
+def compare(folder, seed):
+    """Judge one history both ways; what was found."""
+    ops = sorted(pipeline_history(Random(seed)), key=lambda op: op["time"])
+    judge_here(folder, ops, CONTRACT, CHECKS)
+    history = PipelineHistory(ops)
+    expected = {name: twin(history) for name, twin in TWINS.items()}
+    assert by_records(pq.read_table(folder / "anomalies.parquet").to_pylist()) == expected, seed
+    return {name for name, found in expected.items() if found}
+
+
+@pytest.mark.parametrize("start", range(0, SEEDS, TOGETHER))
+def test_random_pipelines_are_judged_as_by_the_reference(tmp_path, start):
+    met = set().union(*(compare(tmp_path, seed) for seed in range(start, start + TOGETHER)))
+    assert len(met) >= 4, "histories without trouble prove little"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(SEEDS, NIGHTLY_SEEDS, 200))
+def test_many_random_pipelines_are_judged_as_by_the_reference(tmp_path, start):
+    met = set().union(*(compare(tmp_path, seed) for seed in range(start, start + 200)))
+    assert met == set(TWINS)
+
+
+def processed(h, member, inputs, outputs, type="ok", at="in-0", offset=None):
+    """A transaction that makes one output of each input; returns its number. inputs: (offset, v)."""
+    number = h.txn(member, {"out-0": outputs}, type)
+    records = [mop[2] for mop in h.ops[number]["mops"]]
+    h.ops[number]["chains"] = [
+        {"partition": at, "offset": place, "v": v, "output": output} for (place, v), output in zip(inputs, records, strict=True)
+    ]
+    h.ops[number]["offsets"] = [{"partition": at, "offset": inputs[-1][0] + 1 if offset is None else offset}]
+    return number
+
+
+def pipeline(*offsets):
+    """A history with records of one committed transaction in in-0; and what they are: (offset, v)."""
+    h = History()
+    h.txn(0, {"in-0": list(offsets)})
+    return h, [(offset, h.v("in-0", offset)) for offset in offsets]
+
+
+def ended(h, final, offsets):
+    """The final read, and the group's offsets at the end."""
+    h.final(final)
+    h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": "g", "offsets": {"in-0": offsets}}))
+    return h
+
+
+def names(document):
+    return [name for name in violated(document) if name in TWINS]
+
+
+def test_what_was_aborted_and_processed_again_is_processed_once(judged):
+    h, (a, b) = pipeline(5, 6)
+    processed(h, 2, [a, b], [0, 1], "fail")
+    processed(h, 3, [a, b], [3, 4])
+    document = judged(ended(h, {"in-0": [5, 6], "out-0": [3, 4]}, 7), CONTRACT)
+    assert names(document) == []
+    assert {name: answer(document, name)["compared"] for name in ("reprocessed", "unprocessed", "torn-offset")} == {
+        "reprocessed": 2,
+        "unprocessed": 2,
+        "torn-offset": 2,
+    }
+
+
+def test_a_record_of_which_nothing_was_to_be_made_is_processed_by_the_commit(judged):
+    h, (a,) = pipeline(5)
+    number = h.txn(2, {})
+    h.ops[number]["chains"] = [{"partition": "in-0", "offset": 5, "v": a[1], "output": None}]
+    h.ops[number]["offsets"] = [{"partition": "in-0", "offset": 6}]
+    assert names(judged(ended(h, {"in-0": [5]}, 6), CONTRACT)) == []
+
+
+def test_a_record_that_nobody_processed_below_the_groups_offset_is_unprocessed(judged):
+    """As a client does that skips records when its partitions move."""
+    h, (a, _, c) = pipeline(5, 6, 7)
+    processed(h, 2, [a], [0])
+    processed(h, 2, [c], [2])
+    document = judged(ended(h, {"in-0": [5, 6, 7], "out-0": [0, 2]}, 8), CONTRACT)
+    assert names(document) == ["unprocessed"]
+    assert finding(document, "unprocessed")["sentence"] == (
+        "Input record in-0@6 lies below the offset that the group committed, but no transaction processed it."
+    )
+
+
+def test_a_commit_of_unknown_outcome_whose_outputs_are_there_is_a_commit(judged):
+    h, (a,) = pipeline(5)
+    processed(h, 2, [a], [0], "info")
+    assert names(judged(ended(h, {"in-0": [5], "out-0": [0]}, 6), CONTRACT)) == []
+
+
+def test_offsets_of_a_transaction_whose_outputs_are_nowhere_are_torn(judged):
+    h, (a,) = pipeline(5)
+    processed(h, 2, [a], [0], "info")
+    document = judged(ended(h, {"in-0": [5], "out-0": []}, 6), CONTRACT)
+    assert names(document) == ["torn-offset", "unprocessed"]
+    assert finding(document, "torn-offset")["sentence"] == (
+        "Transaction 0 of process 2 ended without a known outcome, but the group's offset at the end, in-0@6, is one that only "
+        "it was to commit."
+    )
+
+
+def lawful_pipeline():
+    """Two members side by side, each with a partition of its own."""
+    h = History()
+    h.txn(0, {"in-0": list(range(0, 20, 2)), "in-1": list(range(0, 20, 2))})
+    for place in range(0, 20, 2):
+        for member, at in ((2, "in-0"), (3, "in-1")):
+            processed(h, member, [(place, h.v(at, place))], [4 * place + member], at=at)
+    numbers = list(range(0, 20, 2))
+    h.final({"in-0": numbers, "in-1": numbers, "out-0": sorted(4 * place + member for place in numbers for member in (2, 3))})
+    h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": "g", "offsets": {"in-0": 19, "in-1": 19}}))
+    return h
+
+
+def test_every_damage_to_a_pipeline_is_found(session_here, tmp_path):
+    write_history(tmp_path, lawful_pipeline().ops)
+    (tmp_path / "plan.json").write_text(json.dumps({"contract": {**LAWFUL, **CONTRACT}}))
+    own = [damage for damage in DAMAGES if set(damage.expects) & set(TWINS)]
+    clean, *rows = selfcheck(open_run(tmp_path), session_here, checks=CHECKS, damages=own)
+    assert clean.ok, clean.note
+    assert [(row.damage, row.ok, row.note) for row in rows if not row.ok] == []
+    assert len(rows) == len(own) == len(TWINS)
+
+
+def test_without_members_pipelines_are_not_judged(judged):
+    h, _ = pipeline(5)
+    document = judged(ended(h, {"in-0": [5]}, 0))
+    assert answer(document, "unprocessed")["verdict"] == "not exercised"
+    assert "no consumer is a member of a group" in answer(document, "unprocessed")["reason"]
