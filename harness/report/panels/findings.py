@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -258,7 +258,8 @@ def _stored_row(row: Doc, marks: Mapping[tuple[str, int], str]) -> StoredRow:
 
 def _operation(row: Doc, marks: Mapping[tuple[str, int], str], known: _Known) -> OperationRow:
     origin_ns = known.run.origin_ns
-    micro = sorted((_micro(mop, marks, known.values) for mop in row.get("mops") or ()), key=lambda m: m.mark == "")
+    mops = [*(_micro(mop, marks, known.values) for mop in row.get("mops") or ()), *_processed(row, marks)]
+    micro = sorted(mops, key=lambda m: m.mark == "")
     shown = max(_MICRO, sum(m.mark != "" for m in micro[: _MICRO * 4]))
     errors = row.get("errors") or ()
     return OperationRow(
@@ -298,6 +299,23 @@ def _micro(mop: Doc, marks: Mapping[tuple[str, int], str], values: Mapping[int, 
         mark=marks.get((mop["partition"], mop["v"]), ""),
         note="not acknowledged" if sent and mop["ended"] is None else "",
     )
+
+
+def _processed(row: Doc, marks: Mapping[tuple[str, int], str]) -> Iterator[Micro]:
+    """The input records that an operation processed, what it made of them, and the group offsets that it was to commit."""
+    for chain in row.get("chains") or ():
+        made = "nothing was to be made of it" if chain["output"] is None else f"made: {record_name(chain['output'])}"
+        yield Micro(
+            verb="process",
+            place=place(chain["partition"], chain["offset"]),
+            value="",
+            record=record_name(chain["v"]),
+            mark=marks.get((chain["partition"], chain["v"]), ""),
+            note=made,
+        )
+    for offset in row.get("offsets") or ():
+        where = place(offset["partition"], offset["offset"])
+        yield Micro(verb="group offset", place=where, value="", record="", mark="", note="the next record to be read")
 
 
 def _error(error: Doc, origin_ns: int) -> ClientError:

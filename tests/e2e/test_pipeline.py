@@ -1,0 +1,18 @@
+"""A pipeline on a real broker: its members are killed, and every input record is processed once."""
+
+import pytest
+from support.fencepost_command import finish, only_run, start, verdict
+
+pytestmark = pytest.mark.cluster
+CHECKS = ("reprocessed", "unprocessed", "torn-offset", "offset-regression")
+
+
+def test_members_are_killed_and_every_input_is_processed_once(tmp_path):
+    small = ["--set", "members=2", "--set", "writers=1", "--set", "readers=0", "--cluster-set", "brokers=1", "--rate", "60"]
+    killed = ["--nemesis", "kill,target=client,every_s=[2,3],lasts_s=[0.1,0.2]"]
+    code, out, err = finish(start(tmp_path, "run", "--workload", "pipeline", "--time", "8", *small, *killed))
+    document = verdict(only_run(tmp_path))
+    assert (code, document["verdict"]) == (0, "valid"), out + err
+    compared = {one["name"]: one["compared"] for one in document["properties"]}
+    assert {name: compared[name] for name in CHECKS if not compared[name]} == {}
+    assert [one["name"] for one in document["properties"] if one["verdict"] == "violated"] == []

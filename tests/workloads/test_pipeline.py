@@ -1,0 +1,113 @@
+"""The pipeline: what a member makes of a poll, and what it does when a transaction does not commit."""
+
+from random import Random
+
+import pytest
+
+from harness.api import Operation, Outcome, PlannedOperation, Polled, Role
+from workloads.pipeline import Pipeline
+from workloads.support import record_format
+from workloads.testing.fake_client import FakeClient, error, perform
+
+MEMBER = Role(name="member", transactional=True, group="pipeline", topics=("in",))
+PARTITIONS = ["in-0", "in-1", "out-0", "out-1"]
+
+
+def records(*places):
+    """Input records at these places, as a consumer returns them, all of process 0."""
+    return [
+        Polled(partition, offset, record_format.encode("run1", 0, offset, 0, partition, "commit", 50))
+        for partition, offset in places
+    ]
+
+
+def member(workload, *places):
+    """A member's generator, and the transaction that it plans after a poll of these records."""
+    plans = workload.operations(MEMBER, PARTITIONS, Random(1))
+    poll = next(plans)
+    assert (poll.f, poll.limit) == ("poll", workload.batch)
+    outcome, op = perform(workload, poll, FakeClient(polled=[records(*places)]))
+    op.outcome = outcome
+    return plans, plans.send(op)
+
+
+def ended(planned, outcome, *, renew=False):
+    """A transaction that ended so."""
+    op = Operation.of(2, 1, planned)
+    op.outcome, op.renew = outcome, renew
+    return op
+
+
+def test_a_transaction_has_each_input_its_outputs_and_the_next_offsets():
+    _, planned = member(Pipeline(outputs=(2, 2), abort_share=0.0), ("in-0", 5), ("in-0", 7), ("in-1", 3))
+    assert [mop[:3] if mop[0] != "send" else mop[0] for mop in planned.mops] == [
+        ("input", "in-0", 5), "send", "send",
+        ("input", "in-0", 7), "send", "send",
+        ("input", "in-1", 3), "send", "send",
+        ("offset", "in-0", 8), ("offset", "in-1", 4),
+    ]  # fmt: skip
+    assert {mop[1] for mop in planned.mops if mop[0] == "send"} <= {"out-0", "out-1"}
+    assert (planned.f, planned.intent) == ("txn", "commit")
+
+
+def test_an_empty_poll_is_followed_by_another():
+    _, planned = member(Pipeline())
+    assert planned.f == "poll"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "renew", "following"),
+    [(Outcome.OK, False, "poll"), (Outcome.FAIL, False, "seek"), (Outcome.FAIL, True, "poll"), (Outcome.INFO, True, "poll")],
+)
+def test_a_member_seeks_back_after_an_abort_unless_another_process_follows(outcome, renew, following):
+    plans, planned = member(Pipeline(abort_share=0.0), ("in-0", 5), ("in-0", 7), ("in-1", 3))
+    after = plans.send(ended(planned, outcome, renew=renew))
+    assert after.f == following
+    assert after.positions == ({"in-0": 5, "in-1": 3} if following == "seek" else {})
+
+
+def test_without_seek_back_a_member_reads_on():
+    plans, planned = member(Pipeline(seek_back=False), ("in-0", 5))
+    assert plans.send(ended(planned, Outcome.FAIL)).f == "poll"
+
+
+@pytest.mark.parametrize(
+    ("offsets", "calls"),
+    [
+        ("transaction", ["begin", "send", "send_offsets", "commit"]),
+        ("before", ["commit_offsets", "begin", "send", "commit"]),
+        ("after", ["begin", "send", "commit", "commit_offsets"]),
+    ],
+)
+def test_offsets_are_committed_where_the_option_says(offsets, calls):
+    workload = Pipeline(outputs=(1, 1), abort_share=0.0, offsets=offsets, think_ms=0)
+    _, planned = member(workload, ("in-0", 5))
+    client = FakeClient()
+    outcome, _ = perform(workload, planned, client)
+    assert (outcome, client.calls, client.offsets) == (Outcome.OK, calls, [{"in-0": 6}])
+
+
+def test_offsets_that_are_refused_abort_the_transaction():
+    workload = Pipeline(outputs=(1, 1), abort_share=0.0, think_ms=0)
+    _, planned = member(workload, ("in-0", 5))
+    client = FakeClient({"send_offsets": [error("send_offsets", "ILLEGAL_GENERATION", abortable=True)]})
+    outcome, op = perform(workload, planned, client)
+    assert (outcome, op.renew, client.calls[-1]) == (Outcome.FAIL, False, "abort")
+
+
+def test_a_member_that_cannot_seek_is_replaced():
+    client = FakeClient({"seek": [error("seek", "_STATE")]})
+    outcome, op = perform(Pipeline(), PlannedOperation(f="seek", mops=(), positions={"in-0": 5}), client)
+    assert (outcome, op.renew, op.value) == (Outcome.FAIL, True, {"positions": {"in-0": 5}})
+
+
+def test_writers_write_input_and_readers_read():
+    workload = Pipeline()
+    first = next(workload.operations(Role(name="writer", transactional=True), PARTITIONS, Random(1)))
+    assert {mop[1].rpartition("-")[0] for mop in first.mops} == {"in"}
+    assert next(workload.operations(Role(name="reader"), PARTITIONS, Random(1))).f == "poll"
+
+
+def test_offsets_outside_the_transaction_need_a_client_that_can_do_that():
+    assert {role.needs for role in Pipeline(offsets="after").roles() if role.group} == {("offset-commits",)}
+    assert {role.needs for role in Pipeline().roles()} == {()}
