@@ -51,6 +51,7 @@ class Application:
     value: the value of an input record, {input} stands for its name; empty: text of ours
     ordered_by_key: the outputs of inputs with one key keep their order; keys are then shared by several inputs
     group: the program's consumer group; FENCEPOST_GROUP: the one that its environment names; empty: unknown
+    inputs_per_transaction: input records that a writer sends in one transaction, (fewest, most)
     input_abort_share: share of input transactions that are aborted, so that the input topic has gaps
     think_ms: a writer's pause before each record
     transaction_timeout_s: how long a transaction of the program may stay open, its transaction.timeout.ms
@@ -72,8 +73,9 @@ class Application:
     value: str = ""
     ordered_by_key: bool = False
     group: str = OWN_GROUP
+    inputs_per_transaction: Annotated[tuple[int, int], Between(1, 4000)] = (2, 12)
     input_abort_share: Annotated[float, Between(0, 1)] = 0.1
-    think_ms: Annotated[float, Between(0, 600_000)] = 5.0
+    think_ms: Annotated[float, Between(0, 600_000)] = 2.0
     transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 60.0
     quiet_s: Annotated[float, Between(0, HOUR_S)] = 60.0
     drain_s: Annotated[float, Between(0, HOUR_S)] = 180.0
@@ -128,6 +130,7 @@ class Application:
     @cached_property
     def _feed(self) -> Feed:
         return Feed(
+            sends=self.inputs_per_transaction,
             poll_share=0.0,
             abort_share=self.input_abort_share,
             think_ms=self.think_ms,

@@ -1,7 +1,7 @@
 """Runs Streams.java with kafka-streams, which is fetched once, from Maven's central repository.
 
-python examples/applications/streams.py fetch
-fencepost run -w application --set 'command=python examples/applications/streams.py' -n kill,target=client
+.venv/bin/python examples/applications/streams.py fetch
+fencepost run -w application --set 'command=.venv/bin/python examples/applications/streams.py' -n kill,target=client
 
 A run may have no network but its own, so fetch first. A JDK of 17 or newer compiles the program as it starts. A machine that has
 only a Java runtime needs a class file, made once where there is a JDK: `javac -cp 'DIRECTORY/*' -d DIRECTORY Streams.java`; then
@@ -20,7 +20,7 @@ from harness.fetching.store import Store, cache_dir
 
 VERSION = "4.3.0"
 WANTED = (("org.apache.kafka", "kafka-streams", VERSION), ("org.slf4j", "slf4j-simple", "1.7.36"))
-STORE = Store(cache_dir() / "streams", "kafka-streams", "python examples/applications/streams.py fetch")
+STORE = Store(cache_dir() / "streams", "kafka-streams", ".venv/bin/python examples/applications/streams.py fetch")
 SOURCE = Path(__file__).with_name("Streams.java")
 MEMORY = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
@@ -34,7 +34,7 @@ def fetch() -> None:
 def run() -> None:
     """Become the program."""
     if STORE.present(VERSION) is None:
-        sys.exit("kafka-streams is not there yet: python examples/applications/streams.py fetch")
+        sys.exit("kafka-streams is not there yet: .venv/bin/python examples/applications/streams.py fetch")
     program = java()[0]
     os.execv(program, [program, *MEMORY, QUIET, "-cp", f"{STORE.directory / VERSION}/*", str(SOURCE)])
 

@@ -7,6 +7,7 @@ input means that the harness is gone: the cluster is taken down. Judging happens
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import json
 import logging
@@ -281,6 +282,7 @@ def make_fault(injection: Injection) -> Any:
 
 
 def main(argv: list[str]) -> int:
+    faulthandler.enable()  # a library that crashes says where, in the performer's log
     run_dir = Path(argv[0])
     plan = read_plan(run_dir)
     out = os.dup(1)
