@@ -94,7 +94,7 @@ class Instance:
 
     def run(self) -> None:
         """One life after the other until the stop, or until it is clear that there is no use in it."""
-        if os.getpgrp() == os.getpid():
+        if leads_group():
             signal.signal(signal.SIGTERM, lambda *_: None)  # meant for the program; a handler is not inherited, ignoring is
         self._writer.process(self._process, isolation=None, final=False, transactional_id=None, client=self._program.command[0])
         self._report({"process": self._process})
@@ -172,9 +172,14 @@ class Instance:
         return f"the command {' '.join(self._program.command)}"
 
 
+def leads_group() -> bool:
+    """Whether this worker and its program are a process group of their own."""
+    return os.getpgrp() == os.getpid()
+
+
 def send_to_group(number: signal.Signals, child: subprocess.Popen[bytes]) -> None:
     """A signal to the process group of this worker, which is the instance; outside of one of our own, to the program alone."""
-    if os.getpgrp() == os.getpid():
+    if leads_group():
         os.killpg(os.getpgrp(), number)
     else:
         child.send_signal(number)
@@ -182,6 +187,6 @@ def send_to_group(number: signal.Signals, child: subprocess.Popen[bytes]) -> Non
 
 def end_group() -> None:
     """Kill what the program has left behind, and this worker with it."""
-    if os.getpgrp() == os.getpid():
+    if leads_group():
         with suppress(ProcessLookupError):
             os.killpg(os.getpgrp(), signal.SIGKILL)

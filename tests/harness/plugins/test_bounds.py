@@ -12,7 +12,7 @@ from harness.api import Between, Wait, bounds_of, demand_bounds
 from harness.plugins import registry
 from harness.plugins.registry import attempt, load, names, option_fields
 
-NEEDED = {"external": {"bootstrap": "a:1"}}  # options without a default
+NEEDED = {"external": {"bootstrap": "a:1"}, "application": {"command": "true"}}  # options without a default
 
 
 def numbers():

@@ -1,0 +1,65 @@
+"""When a program is taken to have processed its whole input."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.api import ClusterError, Outcome, Program
+from harness.history.writer import HistoryWriter
+from harness.perform import draining
+from harness.perform.draining import Draining, last_inputs
+
+PROGRAM = Program(command=("true",), input="in", output="out", quiet_s=0.0, drain_s=0.05)
+
+
+class Admin:
+    """Answers with one after the other; an error is raised."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def _next(self, *_):
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    group_offsets = end_offsets = _next
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(draining, "LOOK_S", 0.01)
+
+
+def drained(group, *answers):
+    tended = []
+    admin = Admin(*answers)
+    done, value = Draining(PROGRAM, group, {"in-0": 7}, ["out-0"], lambda: admin, lambda: tended.append(1)).wait()
+    assert value["drained"] is done
+    return done, len(tended)
+
+
+def test_a_group_has_caught_up_when_its_offsets_lie_beyond_the_last_input():
+    assert drained("g", {}, ClusterError("no coordinator"), {"in-0": 7}, {"in-0": 8}) == (True, 3)
+
+
+def test_a_group_that_does_not_catch_up_is_waited_for_no_longer_than_allowed():
+    assert drained("g", {"in-0": 7})[0] is False
+
+
+def test_without_a_group_the_output_must_have_stopped_growing():
+    assert drained("", {"out-0": 5})[0] is True
+
+
+def test_the_last_inputs_are_those_of_transactions_that_ended_ok(tmp_path):
+    writer = HistoryWriter(tmp_path / "c0-0.jsonl", run="r", slot=0, node="c0", role="writer", pid=1)
+    for number, (outcome, offset, decided) in enumerate(
+        [(Outcome.OK, 3, 5), (Outcome.OK, 9, None), (Outcome.INFO, 12, 5), (Outcome.FAIL, 15, None), (Outcome.OK, None, 5)]
+    ):
+        value = [["send", "in-0", number << 12, offset, 1, 2]]
+        writer.invoke(0, number, "txn", [["send", "in-0", number << 12]], "commit")
+        writer.complete(outcome, 0, number, "txn", value, errors=[], **({"decided": decided} if decided else {}))
+    with (tmp_path / "c0-0.jsonl").open("a") as file:
+        file.write('{"type": "ok", "proc')
+    assert last_inputs(tmp_path) == {"in-0": 3}

@@ -1,0 +1,96 @@
+"""An instance of a program: its environment, its lives, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+
+from harness.api import Program
+from harness.history.writer import HistoryWriter
+from harness.perform import instance
+from harness.perform.instance import Instance, environment, group_of
+
+PLAN = {"prefix": "fp-ab12-", "topics": {"in": {}, "fp-ab12-out": {}}, "bootstrap": "10.0.0.1:9092"}
+PROGRAM = Program(command=("true",), input="in", output="out")
+
+
+class Control:
+    def __init__(self):
+        self.stop = threading.Event()
+
+
+def lives(tmp_path, code, stop_after=None):
+    """What an instance of a Python program reports; it is stopped with its so manieth report."""
+    reports, control = [], Control()
+
+    def report(message):
+        reports.append(message)
+        if len(reports) == stop_after:
+            control.stop.set()
+
+    program = replace(PROGRAM, command=(sys.executable, "-c", code) if isinstance(code, str) else code)
+    writer = HistoryWriter(tmp_path / "c2-0.jsonl", run="ab12", slot=2, node="c2", role="instance", pid=1)
+    Instance(PLAN, program, (2, 2), writer, control, report, tmp_path / "application.log").run()
+    lines = [json.loads(line) for line in (tmp_path / "c2-0.jsonl").read_text().splitlines()]
+    return reports[1:], [line["value"]["ending"] for line in lines if line.get("type") == "ok"]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(instance, "PAUSE_S", 0.01)
+    monkeypatch.setattr(instance, "STARTED_S", 0.2)
+    monkeypatch.setattr(instance, "leads_group", lambda: False)  # or the tests' own group would be asked to end
+
+
+def test_the_environment_says_where_everything_is_and_holds_no_variable_of_a_secret(monkeypatch):
+    monkeypatch.setenv("PASSWORD_OF_IT", "hidden-here")
+    found = environment({**PLAN, "connection": {"sasl.password": "env:PASSWORD_OF_IT"}}, PROGRAM, 2)
+    assert {name: value for name, value in found.items() if name.startswith("FENCEPOST_")} == {
+        "FENCEPOST_BOOTSTRAP": "10.0.0.1:9092",
+        "FENCEPOST_CONNECTION": '{"sasl.password": "hidden-here"}',
+        "FENCEPOST_INPUT": "in",
+        "FENCEPOST_OUTPUT": "fp-ab12-out",
+        "FENCEPOST_GROUP": "fp-ab12-application",
+        "FENCEPOST_INSTANCE": "2",
+        "FENCEPOST_TRANSACTIONAL_ID": "fp-ab12-2",
+    }
+    assert "PASSWORD_OF_IT" not in found
+
+
+def test_the_group_is_the_environments_or_one_of_its_own_or_unknown():
+    assert [group_of(PLAN, replace(PROGRAM, group=name)) for name in ("FENCEPOST_GROUP", "mine", "")] == [
+        "fp-ab12-application",
+        "mine",
+        "",
+    ]
+
+
+def test_a_program_that_ends_at_once_again_and_again_is_an_error_with_its_last_lines(tmp_path):
+    reports, endings = lives(tmp_path, "import sys; print('no such topic'); sys.exit(3)")
+    (broken,) = [one["broken"] for one in reports if "broken" in one]
+    assert "ends at once again and again: exit 3: no such topic" in broken
+    assert len(endings) == instance.MOST_SHORT
+
+
+def test_a_command_that_is_not_there_is_an_error_at_once(tmp_path):
+    reports, endings = lives(tmp_path, ("/nowhere/at-all",))
+    assert "/nowhere/at-all cannot be started: No such file or directory" in reports[-1]["broken"]
+    assert len(endings) == 1
+
+
+def test_an_instance_is_ready_when_it_has_lived_for_a_while_and_ends_when_asked(tmp_path):
+    reports, endings = lives(tmp_path, "import time; time.sleep(60)", stop_after=2)
+    assert reports == [{"ready": True}]
+    assert endings == ["signal 15"]
+
+
+def test_a_program_that_ends_is_started_again_with_a_note(tmp_path):
+    reports, endings = lives(tmp_path, f"import os; os.kill({os.getpid()}, 0); print('bye')", stop_after=3)
+    assert [one["note"].partition(" (")[0] for one in reports] == ["instance c2 ended"] * 2
+    assert "exit 0: bye" in reports[0]["note"]
+    assert len(endings) == 2

@@ -1,0 +1,131 @@
+"""A program of somebody's own as the pipeline: what its input says, and what its output is taken for."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+import pytest
+
+from harness.api import Operation, Outcome, PlannedOperation, Polled, record_id
+from workloads.application import Application
+from workloads.support.inputs_and_outputs import HEADER, name_of
+from workloads.testing import FakeClient
+
+RUN = "ab12"
+POLL = PlannedOperation(f="poll", mops=(("poll",),))
+V = record_id(1, 0, 0)
+
+
+class Recorder(FakeClient):
+    """Keeps whole records."""
+
+    def send(self, record, done):
+        self.__dict__.setdefault("records", []).append(record)
+        super().send(record, done)
+
+
+def written(**options):
+    """The first record of a writer."""
+    workload, client = Application(command="true", input_abort_share=0.0, **options), Recorder()
+    role = next(role for role in workload.roles() if role.name == "writer")
+    planned = next(workload.operations(role, ["in-0", "in-1", "out-0"], Random(1)))
+    assert {mop[1] for mop in planned.mops} <= {"in-0", "in-1"}
+    assert workload.perform(Operation.of(1, 0, planned), client, RUN) is Outcome.OK
+    return client.records[0]
+
+
+def polled(record, **options):
+    """The micro-operations of a poll that returned this record."""
+    op = Operation.of(5, 0, POLL)
+    assert Application(command="true", **options).perform(op, FakeClient(polled=[[record]]), RUN) is Outcome.OK
+    return [[mop[0], mop[1], *mop[3:]] for mop in op.value]
+
+
+def test_an_input_has_its_name_in_key_header_and_value():
+    record = written()
+    name = name_of(RUN, V)
+    assert (record.key.decode(), dict(record.headers), record.value.decode().startswith(name)) == (
+        name,
+        {HEADER: name.encode()},
+        True,
+    )
+    assert polled(Polled("in-0", 3, record.value, record.key, record.headers)) == [["poll", {"in-0": [[3, V]]}]]
+
+
+def test_a_value_of_ones_own_form_has_the_name_in_it_and_must_come_back_unchanged():
+    options = {"value": '{"order": "{input}"}', "names_input_by": "json /order"}
+    record = written(**options)
+    assert record.value.decode() == '{"order": "ab12|1|0|0"}'
+    assert polled(Polled("in-0", 3, record.value, record.key, record.headers), **options) == [["poll", {"in-0": [[3, V]]}]]
+    damaged = Polled("in-0", 3, record.value + b" ", record.key, record.headers)
+    (mop,) = polled(damaged, **options)
+    assert mop[1] == {"in-0": [[3, -1]]}
+    assert mop[2][0]["why"] == "content is not what was sent"
+
+
+def test_keys_are_shared_where_their_order_is_promised():
+    record = written(ordered_by_key=True)
+    assert record.key.decode() == f"in-{record.partition}/1"
+
+
+@pytest.mark.parametrize(
+    ("how", "output"),
+    [
+        (f"header {HEADER}", {"headers": [(HEADER, b"ab12|1|0|0")]}),
+        ("key", {"key": b"ab12|1|0|0"}),
+        ("value", {"value": b"ab12|1|0|0|in-0|commit|...|0123abcd"}),
+        ("json /orders/0/a~1b", {"value": b'{"orders": [{"a/b": "ab12|1|0|0"}]}'}),
+        ("regex id=([^;]+);", {"value": b"x;id=ab12|1|0|0;y"}),
+        (r"regex ab12\|\d+\|\d+\|\d+", {"value": b"of ab12|1|0|0, in capitals"}),
+    ],
+)
+def test_an_output_names_its_input(how, output):
+    record = Polled("out-2", 7, **{"value": b"", **output})
+    assert polled(record, names_input_by=how) == [["poll", {}], ["output", {"out-2": [[7, V]]}]]
+
+
+@pytest.mark.parametrize(
+    ("how", "value", "why"),
+    [
+        (f"header {HEADER}", b"ab12|1|0|0", f"it names no input ('it has no header {HEADER}')"),
+        ("json /id", b"not json", "it names no input (Expecting value: line 1 column 1 (char 0))"),
+        ("json /id", b'{"id": 7}', "it names no input (/id is no text)"),
+        ("value", b"zz99|1|0|0", "it names no input of this run: 'zz99|1|0|0'"),
+        ("value", b"ab12|1|0|99999", "it names no input of this run: 'ab12|1|0|99999'"),
+        ("value", b"\xff", "it names no input ('utf-8' codec can't decode byte 0xff in position 0: invalid start byte)"),
+    ],
+)
+def test_an_output_that_names_none_is_kept_with_the_reason(how, value, why):
+    (_, mop) = polled(Polled("out-2", 7, value), names_input_by=how)
+    assert mop[1] == {"out-2": [[7, -1]]}
+    assert mop[2][0]["why"] == why
+
+
+def test_topics_of_a_shared_cluster_begin_with_the_runs_prefix():
+    assert polled(Polled("fp-ab12-out-2", 7, b"ab12|1|0|0"), names_input_by="value")[1][0] == "output"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"command": " "}, "command: the words of a command"),
+        ({"outputs_per_input": (2, 1)}, "outputs_per_input: (fewest, most)"),
+        ({"outputs_per_input": (0, 0)}, "outputs_per_input: (fewest, most)"),
+        ({"names_input_by": "json id"}, '"id" is no JSON pointer'),
+        ({"names_input_by": "regex ("}, '"(" is no regular expression'),
+        ({"names_input_by": "regex (a)(b)"}, "has 2 groups"),
+        ({"names_input_by": "headers"}, '"headers" is no way to name an input'),
+        ({"names_input_by": "key", "ordered_by_key": True}, "names_input_by: not the key"),
+        ({"value": "always the same"}, "value: a text with {input} in it"),
+        ({"output_topic": "in"}, "output_topic: another topic"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(options, text):
+    with pytest.raises(ValueError, match=re.escape(text)):
+        Application(**{"command": "true", **options})
+
+
+def test_a_command_is_split_as_a_shell_does():
+    (role,) = {role for role in Application(command="run 'a b' --c").roles() if role.program}
+    assert role.program.command == ("run", "a b", "--c")
