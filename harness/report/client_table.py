@@ -16,12 +16,14 @@ from typing import Any
 from harness.api import Property, Run, RunFile, Verdict
 
 PROMISES: Mapping[str, tuple[str, ...]] = {  # in words, and the anomalies that break it
-    "acknowledged is kept": ("lost-write", "swallowed-write"),
+    "acknowledged is kept": ("lost-write", "swallowed-write", "false-ack"),
     "once only": ("duplicate",),
     "whole or not at all": ("torn-transaction",),
     "aborted stays unseen": ("aborted-read", "dirty-read", "lso-overrun"),
-    "in order": ("order-inversion", "int-nonmonotonic-send", "nonmonotonic-send", "int-send-skip"),
-    "reads miss nothing": ("poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"),
+    "in order": ("order-inversion", "int-nonmonotonic-send", "nonmonotonic-send", "int-send-skip", "real-time-inversion"),
+    "reads miss nothing": ("poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"),
+    "fenced stays out": ("zombie-commit", "zombie-write"),
+    "processed once": ("reprocessed", "unprocessed", "torn-offset", "offset-regression", "double-ownership"),
     "one log": ("inconsistent-offset", "phantom", "wrong-partition"),
     "readers go on": ("lso-stall",),
 }
