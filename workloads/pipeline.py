@@ -24,6 +24,7 @@ from harness.api import (
     TopicSpec,
     demand_bounds,
 )
+from workloads.support import outcomes
 from workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
 from workloads.support.polling import note, read, reader_operations
 from workloads.support.sending import send
@@ -52,6 +53,8 @@ class Pipeline:
     session_timeout_s: how long the group waits for a member that is silent (classic protocol)
     transaction_timeout_s: the producers' transaction.timeout.ms
     offsets: where the group's offsets are committed: in the transaction; before or after it, by the consumer (both wrong)
+    look_share: share of polls after which a member asks for the group's offsets of the whole input topic, also of partitions that
+        others have
     seek_back: whether a member reads again what it had read in a transaction that was aborted (wrong without)
     record_bytes: about the size of a record's value
     """
@@ -71,6 +74,7 @@ class Pipeline:
     session_timeout_s: Annotated[float, Between(1, HOUR_S)] = 6.0
     transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 15.0
     offsets: Literal["transaction", "before", "after"] = "transaction"
+    look_share: Annotated[float, Between(0, 1)] = 0.1
     seek_back: bool = True
     record_bytes: Annotated[int, Between(0, 10_000_000)] = 100
 
@@ -121,9 +125,9 @@ class Pipeline:
             topics[OUTPUT if partition.rpartition("-")[0].endswith(OUTPUT) else INPUT].append(partition)
         if role.name == "writer":
             return self._feed.operations(role, topics[INPUT], rng)
-        return self._member(topics[OUTPUT], rng) if role.name == "member" else reader_operations()
+        return self._member(topics[INPUT], topics[OUTPUT], rng) if role.name == "member" else reader_operations()
 
-    def _member(self, targets: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
+    def _member(self, inputs: Sequence[str], targets: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         """Poll, make a transaction of what came, and after one that did not commit seek back to its first records.
 
         A member of unknown outcome is replaced by a new process, which goes on at the group's offsets.
@@ -131,6 +135,8 @@ class Pipeline:
         while True:
             polling = yield PlannedOperation(f="poll", mops=(("poll",),), limit=self.batch)
             batch = Batch.of(polling)
+            if rng.random() < self.look_share and polling is not None and not polling.renew:
+                yield PlannedOperation(f="committed", mops=(), partitions=inputs)
             if not batch.records:
                 continue
             intent = "abort" if rng.random() < self.abort_share else "commit"
@@ -147,8 +153,8 @@ class Pipeline:
     def perform(self, op: Operation, client: Client, run: str) -> Outcome:
         if op.planned.f == "poll":
             return read(op, client, run)
-        if op.planned.f == "seek":
-            return _seek(op, client)
+        if op.planned.f in ("seek", "committed"):
+            return _seek(op, client) if op.planned.f == "seek" else _ask_offsets(op, client)
         if not any(mop[0] == "offset" for mop in op.planned.mops):
             return self._feed.perform(op, client, run)
         return self._transaction(op, client, run)
@@ -218,6 +224,17 @@ class Batch:
             yield ("input", *record)
             yield from (("send", target) for target in targets)
         yield from (("offset", partition, offset) for partition, offset in self.next.items())
+
+
+def _ask_offsets(op: Operation, client: Client) -> Outcome:
+    """The group's offsets, without those of open transactions (KIP-447)."""
+    try:
+        op.value = {"offsets": dict(client.committed(op.planned.partitions, CALL_S))}
+    except CallError as error:
+        note(op, error)
+        op.renew = error.fatal
+        return outcomes.judge("committed", error, "no transaction").outcome
+    return Outcome.OK
 
 
 def _seek(op: Operation, client: Client) -> Outcome:

@@ -185,10 +185,13 @@ def _stretches(gone: pd.DataFrame, inputs: pd.DataFrame) -> Ints:
 # Outputs and offsets
 # --------------------------------------------------------------------------------------------------
 def _explain_torn(finding: Finding, text: FindingText) -> str:
-    row, behind = finding.rows[0], finding.records("missing")
+    row, behind = (finding.records("sent") or finding.rows)[0], finding.records("missing")
     who = f"{text.name(row.op)} {text.outcome(row.op)}"
     if behind:
         return f"{who}, but the group's offsets at the end lie below those that it committed, {text.places(behind)}."
+    if told := finding.records("read"):
+        asked = text.name(told[0].op, capital=False)
+        return f"{who}, but {asked} was told the group's offset {row.place}, which only it was to commit."
     return f"{who}, but the group's offset at the end, {row.place}, is one that only it was to commit."
 
 
@@ -203,10 +206,11 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
 def torn_offset(run: RunView) -> CheckResult:
     """A transaction's outputs are committed and the offsets in it are not, or the other way round.
 
-    Not: the group's offset at the end lies below one of a committed transaction. The other way round: it is one that only
-    transactions which did not commit were to commit.
+    Not: the group's offset at the end lies below one of a committed transaction. The other way round: it, or an offset that a
+    member was told by the group, is one that only transactions which did not commit were to commit.
 
-    compared: offsets of transactions in partitions whose group offset at the end is known. One cause: the transaction.
+    compared: offsets of transactions in partitions whose group offset at the end is known, and offsets that members were told.
+    One cause: the transaction.
 
     Example::
 
@@ -229,8 +233,33 @@ def torn_offset(run: RunView) -> CheckResult:
     lawful = offsets[(offsets["fate"] != ABORTED) & (offsets["offset"] == at_end)]["partition"]
     alone = offsets[(offsets["fate"] == ABORTED) & (offsets["offset"] == at_end) & ~offsets["partition"].isin(lawful)]
     lacking = "" if committed or pipeline.records.empty else NO_OFFSETS
-    parts = [rows_of(_as_rows(some), role) for some, role in ((behind, "missing"), (alone, "sent")) if len(some)]
-    return CheckResult(len(offsets), join_rows(*parts) if parts else {}, lacking)
+    told, by = _told_of_aborted(pipeline)
+    aborted = pd.concat([alone, by]).drop_duplicates(["op", "partition"])
+    parts = [
+        rows_of(_as_rows(some).assign(cause=cause), role)
+        for some, role, cause in (
+            (behind, "missing", behind["op"]),
+            (aborted, "sent", aborted["op"]),
+            (told, "read", told["cause"]),
+        )
+        if len(some)
+    ]
+    return CheckResult(len(offsets) + len(pipeline.looks), join_rows(*parts) if parts else {}, lacking)
+
+
+def _told_of_aborted(pipeline: Pipeline) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Offsets that a member was told although only aborted transactions were to commit them; and these transactions' offsets.
+
+    One that began after the member had been told has nothing to do with it.
+    """
+    pairs = pipeline.looks.merge(pipeline.offsets, on=["partition", "offset"], suffixes=("", "_by"))
+    pairs = pairs[pairs["began_by"] <= pairs["ended"]]
+    lawful = pairs.groupby(["op", "partition"])["fate"].transform(lambda fates: (fates != ABORTED).any())
+    wrong = pairs[~lawful.astype(np.bool_)] if len(pairs) else pairs
+    first = wrong.sort_values("began_by").drop_duplicates(["op", "partition"])
+    aborted = first[["op_by", "partition"]].rename(columns={"op_by": "op"}).drop_duplicates()
+    by = pipeline.offsets.merge(aborted, on=["op", "partition"])
+    return first.assign(cause=first["op_by"]), by
 
 
 def _as_rows(offsets: pd.DataFrame) -> pd.DataFrame:
@@ -261,38 +290,80 @@ def offset_regression(run: RunView) -> CheckResult:
         0-1  1        txn        send a@5, b@6               -                        committed
         2-3  2        txn        process a@5, b@6, offset 7  send x@0 of a, y@1 of b  committed
         4-5  3        txn        process a@5, offset 6       send z@3 of a            committed
-        6-7  4        final read  read a@5, b@6               read x@0, y@1, z@3
+        6-7  4        final read  read a@5, b@6              read x@0, y@1, z@3
 
     Found: sent in-0@6, read in-0@7 by the one before.
 
     Slow twin: `offset_regressions` in tests/support/pipeline_reference.py.
     """
-    offsets = Pipeline(run).offsets
-    offsets = offsets[(offsets["fate"] == COMMITTED) & (offsets["ended"] != NONE)]
+    offsets = _known_commits(Pipeline(run))
+    return _below(offsets, offsets, "sent")
+
+
+def _explain_stale(finding: Finding, text: FindingText) -> str:
+    told, earlier = finding.records("missing")[0], finding.records("read")[0]
+    what = f"{told.place}" if told.offset != NONE else f"of {told.partition}: none"
+    return (
+        f"{text.process(told.op).capitalize()} asked for the group's offset after {text.name(earlier.op, capital=False)} had "
+        f"committed {earlier.place}, and was told {what}."
+    )
+
+
+@run_check("stale-offset", explain=_explain_stale, needs=f"{NO_PIPELINE}, or nobody asked for an offset after a commit")
+def stale_offset(run: RunView) -> CheckResult:
+    """A member asks for the group's offset after a transaction has committed one, and is told a lower one, or none.
+
+    Permitted: a coordinator that was frozen, and has a successor, answers from what it knew. What the member then does is
+    fenced by its generation (KIP-447).
+
+    compared: offsets that members were told after a transaction had committed one of the same partition. One cause: the question.
+
+    Example::
+
+        ms   process  operation  in-0                        out-0                    outcome
+        0-1  1        txn        send a@5, b@6               -                        committed
+        2-3  2        txn        process a@5, b@6, offset 7  send x@0 of a, y@1 of b  committed
+        4-5  3        committed  6
+        6-7  4        final read  read a@5, b@6              read x@0, y@1
+
+    Found: missing in-0@6, read in-0@7 by the transaction before.
+
+    Slow twin: `stale_offsets` in tests/support/pipeline_reference.py.
+    """
+    pipeline = Pipeline(run)
+    return _below(pipeline.looks, _known_commits(pipeline), "missing")
+
+
+def _known_commits(pipeline: Pipeline) -> pd.DataFrame:
+    """Offsets of transactions that surely committed, and of which it is known when they ended."""
+    return pipeline.offsets[(pipeline.offsets["fate"] == COMMITTED) & (pipeline.offsets["ended"] != NONE)]
+
+
+def _below(later: pd.DataFrame, offsets: pd.DataFrame, role: str) -> CheckResult:
+    """Offsets that are lower than one which had been committed before their operation began."""
     compared, found = 0, []
-    for partition, some in offsets.groupby("partition", sort=True):
-        highest, before = _highest_before(some)
-        compared += int((before >= 0).sum())
-        back = (before >= 0) & (highest > some["offset"].to_numpy())
-        later, earlier = some[back], some.iloc[before[back]]
-        rows = {"partition": partition, "cause": later["op"].to_numpy(), "v": NONE}
-        found += [
-            rows_of(_as_rows(later).assign(**rows), "sent"),
-            rows_of(_as_rows(earlier).assign(**rows), "read"),
-        ]
+    for partition, some in later.groupby("partition", sort=True):
+        before = offsets[offsets["partition"] == partition]
+        highest, position = _highest_before(before, some["began"].to_numpy())
+        compared += int((position >= 0).sum())
+        back = (position >= 0) & (highest > some["offset"].to_numpy())
+        cause = {"cause": some["op"].to_numpy()[back]}
+        found += [rows_of(_as_rows(some[back]).assign(**cause), role)]
+        found += [rows_of(_as_rows(before.iloc[position[back]]).assign(**cause), "read")]
     found = [rows for rows in found if len(rows["op"])]
     return CheckResult(compared, join_rows(*found) if found else {})
 
 
-def _highest_before(offsets: pd.DataFrame) -> tuple[Ints, Ints]:
-    """Of each operation: the highest offset that one which had ended before it began committed, and the position of that one
-    (NONE: none had).
+def _highest_before(offsets: pd.DataFrame, times: Ints) -> tuple[Ints, Ints]:
+    """For each time: the highest offset that an operation which had ended by then committed, and the position of that operation
+    (NONE: none had ended).
     """
+    if offsets.empty:
+        return np.full(len(times), NONE), np.full(len(times), NONE)
     order = np.argsort(offsets["ended"].to_numpy(), kind="stable")
-    values = offsets["offset"].to_numpy()[order]
-    highest = np.maximum.accumulate(values)
+    highest = np.maximum.accumulate(offsets["offset"].to_numpy()[order])
     first = np.searchsorted(highest, highest)  # where the running maximum was reached: it never falls
-    count = np.searchsorted(offsets["ended"].to_numpy()[order], offsets["began"].to_numpy())
+    count = np.searchsorted(offsets["ended"].to_numpy()[order], times)
     at = np.maximum(count - 1, 0)
     return np.where(count > 0, highest[at], NONE), np.where(count > 0, order[first[at]], NONE)
 
@@ -333,8 +404,7 @@ def double_ownership(run: RunView) -> CheckResult:
 
     Slow twin: `double_ownerships` in tests/support/pipeline_reference.py.
     """
-    offsets = Pipeline(run).offsets
-    offsets = offsets[(offsets["fate"] == COMMITTED) & (offsets["ended"] != NONE)]
+    offsets = _known_commits(Pipeline(run))
     assigned = _assignments(run)
     compared, found = 0, []
     for partition, some in offsets.groupby("partition", sort=True):

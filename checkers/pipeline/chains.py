@@ -162,6 +162,23 @@ class Pipeline:
         return pd.DataFrame({"op": ops, "fate": np.where(nothing, ABORTED, status)})
 
     @cached_property
+    def looks(self) -> pd.DataFrame:
+        """Offsets that members were told by the group (`committed` operations that ended ok).
+
+        `op`, `partition`, `offset` (NONE: there was none), and when the operation began and had ended (ns).
+        """
+        columns = ("index", "f", "type", "time", "end", "detail")
+        rows = self.run.history.select(columns, ds.field("f") == "committed").sort_by("index").to_pylist()
+        known = [(row, json.loads(row["detail"])["offsets"]) for row in rows if row["type"] == "ok" and row["detail"]]
+        found = [
+            (row["index"], partition, NONE if offset is None else offset, row["time"], row["end"])
+            for row, offsets in known
+            for partition, offset in offsets.items()
+        ]
+        names = ["op", "partition", "offset", "began", "ended"]
+        return pd.DataFrame(found, columns=names).astype({name: "int64" for name in names if name != "partition"})
+
+    @cached_property
     def offsets(self) -> pd.DataFrame:
         """`Chains.offsets`, with the `fate` of each operation, and when it began and had ended (ns)."""
         offsets, overview = self.chains.offsets.merge(self.fates, on="op"), self.run.overview

@@ -14,7 +14,7 @@ from checkers.selfcheck.planted import COMMITTED_TXN, PlantedDamage
 from checkers.selfcheck.schedules import Schedule, schedules
 from checkers.verdict.rules import ALLOWED, RULES
 
-PIPELINES = ("reprocessed", "unprocessed", "torn-offset", "offset-regression", "double-ownership")
+PIPELINES = ("reprocessed", "unprocessed", "torn-offset", "offset-regression", "stale-offset", "double-ownership")
 SKIPS = ("poll-skip", "int-poll-skip")
 FUTURE = ("dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime")
 STEPS = (*SKIPS, "nonmonotonic-poll", "int-nonmonotonic-poll")
@@ -151,6 +151,13 @@ DAMAGES = (
         ("offset-regression",),
         ("torn-offset",),
         "needs two committed transactions with offsets of one partition, one after the other",
+    ),
+    PlantedDamage(
+        "tell old",
+        pipelines.tell_old,
+        ("stale-offset",),
+        ("torn-offset",),
+        "needs a member that asked for the group's offset after a transaction had committed one",
     ),
     PlantedDamage(
         "share",

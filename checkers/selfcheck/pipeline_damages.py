@@ -72,6 +72,21 @@ def move_back(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(_with_lists(rows, "offsets", flat), what, partitions=frozenset([back["partition"]]))
 
 
+def tell_old(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """A member is told that the group has no offset in a partition in which a transaction had committed one."""
+    offsets, ops = _known(rows, "offsets"), rows.ops
+    looks = ops.index[(ops["f"] == "committed") & (ops["type"] == "ok")]
+    fit = [(look, one) for look in looks for one in offsets.itertuples() if one.end < ops.loc[look, "time"]]
+    if not fit:
+        return None
+    position, one = fit[rng.randrange(len(fit))]
+    detail = json.loads(ops.loc[position, "detail"])
+    detail["offsets"][one.partition] = None
+    changed = rows.with_operation(int(position), {"detail": json.dumps(detail)})
+    what = f"a member is told no offset of {one.partition}, after transaction {one.op} had committed {one.offset}"
+    return DamagedHistory(changed, what, partitions=frozenset([one.partition]))
+
+
 def share(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """Between two commits of a member in a partition, without a rebalance in between, another member commits there."""
     offsets = _known(rows, "offsets").sort_values(["partition", "time"])

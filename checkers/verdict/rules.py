@@ -233,6 +233,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
         *_cut_off("with the group's committed offsets, so that members read on from older ones"),
         Rule(FORBIDDEN, "members read on from the group's offset, and who has lost the partition is fenced (KIP-447)"),
     ),
+    "stale-offset": (
+        _NO_GROUP,
+        Rule(
+            ALLOWED,
+            "a coordinator that was frozen answers from what it knew; the member's generation fences what follows (KIP-447)",
+        ),
+    ),
     "double-ownership": (
         _NO_MEMBER,
         *_cut_off("with the group's own log, so that its coordinator forgets generations"),

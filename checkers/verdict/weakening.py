@@ -148,7 +148,7 @@ NEEDS: dict[str, Needs] = {
     "vanished-output": Needs(
         {POLLS, COMMITTED}, _ANYBODY, {COMMITTED}, "the final read may have returned in a missing line what seems to be gone"
     ),
-    "offset-regression": Needs({SENDS, OUTCOMES, *READS}, _ANYBODY),
+    **dict.fromkeys(("offset-regression", "stale-offset"), Needs({SENDS, OUTCOMES, *READS}, _ANYBODY)),
     "double-ownership": Needs(
         {SENDS, OUTCOMES, *READS}, _ANYBODY, {POLLS}, "a line that is missing may have had the rebalance between the two commits"
     ),

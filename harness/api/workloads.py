@@ -68,8 +68,8 @@ class PlannedOperation:
     ``mops`` are in order: `("send", partition)`, `("poll",)`, `("input", partition, offset, v)` for a record that is processed
     (the sends up to the next input are made of it), `("offset", partition, next)` for a group offset that is committed.
     ``think_s`` is slept before each of them and before the decision; ``intent`` is `commit` or `abort` for transactions;
-    ``positions`` is where a `seek` goes, by partition; ``limit`` how many records a poll returns at most;
-    ``cell`` names the situation that a workload's matrix plans for it.
+    ``positions`` is where a `seek` goes, by partition; ``partitions`` those of which `committed` asks the group's offsets;
+    ``limit`` how many records a poll returns at most; ``cell`` names the situation that a workload's matrix plans for it.
     """
 
     f: str
@@ -78,6 +78,7 @@ class PlannedOperation:
     think_s: float = 0.0
     cell: str = ""
     positions: Mapping[str, int] = field(default_factory=dict)
+    partitions: Sequence[str] = ()
     limit: int = 1000
 
 
@@ -114,6 +115,8 @@ class Operation:
         """An operation about to be made: every planned record gets its identity, so that the invoke line already names it."""
         if planned.positions:
             return cls(process, number, planned, {"positions": dict(planned.positions)})
+        if planned.partitions:
+            return cls(process, number, planned, {"partitions": list(planned.partitions)})
         value = [
             ["send", mop[1], record_id(process, number, seq)] if mop[0] == "send" else list(mop)
             for seq, mop in enumerate(planned.mops)

@@ -19,7 +19,7 @@ from harness.plugins import fault_validation, services
 PROTOCOLS: dict[str, type] = {"workload": Workload, "cluster": ClusterProvider, "client": Client}
 CONFIGURED = ("workload", "cluster")  # frozen dataclasses, whose fields are the options
 ROLES = ("writer", "member", "reader", "instance")
-FUNCTIONS = ("txn", "send", "poll", "seek", "initialise")
+FUNCTIONS = ("txn", "send", "poll", "seek", "committed", "initialise")
 LOOKED_AT = 25  # operations of each role
 
 

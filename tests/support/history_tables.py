@@ -63,6 +63,9 @@ class HistoryTable:
             self._group_offsets(begin, end, dict(zip(self.partitions, cells, strict=False)))
             return
         process = self.base + int(who)
+        if kind == "committed":  # a member is told the group's offsets
+            self._told(process, begin, end, dict(zip(self.partitions, cells, strict=False)))
+            return
         level = UNCOMMITTED if "uncommitted" in kind else COMMITTED
         short, at = "short" in kind, re.search(r" to (\d+)", kind)
         kind = re.sub(r" uncommitted| short| to \d+", "", kind)
@@ -91,6 +94,11 @@ class HistoryTable:
         offsets = {self._own(partition): int(cell) for partition, cell in cells.items() if cell.isdigit()}
         row = self._row(0, "group-offsets", "harness", "", begin, end) | {"process": -1, "slot": -1, "isolation": None}
         self.ops.append({**row, "detail": json.dumps({"group": self.topic, "offsets": offsets})})
+
+    def _told(self, process: int, begin: int, end: int | None, cells: dict[str, str]) -> None:
+        offsets = {self._own(partition): int(cell) for partition, cell in cells.items() if cell.isdigit()}
+        row = self._row(process, "committed", "member", "", begin, end) | {"isolation": COMMITTED}
+        self.ops.append({**row, "detail": json.dumps({"offsets": offsets})})
 
     def _chains(self, op: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:
         """A row for each record that the operation made of an input."""

@@ -59,6 +59,16 @@ class PipelineHistory(FlatHistory):
             for one in op.get("offsets") or ()
         ]
 
+    @cached_property
+    def looks(self) -> list[Row]:
+        """What members were told of the group's offsets."""
+        asked = [(number, op) for number, op in enumerate(self.ops) if op["f"] == "committed" and op["type"] == "ok"]
+        return [
+            {"op": number, "partition": partition, "offset": offset, "began": op["time"], "ended": op["end"]}
+            for number, op in asked
+            for partition, offset in json.loads(op["detail"])["offsets"].items()
+        ]
+
     def assigned_between(self, process: int, partition: str, first: int, last: int) -> bool:
         """Whether a rebalance assigned a partition to a process after one operation, and up to another."""
         for op in self.ops[first + 1 : last + 1]:
@@ -106,6 +116,11 @@ def torn_offsets(h: PipelineHistory) -> Found:
             found.add((one["op"], one["partition"]))
         if end is not None and one["offset"] == end and same == {"fail"}:
             found.add((one["op"], one["partition"]))
+    for look in h.looks:
+        by = [one for one in h.commits if (one["partition"], one["offset"]) == (look["partition"], look["offset"])]
+        by = sorted((one for one in by if one["began"] <= look["ended"]), key=lambda one: one["began"])
+        if by and all(one["fate"] == "fail" for one in by):
+            found |= {(by[0]["op"], look["partition"]), (look["op"], look["partition"])}
     return found
 
 
@@ -121,6 +136,16 @@ def offset_regressions(h: PipelineHistory) -> Found:
         if earlier["partition"] == later["partition"]
         and earlier["ended"] < later["began"]
         and earlier["offset"] > later["offset"]
+    }
+
+
+def stale_offsets(h: PipelineHistory) -> Found:
+    return {
+        (look["op"], look["partition"])
+        for look in h.looks
+        for earlier in _known(h)
+        if earlier["partition"] == look["partition"] and earlier["ended"] < look["began"]
+        if look["offset"] is None or earlier["offset"] > look["offset"]
     }
 
 
@@ -144,6 +169,7 @@ TWINS: dict[str, Callable[[PipelineHistory], Found]] = {
     "unprocessed": unprocessed,
     "torn-offset": torn_offsets,
     "offset-regression": offset_regressions,
+    "stale-offset": stale_offsets,
     "double-ownership": double_ownerships,
 }
 
@@ -158,6 +184,8 @@ def by_records(findings: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
             found[name] |= {record["v"] for record in records if record["role"] == role}
         elif name == "torn-offset":
             found[name] |= {(record["operation"], record["partition"]) for record in records}
+        elif name == "stale-offset":
+            found[name] |= {(record["operation"], record["partition"]) for record in records if record["role"] == "missing"}
         elif name in ("offset-regression", "double-ownership"):
             last = max((record for record in records if record["role"] == "sent"), key=lambda record: record["operation"])
             found[name] |= {(last["operation"], record["partition"]) for record in records}

@@ -44,6 +44,10 @@ def _transaction(
     batch = [one for one in given[partition] if one[0] >= start][: rng.randint(1, 3)]
     if not batch:
         return
+    if rng.random() < 0.4:
+        told = {at: rng.choice([next_offset[at], next_offset[at], next_offset[at] - 2]) for at in INPUTS}
+        detail = {"offsets": {at: offset if offset > 0 else None for at, offset in told.items()}}
+        h.add(rng.choice((2, 3, 4)), "committed", detail=json.dumps(detail))
     type = rng.choice(["ok", "ok", "ok", "ok", "fail", "info"])
     made = [{out: [next(free[out])] for out in OUTPUTS if rng.random() < 0.5} for _ in batch]
     sends: dict[str, list[int]] = {}

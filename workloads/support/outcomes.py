@@ -78,6 +78,7 @@ TABLE: tuple[Row, ...] = (
     Row("deliver", ("ErrMaxBuffered",), "no transaction", Outcome.FAIL, NEVER_LEFT, "franz-go"),
     Row("deliver", ("RecordTooLargeException",), "no transaction", Outcome.FAIL, "too large at each attempt", "kafka-clients"),
     Row("deliver", (ANY,), "no transaction", Outcome.INFO, "an earlier attempt may have been appended and its answer lost"),
+    Row("committed", (ANY,), "no transaction", Outcome.FAIL, "asking for offsets changes nothing in the cluster"),
     Row("poll", (ANY,), "no transaction", Outcome.FAIL, "a poll changes nothing in the cluster"),
 )
 DEFAULT = Row(ANY, (ANY,), ANY, Outcome.INFO, "not in the table: unknown is the only honest answer")

@@ -130,6 +130,7 @@ def lawful_pipeline():
     for place in range(0, 20, 2):
         for member, at in ((2, "in-0"), (3, "in-1")):
             processed(h, member, [(place, h.v(at, place))], [4 * place + member], at=at)
+        h.add(2, "committed", detail=json.dumps({"offsets": {"in-0": place + 1, "in-1": place + 1}}))
     numbers = list(range(0, 20, 2))
     h.final({"in-0": numbers, "in-1": numbers, "out-0": sorted(4 * place + member for place in numbers for member in (2, 3))})
     h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": "g", "offsets": {"in-0": 19, "in-1": 19}}))
