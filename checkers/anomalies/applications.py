@@ -6,6 +6,7 @@ input; the checks below are of programs only. The docstring is the definition of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -133,9 +134,9 @@ def phantom_output(run: RunView) -> CheckResult:
         4-5  3        final read       read a@5       output a@0, b@1, ?@2
         6-7  harness  drain 1 1        8              -
 
-    Found: read b@1 and sent b@7: the program processed an aborted record. And read ?@2.
+    Found: read b@1, for the program processed an aborted record, and read out-0@2, which names none.
 
-    Slow twin: `phantom_outputs` in tests/support/reference.py.
+    Slow twin: `phantom_outputs` in tests/support/application_reference.py.
     """
     if not has_application(run):
         return CheckResult(0)
@@ -197,7 +198,7 @@ def output_order(run: RunView) -> CheckResult:
 
     Found: read b@0 and read a@1.
 
-    Slow twin: `output_orders` in tests/support/reference.py.
+    Slow twin: `output_orders` in tests/support/application_reference.py.
     """
     if not has_application(run):
         return CheckResult(0)
@@ -209,7 +210,8 @@ def output_order(run: RunView) -> CheckResult:
     for _, some in table.groupby(["partition", "key"], sort=True):
         compared += len(some) - 1
         found += list(_inverted(some))
-    return CheckResult(compared, join_rows(*found) if found else {})
+    rows = [rows_of(one.assign(cause=-2 - number), "read") for number, one in enumerate(found)]
+    return CheckResult(compared, join_rows(*rows) if rows else {})
 
 
 def _keyed(program: Application) -> pd.DataFrame:
@@ -220,21 +222,21 @@ def _keyed(program: Application) -> pd.DataFrame:
     return program.final.drop_duplicates(["partition", "v"]).merge(known, on="v").sort_values(["partition", "offset"])
 
 
-def _inverted(some: pd.DataFrame) -> Any:
-    """Rows for the outputs of one key in one partition, in the order of offsets, that lie below one of a later input."""
+def _inverted(some: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Of the outputs of one key in one partition, in the order of offsets: each that lies too early, with what comes too late."""
     values = some["input"].to_numpy()
     highest = np.maximum.accumulate(values)
     late = highest > values
     for top in np.unique(highest[late]):
         early = some[values == top]
         rows = pd.concat([early, some[late & (highest == top)]])
-        yield rows_of(rows.assign(cause=-2 - int(early["offset"].iloc[0]), time=rows["ended"].max()), "read")
+        yield rows.assign(time=rows["ended"].max())
 
 
 def _explain_vanished(finding: Finding, text: FindingText) -> str:
     rows = finding.rows
     what = f"the output {rows[0].place}" if len(rows) == 1 else f"{len(rows)} outputs, {text.places(rows)}"
-    return f"{text.name(rows[0].op)} got {what} at read_committed, {text.how_missing(rows[0].partition, len(rows))}."
+    return f"{text.name(rows[0].op)} got {what} at read_committed, which {text.how_missing(rows[0].partition, len(rows))}."
 
 
 @run_check("vanished-output", explain=_explain_vanished, needs=f"{NO_PROGRAM}, or {NOT_READ_BACK}")
@@ -255,7 +257,7 @@ def vanished_output(run: RunView) -> CheckResult:
 
     Found: read b@1.
 
-    Slow twin: `vanished_outputs` in tests/support/reference.py.
+    Slow twin: `vanished_outputs` in tests/support/application_reference.py.
     """
     if not has_application(run):
         return CheckResult(0)

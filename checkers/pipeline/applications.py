@@ -155,7 +155,7 @@ class Application:
 
 def keys(inputs: pd.DataFrame) -> pd.DataFrame:
     """What makes the key of inputs that share keys: their partition, and the process that wrote them."""
-    return pd.DataFrame({"partition": inputs["partition"], "process": record_ids.process_of(inputs["v"])})
+    return pd.DataFrame({"partition": inputs["partition"], "process": record_ids.process_of(inputs["v"].to_numpy())})
 
 
 def stretches(chosen: Bools, partitions: Any) -> Ints:

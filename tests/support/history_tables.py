@@ -4,7 +4,9 @@ Beside what docstrings need: `send a` is a record without acknowledgement, `send
 `read a@?` one returned without an offset, `-x` a record of an operation that never began. Kinds: `txn`, `send` (outside
 transactions), `poll`, `final read`, `initialise`, `settle`, each of the readers also with `uncommitted`, a final read also
 with `short` (it ended before the end) and `to 6` (the end was at offset 6). A `txn` may read, `process a@5` (an input record),
-commit `offset 6` of a group, and `send x@0 of a` (made of the input a); `group offsets` are those at the end. Outcomes:
+commit `offset 6` of a group, and `send x@0 of a` (made of the input a); `group offsets` are those at the end. A reader
+may get `output a@0` of a program (a record that names the input a; `?@0` names none); `drain 1 1 ordered` is what the program
+declares, and that it had caught up. Outcomes:
 `committed`, `aborted`, `unknown`, for a transaction also `unasked` (unknown, commit was never called) and `failed` (whose commit
 was called).
 """
@@ -50,6 +52,7 @@ class HistoryTable:
         for op in self.ops:
             op["mops"] = [mop if mop[0] == 0 else self._named(*mop) for mop in op["mops"]]
             op["chains"] = [chain for row in op["chains"] for chain in self._chains(op, row)]
+            op["outputs"] = [{**row, "v": self._named(1, "", row["v"])[2] if row["v"] != "?" else -1} for row in op["outputs"]]
 
     def _operation(self, ms: str, who: str, kind: str, *cells: str) -> None:
         begin, end = (int(at) if at else None for at in ms.split("-"))
@@ -61,6 +64,9 @@ class HistoryTable:
             return
         if kind == "group offsets":
             self._group_offsets(begin, end, dict(zip(self.partitions, cells, strict=False)))
+            return
+        if kind.startswith("drain"):
+            self._drain(begin, end, kind.split(), [self._own(name) for name in self.partitions if name.startswith("out")])
             return
         process = self.base + int(who)
         if kind == "committed":  # a member is told the group's offsets
@@ -88,7 +94,13 @@ class HistoryTable:
         op = {"process": process, "slot": process, "op": number, "node": "c0", "role": role, "f": f, "final": role == "final"}
         op |= {"transactional_id": None, "intent": ("commit" if called else "abort") if f == "txn" else None, "type": type}
         op |= {"time": start, "end": over, "decided": over if called else None}
-        return {**op, "errors": [], "strange": [], "detail": None, "mops": [], "chains": [], "offsets": []}
+        return {**op, "errors": [], "strange": [], "detail": None, "mops": [], "chains": [], "offsets": [], "outputs": []}
+
+    def _drain(self, begin: int, end: int | None, words: list[str], partitions: list[str]) -> None:
+        detail = {"group": "", "outputs": [int(words[1]), int(words[2])], "output_partitions": partitions}
+        detail |= {"ordered": "ordered" in words, "drained": True, "waited_s": 1.0}
+        row = self._row(0, "drain", "harness", "", begin, end) | {"process": -1, "slot": -1, "isolation": None}
+        self.ops.append({**row, "detail": json.dumps(detail)})
 
     def _group_offsets(self, begin: int, end: int | None, cells: dict[str, str]) -> None:
         offsets = {self._own(partition): int(cell) for partition, cell in cells.items() if cell.isdigit()}
@@ -113,13 +125,16 @@ class HistoryTable:
         """`send a@5, b` and `read a@5, c@6` in the order of the words."""
         verb = last = ""
         for word in cell.replace(",", "").split():
-            if word in ("send", "read", "process", "offset", "of"):
+            if word in ("send", "read", "process", "offset", "of", "output"):
                 verb = word
             elif verb == "of":
                 self._made_of.setdefault(word, []).append(last)
                 verb = "send"
             elif verb == "offset":
                 op["offsets"].append({"partition": partition, "offset": int(word)})
+            elif verb == "output" and word != "-":
+                name, _, at = word.partition("@")
+                op["outputs"].append({"partition": partition, "offset": int(at), "v": name, "ended": op["end"]})
             elif verb == "process":
                 name, _, at = word.partition("@")
                 op["chains"].append({"partition": partition, "offset": int(at), "v": name})

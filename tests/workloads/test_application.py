@@ -88,7 +88,7 @@ def test_an_output_names_its_input(how, output):
 @pytest.mark.parametrize(
     ("how", "value", "why"),
     [
-        (f"header {HEADER}", b"ab12|1|0|0", f"it names no input ('it has no header {HEADER}')"),
+        (f"header {HEADER}", b"ab12|1|0|0", f"it names no input (it has no header {HEADER})"),
         ("json /id", b"not json", "it names no input (Expecting value: line 1 column 1 (char 0))"),
         ("json /id", b'{"id": 7}', "it names no input (/id is no text)"),
         ("value", b"zz99|1|0|0", "it names no input of this run: 'zz99|1|0|0'"),

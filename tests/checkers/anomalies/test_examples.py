@@ -3,16 +3,15 @@
 `checkers/anomalies/__init__.py` says how an example is to be read.
 """
 
-import inspect
 import json
-import re
 
 import pyarrow.parquet as pq
 import pytest
-from support import pipeline_reference
+from support import application_reference, pipeline_reference
 from support.histories import write_history
-from support.history_tables import MS, HistoryTable, with_settling
+from support.history_tables import with_settling
 from support.reference import TWINS, FlatHistory, by_records
+from support.worked_examples import Example
 
 from checkers.lawful_history import CONTRACT
 from checkers.registry import installed_checks
@@ -21,35 +20,6 @@ from harness.runs.directory import open_run
 
 ALL_TWINS = {**TWINS, **pipeline_reference.TWINS}
 CHECKS = {check.name: check for check in installed_checks()[0] if check.name in ALL_TWINS}
-
-
-class Example(HistoryTable):
-    """The example of one check, as operations in partitions, processes and a second of its own."""
-
-    def __init__(self, number, check):
-        self.text = inspect.getdoc(check.function)
-        super().__init__(self._table(), f"e{number}", number * 20, (1 + number) * 1_000 * MS)
-
-    def _table(self):
-        lines = self.text.splitlines()
-        first = next(at for at, line in enumerate(lines) if re.match(r" +ms +process", line))
-        last = next(at for at, line in enumerate(lines) if at > first and not line.strip())
-        return lines[first:last]
-
-    def found(self):
-        """What the text says is found: (sent, read or missing; record or partition; offset)."""
-        (answer,) = re.findall(r"^Found: (.*?)\n\n", self.text, flags=re.MULTILINE | re.DOTALL)
-        return {(role, name, int(offset)) for role, name, offset in re.findall(r"(sent|read|missing) ([\w-]+)@(\d+)", answer)}
-
-    def as_found(self, findings):
-        """Findings in the words of the text; without the row of a final read that returned nothing."""
-        names = {v: name for name, v in self.v.items()}
-        records = [record for one in findings for record in one["records"] if record["offset"] is not None]
-        return {(one["role"], names.get(one["v"], self._partition(one["partition"])), one["offset"]) for one in records}
-
-    def _partition(self, name):
-        """A partition by its name in the text."""
-        return name.replace(f"{self.topic}-in", "in").replace(self.topic, "t")
 
 
 EXAMPLES = {name: Example(number, check) for number, (name, check) in enumerate(CHECKS.items())}
@@ -95,4 +65,5 @@ def test_the_slow_twin_named_in_the_docstring_finds_the_same_in_the_example(find
 
 def test_every_check_but_those_of_cycles_has_an_example():
     names = {check.name for check in installed_checks()[0] if not check.function.__module__.startswith("checkers.graph")}
-    assert names == set(CHECKS) == set(ALL_TWINS)
+    assert set(CHECKS) == set(ALL_TWINS)
+    assert names == {*CHECKS, *application_reference.TWINS}  # these are in test_applications.py

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 from dataclasses import replace
@@ -90,7 +89,8 @@ def test_an_instance_is_ready_when_it_has_lived_for_a_while_and_ends_when_asked(
 
 
 def test_a_program_that_ends_is_started_again_with_a_note(tmp_path):
-    reports, endings = lives(tmp_path, f"import os; os.kill({os.getpid()}, 0); print('bye')", stop_after=3)
-    assert [one["note"].partition(" (")[0] for one in reports] == ["instance c2 ended"] * 2
-    assert "exit 0: bye" in reports[0]["note"]
-    assert len(endings) == 2
+    reports, endings = lives(tmp_path, "print('bye')", stop_after=5)
+    notes = [one["note"] for one in reports if "note" in one]
+    assert len(notes) >= 2
+    assert notes[0].startswith("instance c2 ended (exit 0: bye (")
+    assert len(endings) >= len(notes)

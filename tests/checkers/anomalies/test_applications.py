@@ -1,0 +1,156 @@
+"""The anomalies of programs of somebody's own: as their slow twins say on random histories, and in words."""
+
+import json
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+from support.application_reference import FROM_OUTSIDE, TWINS, ApplicationHistory, by_records
+from support.histories import History, answer, finding, violated
+from support.local_spark import judge_here
+from support.random_applications import application_history
+from support.worked_examples import Example
+
+from checkers.registry import installed_checks
+
+CHECKS = [check for check in installed_checks()[0] if check.name in FROM_OUTSIDE]
+CONTRACT = {"application": "exactly-once"}
+SEEDS, NIGHTLY_SEEDS, TOGETHER = 40, 2000, 20
+
+
+def compare(folder, seed):
+    """Judge one history both ways; what was found."""
+    ops = sorted(application_history(Random(seed)), key=lambda op: op["time"])
+    judge_here(folder, ops, CONTRACT, CHECKS)
+    history = ApplicationHistory(ops)
+    expected = {name: twin(history) for name, twin in FROM_OUTSIDE.items()}
+    assert by_records(pq.read_table(folder / "anomalies.parquet").to_pylist()) == expected, seed
+    return {name for name, found in expected.items() if found}
+
+
+@pytest.mark.parametrize("start", range(0, SEEDS, TOGETHER))
+def test_random_programs_are_judged_as_by_the_reference(tmp_path, start):
+    met = set().union(*(compare(tmp_path, seed) for seed in range(start, start + TOGETHER)))
+    assert len(met) >= 4, "histories without trouble prove little"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(SEEDS, NIGHTLY_SEEDS, 200))
+def test_many_random_programs_are_judged_as_by_the_reference(tmp_path, start):
+    met = set().union(*(compare(tmp_path, seed) for seed in range(start, start + 200)))
+    assert met == set(FROM_OUTSIDE)
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_path, name):
+    example = Example(0, next(check for check in CHECKS if check.name == name))
+    ops = sorted(example.ops, key=lambda op: op["time"])
+    judge_here(tmp_path, ops, CONTRACT, CHECKS)
+    findings = [one for one in pq.read_table(tmp_path / "anomalies.parquet").to_pylist() if one["anomaly"] == name]
+    assert example.as_found(findings) == example.found() != set()
+    assert f"Slow twin: `{TWINS[name].__name__}` in tests/support/application_reference.py." in example.text
+    assert by_records(findings)[name] == TWINS[name](ApplicationHistory(ops))
+
+
+def program(outputs, aborted=(), group="g", offsets=10, polled=(), per_input=(1, 1), **declared):
+    """Inputs in-0@5, 6 and 7, of which the last may be aborted; outputs in out-0: (offset, input's offset or None)."""
+    h = History()
+    h.txn(0, {"in-0": [5, 6]})
+    h.txn(0, {"in-0": [7]}, "fail" if aborted else "ok")
+    h.add(4, "poll", role="reader", outputs=rows(h, polled))
+    h.final({"in-0": [5, 6] if aborted else [5, 6, 7], "out-0": []})
+    first = next(op for op in h.ops if op["final"] and op["isolation"] == "read_committed")
+    first["outputs"] = rows(h, outputs)
+    said = {
+        "group": group,
+        "outputs": per_input,
+        "output_partitions": ["out-0"],
+        "ordered": False,
+        "drained": True,
+        "waited_s": 1.0,
+    }
+    h.add(-1, "drain", isolation=None, detail=json.dumps(said | declared))
+    h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": "g", "offsets": {"in-0": offsets}}))
+    return h
+
+
+def rows(h, outputs):
+    places = [(offset, -1 if of is None else h.v("in-0", of)) for offset, of in outputs]
+    return [{"partition": "out-0", "offset": offset, "v": v, "ended": h.now} for offset, v in places]
+
+
+def test_one_output_of_each_input_is_what_was_promised(judged):
+    document = judged(program([(0, 5), (1, 6), (3, 7)], polled=[(0, 5)]), CONTRACT)
+    assert violated(document) == []
+    assert {
+        name: answer(document, name)["compared"] for name in ("reprocessed", "unprocessed", "phantom-output")
+    } == dict.fromkeys(("reprocessed", "unprocessed", "phantom-output"), 3)
+
+
+def test_a_second_output_is_reprocessing(judged):
+    document = judged(program([(0, 5), (1, 6), (3, 7), (4, 6)]), CONTRACT)
+    assert violated(document) == ["reprocessed"]
+    assert finding(document, "reprocessed")["sentence"] == (
+        "Input record in-0@6 has more outputs than the 1 that the program declares: the complete read_committed final read has "
+        "2, out-0@1 and out-0@4."
+    )
+
+
+def test_what_is_promised_at_least_once_may_be_there_twice(judged):
+    assert violated(judged(program([(0, 5), (1, 6), (3, 7), (4, 6)]), {"application": "at-least-once"})) == []
+
+
+def test_an_input_below_the_groups_offset_without_output_is_unprocessed(judged):
+    document = judged(program([(0, 5), (3, 7)]), CONTRACT)
+    assert violated(document) == ["unprocessed"]
+    assert finding(document, "unprocessed")["sentence"] == (
+        "Input record in-0@6 lies below the offset that the group g committed, but the complete read_committed final read has no "
+        "output of it."
+    )
+
+
+def test_an_input_above_the_groups_offset_is_not_held_against_the_program(judged):
+    assert violated(judged(program([(0, 5)], offsets=6), CONTRACT)) == []
+
+
+def test_without_a_group_every_input_counts_once_the_program_had_caught_up(judged):
+    assert violated(judged(program([(0, 5), (1, 6)], group=""), CONTRACT)) == ["unprocessed"]
+    document = judged(program([(0, 5), (1, 6)], group="", drained=False), CONTRACT)
+    assert answer(document, "unprocessed")["verdict"] == "not exercised"
+
+
+def test_a_filter_may_drop_inputs_but_not_repeat_them(judged):
+    document = judged(program([(0, 5), (1, 5)], per_input=[0, 1]), CONTRACT)
+    assert violated(document) == ["reprocessed"]
+    assert answer(document, "unprocessed")["verdict"] == "not exercised"
+
+
+def test_a_run_without_any_output_is_not_valid(judged):
+    document = judged(program([], offsets=0), CONTRACT)
+    assert document["verdict"] == "unknown"
+
+
+def test_outputs_of_nobody_and_of_aborted_inputs_are_phantoms(judged):
+    document = judged(program([(0, 5), (1, 6), (2, 7), (4, None)], aborted=[7]), CONTRACT)
+    assert violated(document) == ["phantom-output"]
+    sentences = [one["sentence"] for one in document["findings"]]
+    assert any("which was surely aborted: it is not visible, so the program read what was aborted." in one for one in sentences)
+    assert any("names no input of this run" in one for one in sentences)
+
+
+def test_an_output_that_a_reader_got_must_be_there_in_the_end(judged):
+    document = judged(program([(0, 5), (1, 6), (3, 7)], polled=[(0, 5), (2, 6)]), CONTRACT)
+    assert violated(document) == ["vanished-output"]
+    assert finding(document, "vanished-output")["sentence"] == (
+        "Poll 0 of process 4 got the output out-0@2 at read_committed, which was not returned by the complete final read."
+    )
+
+
+def test_order_is_demanded_where_it_is_promised(judged):
+    outputs = [(0, 6), (1, 5), (3, 7)]
+    assert violated(judged(program(outputs), CONTRACT)) == []
+    document = judged(program(outputs, ordered=True), CONTRACT)
+    assert violated(document) == ["output-order"]
+    assert finding(document, "output-order")["sentence"].startswith(
+        "The output out-0@0 is of a later input than what lies above it"
+    )

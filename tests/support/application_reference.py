@@ -1,0 +1,132 @@
+"""The anomalies of programs of somebody's own once more, slowly and obviously, as `support.reference` has those of records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from harness.api import record_ids
+from support.pipeline_reference import PipelineHistory
+from support.reference import READ_COMMITTED, Found, Row
+
+NONE = -1
+
+
+class ApplicationHistory(PipelineHistory):
+    """A history with the outputs of a program, and what it declares (`drain`)."""
+
+    @cached_property
+    def declared(self) -> Mapping[str, Any]:
+        return [json.loads(op["detail"]) for op in self.ops if op["f"] == "drain"][-1]  # type: ignore[no-any-return]
+
+    @cached_property
+    def outputs(self) -> list[Row]:
+        """What read_committed readers got, a row for each time."""
+        return [
+            {**output, "final": op["final"]}
+            for op in self.ops
+            if op["isolation"] == READ_COMMITTED
+            for output in op.get("outputs") or ()
+        ]
+
+    def whole(self, partition: str) -> bool:
+        return partition in self.judged and not self.stalled(partition)
+
+    @cached_property
+    def finally_there(self) -> set[tuple[str, int, int]]:
+        """(partition, offset, v) of the outputs that complete final reads returned."""
+        return {place(one) for one in self.outputs if one["final"] and self.whole(one["partition"])}
+
+    @cached_property
+    def inputs(self) -> dict[int, tuple[str, int]]:
+        """Visible inputs: identity -> partition and offset."""
+        places = {v: (self.home[v]["p"], min(self.places[v])) for v in self.seen_committed if v in self.home}
+        return {v: at for v, at in places.items() if at[0] not in self.declared["output_partitions"]}
+
+    def count(self, v: int) -> int:
+        return sum(one[2] == v for one in self.finally_there)
+
+    def claimed(self, v: int) -> bool:
+        """Whether the program must have processed an input."""
+        partition, offset = self.inputs[v]
+        if self.declared["group"]:
+            return offset < self.at_end.get(partition, -1)
+        return bool(self.declared["drained"])
+
+
+def place(one: Row) -> tuple[str, int, int]:
+    return one["partition"], one["offset"], one["v"]
+
+
+def reprocessed(h: ApplicationHistory) -> Found:
+    return {v for v in h.inputs if h.count(v) > h.declared["outputs"][1]}
+
+
+def unprocessed(h: ApplicationHistory) -> Found:
+    if not all(h.whole(partition) for partition in h.declared["output_partitions"]):
+        return set()
+    return {v for v in h.inputs if h.claimed(v) and h.count(v) < h.declared["outputs"][0]}
+
+
+def phantom_outputs(h: ApplicationHistory) -> Found:
+    found = set()
+    for one in h.outputs:
+        sent = h.home.get(one["v"])
+        status = h.status(sent) if sent else "nobody"
+        unknown = status == "info" and not (sent and h.whole(sent["p"]))
+        if one["v"] not in h.inputs and status != "ok" and not unknown:
+            found.add(place(one)[:2])
+    return found
+
+
+def output_orders(h: ApplicationHistory) -> Found:
+    if not h.declared["ordered"]:
+        return set()
+    first: dict[tuple[str, int], int] = {}
+    for partition, offset, v in sorted(h.finally_there):
+        if v in h.inputs:
+            first.setdefault((partition, v), offset)
+    found = set()
+    for (partition, v), offset in first.items():
+        mine = [(h.inputs[w][1], at) for (p, w), at in first.items() if p == partition and at < offset and key(h, w) == key(h, v)]
+        if mine and max(mine)[0] > h.inputs[v][1]:
+            found.add((partition, max(mine)[1], offset))
+    return found
+
+
+def key(h: ApplicationHistory, v: int) -> tuple[str, int]:
+    return h.inputs[v][0], record_ids.process_of(v)
+
+
+def vanished_outputs(h: ApplicationHistory) -> Found:
+    return {
+        place(one)[:2]
+        for one in h.outputs
+        if not one["final"] and h.whole(one["partition"]) and place(one) not in h.finally_there
+    }
+
+
+TWINS: dict[str, Callable[[ApplicationHistory], Found]] = {
+    "phantom-output": phantom_outputs,
+    "output-order": output_orders,
+    "vanished-output": vanished_outputs,
+}
+FROM_OUTSIDE = {**TWINS, "reprocessed": reprocessed, "unprocessed": unprocessed}
+
+
+def by_records(findings: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
+    """The checker's findings in the form that the functions here return."""
+    found: dict[str, Found] = {name: set() for name in FROM_OUTSIDE}
+    for one in findings:
+        name, records = one["anomaly"], one["records"]
+        read = [(record["partition"], record["offset"]) for record in records if record["role"] == "read"]
+        if name in ("reprocessed", "unprocessed"):
+            role = "sent" if name == "reprocessed" else "missing"
+            found[name] |= {record["v"] for record in records if record["role"] == role}
+        elif name == "output-order":
+            found[name] |= {(*min(read), offset) for _, offset in sorted(read)[1:]}
+        elif name in found:
+            found[name] |= set(read)
+    return found
