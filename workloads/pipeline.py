@@ -114,7 +114,6 @@ class Pipeline:
         return Transactions(
             poll_share=0.0,
             abort_share=self.input_abort_share,
-            think_ms=self.think_ms,
             transaction_timeout_s=self.transaction_timeout_s,
             record_bytes=self.record_bytes,
         )

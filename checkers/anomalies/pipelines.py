@@ -190,8 +190,7 @@ def _explain_torn(finding: Finding, text: FindingText) -> str:
     if behind:
         return f"{who}, but the group's offsets at the end lie below those that it committed, {text.places(behind)}."
     if told := finding.records("read"):
-        asked = text.name(told[0].op, capital=False)
-        return f"{who}, but {asked} was told the group's offset {row.place}, which only it was to commit."
+        return f"{who}, but {text.process(told[0].op)} was told the group's offset {row.place}, which only it was to commit."
     return f"{who}, but the group's offset at the end, {row.place}, is one that only it was to commit."
 
 

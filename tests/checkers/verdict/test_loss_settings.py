@@ -14,11 +14,14 @@ READERS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-
 LOST = {"lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion", *READERS}
 ALONE = {"lost-write", "swallowed-write", "inconsistent-offset", "duplicate", "order-inversion"}
 CUT_TRANSACTIONS = {"torn-transaction", "aborted-read", "lso-overrun", "lso-stall"}
+FENCED = {"zombie-commit", "zombie-write", "false-ack"}
 EARLY = {"dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime"}
 ABSENCE = {"lost-write", "poll-skip", "int-poll-skip", "stale-read"}
 UNCLEAN = {"unclean_leader_election": "true"}
 PLAIN = {"transactional": "false"}
+CHAINS = {"reprocessed", "unprocessed", "torn-offset", "offset-regression", "double-ownership"}
 TRANSACTIONS = {"transactional": "true", "isolation": "read_committed"}
+MEMBERS = {**TRANSACTIONS, "consumption": "recorded"}
 
 # The setting, beneath it plain or transactional producers, and every anomaly that is judged otherwise than without the setting.
 TABLE = [
@@ -30,15 +33,17 @@ TABLE = [
     ({"min_insync_replicas": "1"}, PLAIN, set()),
     ({"min_insync_replicas": "1"}, TRANSACTIONS, set()),
     (UNCLEAN, PLAIN, LOST),
-    (UNCLEAN, TRANSACTIONS, LOST | CUT_TRANSACTIONS),
-    ({"unclean_coordinator": "true"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | EARLY),
+    (UNCLEAN, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED),
+    ({"unclean_coordinator": "true"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY),
     ({"power_failures": "all replicas"}, PLAIN, LOST),
-    ({"power_failures": "all replicas"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | EARLY),
-    ({"power_failures": "one replica", "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS),
+    ({"power_failures": "all replicas"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY),
+    ({"power_failures": "one replica", "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED),
     ({"power_failures": "one replica", "min_insync_replicas": "2"}, TRANSACTIONS, set()),
     ({"retention": "1000"}, PLAIN, ABSENCE),
-    ({"retention": "1000"}, TRANSACTIONS, ABSENCE | {"torn-transaction"}),
-    ({"compaction": "true"}, TRANSACTIONS, ABSENCE | {"torn-transaction"}),
+    ({"retention": "1000"}, TRANSACTIONS, ABSENCE | {"torn-transaction", "false-ack"}),
+    (UNCLEAN, MEMBERS, LOST | CUT_TRANSACTIONS | FENCED | CHAINS),
+    ({"compaction": "true"}, MEMBERS, ABSENCE | {"torn-transaction", "false-ack", "unprocessed"}),
+    ({"compaction": "true"}, TRANSACTIONS, ABSENCE | {"torn-transaction", "false-ack"}),
 ]
 
 
