@@ -15,7 +15,7 @@ No check decides whether its anomaly is forbidden: see `checkers.verdict.rules`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -52,6 +52,9 @@ class CheckResult:
     unknown: why no answer can be given although there were no rows, in words.
     several: of partition checks: operations (history indices), one entry for each of some records, those of one operation next to
         each other. An operation with two or more entries over all partitions is one thing more that was compared.
+    table: of run checks that compare with a table of their own: its rows in words, each with `met` and `violated` (how often);
+    the
+        report shows it.
     """
 
     compared: int
@@ -60,6 +63,7 @@ class CheckResult:
     more: int = 0
     unknown: str = ""
     several: Any = ()
+    table: Sequence[Mapping[str, Any]] = ()
 
     @property
     def count(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,6 +33,7 @@ class RunView:
     """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
 
     missing: kinds of evidence that the history lacks in part, or may lack.
+    stored: the table of what the brokers' logs hold (docs/history.md); there may be none. transaction_timeout_s: the producers'.
     unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
     gathered: what run checks gathered of each partition, likewise.
     original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
@@ -45,9 +47,12 @@ class RunView:
         overview: Overview,
         contract: Mapping[str, str],
         missing: Collection[Evidence] = (),
+        stored: Path | None = None,
+        transaction_timeout_s: float = 60.0,
     ) -> None:
         self.history, self.spark, self.overview, self.contract = history, spark, overview, contract
         self.missing = frozenset(missing)
+        self.stored, self.transaction_timeout_s = stored, transaction_timeout_s
         self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()
         self.original_values: dict[int, str] = {}

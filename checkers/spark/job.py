@@ -48,6 +48,7 @@ class CombinedResult:
     error: str = ""
     more: int = 0  # findings beyond those in `rows`
     unread: int = 0  # promises that the second step found, and that nobody got or had to get
+    table: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ class JudgedProperty:
     reason: str = ""
     findings: Sequence[Finding] = field(default_factory=list)
     definition: str = ""  # what the check looks for, in its author's words
+    table: Sequence[Mapping[str, Any]] = ()  # with what it was compared, row by row
     gaps: Sequence[Gap] = ()  # what of the history is missing, where the answer is unknown for it
 
     @property
@@ -34,7 +35,8 @@ class JudgedProperty:
 
     def document(self) -> dict[str, Any]:
         document = {"name": self.name, "verdict": self.verdict.value, "count": len(self.findings), "compared": self.compared}
-        return {**document, "reason": self.reason, "contract": self.rule.reason, "definition": self.definition}
+        document |= {"reason": self.reason, "contract": self.rule.reason, "definition": self.definition}
+        return {**document, "table": list(self.table)} if self.table else document
 
 
 def judge_property(

@@ -50,6 +50,7 @@ from harness.api import (
     replacing,
 )
 
+TRANSACTION_TIMEOUT_MS = 60_000
 SHOWN_PER_ANOMALY, SHOWN_PER_FINDING, SHOWN_GAPS = 100, 200, 100
 RECORD = pa.struct(
     [("partition", pa.string()), ("offset", pa.int64()), ("v", pa.int64()), ("operation", pa.int64()), ("role", pa.string())]
@@ -95,7 +96,7 @@ def judge(
     history = source_of(run, session)
     overview = _overview(history, full["isolation"])
     import_module("networkx")  # the search for cycles needs it; here, while Spark starts, its import costs no time
-    view = RunView(history, session(), overview, full, missing_evidence(run.gaps))
+    view = RunView(history, session(), overview, full, missing_evidence(run.gaps), run.path(RunFile.STORED), _timeout_s(run.plan))
     job = run_checks(view, found)
     receipts = run.known_receipts()
     judged = [one for check in found for one in _judged(check, job.results[check.name], view, receipts)]
@@ -120,6 +121,12 @@ def _promised(run: Run) -> dict[str, str]:
         return planned_contract(run.contract)
     except CampaignError as error:
         raise HistoryError(f"{run}: {RunFile.PLAN}: {error}; is the run's directory whole?") from error
+
+
+def _timeout_s(plan: Plan) -> float:
+    """The producers' transaction.timeout.ms; Kafka's default where the plan says nothing."""
+    producer: Mapping[str, Any] = (plan.get("client") or {}).get("producer") or {}
+    return float(producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
 
 
 def _overview(history: Source, isolation: str) -> Overview:
@@ -162,7 +169,7 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
     )
     parts = [(strict, binding)] * bool(binding) + [(rule, others)] * bool(others or not binding)
     judged = [judge_property(check.name, by, result.compared, some, error=reason, lacking=lacking) for by, some in parts]
-    return [dataclasses.replace(one, definition=check.summary) for one in judged]
+    return [dataclasses.replace(one, definition=check.summary, table=result.table) for one in judged]
 
 
 def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:

@@ -305,6 +305,16 @@ RULES: dict[str, tuple[Rule, ...]] = {
             ),
         ),
     ),
+    "epoch-regression": (
+        *_cut_off("the coordinator may forget epochs that it gave", transactional="true"),
+        *_COORDINATOR,
+        Rule(FORBIDDEN, "a producer id's epoch only grows, and a leader refuses what is older (KIP-98, KIP-360)"),
+    ),
+    "wrong-error": (
+        _NO_TRANSACTIONS,
+        Rule(FORBIDDEN, "the class of each error is KIP-98's; the test's own contract demands it", {"strict_errors": "true"}),
+        Rule(ALLOWED, "the class of an error harms no record: it is reported with its row of KIP-98's table"),
+    ),
     "false-ack": (
         _NO_TRANSACTIONS,
         _COMPACTED,

@@ -81,7 +81,7 @@ def _run_check(check: Check[Any], run: RunView) -> CombinedResult:
     """The result of a check of the whole run."""
     try:
         result: CheckResult = check(run)
-        return CombinedResult(_frame(result.rows), result.compared, result.lacking, result.unknown)
+        return CombinedResult(_frame(result.rows), result.compared, result.lacking, result.unknown, table=result.table)
     except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other result with it
         return CombinedResult(no_rows(), error=described(error, check.function))
 

@@ -156,6 +156,13 @@ NEEDS: dict[str, Needs] = {
         ("zombie-commit", "zombie-write"),
         Needs({SENDS, OUTCOMES, *READS, Evidence.DECISIONS}, "who is missing may have fenced others, or have been fenced"),
     ),
+    "epoch-regression": Needs({Evidence.SENDS}, "who is missing may have been the instance before"),
+    "wrong-error": Needs(
+        {SENDS, OUTCOMES},
+        "a call of a missing line may have raised a wrong error",
+        {SENDS},
+        "a line that is missing may have fenced the instance, or freed it",
+    ),
     "false-ack": Needs(
         {SENDS, OUTCOMES, *FINAL},
         "promises that are missing were compared with nothing, and without whole final reads nobody knows what was committed",

@@ -94,6 +94,12 @@ _TABLE = (
         meaning="`true` forbids `real-time-inversion` where acks is `all`.",
     ),
     ContractKey(
+        name="strict_errors",
+        values=_FLAG,
+        default="false",
+        meaning="`true` forbids `wrong-error`: errors of another class than KIP-98 demands.",
+    ),
+    ContractKey(
         name="final_read",
         values=_FLAG,
         default="true",

@@ -16,6 +16,17 @@ Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 
 
+class TableRowDocument(TypedDict, total=False):
+    """A row of a table with which a check compares (KIP-98's errors), and how often it was met and violated."""
+
+    situation: str
+    calls: str
+    demanded: str
+    source: str
+    met: Count
+    violated: Count
+
+
 class PropertyDocument(TypedDict, total=False):
     """An anomaly's answer."""
 
@@ -25,6 +36,7 @@ class PropertyDocument(TypedDict, total=False):
     compared: Count
     reason: str
     contract: str
+    table: Sequence[TableRowDocument]
 
 
 class RecordDocument(TypedDict, total=False):

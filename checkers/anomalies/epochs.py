@@ -1,0 +1,127 @@
+"""Epochs of producers, as the brokers' logs hold them (`stored.parquet`): they only grow (KIP-98, KIP-360).
+
+The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.anomalies.instances import instances
+from checkers.api import CheckResult, run_check
+from checkers.partition.log import NONE
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+from harness.api import STORED, demand_columns, record_ids
+
+COLUMNS = ("partition", "offset", "producer_id", "producer_epoch", "v")
+NO_LOGS = "what the brokers' logs hold was not kept (no stored.parquet), so nobody knows the producers' epochs"
+
+
+def stored_epochs(run: RunView) -> pd.DataFrame:
+    """What idempotent producers wrote (`COLUMNS`; v: NONE where unknown), once for all replicas that agree, in log order; op: the
+    history index of the operation that sent the record, of others NONE. Raises OSError and ArrowException for a damaged table."""
+    assert run.stored is not None
+    demand_columns(run.stored, STORED)
+    table = pq.read_table(run.stored, columns=list(COLUMNS), filters=[("producer_id", ">=", 0)])
+    rows = table.to_pandas().drop_duplicates().sort_values(["partition", "offset", "producer_epoch"], kind="stable")
+    rows["v"] = rows["v"].fillna(NONE).astype(np.int64)
+    rows["producer_epoch"] = rows["producer_epoch"].astype(np.int64)
+    return rows.assign(op=_operations(run, rows["v"].to_numpy())).reset_index(drop=True)
+
+
+def _operations(run: RunView, v: Any) -> Any:
+    """The history indices of the operations that sent some records."""
+    overview = run.overview
+    keys = record_ids.operation_key(overview.process.astype(np.int64), overview.op.astype(np.int64) & record_ids.MAX_OP)
+    writers = overview.txn | overview.send
+    index = pd.Series(overview.index[writers].astype(np.int64), index=keys[writers])
+    index = index[~index.index.duplicated()]
+    return index.reindex(record_ids.operation_key_of(v)).fillna(NONE).astype(np.int64).to_numpy()
+
+
+def backwards_in_a_log(rows: pd.DataFrame) -> tuple[int, pd.DataFrame]:
+    """How many rows of a log follow one of the same producer id, and those whose epoch is below that of an earlier one."""
+    of_producer = rows.groupby(["partition", "producer_id"], sort=False)["producer_epoch"]
+    before = of_producer.cummax().groupby([rows["partition"], rows["producer_id"]], sort=False).shift()
+    return int(before.notna().sum()), rows[before.notna() & (rows["producer_epoch"] < before)]
+
+
+def backwards_between_instances(run: RunView, rows: pd.DataFrame) -> tuple[int, pd.DataFrame]:
+    """How many instances wrote with the producer id of one that had initialised before they began to, and the first record of
+    each whose epoch is not above that one's.
+    """
+    found, overview = run.shared(instances), run.overview
+    known = rows[rows["op"] != NONE]
+    op = known["op"].to_numpy()
+    own = found.at(overview.process[overview.at(op)], op)
+    known = known.assign(instance=own)[own != NONE]
+    lowest = known.loc[known.groupby(["producer_id", "instance"])["producer_epoch"].idxmin()]
+    highest = known.groupby(["producer_id", "instance"])["producer_epoch"].max()
+    compared, wrong = 0, []
+    for label, row in lowest.iterrows():
+        others = highest.loc[row["producer_id"]]
+        earlier = _earlier(found, int(row["instance"]), others.index.to_numpy())
+        compared += bool(earlier.any())
+        if earlier.any() and others[earlier].max() >= row["producer_epoch"]:
+            wrong.append(label)
+    return compared, lowest.loc[wrong]
+
+
+def _earlier(found: Any, instance: int, others: Any) -> Any:
+    """Which instances of the same transactional id had initialised before one began to."""
+    same = (found.ident[others] == found.ident[instance]) & (found.ready[others] != NONE)
+    return same & (found.ready[others] <= found.began[instance])
+
+
+def _explain(finding: Finding, text: FindingText) -> str:
+    rows = text.run.shared(stored_epochs)
+    first = finding.rows[0]
+    here = rows[(rows["partition"] == first.partition) & (rows["offset"] == first.offset)].iloc[0]
+    return (
+        f"{text.name(first.op)} wrote {text.places(finding.rows)} with epoch {here['producer_epoch']} of producer id "
+        f"{here['producer_id']}, which is not above that of what was written, or initialised, before."
+    )
+
+
+@run_check("epoch-regression", explain=_explain, across=True, needs="no producer id has two records in a log, or two instances")
+def epoch_regression(run: RunView) -> CheckResult:
+    """The epoch of a producer id goes back: in the log of a partition, a record or marker has a lower epoch than an earlier
+    one; or an instance of a transactional id writes with an epoch that is not above those of an instance that had initialised
+    before.
+
+    Clients do not say their epochs: the log segments do, which are read at the end of a run (`stored.parquet`). Where the cluster
+    shows none, it is not exercised. Another producer id begins anew.
+
+    compared: rows of a log that follow one of the same producer id, and instances that follow another one with the same
+    producer id. One cause: the producer id.
+    """
+    if run.stored is None or not os.path.lexists(run.stored):
+        return CheckResult(0, lacking=NO_LOGS)
+    try:
+        rows = run.shared(stored_epochs)
+    except (OSError, pa.ArrowException) as error:
+        return CheckResult(0, unknown=f"{run.stored.name} could not be read ({error})")
+    in_logs, lower = backwards_in_a_log(rows)
+    of_instances, not_above = backwards_between_instances(run, rows)
+    wrong = pd.concat([lower, not_above]).drop_duplicates()
+    wrong = wrong.assign(op=wrong["op"].where(wrong["op"] != NONE, _nearest(rows, wrong)))
+    overview = run.overview
+    time = overview.time[overview.at(wrong["op"].to_numpy())] if len(wrong) else np.empty(0, dtype=np.int64)
+    columns = {name: wrong[name].to_numpy() for name in ("op", "v", "offset", "partition")}
+    made = {**columns, "cause": wrong["producer_id"].to_numpy(), "time": time, "role": np.full(len(wrong), "sent", dtype=object)}
+    return CheckResult(in_logs + of_instances, made)
+
+
+def _nearest(rows: pd.DataFrame, wrong: pd.DataFrame) -> pd.Series:
+    """For markers, and records without identity: the last operation known to have written with the same producer id before."""
+    known = rows["op"].where(rows["op"] != NONE)
+    near = known.groupby(rows["producer_id"]).ffill().fillna(0)
+    return near.loc[wrong.index].astype(np.int64)

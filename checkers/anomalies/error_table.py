@@ -1,0 +1,185 @@
+"""KIP-98's table of errors, as far as applications see it: in which situation which class of error is demanded of a client.
+
+Sources beside KIP-98 ("Error Handling"): KIP-360 and KIP-588 (errors of a Produce request may be abortable), KIP-890,
+KAFKA-18019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+COORDINATOR = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS")
+FENCED_CODES = (47, 90, -144)  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, librdkafka's _FENCED
+DECIDING = ("commit", "abort", "send_offsets")  # answered by the coordinator
+SENDING = ("send", "flush")  # answered by the leaders of partitions
+TIMED = (*DECIDING, "initialise")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """How one call ended: an error with its flags, or ok (of a whole transaction: call `commit`, no name).
+
+    fenced: another instance had fenced the caller. undisturbed: nothing known can have fenced it. timed_out: its transaction was
+    older than transaction.timeout.ms. after_fatal: an earlier call of the same instance had a fatal error.
+    """
+
+    op: int
+    call: str
+    time: int
+    name: str = ""
+    code: int = 0
+    fatal: bool = False
+    retriable: bool = False
+    abortable: bool = False
+    fenced: bool = False
+    undisturbed: bool = False
+    timed_out: bool = False
+    after_fatal: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return not self.name
+
+    @property
+    def plain_name(self) -> str:
+        """The name in one spelling for all clients: `PRODUCERFENCED`, `INVALIDPRODUCEREPOCH`."""
+        return self.name.replace("_", "").replace("Exception", "").replace("Error", "").upper()
+
+    @property
+    def fencing(self) -> bool:
+        """Whether it says that the producer was fenced, or that its epoch is too old."""
+        return self.code in FENCED_CODES or self.plain_name in ("FENCED", "PRODUCERFENCED", "INVALIDPRODUCEREPOCH")
+
+    @property
+    def final(self) -> bool:
+        """Whether it says that the producer is of no use any more; librdkafka's `_FATAL` has no flag."""
+        return self.fatal or self.name in ("_FATAL", "_STATE")
+
+    @property
+    def flag(self) -> str:
+        """Its class, in a word."""
+        flags = {"ok": self.ok, "fatal": self.final, "retriable": self.retriable, "abortable": self.abortable}
+        return next((word for word, is_set in flags.items() if is_set), "of no class")
+
+    def named(self, *names: str) -> bool:
+        """Whether it has one of these names of Kafka's, in any client's spelling."""
+        return any(self.plain_name == name.replace("_", "") for name in names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """One row: in a situation (`applies`), which class of error is demanded (`met`), and who says so."""
+
+    situation: str
+    calls: str
+    demanded: str
+    source: str
+    applies: Callable[[Answer], bool]
+    met: Callable[[Answer], bool]
+
+
+def _quiet(answer: Answer) -> bool:
+    return answer.undisturbed and not answer.timed_out and not answer.after_fatal
+
+
+TABLE: Sequence[Demand] = (
+    Demand(
+        situation="another instance has initialised, and the coordinator refuses the old epoch",
+        calls="commit, abort, send_offsets",
+        demanded="fatal",
+        source="KIP-98: InvalidProducerEpoch is fatal",
+        applies=lambda answer: answer.fenced and answer.call in DECIDING and answer.fencing,
+        met=lambda answer: answer.final,
+    ),
+    Demand(
+        situation="another instance has initialised, and a partition's leader refuses the old epoch",
+        calls="send, flush",
+        demanded="fatal or abortable",
+        source="KIP-98: fatal; KIP-588: abortable, the coordinator then says whether it is fatal",
+        applies=lambda answer: answer.fenced and answer.call in SENDING and answer.fencing,
+        met=lambda answer: not answer.retriable and (answer.final or answer.abortable),
+    ),
+    Demand(
+        situation="an earlier call of the same instance had a fatal error",
+        calls="any",
+        demanded="fatal, never ok",
+        source="KIP-98: stop this producer and throw",
+        applies=lambda answer: answer.after_fatal and answer.call != "initialise",
+        met=lambda answer: answer.final and not answer.ok,
+    ),
+    Demand(
+        situation="nobody has initialised since, and the transaction is younger than its timeout",
+        calls="any",
+        demanded="no error of fencing",
+        source="KIP-98: InvalidProducerEpoch means that another instance is running",
+        applies=lambda answer: _quiet(answer) and (answer.ok or answer.call != "initialise"),
+        met=lambda answer: not answer.fencing,
+    ),
+    Demand(
+        situation="the transaction is older than its timeout, and the coordinator has aborted it",
+        calls="send, flush, send_offsets, commit",
+        demanded="fatal or abortable",
+        source="KIP-98: the coordinator bumps the epoch and aborts; KIP-588",
+        applies=lambda answer: answer.undisturbed and answer.timed_out and answer.fencing,
+        met=lambda answer: not answer.retriable and (answer.final or answer.abortable),
+    ),
+    Demand(
+        situation="nobody has initialised since, and the calls were made in order",
+        calls="commit, abort",
+        demanded="no InvalidTxnState",
+        source="KIP-98: InvalidTxnRequest does not happen with a correct client",
+        applies=lambda answer: _quiet(answer) and answer.call in ("commit", "abort"),
+        met=lambda answer: not answer.named("INVALID_TXN_STATE"),
+    ),
+    Demand(
+        situation="the coordinator has moved, is loading, or is busy with the transaction before",
+        calls="any",
+        demanded="not fatal: retriable, where it is seen at all",
+        source="KIP-98: NotCoordinatorForTransactionalId, CoordinatorNotAvailable",
+        applies=lambda answer: answer.named(*COORDINATOR) and not answer.after_fatal,
+        met=lambda answer: not answer.final,
+    ),
+    Demand(
+        situation="the coordinator has forgotten the transactional id",
+        calls="any",
+        demanded="fatal",
+        source="KAFKA-18019; by KIP-98 (InvalidPidMapping) the producer takes another id itself, which lets a zombie go on",
+        applies=lambda answer: answer.named("INVALID_PRODUCER_ID_MAPPING"),
+        met=lambda answer: answer.final,
+    ),
+    Demand(
+        situation="a sequence number is too high: the log may have been cut off",
+        calls="send, flush, commit",
+        demanded="fatal or abortable",
+        source="KIP-98: InvalidSequenceNumber is fatal; KIP-360: abortable",
+        applies=lambda answer: answer.named("OUT_OF_ORDER_SEQUENCE_NUMBER", "OUT_OF_ORDER_SEQUENCE"),
+        met=lambda answer: not answer.retriable and (answer.final or answer.abortable),
+    ),
+    Demand(
+        situation="a sequence number was seen before: the record is there",
+        calls="any",
+        demanded="no error",
+        source="KIP-98: DuplicateSequenceNumber is ignored by the producer",
+        applies=lambda answer: answer.named("DUPLICATE_SEQUENCE_NUMBER", "DUPLICATE_SEQUENCE"),
+        met=lambda answer: False,
+    ),
+    Demand(
+        situation="transaction.timeout.ms is above what the brokers allow",
+        calls="initialise",
+        demanded="not retriable",
+        source="KIP-98: InvalidTransactionTimeout is fatal",
+        applies=lambda answer: answer.named("INVALID_TRANSACTION_TIMEOUT"),
+        met=lambda answer: not answer.retriable,
+    ),
+    Demand(
+        situation="no answer within the call's time",
+        calls="initialise, send_offsets, commit, abort",
+        demanded="not fatal",
+        source="KIP-98: retry after backing off; KIP-447: TimeoutException may be retried",
+        applies=lambda answer: (
+            answer.call in TIMED and answer.named("TIMED_OUT", "TIMEOUT", "KAFKA_TIMEOUT") and not answer.after_fatal
+        ),
+        met=lambda answer: not answer.final,
+    ),
+)

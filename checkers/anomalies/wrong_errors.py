@@ -1,0 +1,148 @@
+"""Errors of the wrong class (KIP-98, error handling): what a client answers, compared with `checkers.anomalies.error_table`.
+
+The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from checkers.anomalies.error_table import TABLE, Answer
+from checkers.anomalies.instances import Instances, instances
+from checkers.api import CheckResult, run_check
+from checkers.partition.log import NONE
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+
+COLUMNS = ("index", "process", "f", "type", "time", "end", "errors")
+CLASSED = ("initialise", "begin", "send", "flush", "send_offsets", "commit", "abort")
+
+
+def answers(run: RunView) -> list[Answer]:
+    """How the calls of transactional producers ended: all errors, and the transactions of known instances that ended ok."""
+    found = run.shared(instances)
+    errors, known = pc.list_value_length(ds.field("errors")) > 0, ds.field("process").isin(found.process)
+    kind = ds.field("f").isin(["txn", "initialise"]) & ds.field("transactional_id").is_valid()
+    table = run.history.select((*COLUMNS, "transactional_id"), kind & (errors | known))
+    rows = table.sort_by("index").to_pylist()
+    at = found.at(*(np.array([row[name] for row in rows], dtype=np.int64) for name in ("process", "index")))
+    made, broken = [], set[tuple[int, int]]()  # broken: instances (process, position) with a fatal error
+    for row, own in zip(rows, at.tolist(), strict=True):
+        instance = (row["process"], own)
+        for one in _answers_of(row, run.transaction_timeout_s):
+            placed = _placed(one, found, own, instance in broken)
+            made.append(placed)
+            if placed.final and own != NONE:
+                broken.add(instance)
+    return made
+
+
+def _answers_of(row: Mapping[str, Any], timeout_s: float) -> Iterator[Answer]:
+    """The errors of an operation in order, and its success."""
+    for error in row["errors"] or ():
+        if error["call"] in CLASSED and error["name"]:
+            flags = {name: bool(error[name]) for name in ("fatal", "retriable", "abortable")}
+            time = error["time"] or row["time"]
+            late = time - row["time"] > timeout_s * 1e9
+            yield Answer(
+                op=row["index"],
+                call=error["call"],
+                time=time,
+                name=error["name"],
+                code=error["code"] or 0,
+                timed_out=late,
+                **flags,
+            )
+    if row["f"] == "txn" and row["type"] == "ok":
+        yield Answer(op=row["index"], call="commit", time=row["end"] or row["time"])
+
+
+def _placed(answer: Answer, found: Instances, own: int, broken: bool) -> Answer:
+    """An answer with what is known of its instance (position; NONE: nothing)."""
+    if own == NONE or answer.call == "initialise":
+        return answer
+    fenced, undisturbed = answer.time > found.fenced[own], answer.time < found.disturbed[own]
+    return replace(answer, fenced=bool(fenced), undisturbed=bool(undisturbed), after_fatal=broken)
+
+
+def compared(run: RunView) -> list[tuple[int, Answer, bool]]:
+    """Every answer with each row of the table (its number) that is about it, and whether it is as demanded."""
+    given = run.shared(answers)
+    return [(row, one, demand.met(one)) for one in given for row, demand in enumerate(TABLE) if demand.applies(one)]
+
+
+def _table(pairs: Sequence[tuple[int, Answer, bool]]) -> tuple[dict[str, Any], ...]:
+    """The rows of the table with how often each was met and violated."""
+    return tuple(
+        {
+            "situation": demand.situation,
+            "calls": demand.calls,
+            "demanded": demand.demanded,
+            "source": demand.source,
+            "met": sum(met for row, _, met in pairs if row == number),
+            "violated": sum(not met for row, _, met in pairs if row == number),
+        }
+        for number, demand in enumerate(TABLE)
+    )
+
+
+def _explain(finding: Finding, text: FindingText) -> str:
+    of_row = [(row, one) for row, one, met in text.run.shared(compared) if not met and one.op in finding.operations]
+    row, first = next((row, one) for row, one in of_row if _cause_holds(row, of_row, finding))
+    demand = TABLE[row]
+    answer = "returned ok" if first.ok else f"raised {first.name} ({first.flag})"
+    more = text.and_more(finding.rows)
+    return (
+        f"{first.call} of {text.name(first.op, capital=False)} {answer}{more}, where {demand.demanded} is demanded: "
+        f"{demand.situation} ({demand.source})."
+    )
+
+
+def _cause_holds(row: int, of_row: Sequence[tuple[int, Answer]], finding: Finding) -> bool:
+    """Whether all operations of a finding violate one row."""
+    return set(finding.operations) <= {one.op for number, one in of_row if number == row}
+
+
+@run_check(
+    "wrong-error", explain=_explain, across=True, needs="no call of a transactional producer was in a situation of the table"
+)
+def wrong_error(run: RunView) -> CheckResult:
+    """An error of another class than KIP-98 demands in its situation: retriable where it has to be fatal, or the reverse.
+
+    The situations are rows of a table (`checkers.anomalies.error_table`), which the report shows with how often each was met and
+    violated. What the class is, the client says: fatal, retriable, or abortable. That a transaction had timed out is told by its
+    age, that an instance was fenced, or cannot have been, by the `initialise` operations of its transactional id.
+
+    compared: answers of calls in a situation of the table. One cause: the row of the table.
+
+    Example::
+
+        ms     process  operation   t-0       outcome
+        0-1    1        initialise
+        2-3    2        initialise
+        4-5    1        txn         send a    unknown: commit _FENCED fatal
+        6-7    1        txn         send b    aborted: begin _CONFLICT retriable
+        8-9    2        txn         send c@7  committed
+
+    Found: sent b. After a fatal error every call has to raise a fatal one.
+
+    Slow twin: `wrong_errors` in tests/support/reference.py.
+    """
+    pairs = run.shared(compared)
+    violations = pd.DataFrame(
+        [(row, one.op, one.time) for row, one, met in pairs if not met], columns=["cause", "op", "time"], dtype=np.int64
+    ).drop_duplicates(["cause", "op"])
+    sends = run.sends_of(violations["op"].unique()).drop_duplicates("op")[["op", "partition", "v", "offset"]]
+    rows = violations.merge(sends, on="op", how="left")
+    rows = rows.assign(
+        partition=rows["partition"].fillna(""), role="sent", **{name: rows[name].fillna(NONE) for name in ("v", "offset")}
+    )
+    return CheckResult(len(pairs), {name: rows[name].to_numpy() for name in rows.columns}, table=_table(pairs))
