@@ -11,6 +11,8 @@ Process 1 ran a transaction from 0 to 1 ms. It sent two records, *a* and *b*, to
 final read of every partition of the table. By `initialise` a process takes over the one transactional id of the table. An
 operation `2-` never completed: its client was killed.
 
+An outcome may go on with an error: `unknown: commit _FENCED fatal`.
+
 The slow twin of a check is a plain loop that looks for the same. Tests demand that both find in the example what it says, and
 that they agree on random histories.
 """

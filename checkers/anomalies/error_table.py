@@ -103,10 +103,10 @@ TABLE: Sequence[Demand] = (
     Demand(
         situation="an earlier call of the same instance had a fatal error",
         calls="any",
-        demanded="fatal, never ok",
+        demanded="neither ok nor retriable nor abortable",
         source="KIP-98: stop this producer and throw",
         applies=lambda answer: answer.after_fatal and answer.call != "initialise",
-        met=lambda answer: answer.final and not answer.ok,
+        met=lambda answer: answer.final or not (answer.ok or answer.retriable or answer.abortable),
     ),
     Demand(
         situation="nobody has initialised since, and the transaction is younger than its timeout",
@@ -121,7 +121,7 @@ TABLE: Sequence[Demand] = (
         calls="send, flush, send_offsets, commit",
         demanded="fatal or abortable",
         source="KIP-98: the coordinator bumps the epoch and aborts; KIP-588",
-        applies=lambda answer: answer.undisturbed and answer.timed_out and answer.fencing,
+        applies=lambda answer: answer.undisturbed and answer.timed_out and (answer.fencing or answer.named("INVALID_TXN_STATE")),
         met=lambda answer: not answer.retriable and (answer.final or answer.abortable),
     ),
     Demand(

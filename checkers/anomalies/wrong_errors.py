@@ -127,14 +127,15 @@ def wrong_error(run: RunView) -> CheckResult:
 
         ms     process  operation   t-0       outcome
         0-1    1        initialise
-        2-3    2        initialise
-        4-5    1        txn         send a    unknown: commit _FENCED fatal
-        6-7    1        txn         send b    aborted: begin _CONFLICT retriable
-        8-9    2        txn         send c@7  committed
+        2-7    1        txn         send a@5  unknown: commit _FENCED retriable
+        4-5    2        initialise
+        8-9    2        txn         send b@7  committed
+        10-13  2        txn         send c@9  unknown: commit _FENCED fatal
+        11-12  1        initialise
 
-    Found: sent b. After a fatal error every call has to raise a fatal one.
+    Found: sent a@5. Process 1 is fenced, and has to be told so by a fatal error, as process 2 is later.
 
-    Slow twin: `wrong_errors` in tests/support/reference.py.
+    Slow twin: `wrong_errors` in tests/support/fencing_reference.py.
     """
     pairs = run.shared(compared)
     violations = pd.DataFrame(

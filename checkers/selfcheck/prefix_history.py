@@ -40,12 +40,17 @@ def prepend(first: HistoryRows, then: HistoryRows) -> HistoryRows:
 def _forward(table: pa.Table, by: int) -> pa.Table:
     for name in ("time", "end", "decided"):
         table = table.set_column(table.column_names.index(name), name, pc.add(table[name], by))
-    return table
+    if "errors" not in table.column_names:
+        return table
+    errors = [[{**one, "time": one["time"] and one["time"] + by} for one in some or ()] for some in table["errors"].to_pylist()]
+    moved = pa.array(errors, table.schema.field("errors").type)
+    return table.set_column(table.column_names.index("errors"), "errors", moved)
 
 
 def _like(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """With the columns of another history; those that it lacks, and lists (errors: there are none), are null."""
-    known = {name for name in table.column_names if not pa.types.is_nested(table.schema.field(name).type)}
+    """With the columns of another history; those that it lacks, and lists of another type, are null."""
+    same = {one.name for one in schema if one.name in table.column_names and table.schema.field(one.name).type == one.type}
+    known = same | {name for name in table.column_names if not pa.types.is_nested(table.schema.field(name).type)}
     columns = [table[one.name].cast(one.type) if one.name in known else pa.nulls(len(table), one.type) for one in schema]
     return pa.table(columns, schema=schema)
 

@@ -6,6 +6,7 @@ A line is a sequence of steps, a millisecond apart::
     A1<0@2    it polls record number 2 of partition 0
     A1!       it calls commit
     A1.       it ends ok (and has called commit right before, if it had not)
+    A1~       its commit is refused, as that of a fenced producer, by an error that the client calls retriable; it ends
     A1*       it initialises a transactional id, which is then that of every process of the schedule
 
 An operation begins right before its first step; the second one of a process at the very moment at which the first one ended,
@@ -33,7 +34,7 @@ from checkers.selfcheck.prefix_history import free_process, free_topic, prepend
 from harness.api import record_id
 
 TICK = 1_000_000  # ns from step to step
-STEP = re.compile(r"(?P<process>[A-Z])(?P<number>\d*)(?P<what>[+<!.*])(?P<partition>\d*)(?:@(?P<record>\d+))?")
+STEP = re.compile(r"(?P<process>[A-Z])(?P<number>\d*)(?P<what>[+<!.*~])(?P<partition>\d*)(?:@(?P<record>\d+))?")
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 # What is shown -> how it comes about, and in words.
@@ -42,6 +43,7 @@ SCHEDULES = {
     "int-send-skip": ("A+0 B+0 A+0 A. B.", "B's record lies between two of A's"),
     "lso-overrun": ("A+0 B+0 B. R<0@1 R. A.", "R polls B's record, which lies above A's, before A calls commit"),
     "zombie-commit": ("A1* A2+0 B1* A2! A2.", "A commits after B has initialised the same transactional id"),
+    "wrong-error": ("A1* A2+0 B1* A2~ B2+0 B2.", "A's commit is refused by a retriable error, after B has taken over its id"),
     "zombie-write": ("A1* B1* A2+0 A2! A2.", "A sends and commits after B has initialised the same transactional id"),
 }
 
@@ -83,6 +85,7 @@ class ScheduledHistory:
     logs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # partition -> (offset, record)
     ends: dict[str, int] = field(default_factory=dict)  # partition -> the next offset
     operations_of: dict[str, list[_Operation]] = field(default_factory=dict)  # letter -> operations of the process
+    aborted: set[int] = field(default_factory=set)  # records
 
     def step(self, text: str, now: int) -> None:
         """One step of a schedule, at a time."""
@@ -104,6 +107,8 @@ class ScheduledHistory:
                 operation.mops.append({"kind": 1, "partition": partition, "v": v, "offset": offset, "began": NONE, "ended": now})
             case "!":
                 operation.decided = now
+            case "~":
+                self._refuse(operation, now)
             case "*":
                 operation.end, operation.overrides = now, {"f": "initialise", "role": "writer"}
             case _:
@@ -115,6 +120,14 @@ class ScheduledHistory:
         operation.mops.append(mop)
         self.logs.setdefault(partition, []).append((offset, v))
         self.ends[partition] = offset + 1
+
+    def _refuse(self, operation: _Operation, now: int) -> None:
+        """The commit of a fenced producer; its records are aborted."""
+        flags = {"fatal": False, "retriable": True, "abortable": False}
+        error = {"call": "commit", "name": "PRODUCER_FENCED", "code": 90, "text": "refused", "time": now, **flags}
+        operation.decided, operation.end = now - TICK // 4, now
+        operation.overrides = {"type": "info", "errors": [error]}
+        self.aborted |= {mop["v"] for mop in operation.mops}
 
     def _end(self, operation: _Operation, now: int) -> None:
         """Commit; every partition that it wrote to gets a marker. A poll returns all that it got at its end."""
@@ -130,8 +143,12 @@ class ScheduledHistory:
         """Two final readers, one after the other; each gets everything in one poll."""
         for reader, level in (("F", COMMITTED), ("G", UNCOMMITTED)):
             ends = json.dumps({partition: [0, end, end] for partition, end in sorted(self.ends.items())})
+            hidden = self.aborted if level == COMMITTED else set()
             steps = [
-                f"{reader}1<{partition.rpartition('-')[2]}@{n}" for partition, log in self.logs.items() for n in range(len(log))
+                f"{reader}1<{partition.rpartition('-')[2]}@{n}"
+                for partition, log in self.logs.items()
+                for n, (_, v) in enumerate(log)
+                if v not in hidden
             ]
             for text in [*steps, f"{reader}1.", f"{reader}2."]:
                 self.step(text, now := now + TICK)

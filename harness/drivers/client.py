@@ -52,8 +52,7 @@ class DriverClient:
 
     def initialise(self, timeout_s: float) -> None:
         self._let_go()
-        self._call("initialise", timeout_ms=_ms(timeout_s))
-        self._waiting.clear()
+        self._call("initialise", timeout_ms=_ms(timeout_s))  # the old producer may report its records even after that
 
     def begin(self) -> None:
         self._call("begin")

@@ -8,9 +8,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from harness.report.documents import ReportData
-from harness.report.panels import faults, findings, properties, settings, timeline, untested, verdict
+from harness.report.panels import faults, fencing, findings, properties, settings, timeline, untested, verdict
 
-PANELS = (verdict, properties, timeline, findings, faults, untested, settings)  # in the order of the page
+PANELS = (verdict, properties, timeline, findings, fencing, faults, untested, settings)  # in the order of the page
 
 
 class Page(SimpleNamespace):

@@ -9,6 +9,8 @@ may get `output a@0` of a program (a record that names the input a; `?@0` names 
 declares, and that it had caught up. Outcomes:
 `committed`, `aborted`, `unknown`, for a transaction also `unasked` (unknown, commit was never called) and `failed` (whose commit
 was called).
+
+An outcome may go on with an error of the operation, as in `unknown: commit _FENCED fatal`.
 """
 
 from __future__ import annotations
@@ -88,13 +90,15 @@ class HistoryTable:
 
     def _row(self, process: int, f: str, role: str, outcome: str, begin: int, end: int | None) -> dict[str, Any]:
         number = self._next_op[process] = self._next_op.get(process, -1) + 1
+        outcome, _, error = outcome.partition(": ")
         type = OUTCOMES.get(outcome, "info")
         start, over = self.start + begin * MS, None if end is None else self.start + end * MS
         called = f == "txn" and outcome not in ("aborted", "unasked")
         op = {"process": process, "slot": process, "op": number, "node": "c0", "role": role, "f": f, "final": role == "final"}
         op |= {"transactional_id": None, "intent": ("commit" if called else "abort") if f == "txn" else None, "type": type}
         op |= {"time": start, "end": over, "decided": over if called else None}
-        return {**op, "errors": [], "strange": [], "detail": None, "mops": [], "chains": [], "offsets": [], "outputs": []}
+        op["errors"] = [_error(error, over)] if error else []
+        return {**op, "strange": [], "detail": None, "mops": [], "chains": [], "offsets": [], "outputs": []}
 
     def _drain(self, begin: int, end: int | None, words: list[str], partitions: list[str]) -> None:
         detail = {"group": "", "outputs": [int(words[1]), int(words[2])], "output_partitions": partitions}
@@ -157,6 +161,13 @@ class HistoryTable:
         """A read with the identity of its record, which a later row may have sent, or none."""
         v = self.v.setdefault(name, record_id(self.base + NOBODY, len(self.v), 0))
         return kind, partition, v, *rest
+
+
+def _error(text: str, time: int | None) -> dict[str, Any]:
+    """`commit _FENCED fatal`: what a call raised, and its class."""
+    call, name, flag = text.split()
+    flags = {one: one == flag for one in ("fatal", "retriable", "abortable")}
+    return {"call": call, "name": name, "code": 0, "text": "", "time": time, **flags}
 
 
 def with_settling(ops: Sequence[dict[str, Any]], settled: dict[str, list[int]]) -> list[dict[str, Any]]:

@@ -1,0 +1,121 @@
+"""Fencing: which cells of the workload's matrix were exercised, and KIP-98's table of errors as the client kept it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from harness.api import Property
+from harness.report.documents import Doc, Ops, ReportData
+from harness.report.text import number
+
+_COLUMNS = ("process", "slot", "f", "type", "time", "end", "detail")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellRow:
+    """One cell: how many instances went through it, how often a rival initialised meanwhile, how their transactions ended."""
+
+    name: str
+    instances: str
+    rivals: str
+    first: str
+    again: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorRow:
+    """One row of the table of errors."""
+
+    situation: str
+    calls: str
+    demanded: str
+    source: str
+    state: str
+    css: str
+    met: str
+    violated: str
+
+
+@dataclass
+class _Cell:
+    instances: int = 0
+    rivals: int = 0
+    ends: tuple[Counter[str], Counter[str]] = field(default_factory=lambda: (Counter(), Counter()))
+
+
+def fields(run: ReportData) -> dict[str, Any]:
+    """What the template shows; nothing for runs in which nobody initialised again."""
+    return {"cells": cells(run.ops) if run.ops is not None else (), "error_table": error_table(run.verdict)}
+
+
+# --------------------------------------------------------------------------------------------------
+# Cells
+# --------------------------------------------------------------------------------------------------
+def cells(ops: Ops) -> tuple[CellRow, ...]:
+    """The cells that the `initialise` operations of a history name, in the order of their names."""
+    if not ops.f.among("initialise").any():
+        return ()
+    rows = ops.table(np.flatnonzero(ops.f.among("initialise", "txn")), _COLUMNS).to_pylist()
+    found: dict[str, _Cell] = {}
+    for slot in {row["slot"] for row in rows}:
+        _count([row for row in rows if row["slot"] == slot], found)
+    return tuple(_row(name, found[name]) for name in sorted(found))
+
+
+def _count(rows: list[Mapping[str, Any]], found: dict[str, _Cell]) -> None:
+    """Count what one slot did. A rival's operation lies inside one of another process."""
+    current: dict[int, tuple[_Cell, int]] = {}
+    outer: Mapping[str, Any] = {}
+    for row in rows:
+        inside = bool(outer) and row["process"] != outer["process"] and row["time"] <= (outer["end"] or row["time"])
+        outer = outer if inside else row
+        if row["f"] == "initialise":
+            cell = found.setdefault(_cell_of(row), _Cell())
+            cell.rivals += inside and row["type"] == "ok"
+            cell.instances += not inside
+            current[row["process"]] = (cell, 0)
+        elif not inside and row["process"] in current:
+            cell, place = current[row["process"]]
+            cell.ends[min(place, 1)][row["type"]] += 1
+            current[row["process"]] = (cell, place + 1)
+
+
+def _cell_of(row: Mapping[str, Any]) -> str:
+    try:
+        detail = json.loads(row["detail"] or "{}")
+    except ValueError:
+        return ""
+    return str(detail.get("cell") or "") if isinstance(detail, dict) else ""
+
+
+def _row(name: str, cell: _Cell) -> CellRow:
+    first, again = (", ".join(f"{count} {word}" for word, count in sorted(ends.items())) for ends in cell.ends)
+    return CellRow(name=name or "?", instances=number(cell.instances), rivals=number(cell.rivals), first=first, again=again)
+
+
+# --------------------------------------------------------------------------------------------------
+# Errors
+# --------------------------------------------------------------------------------------------------
+def error_table(verdict: Doc) -> tuple[ErrorRow, ...]:
+    """The rows of the properties that compare with a table; each is met, violated or not exercised."""
+    return tuple(_error_row(row) for row in _table_rows(verdict))
+
+
+def _table_rows(verdict: Doc) -> Iterator[Doc]:
+    for one in (*verdict.get("properties", ()), *verdict.get("allowed", ())):
+        if one.get("compared"):
+            yield from one.get("table", ())
+
+
+def _error_row(row: Doc) -> ErrorRow:
+    met, violated = row.get("met") or 0, row.get("violated") or 0
+    state = "violated" if violated else "met" if met else Property.NOT_EXERCISED.value
+    css = {"violated": "violated", "met": "held"}.get(state, "not-exercised")
+    words = {name: str(row.get(name, "")) for name in ("situation", "calls", "demanded", "source")}
+    return ErrorRow(**words, state=state, css=css, met=number(met), violated=number(violated))

@@ -1,0 +1,79 @@
+"""Epochs that go back, in the log of one partition or from instance to instance; and those that only seem to."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from support.histories import History, answer, finding
+from support.local_spark import judge_here
+
+from harness.api import RunFile
+from harness.api.history import STORED, schema
+
+ID = {"transactional_id": "id"}
+NAMES = [column.name for column in STORED]
+
+
+def stored(folder, *rows):
+    """Rows (node, partition, offset, producer id, epoch, kind, v)."""
+    whole = [(node, partition, offset, 1, pid, epoch, 0, 1000, kind, v) for node, partition, offset, pid, epoch, kind, v in rows]
+    documents = [dict(zip(NAMES, row, strict=True)) for row in whole]
+    pq.write_table(pa.Table.from_pylist(documents, schema=schema(STORED)), folder / RunFile.STORED)
+
+
+def two_instances():
+    """Process 0 writes t-0@5, process 1 takes over and writes t-1@7."""
+    h = History()
+    for process, place in ((0, {"t-0": [5]}), (1, {"t-1": [7]})):
+        h.add(process, "initialise", **ID)
+        h.txn(process, place, **ID)
+    h.final({"t-0": [5], "t-1": [7]})
+    return h
+
+
+def judged(folder, h, *rows):
+    stored(folder, *rows)
+    document = judge_here(folder, h.ops)
+    return answer(document, "epoch-regression"), document
+
+
+def test_epochs_that_grow_hold(tmp_path):
+    h = two_instances()
+    found, _ = judged(
+        tmp_path,
+        h,
+        *((node, "t-0", 5, 3, 1, "record", h.v("t-0", 5)) for node in ("n1", "n2")),
+        ("n1", "t-0", 6, 3, 1, "COMMIT", None),
+        ("n1", "t-1", 7, 3, 2, "record", h.v("t-1", 7)),
+    )
+    assert (found["verdict"], found["compared"]) == ("held", 2)
+
+
+def test_an_older_epoch_above_a_newer_one_in_a_log_is_found(tmp_path):
+    h = two_instances()
+    rows = ("n1", "t-0", 3, 3, 2, "ABORT", None), ("n1", "t-0", 5, 3, 1, "record", h.v("t-0", 5))
+    found, document = judged(tmp_path, h, *rows)
+    assert found["verdict"] == "violated"
+    assert "epoch 1 of producer id 3" in finding(document, "epoch-regression")["sentence"]
+
+
+def test_an_instance_with_the_epoch_of_the_one_before_is_found(tmp_path):
+    """In other partitions, so that no log shows it by itself."""
+    h = two_instances()
+    rows = ("n1", "t-0", 5, 3, 2, "record", h.v("t-0", 5)), ("n1", "t-1", 7, 3, 2, "record", h.v("t-1", 7))
+    found, document = judged(tmp_path, h, *rows)
+    assert found["verdict"] == "violated"
+    assert [record["v"] for record in finding(document, "epoch-regression")["records"]] == [h.v("t-1", 7)]
+
+
+def test_another_producer_id_begins_anew(tmp_path):
+    h = two_instances()
+    rows = ("n1", "t-0", 5, 3, 9, "record", h.v("t-0", 5)), ("n1", "t-1", 7, 4, 0, "record", h.v("t-1", 7))
+    assert judged(tmp_path, h, *rows)[0]["verdict"] == "not exercised"
+
+
+def test_without_logs_it_is_not_exercised_and_with_a_damaged_table_unknown(tmp_path):
+    h = two_instances()
+    assert "no stored.parquet" in answer(judge_here(tmp_path, h.ops), "epoch-regression")["reason"]
+    (tmp_path / RunFile.STORED).write_text("no table")
+    assert answer(judge_here(tmp_path, h.ops), "epoch-regression")["verdict"] == "unknown"

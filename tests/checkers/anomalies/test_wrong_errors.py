@@ -1,0 +1,102 @@
+"""Errors of the wrong class: each row of KIP-98's table met and violated, and what is no evidence for either."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.histories import History, answer, finding, violated
+from support.local_spark import judge_here
+
+from checkers.anomalies.error_table import TABLE, Answer
+
+ID = {"transactional_id": "id"}
+STRICT = {"strict_errors": "true"}
+FENCED = Answer(op=1, call="commit", time=5, name="_FENCED", fatal=True, fenced=True)
+QUIET = Answer(op=1, call="commit", time=5, undisturbed=True)
+
+
+def rows_of(given):
+    """(number of the row, met) of each row of the table that is about an answer."""
+    return [(number, row.met(given)) for number, row in enumerate(TABLE) if row.applies(given)]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        (FENCED, replace(FENCED, fatal=False, retriable=True)),
+        (replace(FENCED, call="flush", fatal=False, abortable=True), replace(FENCED, call="flush", fatal=False, retriable=True)),
+        (
+            Answer(op=1, call="begin", time=5, name="X", fatal=True, after_fatal=True),
+            Answer(op=1, call="commit", time=5, after_fatal=True),
+        ),
+        (replace(QUIET, call="send"), replace(QUIET, call="send", name="ProducerFencedException", fatal=True)),
+        (
+            replace(QUIET, timed_out=True, name="INVALID_PRODUCER_EPOCH", abortable=True),
+            replace(QUIET, timed_out=True, name="INVALID_PRODUCER_EPOCH", retriable=True),
+        ),
+        (replace(QUIET, call="abort", name="OTHER"), replace(QUIET, call="abort", name="INVALID_TXN_STATE", fatal=True)),
+        *(
+            (replace(QUIET, undisturbed=False, name=name, **good), replace(QUIET, undisturbed=False, name=name, **bad))
+            for name, good, bad in (
+                ("NOT_COORDINATOR", {"retriable": True}, {"fatal": True}),
+                ("INVALID_PRODUCER_ID_MAPPING", {"fatal": True}, {"abortable": True}),
+                ("OutOfOrderSequenceException", {"abortable": True}, {"retriable": True}),
+                ("_TIMED_OUT", {"retriable": True}, {"fatal": True}),
+            )
+        ),
+        (None, Answer(op=1, call="flush", time=5, name="DUPLICATE_SEQUENCE_NUMBER", abortable=True)),
+        (
+            Answer(op=1, call="initialise", time=5, name="INVALID_TRANSACTION_TIMEOUT", fatal=True),
+            Answer(op=1, call="initialise", time=5, name="INVALID_TRANSACTION_TIMEOUT", retriable=True),
+        ),
+    ],
+)
+def test_a_row_is_met_by_one_class_and_violated_by_another(good, bad):
+    wrong = {number for number, met in rows_of(bad) if not met}
+    assert wrong
+    assert good is None or (rows_of(good) and all(met for _, met in rows_of(good)))
+    assert good is None or wrong & {number for number, _ in rows_of(good)}
+
+
+def test_a_fenced_instance_that_reaches_nobody_is_in_no_row_but_that_of_timeouts():
+    given = Answer(op=1, call="commit", time=5, name="_TIMED_OUT", retriable=True, fenced=True)
+    assert [met for _, met in rows_of(given)] == [True]
+
+
+def test_nothing_is_said_of_an_instance_that_somebody_may_have_fenced():
+    assert rows_of(Answer(op=1, call="commit", time=5, name="_FENCED", fatal=True)) == []
+
+
+def error(call, name, time, **flags):
+    return {"call": call, "name": name, "code": 0, "text": "", "time": time, **flags}
+
+
+def refused(**flags):
+    """Process 0 is fenced by process 1; its commit raises an error of some class, and its next begin the same."""
+    h = History()
+    h.add(0, "initialise", **ID)
+    h.add(1, "initialise", **ID)
+    for call in ("commit", "begin"):
+        h.txn(0, {"t-0": None}, "info" if call == "commit" else "fail", errors=[error(call, "_FENCED", h.now + 9, **flags)], **ID)
+    h.txn(1, {"t-0": [8]}, **ID)
+    h.final({"t-0": [8]})
+    return h
+
+
+def test_a_fatal_error_of_a_fenced_instance_is_as_it_has_to_be(tmp_path):
+    document = judge_here(tmp_path, refused(fatal=True).ops, contract=STRICT)
+    one = answer(document, "wrong-error")
+    assert (one["verdict"], "wrong-error" in violated(document)) == ("held", False)
+    counts = {row["situation"]: (row["met"], row["violated"]) for row in one["table"]}
+    assert counts["another instance has initialised, and the coordinator refuses the old epoch"] == (1, 0)
+    assert counts["an earlier call of the same instance had a fatal error"] == (1, 0)
+    assert counts["the coordinator has forgotten the transactional id"] == (0, 0)
+
+
+def test_a_retriable_one_is_reported_and_forbidden_on_demand(tmp_path):
+    for contract, found in (({}, []), (STRICT, ["wrong-error"])):
+        document = judge_here(tmp_path, refused(retriable=True).ops, contract=contract)
+        assert violated(document) == found
+        assert "raised _FENCED (retriable)" in finding(document, "wrong-error")["sentence"]
+        assert "fatal is demanded" in finding(document, "wrong-error")["sentence"]

@@ -1,0 +1,50 @@
+"""The panel on fencing: cells counted from the `initialise` operations, and rows of the table of errors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.histories import History, write_history
+
+from harness.report.documents import _ops
+from harness.report.panels.fencing import cells, error_table
+
+
+@pytest.fixture
+def counted(tmp_path):
+    """Slot 0: one instance whose commit process 5 takes over, one that nobody disturbs."""
+    h = History()
+
+    def initialise(process, cell):
+        return h.add(process, "initialise", detail=json.dumps({"cell": cell}), slot=0)
+
+    initialise(0, "before commit")
+    first = h.txn(0, {"t-0": [1]}, "info", slot=0)
+    initialise(5, "before commit")
+    h.txn(5, {"t-0": [3]}, slot=0)
+    h.ops[first]["end"] = h.now
+    h.txn(0, {"t-0": None}, "fail", slot=0)
+    initialise(0, "alone")
+    for offset in (5, 7):
+        h.txn(0, {"t-0": [offset]}, slot=0)
+    write_history(tmp_path, h.ops)
+    return {row.name: row for row in cells(_ops(tmp_path / "history.parquet"))}
+
+
+def test_a_rival_is_whoever_initialises_inside_an_operation_of_another_process(counted):
+    row = counted["before commit"]
+    assert (row.instances, row.rivals, row.first, row.again) == ("1", "1", "1 info", "1 fail")
+
+
+def test_an_instance_that_nobody_disturbs_has_no_rival(counted):
+    row = counted["alone"]
+    assert (row.instances, row.rivals, row.first, row.again) == ("1", "0", "1 ok", "1 ok")
+
+
+def test_a_row_of_the_table_is_met_violated_or_not_exercised():
+    counts = ((3, 0), (3, 1), (0, 0))
+    rows = [{"situation": "s", "calls": "c", "demanded": "d", "source": "KIP-98", "met": m, "violated": v} for m, v in counts]
+    verdict = {"allowed": [{"name": "wrong-error", "compared": 7, "table": rows}]}
+    assert [row.state for row in error_table(verdict)] == ["met", "violated", "not exercised"]
+    assert error_table({"allowed": [{"name": "wrong-error", "compared": 0, "table": rows}]}) == ()
