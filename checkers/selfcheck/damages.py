@@ -5,6 +5,7 @@ The damage of a new anomaly stands beside its check (`Check.damages`), or here: 
 
 from __future__ import annotations
 
+from checkers.selfcheck import application_damages as programs
 from checkers.selfcheck import cycle_damages as cycles
 from checkers.selfcheck import pipeline_damages as pipelines
 from checkers.selfcheck import read_damages as reads
@@ -15,6 +16,8 @@ from checkers.selfcheck.schedules import Schedule, schedules
 from checkers.verdict.rules import ALLOWED, RULES
 
 PIPELINES = ("reprocessed", "unprocessed", "torn-offset", "offset-regression", "stale-offset", "double-ownership")
+PROGRAMS = ("phantom-output", "output-order", "vanished-output")
+NO_PROGRAM = "needs the output of a program of somebody's own"
 SKIPS = ("poll-skip", "int-poll-skip")
 FUTURE = ("dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime")
 STEPS = (*SKIPS, "nonmonotonic-poll", "int-nonmonotonic-poll")
@@ -166,6 +169,13 @@ DAMAGES = (
         ("offset-regression", "torn-offset"),
         "needs two commits of one member in one partition, no rebalance between them, and another member's commit in between",
     ),
+    PlantedDamage(
+        "drop output", programs.drop_output, ("unprocessed",), ("output-order",), f"{NO_PROGRAM} below its group's offset"
+    ),
+    PlantedDamage("repeat output", programs.repeat_output, ("reprocessed",), (), NO_PROGRAM),
+    PlantedDamage("invent output", programs.invent_output, ("phantom-output",), (), NO_PROGRAM),
+    PlantedDamage("swap outputs", programs.swap_outputs, ("output-order",), (), f"{NO_PROGRAM} that promises their order"),
+    PlantedDamage("show output", programs.show_output, ("vanished-output",), (), f"{NO_PROGRAM}, and a reader before the end"),
     PlantedDamage("stall", records.stall, ("lso-stall",), (), "needs a look at last stable offsets (a `settle` operation)"),
     PlantedDamage("skip", reads.skip_between, ("poll-skip",), ("stale-read",), "needs two polls of one partition by one reader"),
     PlantedDamage(

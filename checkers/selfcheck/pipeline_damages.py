@@ -20,14 +20,14 @@ from checkers.selfcheck.record_damages import pick
 def leave_out(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """No transaction processed an input record, which lies below the group's offset."""
     chains = _known(rows, "chains")
-    below = chains["offset"] < chains["partition"].map(_at_end(rows)[1]).fillna(NONE)
+    below = chains["offset"] < chains["partition"].map(group_offsets_at_end(rows)[1]).fillna(NONE)
     fit = chains[below & chains["v"].isin(_visible(rows)) & chains["output"].isin(_visible(rows))]
     if fit.empty:
         return None
     gone = pick(fit, rng)
     what = f"no transaction processed {gone['partition']}@{gone['offset']}"
-    kept = _flat(rows, "chains")
-    return DamagedHistory(_with_lists(rows, "chains", kept[kept["v"] != gone["v"]]), what, frozenset([int(gone["v"])]))
+    kept = structs_of(rows, "chains")
+    return DamagedHistory(with_structs(rows, "chains", kept[kept["v"] != gone["v"]]), what, frozenset([int(gone["v"])]))
 
 
 def process_twice(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -39,13 +39,13 @@ def process_twice(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     first, other = fit.sample(2, random_state=rng.randrange(1 << 32)).to_dict("records")
     again = {**first, "op": other["op"], "output": other["output"]}
     what = f"transaction {other['op']} processed {first['partition']}@{first['offset']} too"
-    chains = pd.concat([_flat(rows, "chains"), pd.DataFrame([again])[["op", "partition", "offset", "v", "output"]]])
-    return DamagedHistory(_with_lists(rows, "chains", chains), what, frozenset([int(first["v"])]))
+    chains = pd.concat([structs_of(rows, "chains"), pd.DataFrame([again])[["op", "partition", "offset", "v", "output"]]])
+    return DamagedHistory(with_structs(rows, "chains", chains), what, frozenset([int(first["v"])]))
 
 
 def lose_offset(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """The group's offset at the end is one less than what a transaction committed."""
-    position, at_end = _at_end(rows)
+    position, at_end = group_offsets_at_end(rows)
     offsets = _known(rows, "offsets")
     fit = offsets[offsets["offset"] == offsets["partition"].map(at_end)]
     if fit.empty:
@@ -66,10 +66,10 @@ def move_back(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     if fit.empty:
         return None
     back = pick(fit.assign(lower=before.loc[fit.index, "offset"].astype("int64") - 1), rng)
-    flat = _flat(rows, "offsets")
+    flat = structs_of(rows, "offsets")
     flat.loc[(flat["op"] == back["op"]) & (flat["partition"] == back["partition"]), "offset"] = back["lower"]
     what = f"transaction {back['op']} commits {back['partition']}@{back['lower']}, lower than the one before it"
-    return DamagedHistory(_with_lists(rows, "offsets", flat), what, partitions=frozenset([back["partition"]]))
+    return DamagedHistory(with_structs(rows, "offsets", flat), what, partitions=frozenset([back["partition"]]))
 
 
 def tell_old(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -103,10 +103,10 @@ def share(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
         return None
     pair, other = spots[0]
     added = pd.DataFrame([{"op": other.op, "partition": pair.partition, "offset": pair.offset}])
-    flat = _flat(rows, "offsets")
+    flat = structs_of(rows, "offsets")
     kept = flat[(flat["op"] != other.op) | (flat["partition"] != pair.partition)]
     what = f"transaction {other.op} commits {pair.partition}@{pair.offset} between two commits of another member"
-    changed = _with_lists(rows, "offsets", pd.concat([kept, added]))
+    changed = with_structs(rows, "offsets", pd.concat([kept, added]))
     return DamagedHistory(changed, what, partitions=frozenset([pair.partition]))
 
 
@@ -118,7 +118,7 @@ def _rebalanced(rows: HistoryRows, first: int, last: int) -> bool:
 # --------------------------------------------------------------------------------------------------
 # Looking and changing
 # --------------------------------------------------------------------------------------------------
-def _flat(rows: HistoryRows, column: str) -> pd.DataFrame:
+def structs_of(rows: HistoryRows, column: str) -> pd.DataFrame:
     """The structs of a list column, each with `op`, the position of its operation; empty where the history has no such column."""
     if column not in rows.table.column_names:
         return pd.DataFrame({name: pd.Series(dtype="int64") for name in ("op", "partition", "offset", "v", "output")})
@@ -133,7 +133,7 @@ def _flat(rows: HistoryRows, column: str) -> pd.DataFrame:
 
 def _known(rows: HistoryRows, column: str) -> pd.DataFrame:
     """The same of transactions whose commit returned ok, with `process`, `time` and `end` of each."""
-    flat, ops = _flat(rows, column), rows.ops
+    flat, ops = structs_of(rows, column), rows.ops
     ok = (ops["type"] == "ok") & (ops["intent"] == "commit")
     flat = flat[flat["op"].isin(ops.index[ok])]
     return flat.assign(**{name: ops[name].to_numpy()[flat["op"].to_numpy(dtype="int64")] for name in ("process", "time", "end")})
@@ -144,7 +144,7 @@ def _visible(rows: HistoryRows) -> Any:
     return rows.witnessed["v"]
 
 
-def _at_end(rows: HistoryRows) -> tuple[int, dict[str, int]]:
+def group_offsets_at_end(rows: HistoryRows) -> tuple[int, dict[str, int]]:
     """The operation that looked at the group's offsets (position; NONE: nobody did), and what they were."""
     looks = rows.ops.index[(rows.ops["f"] == "group-offsets") & (rows.ops["type"] == "ok")]
     if not len(looks):
@@ -152,8 +152,8 @@ def _at_end(rows: HistoryRows) -> tuple[int, dict[str, int]]:
     return int(looks[-1]), json.loads(rows.ops.loc[looks[-1], "detail"])["offsets"]
 
 
-def _with_lists(rows: HistoryRows, column: str, flat: pd.DataFrame) -> HistoryRows:
-    """The history with another content of a list column; flat: as `_flat` gives it."""
+def with_structs(rows: HistoryRows, column: str, flat: pd.DataFrame) -> HistoryRows:
+    """The history with another content of a list column; flat: as `structs_of` gives it."""
     kind = rows.table.schema.field(column).type.value_type
     flat = flat.sort_values("op", kind="stable")
     absent = {one.name: (flat[one.name] == NONE).to_numpy() if one.name == "output" else None for one in kind}

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from checkers.api import Check
 from checkers.lawful_history import write_lawful
 from checkers.registry import installed_checks
-from checkers.selfcheck.damages import DAMAGES, PIPELINES, WITHOUT
+from checkers.selfcheck.damages import DAMAGES, PIPELINES, PROGRAMS, WITHOUT
 from checkers.selfcheck.history_rows import HistoryRows, read_rows, write_rows
 from checkers.selfcheck.planted import DamagedHistory, PlantedDamage
 from checkers.selfcheck.prefix_history import prepend, small_lawful
@@ -209,7 +209,8 @@ def _compared(
     found = {name for name, count in after.counts.items() if count > clean.counts.get(name, 0)} | (touched & set(expected))
     forbidden = {one["name"] for one in after.document["properties"]} & found
     lawful = {*damage.expects, *damage.accompanying}
-    lawful |= set() if lawful & set(PIPELINES) else set(PIPELINES)  # what becomes of an output becomes of its input's chain
+    chained = {*PIPELINES, *PROGRAMS}
+    lawful |= set() if lawful & chained else chained  # what becomes of an output becomes of its input's chain
     alarms = sorted((forbidden | touched if damaged.own_partitions else forbidden) - lawful)
     notes += [f"missed {name} ({after.properties[name]['reason'] or 'held'})" for name in missed]
     notes += [f"false alarm: {name}" for name in alarms]

@@ -6,12 +6,16 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 from support.application_reference import FROM_OUTSIDE, TWINS, ApplicationHistory, by_records
-from support.histories import History, answer, finding, violated
+from support.histories import History, answer, finding, violated, write_history
 from support.local_spark import judge_here
 from support.random_applications import application_history
 from support.worked_examples import Example
 
+from checkers.lawful_history import CONTRACT as LAWFUL
 from checkers.registry import installed_checks
+from checkers.selfcheck.damages import DAMAGES
+from checkers.selfcheck.selfcheck import selfcheck
+from harness.runs.directory import open_run
 
 CHECKS = [check for check in installed_checks()[0] if check.name in FROM_OUTSIDE]
 CONTRACT = {"application": "exactly-once"}
@@ -52,13 +56,13 @@ def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_pat
     assert by_records(findings)[name] == TWINS[name](ApplicationHistory(ops))
 
 
-def program(outputs, aborted=(), group="g", offsets=10, polled=(), per_input=(1, 1), **declared):
+def program(outputs, aborted=(), group="g", offsets=10, polled=(), per_input=(1, 1), more=(), **declared):
     """Inputs in-0@5, 6 and 7, of which the last may be aborted; outputs in out-0: (offset, input's offset or None)."""
     h = History()
     h.txn(0, {"in-0": [5, 6]})
-    h.txn(0, {"in-0": [7]}, "fail" if aborted else "ok")
+    h.txn(0, {"in-0": [7, *more]}, "fail" if aborted else "ok")
     h.add(4, "poll", role="reader", outputs=rows(h, polled))
-    h.final({"in-0": [5, 6] if aborted else [5, 6, 7], "out-0": []})
+    h.final({"in-0": [5, 6] if aborted else [5, 6, 7, *more], "out-0": []})
     first = next(op for op in h.ops if op["final"] and op["isolation"] == "read_committed")
     first["outputs"] = rows(h, outputs)
     said = {
@@ -154,3 +158,14 @@ def test_order_is_demanded_where_it_is_promised(judged):
     assert finding(document, "output-order")["sentence"].startswith(
         "The output out-0@0 is of a later input than what lies above it"
     )
+
+
+def test_each_damage_to_a_program_is_found_in_a_lawful_history_of_one(session_here, tmp_path):
+    h = program([(0, 5), (1, 6), (3, 7), (4, 8), (5, 9)], polled=[(0, 5)], more=[8, 9], ordered=True)
+    write_history(tmp_path, h.ops)
+    (tmp_path / "plan.json").write_text(json.dumps({"contract": {**LAWFUL, **CONTRACT}}))
+    own = [damage for damage in DAMAGES if damage.plant.__module__.endswith(".application_damages")]
+    clean, *rows = selfcheck(open_run(tmp_path), session_here, checks=CHECKS, damages=own)
+    assert clean.ok, clean.note
+    assert [(row.damage, row.ok, row.note) for row in rows if not row.ok] == []
+    assert len(rows) == len(own) == len(FROM_OUTSIDE)

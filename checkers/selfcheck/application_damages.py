@@ -1,0 +1,115 @@
+"""Damages to the output of a program of somebody's own, as readers got it. As in `records`: clean in, damaged out, or None."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pandas as pd
+
+from checkers.partition.log import NONE
+from checkers.selfcheck.history_rows import HistoryRows
+from checkers.selfcheck.pipeline_damages import group_offsets_at_end, structs_of, with_structs
+from checkers.selfcheck.planted import DamagedHistory
+from checkers.selfcheck.record_damages import pick
+from harness.api import record_ids
+
+OUTPUTS = "outputs"
+
+
+def drop_output(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """Nobody gets the outputs of an input below the group's offset."""
+    if not _declared(rows).get("outputs", [0])[0]:
+        return None
+    outputs, inputs = structs_of(rows, OUTPUTS), _inputs(rows)
+    ends = group_offsets_at_end(rows)[1]
+    below = inputs[inputs["place"] < inputs["partition"].map(ends).fillna(NONE)]
+    fit = outputs[outputs["v"].isin(below["v"])]
+    if fit.empty:
+        return None
+    gone = pick(fit, rng)
+    what = f"the output at {gone['partition']}@{gone['offset']} is returned to nobody"
+    return _damaged(rows, outputs[outputs["v"] != gone["v"]], what, gone["v"])
+
+
+def repeat_output(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """The final reader gets as many more outputs of an input as make too many."""
+    most = _declared(rows).get("outputs", [0, 0])[1]
+    final = _final(rows)
+    fit = final[final["v"].isin(_inputs(rows)["v"])]
+    if fit.empty or not most:
+        return None
+    again = pick(fit, rng)
+    end = int(final.loc[final["partition"] == again["partition"], "offset"].max())
+    more = [{**again, "offset": end + 1 + number} for number in range(most)]
+    what = f"the output at {again['partition']}@{again['offset']} is there {most + 1} times"
+    return _damaged(rows, _and(structs_of(rows, OUTPUTS), more), what, again["v"])
+
+
+def invent_output(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """The final reader gets one more output, which names no input."""
+    final = _final(rows)
+    if final.empty:
+        return None
+    last = pick(final, rng)
+    end = int(final.loc[final["partition"] == last["partition"], "offset"].max())
+    invented = {**last, "offset": end + 1, "v": NONE}
+    what = f"the output at {last['partition']}@{end + 1} names no input"
+    return _damaged(rows, _and(structs_of(rows, OUTPUTS), [invented]), what, NONE, last["partition"])
+
+
+def swap_outputs(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """Two outputs of one key in one partition change places, for everybody."""
+    final = _final(rows).merge(_inputs(rows).rename(columns={"partition": "of"}), on="v").sort_values(["partition", "offset"])
+    final = final.drop_duplicates("v", keep=False).assign(writer=lambda table: record_ids.process_of(table["v"].to_numpy()))
+    after = final.groupby(["partition", "of", "writer"])[["offset", "v", "place"]].shift(-1)
+    fit = final.assign(next_offset=after["offset"], next_v=after["v"], later=after["place"])
+    fit = fit[fit["later"] > fit["place"]]
+    if fit.empty or not _declared(rows).get("ordered"):
+        return None
+    one = pick(fit.astype({"next_v": "int64", "next_offset": "int64"}), rng)
+    outputs = structs_of(rows, OUTPUTS)
+    outputs["v"] = outputs["v"].replace({one["v"]: one["next_v"], one["next_v"]: one["v"]})
+    what = f"the outputs at {one['partition']}@{one['offset']} and @{one['next_offset']} change places"
+    return _damaged(rows, outputs, what, one["v"])
+
+
+def show_output(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """A read_committed reader of the main phase gets an output at an offset where the final read has none."""
+    outputs, ops = structs_of(rows, OUTPUTS), rows.ops
+    early = ops.index[~ops["final"].astype(bool) & (ops["isolation"] == "read_committed")]
+    fit = outputs[outputs["op"].isin(early) & outputs["v"].isin(_inputs(rows)["v"])]
+    if fit.empty:
+        return None
+    shown = pick(fit, rng)
+    end = int(outputs.loc[outputs["partition"] == shown["partition"], "offset"].max())
+    what = f"a reader gets an output at {shown['partition']}@{end + 1}, which is not there"
+    return _damaged(rows, _and(outputs, [{**shown, "offset": end + 1}]), what, shown["v"])
+
+
+def _declared(rows: HistoryRows) -> Mapping[str, Any]:
+    """What the program declares; empty where there is none."""
+    drains = rows.ops[(rows.ops["f"] == "drain") & rows.ops["detail"].notna()]
+    return json.loads(drains["detail"].iloc[-1]) if len(drains) else {}  # type: ignore[no-any-return]
+
+
+def _inputs(rows: HistoryRows) -> pd.DataFrame:
+    """Committed records that a complete final read returned once: `v`, `partition`, `place`."""
+    return rows.witnessed[["v", "partition", "place"]]
+
+
+def _final(rows: HistoryRows) -> pd.DataFrame:
+    """Outputs that final readers got at read_committed."""
+    outputs, ops = structs_of(rows, OUTPUTS), rows.ops
+    finals = ops.index[ops["final"].astype(bool) & (ops["isolation"] == "read_committed")]
+    return outputs[outputs["op"].isin(finals)]
+
+
+def _and(outputs: pd.DataFrame, more: list[dict[str, Any]]) -> pd.DataFrame:
+    return pd.concat([outputs, pd.DataFrame(more)[list(outputs.columns)]], ignore_index=True)
+
+
+def _damaged(rows: HistoryRows, outputs: pd.DataFrame, what: str, v: int, *partitions: str) -> DamagedHistory:
+    return DamagedHistory(with_structs(rows, OUTPUTS, outputs), what, frozenset([int(v)]), frozenset(partitions))
