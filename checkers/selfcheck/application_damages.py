@@ -92,7 +92,7 @@ def show_output(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
 def _declared(rows: HistoryRows) -> Mapping[str, Any]:
     """What the program declares; empty where there is none."""
     drains = rows.ops[(rows.ops["f"] == "drain") & rows.ops["detail"].notna()]
-    return json.loads(drains["detail"].iloc[-1]) if len(drains) else {}  # type: ignore[no-any-return]
+    return json.loads(drains["detail"].iloc[-1]) if len(drains) else {}
 
 
 def _inputs(rows: HistoryRows) -> pd.DataFrame:
