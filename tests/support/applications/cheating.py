@@ -1,7 +1,8 @@
 """The right loop of examples/applications with one thing wrong in it, which CHEAT names.
 
 early: offsets are committed before the transaction. resend: a commit whose answer is lost is taken for a failure, and the batch
-is sent again. jump: the read position is sometimes set forward. skip: one input in a hundred has no output.
+is sent again. jump: the read position is sometimes set forward. skip: one input of so many
+(SKIPPED) has no output.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "applications"))
 import confluent_loop as right
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-CHEAT = os.environ["CHEAT"]
+CHEAT, SKIPPED = os.environ["CHEAT"], int(os.environ.get("SKIPPED", "1000"))
 WORK_S = 0.05
 produced, begun = itertools.count(), itertools.count()
 produce, transaction = right.produce, right.committed
@@ -58,7 +59,7 @@ def jump(consumer: Consumer, producer: Producer, batch: Sequence[Message]) -> bo
 
 
 def skipping(producer: Producer, message: Message) -> None:
-    if next(produced) % 100 != 99:
+    if (next(produced) + 1) % SKIPPED:
         produce(producer, message)
 
 

@@ -1,0 +1,80 @@
+"""Programs of somebody's own on a real cluster: right ones are valid, and whoever cheats is caught."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.fencepost_command import fencepost, verdict
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).parents[2]
+CHEATING = ROOT / "tests" / "support" / "applications" / "cheating.py"
+EXAMPLES = ROOT / "examples" / "applications"
+PAUSES = ("-n", "pause,target=client,lasts_s=8")
+KILLS = ("-n", "kill,target=client,every_s=[1,3],lasts_s=0.5")
+
+
+def run(results, program, *options, time_s):
+    """The only run's directory and its violated anomalies."""
+    command = f"command={sys.executable} {program}"
+    _, out, err = fencepost(results, "run", "-w", "application", "--set", command, "-t", str(time_s), *options)
+    (plan,) = results.glob("*/*/plan.json")
+    document = verdict(plan.parent)
+    assert document["verdict"] in ("valid", "invalid"), out + err
+    return plan.parent, {one["name"] for one in document["properties"] if one["verdict"] == "violated"}
+
+
+def test_a_program_that_leaves_inputs_out_is_caught_and_nothing_else_is_said_of_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("CHEAT", "skip")
+    small = ("--brokers", "1", "--rate", "40", "--set", "instances=2", "--set", "readers=0", "-n", "none")
+    directory, violated = run(tmp_path, CHEATING, *small, time_s=5)
+    assert violated == {"unprocessed"}
+    lines = [json.loads(line) for line in (directory / "history" / "harness.jsonl").read_text().splitlines()]
+    (drain,) = [line["value"] for line in lines if line.get("f") == "drain" and line["type"] == "ok"]
+    assert drain["drained"]
+    answers = {one["name"]: one for one in verdict(directory)["properties"]}
+    assert answers["reprocessed"]["verdict"] == "held"
+    assert answers["reprocessed"]["compared"] >= 50
+    assert (directory / "logs" / "c2" / "application.log").exists()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("cheat", "faults", "demanded"),
+    [
+        ("early", KILLS, {"unprocessed"}),
+        ("resend", ("-n", "none"), {"reprocessed"}),
+        ("jump", ("-n", "none"), {"unprocessed"}),
+    ],
+)
+def test_whoever_cheats_is_caught(tmp_path, monkeypatch, cheat, faults, demanded):
+    monkeypatch.setenv("CHEAT", cheat)
+    _, violated = run(tmp_path, CHEATING, *faults, time_s=40)
+    assert demanded <= violated <= {"reprocessed", "unprocessed"}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("faults", [KILLS, PAUSES, ("-n", "kill")], ids=["kill", "pause", "brokers"])
+@pytest.mark.parametrize("program", ["confluent_loop.py", "streams.py"])
+def test_a_right_program_is_valid(tmp_path, program, faults):
+    if program == "streams.py":
+        fetched = fetch_streams()
+        assert fetched == 0, "kafka-streams could not be fetched"
+    _, violated = run(tmp_path, EXAMPLES / program, *faults, time_s=60)
+    assert violated == set()
+
+
+@pytest.mark.nightly
+def test_offsets_outside_the_transaction_are_caught(tmp_path):
+    _, violated = run(tmp_path, EXAMPLES / "confluent_loop_wrong.py", *KILLS, time_s=60)
+    assert "reprocessed" in violated
+
+
+def fetch_streams() -> int:
+    """The exit code of fetching kafka-streams, which is then in the cache."""
+    return subprocess.run([sys.executable, EXAMPLES / "streams.py", "fetch"], check=False).returncode
