@@ -51,6 +51,7 @@ class Fencing(Transactions):
     think_ms: pause before each micro-operation and before the decision
     flush_before_abort: wait for the records' acknowledgements before an abort, also one of the cell's own (librdkafka 4849)
     transaction_timeout_s: the producers' transaction.timeout.ms
+    only: these cells, separated by commas; empty: all
     expiry_s: how long a fenced instance idles until its id has expired; 0: there is no such cell
     record_bytes: about the size of a record's value
     """
@@ -61,16 +62,27 @@ class Fencing(Transactions):
     poll_share: Annotated[float, Between(0, 1)] = 0.1
     abort_share: Annotated[float, Between(0, 1)] = 0.0
     transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 6.0
+    only: str = ""
     expiry_s: Annotated[float, Between(0, HOUR_S)] = 0.0
 
     def __post_init__(self) -> None:
         demand_bounds(self)
         super().__post_init__()
+        if unknown := [cell for cell in self._chosen if cell not in self._known]:
+            raise ValueError(f"only = {', '.join(unknown)!r}: no cell of that name; there are {', '.join(self._known)}")
 
     @property
     def cells(self) -> tuple[str, ...]:
         """The cells of the matrix under these options."""
+        return self._chosen or self._known
+
+    @property
+    def _known(self) -> tuple[str, ...]:
         return (*CELLS, EXPIRY) if self.expiry_s else CELLS
+
+    @property
+    def _chosen(self) -> tuple[str, ...]:
+        return tuple(filter(None, (cell.strip() for cell in self.only.split(","))))
 
     def roles(self) -> tuple[Role, ...]:
         return tuple(replace(role, polls=True, rivals=True) if role.transactional else role for role in super().roles())

@@ -5,6 +5,7 @@ After Jepsen's Kafka workload (`txn` operations of micro-operations), KIP-98 and
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -24,11 +25,12 @@ from harness.api import (
     demand_bounds,
 )
 from workloads.support.deciding import CALL_S, aborted, committed, never_begun, think
-from workloads.support.polling import polled, read, reader_operations
+from workloads.support.polling import note, polled, read, reader_operations
 from workloads.support.sending import Content, content_of, hand_over
 
 POLL_S = 0.02  # inside a transaction: short, so that transactions stay short
 MARGIN_S = 5.0
+RERUN_S = 1.0  # after that an application that runs unknown commits again gives up waiting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +49,8 @@ class Transactions:
         AddPartitionsToTxn and ends fatally: librdkafka 4849)
     transaction_timeout_s: the producers' transaction.timeout.ms
     record_bytes: about the size of a record's value
+    rerun_unknown: wrong on purpose: a commit whose first call (one second) does not return ok is taken for not done, and the same
+        records are sent and committed once more, by a new instance
     """
 
     writers: Annotated[int, Between(1, 500)] = 8
@@ -60,6 +64,7 @@ class Transactions:
     flush_before_abort: bool = True
     transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 15.0
     record_bytes: Annotated[int, Between(0, 10_000_000)] = 100
+    rerun_unknown: bool = False
 
     def __post_init__(self) -> None:
         demand_bounds(self)
@@ -110,7 +115,35 @@ class Transactions:
             self._body(op, client, run)
         except CallError as error:
             return aborted(op, client, error, bound_s)
-        return aborted(op, client, None, bound_s) if op.planned.intent == "abort" else committed(op, client, bound_s)
+        if op.planned.intent == "abort":
+            return aborted(op, client, None, bound_s)
+        return self._rerun(op, client, run, bound_s) if self.rerun_unknown else committed(op, client, bound_s)
+
+    def _rerun(self, op: Operation, client: Client, run: str, bound_s: float) -> Outcome:
+        """Commit; what does not return ok at once is done again, whatever became of it."""
+        called = op.decided = time.monotonic_ns()
+        try:
+            client.commit(RERUN_S)
+        except CallError as error:
+            note(op, error)
+        else:
+            return Outcome.OK
+        first = [list(mop) for mop in op.value]
+        try:
+            client.initialise(CALL_S)
+            client.begin()
+            for seq, mop in enumerate(op.planned.mops):
+                if mop[0] == "send":
+                    hand_over(op, seq, client, self.content(op, seq, run))
+        except CallError as error:
+            note(op, error)
+            op.renew = True
+            return Outcome.INFO  # the first one may have been committed
+        again = committed(op, client, bound_s)
+        op.decided = called
+        for done, before in zip(op.value, first, strict=True):
+            done[4:5] = before[4:5]  # a record was sent when it was sent first
+        return again if again is Outcome.OK else Outcome.INFO
 
     def content(self, op: Operation, seq: int, run: str) -> Content:
         """What the record of micro-operation `seq` says."""

@@ -122,3 +122,11 @@ def test_an_initialise_names_its_cell_and_ends_the_process_when_it_fails():
     op = Operation.of(5, 8, PlannedOperation(f="initialise", mops=(), cell="alone"))
     assert WORKLOAD.perform(op, FakeClient({"initialise": [error("initialise")]}), "run1") is Outcome.INFO
     assert op.renew
+
+
+def test_only_some_cells_can_be_asked_for_and_unknown_ones_are_refused():
+    assert Fencing(only="idle, before commit").cells == ("idle", "before commit")
+    with pytest.raises(ValueError, match="no cell of that name"):
+        Fencing(only="before comit")
+    with pytest.raises(ValueError, match="no cell of that name"):
+        Fencing(only="expiry")

@@ -135,3 +135,22 @@ def test_records_of_one_transaction_spread_over_partitions_while_there_are_enoug
 def test_impossible_options_are_refused(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         Transactions(**options)
+
+
+RERUN = Transactions(think_ms=0, transaction_timeout_s=0.0, rerun_unknown=True)
+
+
+def test_an_application_that_runs_unknown_commits_again_sends_the_same_records_as_a_new_instance():
+    client, op = FakeClient({"commit": [error("commit", retriable=True)]}), Operation.of(5, 7, COMMIT)
+    assert RERUN.perform(op, client, "run1") is Outcome.OK
+    assert client.calls == ["begin", "send", "send", "commit", "initialise", "begin", "send", "send", "commit"]
+    assert client.sent[0] == client.sent[2]
+    assert [mop[3] for mop in op.value] == [2, 3], "acknowledged where the second attempt lies"
+    assert op.decided < op.value[0][5], "commit was first called before the second attempt"
+
+
+def test_of_such_a_commit_nothing_is_known_when_the_second_attempt_fails():
+    """The first one may have been committed."""
+    for script in ({"initialise": [error("initialise")]}, {"commit": [error("commit")] * 2}):
+        client, op = FakeClient({"commit": [error("commit")], **script}), Operation.of(5, 7, COMMIT)
+        assert RERUN.perform(op, client, "run1") is Outcome.INFO
