@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -74,14 +75,24 @@ class DriverProcess:
         if popen is None:
             raise CallError(name, GONE, 0, "the driver is not running", fatal=True)
         try:
-            popen.stdin.write(frames.packed({"id": self._id, "call": name, **arguments}))  # type: ignore[union-attr]
-            popen.stdin.flush()  # type: ignore[union-attr]
+            self._ask(popen, frames.packed({"id": self._id, "call": name, **arguments}))
             return self._answer(name, popen.stdout)  # type: ignore[arg-type]
         except (BrokenPipeError, EOFError):
             raise CallError(name, GONE, 0, self._ending(), fatal=True) from None
         except frames.FrameError as error:
             self.end()
             raise CallError(name, BROKEN, 0, f"not the protocol of drivers: {error}", fatal=True) from error
+
+    def _ask(self, popen: subprocess.Popen[bytes], request: bytes) -> None:
+        """Write a request. What a driver that has ended wrote before is read all the same: it says why it is of no use."""
+        try:
+            popen.stdin.write(request)  # type: ignore[union-attr]
+            popen.stdin.flush()  # type: ignore[union-attr]
+        except BrokenPipeError:
+            with suppress(subprocess.TimeoutExpired):
+                popen.wait(_END_S)
+                return
+            raise
 
     def _answer(self, call: str, stdout: IO[bytes]) -> dict[str, Any]:
         while True:
