@@ -88,8 +88,8 @@ class Application:
         low, high = self.outputs_per_input
         if low > high or not high:
             raise ValueError(f"outputs_per_input: (fewest, most) with fewest <= most and 1 <= most, not ({low}, {high})")
-        if self.input_topic == self.output_topic:
-            raise ValueError(f"output_topic: another topic than the input's, {self.input_topic}")
+        if f"-{self.input_topic}".endswith(f"-{self.output_topic}"):
+            raise ValueError(f"output_topic: not the end of the input's name, {self.input_topic}")
         if self.value and NAME not in self.value:
             raise ValueError(f"value: a text with {NAME} in it, which stands for the input's name")
         if self.ordered_by_key and self.names_input_by == "key":

@@ -118,7 +118,8 @@ def test_topics_of_a_shared_cluster_begin_with_the_runs_prefix():
         ({"names_input_by": "headers"}, '"headers" is no way to name an input'),
         ({"names_input_by": "key", "ordered_by_key": True}, "names_input_by: not the key"),
         ({"value": "always the same"}, "value: a text with {input} in it"),
-        ({"output_topic": "in"}, "output_topic: another topic"),
+        ({"output_topic": "in"}, "output_topic: not the end of"),
+        ({"input_topic": "my-out"}, "output_topic: not the end of"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options, text):

@@ -1,8 +1,8 @@
 """The right loop of examples/applications with one thing wrong in it, which CHEAT names.
 
 early: offsets are committed before the transaction. resend: a commit whose answer is lost is taken for a failure, and the batch
-is sent again. jump: the read position is sometimes set forward. skip: one input of so many
-(SKIPPED) has no output.
+is sent again. jump: the read position is sometimes set forward. skip: one input of so
+many (SKIPPED) has no output.
 """
 
 from __future__ import annotations
