@@ -72,13 +72,15 @@ class Draining:
         return done, value
 
     def _done(self) -> bool:
+        """Whether the program has caught up. The group is asked only while the output does not grow."""
         try:
-            if self.group:
-                offsets = self.admin().group_offsets(self.group, list(self.last))
-                return all(offsets.get(partition, -1) > offset for partition, offset in self.last.items())
             ends = self.admin().end_offsets(list(self.outputs), Isolation.UNCOMMITTED)
+            if ends != self._ends:
+                self._ends, self._grown_at = ends, time.monotonic()
+                return False
+            if not self.group:
+                return time.monotonic() - self._grown_at >= self.program.quiet_s
+            offsets = self.admin().group_offsets(self.group, list(self.last))
         except ClusterError:
             return False
-        if ends != self._ends:
-            self._ends, self._grown_at = ends, time.monotonic()
-        return time.monotonic() - self._grown_at >= self.program.quiet_s
+        return all(offsets.get(partition, -1) > offset for partition, offset in self.last.items())

@@ -15,16 +15,21 @@ PROGRAM = Program(command=("true",), input="in", output="out", quiet_s=0.0, drai
 class Admin:
     """Answers with one after the other; an error is raised."""
 
-    def __init__(self, *answers):
-        self.answers = list(answers)
+    def __init__(self, groups, ends):
+        self.groups, self.ends = list(groups), list(ends)
 
-    def _next(self, *_):
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+    def group_offsets(self, *_):
+        return following(self.groups)
 
-    group_offsets = end_offsets = _next
+    def end_offsets(self, *_):
+        return following(self.ends)
+
+
+def following(answers):
+    answer = answers.pop(0) if len(answers) > 1 else answers[0]
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 @pytest.fixture(autouse=True)
@@ -32,24 +37,29 @@ def _quick(monkeypatch):
     monkeypatch.setattr(draining, "LOOK_S", 0.01)
 
 
-def drained(group, *answers):
+def drained(group, *groups, ends=({"out-0": 5},)):
     tended = []
-    admin = Admin(*answers)
+    admin = Admin(groups, ends)
     done, value = Draining(PROGRAM, group, {"in-0": 7}, ["out-0"], lambda: admin, lambda: tended.append(1)).wait()
     assert value["drained"] is done
     return done, len(tended)
 
 
 def test_a_group_has_caught_up_when_its_offsets_lie_beyond_the_last_input():
-    assert drained("g", {}, ClusterError("no coordinator"), {"in-0": 7}, {"in-0": 8}) == (True, 3)
+    assert drained("g", {}, ClusterError("no coordinator"), {"in-0": 7}, {"in-0": 8}) == (True, 4)
 
 
 def test_a_group_that_does_not_catch_up_is_waited_for_no_longer_than_allowed():
     assert drained("g", {"in-0": 7})[0] is False
 
 
+def test_a_group_is_asked_while_the_output_does_not_grow():
+    assert drained("g", {"in-0": 8}, ends=[{"out-0": 5}, {"out-0": 6}, {"out-0": 6}]) == (True, 2)
+
+
 def test_without_a_group_the_output_must_have_stopped_growing():
-    assert drained("", {"out-0": 5})[0] is True
+    assert drained("")[0] is True
+    assert drained("", ends=[{"out-0": number} for number in range(1000)])[0] is False
 
 
 def test_the_last_inputs_are_those_of_transactions_that_ended_ok(tmp_path):
