@@ -58,7 +58,12 @@ def topic_of(plan: Mapping[str, Any], name: str) -> str:
     return name if name in plan["topics"] else str(plan["prefix"]) + name
 
 
-def environment(plan: Mapping[str, Any], program: Program, slot: int) -> dict[str, str]:
+def directory_of(run_dir: Path, slot: int) -> Path:
+    """The directory of an instance, kept from one life to the next and removed at its end."""
+    return run_dir.resolve() / "data" / f"c{slot}"
+
+
+def environment(plan: Mapping[str, Any], program: Program, slot: int, directory: Path) -> dict[str, str]:
     """The environment of an instance (docs/your-application.md)."""
     connection = secrets.resolve(plan.get("connection", {}))
     return {
@@ -69,6 +74,7 @@ def environment(plan: Mapping[str, Any], program: Program, slot: int) -> dict[st
         "FENCEPOST_OUTPUT": topic_of(plan, program.output),
         "FENCEPOST_GROUP": own_group(plan),
         "FENCEPOST_INSTANCE": str(slot),
+        "FENCEPOST_DIRECTORY": str(directory),
         "FENCEPOST_TRANSACTIONAL_ID": f"{plan['prefix']}{slot}",
     }
 
@@ -84,11 +90,13 @@ class Instance:
         writer: HistoryWriter,
         control: Control,
         report: Report,
-        log: Path,
+        run_dir: Path,
     ) -> None:
         self._program, (self._slot, self._process) = program, places
-        self._environment = environment(plan, program, self._slot)
-        self._writer, self._control, self._report, self._log = writer, control, report, log
+        self._directory = directory_of(run_dir, self._slot)
+        self._environment = environment(plan, program, self._slot, self._directory)
+        self._log = run_dir / "logs" / f"c{self._slot}" / LOG
+        self._writer, self._control, self._report = writer, control, report
         self._ready = False
         self._short = 0  # how many lives in a row were short
 
@@ -96,6 +104,7 @@ class Instance:
         """One life after the other until the stop, or until it is clear that there is no use in it."""
         if leads_group():
             signal.signal(signal.SIGTERM, lambda *_: None)  # meant for the program; a handler is not inherited, ignoring is
+        self._directory.mkdir(parents=True, exist_ok=True)
         self._writer.process(self._process, isolation=None, final=False, transactional_id=None, client=self._program.command[0])
         self._report({"process": self._process})
         number = 0

@@ -12,6 +12,7 @@ import itertools
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -47,7 +48,7 @@ from harness.history.writer import HistoryWriter, file_name
 from harness.perform import parent_watch
 from harness.perform.draining import Draining, last_inputs
 from harness.perform.fault_runner import NOT_HEALED, FaultRunner
-from harness.perform.instance import END_S, topic_of
+from harness.perform.instance import END_S, directory_of, topic_of
 from harness.perform.instance import group_of as group_of_program
 from harness.perform.open_transactions import in_transaction
 from harness.perform.stored_records import write_stored
@@ -214,6 +215,8 @@ class Performance:
         if not done:
             self._emit(note_event(f"the application had not caught up with its input after {program.drain_s:g} s"))
         pool.stop(INSTANCE_END_S, self._instances)
+        for slot in self._instances:
+            shutil.rmtree(directory_of(self._run_dir, slot), ignore_errors=True)
 
     def _replicas_in_sync(self) -> None:
         deadline = time.monotonic() + REPLICAS_S

@@ -38,7 +38,7 @@ from harness.api import (
 from harness.drivers.client import DriverClient
 from harness.drivers.process import DriverProcess
 from harness.history.writer import HistoryWriter, file_name
-from harness.perform.instance import LOG, Instance, end_group
+from harness.perform.instance import Instance, end_group
 from harness.perform.instance import group_of as group_of_program
 from harness.perform.rivals import SlotRivals
 from harness.plugins import registry
@@ -435,8 +435,7 @@ def main(argv: list[str]) -> None:
     control = Control()
     threading.Thread(target=control.listen, daemon=True).start()
     if program := roles[index].program:
-        log = run_dir / "logs" / node / LOG
-        Instance(plan, program, (index, process), writer, control, report, log).run()
+        Instance(plan, program, (index, process), writer, control, report, run_dir).run()
         report({"done": True})
         end_group()
         os._exit(0)

@@ -24,7 +24,7 @@ _DETAILED = 300_000  # operations: in a longer history only those of findings sh
 _MOPS, _ERRORS, _BINS, _NAMED, _VALUE = 6, 3, 3_000, 200, 40
 _OUTCOMES = ("ok", "fail", "info")
 _PROCESS_BITS, _PROCESS_MASK = 32, (1 << 32) - 1
-_ROLES = ("writer", "reader", "final", "harness")
+_ROLES = ("writer", "member", "instance", "reader", "final", "harness")
 
 
 def fields(run: ReportData) -> dict[str, Any]:

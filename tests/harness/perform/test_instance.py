@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,7 @@ class Control:
 def lives(tmp_path, code, stop_after=None):
     """What an instance of a Python program reports; it is stopped with its so manieth report."""
     reports, control = [], Control()
+    (tmp_path / "logs" / "c2").mkdir(parents=True)
 
     def report(message):
         reports.append(message)
@@ -34,7 +36,7 @@ def lives(tmp_path, code, stop_after=None):
 
     program = replace(PROGRAM, command=(sys.executable, "-c", code) if isinstance(code, str) else code)
     writer = HistoryWriter(tmp_path / "c2-0.jsonl", run="ab12", slot=2, node="c2", role="instance", pid=1)
-    Instance(PLAN, program, (2, 2), writer, control, report, tmp_path / "application.log").run()
+    Instance(PLAN, program, (2, 2), writer, control, report, tmp_path).run()
     lines = [json.loads(line) for line in (tmp_path / "c2-0.jsonl").read_text().splitlines()]
     return reports[1:], [line["value"]["ending"] for line in lines if line.get("type") == "ok"]
 
@@ -48,7 +50,7 @@ def _quick(monkeypatch):
 
 def test_the_environment_says_where_everything_is_and_holds_no_variable_of_a_secret(monkeypatch):
     monkeypatch.setenv("PASSWORD_OF_IT", "hidden-here")
-    found = environment({**PLAN, "connection": {"sasl.password": "env:PASSWORD_OF_IT"}}, PROGRAM, 2)
+    found = environment({**PLAN, "connection": {"sasl.password": "env:PASSWORD_OF_IT"}}, PROGRAM, 2, Path("/run/data/c2"))
     assert {name: value for name, value in found.items() if name.startswith("FENCEPOST_")} == {
         "FENCEPOST_BOOTSTRAP": "10.0.0.1:9092",
         "FENCEPOST_CONNECTION": '{"sasl.password": "hidden-here"}',
@@ -56,6 +58,7 @@ def test_the_environment_says_where_everything_is_and_holds_no_variable_of_a_sec
         "FENCEPOST_OUTPUT": "fp-ab12-out",
         "FENCEPOST_GROUP": "fp-ab12-application",
         "FENCEPOST_INSTANCE": "2",
+        "FENCEPOST_DIRECTORY": "/run/data/c2",
         "FENCEPOST_TRANSACTIONAL_ID": "fp-ab12-2",
     }
     assert "PASSWORD_OF_IT" not in found
