@@ -70,6 +70,7 @@ class AiokafkaDriver(PythonClientDriver):
         return None
 
     def begin(self, request: Request) -> Results:
+        self._given_up = None
         self._soon(self.writer().begin_transaction)
         return None
 
@@ -96,6 +97,7 @@ class AiokafkaDriver(PythonClientDriver):
         return None
 
     def commit(self, request: Request) -> Results:
+        self.require_delivered(request)
         self.limited("commit", seconds(request), self.writer().commit_transaction)
         return None
 

@@ -72,6 +72,7 @@ class KafkaPythonDriver(PythonClientDriver):
         return None
 
     def begin(self, request: Request) -> Results:
+        self._given_up = None
         with self.failures():
             self.writer().begin_transaction()
         return None
@@ -102,6 +103,7 @@ class KafkaPythonDriver(PythonClientDriver):
         return None
 
     def commit(self, request: Request) -> Results:
+        self.require_delivered(request)
         self.limited("commit", seconds(request), self.writer().commit_transaction)
         return None
 

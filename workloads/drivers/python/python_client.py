@@ -23,6 +23,7 @@ class PythonClientDriver(Driver):
         self._producer: Any = None
         self._consumer: Any = None
         self._records: dict[int, Any] = {}
+        self._given_up: Failure | None = None  # the error of the transaction's first record that was given up
         self._under_way: tuple[str, Any] | None = None
 
     def start(self, function: Any, *values: Any) -> Any:
@@ -60,6 +61,13 @@ class PythonClientDriver(Driver):
                 self._under_way = None
             self.report()
 
+    def require_delivered(self, request: Request) -> None:
+        """Refuse a commit that would be one without a record: the library leaves the fate of records to the application."""
+        if self._under_way is None:
+            self.flush(request)
+        if (lost := self._given_up) is not None:
+            raise Failure(**{**lost.members, "retriable": False, "abortable": not lost.members["fatal"]})
+
     def abandoned(self) -> Any:
         """Forget all that is under way; the call among it that was opening a producer."""
         call, future = self._under_way or ("", None)
@@ -74,7 +82,9 @@ class PythonClientDriver(Driver):
                 continue
             del self._records[record]
             if isinstance(fate, BaseException):
-                self.undelivered(record, self.failure(fate))
+                failure = self.failure(fate)
+                self._given_up = self._given_up or failure
+                self.undelivered(record, failure)
             else:
                 self.delivered(record, fate.partition, fate.offset if fate.offset is not None and fate.offset >= 0 else None)
 
