@@ -51,6 +51,8 @@ class Transactions:
     record_bytes: about the size of a record's value
     rerun_unknown: wrong on purpose: a commit whose first call (one second) does not return ok is taken for not done, and the same
         records are sent and committed once more, by a new instance
+    new_ids: wrong on purpose: each process of a writer has a transactional id of its own, so that none ends what it left
+    settle_s: how long after healing a last stable offset may lag; 0: the transaction timeout and ten seconds
     """
 
     writers: Annotated[int, Between(1, 500)] = 8
@@ -65,6 +67,8 @@ class Transactions:
     transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 15.0
     record_bytes: Annotated[int, Between(0, 10_000_000)] = 100
     rerun_unknown: bool = False
+    new_ids: bool = False
+    settle_s: Annotated[float, Between(0, HOUR_S)] = 0.0
 
     def __post_init__(self) -> None:
         demand_bounds(self)
@@ -77,7 +81,7 @@ class Transactions:
 
     def roles(self) -> tuple[Role, ...]:
         return (
-            *[Role(name="writer", transactional=True, polls=self.poll_share > 0)] * self.writers,
+            *[Role(name="writer", transactional=True, polls=self.poll_share > 0, new_ids=self.new_ids)] * self.writers,
             *[Role(name="reader")] * self.readers,
             *[Role(name="reader", isolation=Isolation.UNCOMMITTED)] * self.uncommitted_readers,
         )

@@ -45,7 +45,8 @@ class Role:
 
     polls: whether it has a consumer at all. topics: what the consumer reads; empty: every topic of the workload. group: the
     consumer is a member of this consumer group, and subscribes to its topics; empty: it is assigned their partitions. static: it
-    is a static member (KIP-345). rivals: whether its operations may open rivals (`Operation.rivals`). needs: what else its client
+    is a static member (KIP-345). rivals: whether its operations may open rivals (`Operation.rivals`). new_ids: each process has a
+    transactional id of its own, as nobody should. needs: what else its client
     must be able to do (names of `harness.api.clients.CAPABILITIES`). program: what an `instance` runs.
     """
 
@@ -54,6 +55,7 @@ class Role:
     transactional: bool = False
     polls: bool = True
     rivals: bool = False
+    new_ids: bool = False
     topics: tuple[str, ...] = ()
     group: str = ""
     static: bool = False

@@ -84,6 +84,7 @@ class Performance:
         self._slots = len(self._all_roles)
         self._manifest = ManifestWriter(run_dir, plan, self._slots)
         self._producer = plan["client"]["producer"]
+        self._settle_s = float(getattr(workload, "settle_s", 0.0))  # for last stable offsets; 0: by the timeouts
         self._partitions = partitions_of(plan)
         self._instances = {slot for slot, role in enumerate(self._roles) if role.program}
         self._program = next((role.program for role in self._roles if role.program), None)
@@ -228,7 +229,7 @@ class Performance:
 
     def _settle(self, writer: HistoryWriter) -> tuple[dict[str, int], dict[str, int]]:
         """Wait until every last stable offset has reached its high watermark; past the bound, record what has not (lso-stall)."""
-        bound = self._transaction_timeout_s() + ABORT_MARGIN_S
+        bound = self._settle_s or self._transaction_timeout_s() + ABORT_MARGIN_S
         began = time.monotonic()
         number = next(self._numbers)
         writer.invoke(-1, number, "settle", {})

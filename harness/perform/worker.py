@@ -180,7 +180,9 @@ class WorkerLoop:
         return list(self._control.orders.get("partitions") or partitions_of(self._plan, topics_of(self._plan, self._role)))
 
     def _transactional_id(self) -> str | None:
-        return name_of(self._plan, self._slot.index) if self._role.transactional else None
+        name = name_of(self._plan, self._slot.index)
+        own = f"{name}-{self._slot.process}" if self._role.new_ids else name
+        return own if self._role.transactional else None
 
     def _announce(self) -> None:
         self._begin(self._slot.process, self._transactional_id())

@@ -154,3 +154,8 @@ def test_of_such_a_commit_nothing_is_known_when_the_second_attempt_fails():
     for script in ({"initialise": [error("initialise")]}, {"commit": [error("commit")] * 2}):
         client, op = FakeClient({"commit": [error("commit")], **script}), Operation.of(5, 7, COMMIT)
         assert RERUN.perform(op, client, "run1") is Outcome.INFO
+
+
+def test_writers_keep_their_transactional_ids_unless_told_otherwise():
+    assert {role.new_ids for role in Transactions().roles()} == {False}
+    assert {role.new_ids for role in Transactions(new_ids=True).roles() if role.transactional} == {True}
