@@ -16,10 +16,12 @@ from checkers.selfcheck.record_damages import exchange, none_early, pick
 def _sequence(rows: HistoryRows) -> pd.DataFrame:
     """Committed records as the non-final read_committed readers got them, in the order of (process, partition, time).
 
+    Without those of members of a group: they go back, and lose partitions, so that not every step of theirs is judged.
     before, after: whether the same reader read this partition before and after. opens, closes: first, last in its poll.
     """
     reads = rows.reads
-    mine = reads[reads["committed"] & ~reads["final"] & reads["fine"]]
+    members = rows.ops.loc[rows.ops["f"] == "subscribe", "process"]
+    mine = reads[reads["committed"] & ~reads["final"] & reads["fine"] & ~reads["process"].isin(members)]
     mine = mine.sort_values(["process", "partition", "op", "at"], kind="stable")
     keys = mine[["process", "partition"]].ne(mine[["process", "partition"]].shift()).any(axis=1)
     opens = keys | mine["op"].ne(mine["op"].shift())

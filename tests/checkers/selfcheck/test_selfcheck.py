@@ -125,7 +125,7 @@ def test_read_early_outside_transactions_is_a_read_before_the_send(session_here,
     h.send(0, {"t-0": [5, 7]})
     h.final({"t-0": [5, 7]})
     write_history(tmp_path, h.ops)
-    _, row = selfcheck(open_run(tmp_path), session_here, damages=some("read early"))
+    _, row, *_ = selfcheck(open_run(tmp_path), session_here, damages=some("read early"))
     assert (row.ok, row.found) == (True, ("dirty-read",))
     assert "t-0@5 is read 1 ns before it is sent" in row.note
 
