@@ -173,6 +173,20 @@ def test_what_was_under_way_at_a_close_is_reported_to_nobody(liar):
     assert client._process.pid is not None
 
 
+def test_a_fate_after_another_producer_was_initialised_is_of_nobody_and_breaks_nothing(liar):
+    """The old producer is let go of without waiting, and reports its records when it ends."""
+    client = liar("""
+        def begin(request):
+            delivered(1)
+            ok(request)
+        tricks["begin"] = begin
+    """)
+    fates = sent(client)
+    client.initialise(1)
+    client.begin()
+    assert fates == []
+
+
 def test_a_fate_after_the_close_is_not_taken_for_a_record_of_the_next_client(liar):
     """Record numbers begin anew with each client: a late fate of the one before must not fit."""
     client = liar("tricks['close'] = lambda request: [ok(request), delivered(1)]")
