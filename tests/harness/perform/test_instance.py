@@ -19,6 +19,10 @@ PLAN = {"prefix": "fp-ab12-", "topics": {"in": {}, "fp-ab12-out": {}}, "bootstra
 PROGRAM = Program(command=("true",), input="in", output="out")
 
 
+NAMES = [f"FENCEPOST_{name}" for name in ("BOOTSTRAP", "CONNECTION", "INPUT", "OUTPUT", "GROUP", "INSTANCE", "DIRECTORY")]
+NAMES.append("FENCEPOST_TRANSACTIONAL_ID")
+
+
 class Control:
     def __init__(self):
         self.stop = threading.Event()
@@ -51,7 +55,7 @@ def _quick(monkeypatch):
 def test_the_environment_says_where_everything_is_and_holds_no_variable_of_a_secret(monkeypatch):
     monkeypatch.setenv("PASSWORD_OF_IT", "hidden-here")
     found = environment({**PLAN, "connection": {"sasl.password": "env:PASSWORD_OF_IT"}}, PROGRAM, 2, Path("/run/data/c2"))
-    assert {name: value for name, value in found.items() if name.startswith("FENCEPOST_")} == {
+    assert {name: found.get(name) for name in NAMES} == {
         "FENCEPOST_BOOTSTRAP": "10.0.0.1:9092",
         "FENCEPOST_CONNECTION": '{"sasl.password": "hidden-here"}',
         "FENCEPOST_INPUT": "in",
