@@ -95,6 +95,8 @@ def input_places(log: PartitionLog, brief: bool = False) -> PartitionMessages:
 
 def _gathered(run: RunView) -> pd.DataFrame:
     """What `input_places` gave of each partition: `v`, `partition`, `offset`."""
+    if run.gathered.error:
+        raise RuntimeError(run.gathered.error)  # nobody knows which inputs are visible
     found = [_no_records()[["v", "partition", "offset"]]]
     for name, message in run.gathered.to_driver:
         if name == INPUTS:

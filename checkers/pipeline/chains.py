@@ -106,6 +106,8 @@ class Pipeline:
     """Chains, and which of their records are visible. Made for one check; the tables behind it are shared."""
 
     def __init__(self, run: RunView) -> None:
+        if run.gathered.error:
+            raise RuntimeError(run.gathered.error)  # nobody knows which records are visible
         self.run, self.chains = run, chains_of(run)
         tables = [from_message(message) for name, message in run.gathered.to_driver if name == PLACES]
         partitions = [table.schema.metadata[b"partition"].decode() for table in tables]

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from checkers.arrays import Ints
 from checkers.spark.source import SparkSource, last_cause, whole_table
-from harness.api import CampaignError, HarnessError, HistoryError, Run, RunFile
+from harness.api import OPERATIONS, CampaignError, HarnessError, HistoryError, Run, RunFile
 
 SMALL_FILES = (RunFile.PLAN, RunFile.RECEIPTS, RunFile.DAMAGE)  # what a check reads besides the history
 CONNECTORS = {"s3a": "org.apache.hadoop:hadoop-aws", "abfs": "org.apache.hadoop:hadoop-azure"}
@@ -95,13 +95,16 @@ def _fetched(files: _Files, url: str, run_dir: Path) -> str:
     raise HistoryError(f"{url}: is no run's directory, neither plan.json nor history.parquet is in it (docs/run-directory.md)")
 
 
+OPTIONAL = {column.name for column in OPERATIONS if column.optional}
+
+
 def _check_schema(spark: SparkSession, history: str, schema: pa.Schema) -> None:
     """Raises HistoryError for a column that is not there or of another type."""
     found = {field.name: field.dataType.simpleString() for field in spark.read.parquet(history).schema}
     wrong = [
         f"{field.name} is {found.get(field.name, 'not there')}, not {field.dataType.simpleString()}"
         for field in from_arrow_schema(schema)
-        if found.get(field.name) != field.dataType.simpleString()
+        if found.get(field.name) != field.dataType.simpleString() and not (field.name in OPTIONAL and field.name not in found)
     ]
     if wrong:
         raise HistoryError(f"{history}: is no history in our format ({'; '.join(wrong)}); {_INSTEAD}")

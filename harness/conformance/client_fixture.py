@@ -19,6 +19,7 @@ TOPIC, PARTITIONS = "t", ("t-0", "t-1")
 GROUP_TOPIC = "g"
 CALL_S = 15.0
 READ_S = 30.0
+MARKERS_S = 10.0
 TRANSACTIONAL = {"acks": "all", "enable.idempotence": True, "transaction.timeout.ms": 20_000, "delivery.timeout.ms": 15_000}
 
 
@@ -112,7 +113,8 @@ class ClientFixture:
         return deliveries
 
     def _observed(self, isolation: Isolation = Isolation.COMMITTED) -> list[Polled]:
-        """All records of the topic, as the harness' own client reads them."""
+        """All records of the topic, as the harness' own client reads them once every transaction is decided."""
+        self._await_markers()
         settings = ClientSettings(
             name=self._name(), bootstrap=self._cluster.bootstrap(), consumer={"isolation.level": isolation.value}
         )
@@ -122,6 +124,15 @@ class ClientFixture:
             return read_all(client)
         finally:
             client.close()
+
+    def _await_markers(self) -> None:
+        """Commit returns before its markers are written (KIP-98): wait for the last stable offsets, not for ever."""
+        deadline = time.monotonic() + MARKERS_S
+        while time.monotonic() < deadline:
+            stable, high = (self._cluster.admin().end_offsets(PARTITIONS, level) for level in Isolation)
+            if stable == high and len(high) == len(PARTITIONS):
+                return
+            time.sleep(0.1)
 
     def _fill(self, count: int) -> None:
         """Records in the first partition, by the harness' own client."""
