@@ -232,21 +232,21 @@ def torn_offset(run: RunView) -> CheckResult:
     lawful = offsets[(offsets["fate"] != ABORTED) & (offsets["offset"] == at_end)]["partition"]
     alone = offsets[(offsets["fate"] == ABORTED) & (offsets["offset"] == at_end) & ~offsets["partition"].isin(lawful)]
     lacking = "" if committed or pipeline.records.empty else NO_OFFSETS
-    told, by = _told_of_aborted(pipeline)
+    seen, by = _offsets_of_aborted(pipeline)
     aborted = pd.concat([alone, by]).drop_duplicates(["op", "partition"])
     parts = [
         rows_of(_as_rows(some).assign(cause=cause), role)
         for some, role, cause in (
             (behind, "missing", behind["op"]),
             (aborted, "sent", aborted["op"]),
-            (told, "read", told["cause"]),
+            (seen, "read", seen["cause"]),
         )
         if len(some)
     ]
     return CheckResult(len(offsets) + len(pipeline.looks), join_rows(*parts) if parts else {}, lacking)
 
 
-def _told_of_aborted(pipeline: Pipeline) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _offsets_of_aborted(pipeline: Pipeline) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Offsets that a member was told although only aborted transactions were to commit them; and these transactions' offsets.
 
     One that began after the member had been told has nothing to do with it.

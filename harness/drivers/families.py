@@ -99,7 +99,7 @@ def family(name: str) -> DriverFamily:
 @lru_cache(maxsize=50)
 def hello(driver: Driver) -> Hello:
     """What the driver says about itself. Raises ClusterError when it does not start."""
-    return _asked(driver, lambda _process, answer: answer)
+    return _answer_of(driver, lambda _process, answer: answer)
 
 
 def refusals(driver: Driver, producer: Mapping[str, Any], consumer: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -109,10 +109,10 @@ def refusals(driver: Driver, producer: Mapping[str, Any], consumer: Mapping[str,
         answer = process.call("check", producer=dict(producer), consumer=dict(consumer))
         return [(str(side), str(key), str(text)) for side, key, text in answer.get("refused") or ()]
 
-    return _asked(driver, check)
+    return _answer_of(driver, check)
 
 
-def _asked(driver: Driver, question: Callable[[DriverProcess, Hello], T]) -> T:
+def _answer_of(driver: Driver, question: Callable[[DriverProcess, Hello], T]) -> T:
     """The answer of a driver that is started for it."""
     process = DriverProcess(driver.command)
     try:
