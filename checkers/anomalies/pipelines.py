@@ -404,7 +404,7 @@ def double_ownership(run: RunView) -> CheckResult:
     Slow twin: `double_ownerships` in tests/support/pipeline_reference.py.
     """
     offsets = _known_commits(Pipeline(run))
-    assigned = _assignments(run)
+    assigned = _assignments(run) if len(offsets) else {}
     compared, found = 0, []
     for partition, some in offsets.groupby("partition", sort=True):
         pairs = _pairs(some, assigned.get(str(partition), {}))

@@ -24,6 +24,11 @@ PLACES = "places of records"
 _MADE = "_chains"  # of a RunView: what several checks share
 
 
+def has_members(run: RunView) -> bool:
+    """Whether consumers, or a program, may be members of a group; else a long history is not searched for what they did."""
+    return run.contract["consumption"] != "assigned" or run.contract["application"] != "none"
+
+
 def has_chains(run: RunView) -> bool:
     """Whether the history is one of a pipeline."""
     return run.history.has("chains") and len(chains_of(run).records) > 0
@@ -59,7 +64,8 @@ class Chains:
 def chains_of(run: RunView) -> Chains:
     """The chains of a run, read once."""
     if _MADE not in run.__dict__:
-        run.__dict__[_MADE] = _read(run) if run.history.has("chains") else Chains(_no_records(), _no_offsets())
+        there = has_members(run) and run.history.has("chains")
+        run.__dict__[_MADE] = _read(run) if there else Chains(_no_records(), _no_offsets())
     return run.__dict__[_MADE]  # type: ignore[no-any-return]
 
 
@@ -170,7 +176,8 @@ class Pipeline:
         `op`, `partition`, `offset` (NONE: there was none), and when the operation began and had ended (ns).
         """
         columns = ("index", "f", "type", "time", "end", "detail")
-        rows = self.run.history.select(columns, ds.field("f") == "committed").sort_by("index").to_pylist()
+        asked = ds.field("f") == "committed"
+        rows = self.run.history.select(columns, asked).sort_by("index").to_pylist() if has_members(self.run) else []
         known = [(row, json.loads(row["detail"])["offsets"]) for row in rows if row["type"] == "ok" and row["detail"]]
         found = [
             (row["index"], partition, NONE if offset is None else offset, row["time"], row["end"])
