@@ -107,7 +107,7 @@ class ExternalAdmin(ExternalPlacementAdmin):
         return self._offsets(partitions, OffsetSpec.earliest(), Isolation.UNCOMMITTED)
 
     def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int]:
-        return committed_offsets(self.connection.client, group, partitions, REQUEST_S)
+        return committed_offsets(self.connection.settings(), group, partitions, REQUEST_S)
 
     def _offsets(self, partitions: Iterable[str], spec: Any, isolation: Isolation) -> dict[str, int]:
         """Ask each partition's leader once; without those that do not answer."""

@@ -34,12 +34,16 @@ class Connection:
     def __init__(self, bootstrap: str, settings: Mapping[str, Any]) -> None:
         self.bootstrap = bootstrap
         self._errors: deque[ck.KafkaError] = deque(maxlen=_KEPT)
-        own = {"bootstrap.servers": bootstrap, "client.id": "fencepost-admin", "error_cb": self._errors.append}
-        quiet = {"log_level": _EMERGENCIES, "reconnect.backoff.max.ms": 1000}  # error_cb gets what would be logged
+        self._given = settings
         try:
-            self.client = AdminClient({**quiet, **resolve(settings), **own})
+            self.client = AdminClient({**self.settings(), "error_cb": self._errors.append})
         except ck.KafkaException as error:
             raise ClusterError(f"no client can be made for {bootstrap}: {_exception_text(error)}") from None
+
+    def settings(self) -> dict[str, Any]:
+        """What connects a client of librdkafka, secrets looked up."""
+        quiet = {"log_level": _EMERGENCIES, "reconnect.backoff.max.ms": 1000}  # errors come by `error_cb`
+        return {**quiet, **resolve(self._given), "bootstrap.servers": self.bootstrap, "client.id": "fencepost-admin"}
 
     def nodes(self) -> dict[int, str]:
         """The brokers in service: Kafka's node id -> host:port. Raises ClusterError after 10 s, or when it is turned away."""

@@ -31,9 +31,13 @@ class KafkaAdmin(PlacementAdmin):
     """`Admin` of a cluster. Offsets are read once; changes are retried until a deadline of 60 s."""
 
     def __init__(self, bootstrap: str, roles: WireRoles) -> None:
-        self._client = AdminClient(
-            {"bootstrap.servers": bootstrap, "log_level": 0, "socket.timeout.ms": 5000, "reconnect.backoff.max.ms": 500}
-        )
+        self._settings = {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "socket.timeout.ms": 5000,
+            "reconnect.backoff.max.ms": 500,
+        }
+        self._client = AdminClient(self._settings)
         super().__init__(roles)
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
@@ -76,7 +80,7 @@ class KafkaAdmin(PlacementAdmin):
         return self._offsets(partitions, protocol.EARLIEST, committed=False)
 
     def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int]:
-        return committed_offsets(self._client, group, partitions, _REQUEST_S)
+        return committed_offsets(self._settings, group, partitions, _REQUEST_S)
 
     def _offsets(self, partitions: Iterable[str], when: int, *, committed: bool) -> dict[str, int]:
         """Ask each partition's present leader, all at once; without those that do not answer or no longer lead."""

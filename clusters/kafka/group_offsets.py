@@ -1,33 +1,48 @@
-"""A consumer group's committed offsets, for every provider (KIP-447: offsets of open transactions are waited for)."""
+"""A consumer group's committed offsets, for every provider (KIP-447: offsets of open transactions are waited for).
+
+They are asked by a consumer that never joins the group, and not by `AdminClient.list_consumer_group_offsets`: librdkafka 2.16.0
+ends the whole process with signal 11 when a broker answers that call with NOT_COORDINATOR or COORDINATOR_NOT_AVAILABLE, because
+its admin client has no group of its own (confluent-kafka-javascript, issue 374).
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from concurrent.futures import TimeoutError as FutureTimeout
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from harness.api import ClusterError
 
 _TRIES, _PAUSE_S = 20, 0.25
+_OWN = {"enable.auto.commit": False, "isolation.level": "read_committed", "log_level": 0}  # read_committed: require-stable
 
 
-def committed_offsets(client: AdminClient, group: str, partitions: Iterable[str], request_s: float) -> dict[str, int]:
-    """Partition -> committed offset, where there is one. Asked again while a coordinator moves. Raises ClusterError."""
+def committed_offsets(settings: Mapping[str, Any], group: str, partitions: Iterable[str], request_s: float) -> dict[str, int]:
+    """Partition -> committed offset, where there is one. Asked again while a coordinator moves. Raises ClusterError.
+
+    settings: librdkafka's, with which a client connects.
+    """
     places = [TopicPartition(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in partitions)]
-    wanted = [ConsumerGroupTopicPartitions(group, places)]
+    consumer = Consumer({**settings, **_OWN, "group.id": group})
+    try:
+        found = _asked_again(consumer, group, places, request_s)
+    finally:
+        consumer.close()
+    return {f"{place.topic}-{place.partition}": place.offset for place in found if place.offset >= 0}
+
+
+def _asked_again(consumer: Consumer, group: str, places: list[TopicPartition], request_s: float) -> list[TopicPartition]:
     for attempt in range(_TRIES):
         try:
-            future = client.list_consumer_group_offsets(wanted, require_stable=True, request_timeout=request_s)[group]
-            found = future.result(timeout=2 * request_s).topic_partitions
+            found: list[TopicPartition] = consumer.committed(places, timeout=request_s)
             if failed := next((place.error for place in found if place.error), None):
                 raise KafkaException(failed)
-        except (KafkaException, FutureTimeout) as error:
+        except KafkaException as error:
             if attempt + 1 == _TRIES:
                 raise ClusterError(f"the committed offsets of group {group} cannot be read: {error}") from error
             time.sleep(_PAUSE_S)
         else:
-            return {f"{place.topic}-{place.partition}": place.offset for place in found if place.offset >= 0}
-    return {}
+            return found
+    return []
