@@ -5,8 +5,9 @@ Lookups read only the few operations in question from the history.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,11 +30,21 @@ from harness.api import MAX_OP, Evidence, Isolation, record_ids
 Made = TypeVar("Made")
 
 
+@dataclass(frozen=True)
+class Fencing:
+    """An operator fenced a transactional id, in a call from `began` to `ended` (ns; None: nobody knows whether it did)."""
+
+    transactional_id: str
+    began: int
+    ended: int | None
+
+
 class RunView:
     """All that is known of a run: its Spark tables (made on first use, then shared) and its overview.
 
     missing: kinds of evidence that the history lacks in part, or may lack.
     stored: the table of what the brokers' logs hold (docs/history.md); there may be none. transaction_timeout_s: the producers'.
+    fencings: what operators did to transactional ids; None: nobody knows.
     unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
     gathered: what run checks gathered of each partition, likewise.
     original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
@@ -49,10 +60,12 @@ class RunView:
         missing: Collection[Evidence] = (),
         stored: Path | None = None,
         transaction_timeout_s: float = 60.0,
+        fencings: Sequence[Fencing] | None = (),
     ) -> None:
         self.history, self.spark, self.overview, self.contract = history, spark, overview, contract
         self.missing = frozenset(missing)
         self.stored, self.transaction_timeout_s = stored, transaction_timeout_s
+        self.fencings = fencings
         self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()
         self.original_values: dict[int, str] = {}

@@ -57,7 +57,7 @@ def _with_fencing(finding: Finding, text: FindingText) -> dict[str, Any]:
     """The operations of a finding, and the one that had fenced them."""
     operations = text.run.shared(fenced_operations)
     fenced_by = operations.loc[operations["op"].isin(finding.operations), "fenced_by"]
-    return {"operations": sorted({*finding.operations, *map(int, fenced_by)})}
+    return {"operations": sorted({*finding.operations, *map(int, fenced_by)} - {NONE})}
 
 
 def _fencing_of(finding: Finding, text: FindingText, before: str) -> str:
@@ -65,9 +65,13 @@ def _fencing_of(finding: Finding, text: FindingText, before: str) -> str:
     operations = text.run.shared(fenced_operations).set_index("op")
     row = operations.loc[finding.rows[0].op]
     ms = (finding.time - int(row["fenced"])) / 1e6
-    return (
-        f"{text.process(int(row['fenced_by']))} had finished initialising the same transactional id {ms:.1f} ms before {before}"
-    )
+    who = _fencer(int(row["fenced_by"]), text)
+    return f"{who} had finished initialising the same transactional id {ms:.1f} ms before {before}"
+
+
+def _fencer(fenced_by: int, text: FindingText) -> str:
+    """Who had fenced somebody: the process of an operation, or an operator."""
+    return "an operator" if fenced_by == NONE else text.process(fenced_by)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -161,7 +165,7 @@ def _explain_false(finding: Finding, text: FindingText) -> str:
     if op in text.run.shared(fenced_commits):
         row = found.loc[op]
         ms = (int(row["decided"]) - int(row["fenced"])) / 1e6
-        return f"{how}: {text.process(int(row['fenced_by']))} had fenced it {ms:.1f} ms before its commit was called."
+        return f"{how}: {_fencer(int(row['fenced_by']), text)} had fenced it {ms:.1f} ms before its commit was called."
     return f"{how}: the log holds it as aborted."
 
 

@@ -1,12 +1,13 @@
 """Instances of transactional ids: who had initialised when, and from when on each was fenced (KIP-98).
 
 An instance reaches from an `initialise` of a process to the next one. It is fenced once another process has finished an
-`initialise` under the same transactional id that began after its own was over. Where the two overlap, nobody knows which of
-them came later.
+`initialise` under the same transactional id that began after its own was over, or an operator has fenced the id, in a call
+that began after it (`fencings` of a fault's evidence). Where the two overlap, nobody knows which of them came later.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,9 +32,10 @@ class Instances:
     """Instances in order of (process, `initialise`); times in ns.
 
     process: whose. op: its `initialise` (history index). began, ready: when that was called, and when it had ended ok (NONE: it
-    did not). fenced: from when on it is fenced (FOREVER: never). fenced_by: the operation that fenced it (NONE). disturbed:
-    before that nothing known can have fenced it: the first call of an `initialise` under its id that was not over when its own
-    began, or of which nobody knows whether it ever takes effect (FOREVER: none).
+    did not). fenced: from when on it is fenced (FOREVER: never). fenced_by: the operation that fenced it (NONE: none, or an
+    operator). disturbed: before that nothing known can have fenced it: the first call of an `initialise` under its id, or of an
+    operator's, that was not over when its own began, or of which nobody knows whether it ever takes effect (FOREVER: none; its
+    own beginning where nobody knows what operators did).
     """
 
     process: Ints = field(default_factory=_empty)
@@ -72,7 +74,28 @@ def instances(run: RunView) -> Instances:
     }
     known = {name: np.array(values, dtype=np.int64) for name, values in numbers.items()}
     over = np.array([FOREVER if row["end"] is None else row["end"] for row in rows], dtype=np.int64)
-    return Instances(**known, **_fencing(known, over))
+    fencing = _fencing(known, over)
+    for fencings in _by_operators(run, names):
+        _add_operators(fencing, known, over, fencings)
+    if run.fencings is None:
+        fencing["disturbed"] = known["began"].copy()
+    return Instances(**known, **fencing)
+
+
+def _by_operators(run: RunView, names: Mapping[str, int]) -> list[tuple[int, int, int]]:
+    """What operators fenced: the id's number, when they began to, and when they had surely done so (FOREVER: unknown)."""
+    known = [one for one in run.fencings or () if one.transactional_id in names]
+    return [(names[one.transactional_id], one.began, FOREVER if one.ended is None else one.ended) for one in known]
+
+
+def _add_operators(fencing: dict[str, Ints], known: dict[str, Ints], over: Ints, fenced_by: tuple[int, int, int]) -> None:
+    """Take one call of an operator into the columns of `_fencing`."""
+    ident, began, ended = fenced_by
+    same = known["ident"] == ident
+    disturbed = same & (ended > known["began"])
+    fencing["disturbed"][disturbed] = np.minimum(fencing["disturbed"][disturbed], began)
+    earlier = same & (began >= over) & (ended < fencing["fenced"])
+    fencing["fenced"][earlier], fencing["fenced_by"][earlier] = ended, NONE
 
 
 def _fencing(known: dict[str, Ints], over: Ints) -> dict[str, Ints]:
@@ -106,7 +129,7 @@ def fenced_operations(run: RunView) -> pd.DataFrame:
     late = (overview.end[at] == NONE) | (np.maximum(overview.end[at], overview.decided[at]) > found.fenced[own])
     columns = {"fenced": found.fenced[own], "fenced_by": found.fenced_by[own]}
     columns |= {"decided": overview.decided[at], "status": overview.status[at]}
-    return pd.DataFrame({"op": op, **columns})[late & (found.fenced_by[own] != NONE)]
+    return pd.DataFrame({"op": op, **columns})[late & (found.fenced[own] != FOREVER)]
 
 
 def fenced_commits(run: RunView) -> Ints:

@@ -19,7 +19,7 @@ from checkers.api import Check
 from checkers.failures import described
 from checkers.partition.log import NONE
 from checkers.registry import installed_checks, with_more
-from checkers.run_view import RunView
+from checkers.run_view import Fencing, RunView
 from checkers.spark.job import CombinedResult, Counts, JobResult
 from checkers.spark.overview import Overview, read_overview
 from checkers.spark.session import start_session
@@ -41,6 +41,7 @@ from harness.api import (
     Evidence,
     HistoryError,
     Plan,
+    Problem,
     Receipts,
     Run,
     RunFile,
@@ -96,9 +97,18 @@ def judge(
     history = source_of(run, session)
     overview = _overview(history, full["isolation"])
     import_module("networkx")  # the search for cycles needs it; here, while Spark starts, its import costs no time
-    view = RunView(history, session(), overview, full, missing_evidence(run.gaps), run.path(RunFile.STORED), _timeout_s(run.plan))
-    job = run_checks(view, found)
     receipts = run.known_receipts()
+    view = RunView(
+        history,
+        session(),
+        overview,
+        full,
+        missing_evidence(run.gaps),
+        run.path(RunFile.STORED),
+        _timeout_s(run.plan),
+        None if _operators_unknown(run) else _fencings(receipts),
+    )
+    job = run_checks(view, found)
     judged = [one for check in found for one in _judged(check, job.results[check.name], view, receipts)]
     view.release()
     judged += [judge_property(one.name, rule_for(one.name, full), 0, [], error=one.reason) for one in broken]
@@ -127,6 +137,24 @@ def _timeout_s(plan: Plan) -> float:
     """The producers' transaction.timeout.ms; Kafka's default where the plan says nothing."""
     producer: Mapping[str, Any] = (plan.get("client") or {}).get("producer") or {}
     return float(producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
+
+
+def _operators_unknown(run: Run) -> bool:
+    """Whether there may have been operators of whom no receipt tells."""
+    return _receipts_lost(run) or (isinstance(run.receipts, Problem) and bool(run.plan.get("schedule")))
+
+
+def _fencings(receipts: Receipts) -> list[Fencing]:
+    """What operators fenced, by the evidence of faults (docs/history.md); what is no such evidence is left out."""
+    calls = [one for receipt in receipts for one in _calls_of(receipt)]
+    return [Fencing(str(one["transactional_id"]), int(one["began_ns"]), one.get("ended_ns")) for one in calls]
+
+
+def _calls_of(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    evidence = receipt.get("evidence")
+    found = evidence.get("fencings") if isinstance(evidence, Mapping) else None
+    calls = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+    return [one for one in calls if isinstance(one.get("began_ns"), int) and "transactional_id" in one]
 
 
 def _overview(history: Source, isolation: str) -> Overview:

@@ -17,7 +17,7 @@ from clusters.external.connection import REQUEST_S, RequestRefused
 from clusters.external.metadata import has_leader, topic_and_number
 from clusters.external.placement_admin import ExternalPlacementAdmin
 from clusters.kafka.group_offsets import committed_offsets
-from harness.api import ClusterError, Isolation, TopicSpec
+from harness.api import ActiveProducer, ClusterError, Isolation, TopicSpec, TransactionState
 
 _READY_S = 60.0
 _ACLS = "the user needs Create, Describe, DescribeConfigs, Read, Write and Delete on topics that begin with `prefix`"
@@ -108,6 +108,28 @@ class ExternalAdmin(ExternalPlacementAdmin):
 
     def group_offsets(self, group: str, partitions: Iterable[str]) -> dict[str, int]:
         return committed_offsets(self.connection.settings(), group, partitions, REQUEST_S)
+
+    # ---- transactions
+
+    def fence_producer(self, transactional_id: str) -> tuple[int, int]:
+        """By a producer of librdkafka's with this id; it does not tell its producer id and epoch: -1."""
+        try:
+            ck.Producer({**self.connection.settings(), "transactional.id": transactional_id}).init_transactions(REQUEST_S)
+        except ck.KafkaException as error:
+            raise ClusterError(f"{transactional_id} may not be fenced: {error}") from None
+        return -1, -1
+
+    def transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionState]:
+        raise ClusterError("transactions are not told here: librdkafka has no call for it")
+
+    def producers(self, partitions: Iterable[str]) -> dict[str, tuple[ActiveProducer, ...]]:
+        raise ClusterError("producers are not told here: librdkafka has no call for it")
+
+    def end_transaction(self, transactional_id: str, producer_id: int, epoch: int, commit: bool) -> None:
+        raise ClusterError("a transaction cannot be ended from here: librdkafka has no call for it")
+
+    def abort_on_partition(self, partition: str, producer: ActiveProducer) -> None:
+        raise ClusterError("markers cannot be written from here: librdkafka has no call for it")
 
     def _offsets(self, partitions: Iterable[str], spec: Any, isolation: Isolation) -> dict[str, int]:
         """Ask each partition's leader once; without those that do not answer."""

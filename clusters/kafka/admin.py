@@ -21,13 +21,14 @@ from clusters.kafka.group_offsets import committed_offsets
 from clusters.kafka.placement_admin import PlacementAdmin
 from clusters.kafka.protocol import Address, Partition
 from clusters.kafka.roles import WireRoles, ask_all
+from clusters.kafka.transaction_admin import TransactionAdmin
 from harness.api import ClusterError, Isolation, TopicSpec
 
 _REQUEST_S = 5.0
 _DEADLINE_S = 60.0
 
 
-class KafkaAdmin(PlacementAdmin):
+class KafkaAdmin(PlacementAdmin, TransactionAdmin):
     """`Admin` of a cluster. Offsets are read once; changes are retried until a deadline of 60 s."""
 
     def __init__(self, bootstrap: str, roles: WireRoles) -> None:

@@ -44,6 +44,7 @@ from harness.api.clients import (
     consumer_group,
 )
 from harness.api.clusters import (
+    ActiveProducer,
     Admin,
     Cluster,
     ClusterProvider,
@@ -55,6 +56,7 @@ from harness.api.clusters import (
     StoredRow,
     Storing,
     TopicSpec,
+    TransactionState,
 )
 from harness.api.contract import CONTRACT_KEYS, ContractKey
 from harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
@@ -94,6 +96,7 @@ __all__ = [
     "VALUES",
     "VERDICT_SCHEMA",
     "WHEN",
+    "ActiveProducer",
     "Admin",
     "Between",
     "Budget",
@@ -181,6 +184,7 @@ __all__ = [
     "Throttleable",
     "TopicPlan",
     "TopicSpec",
+    "TransactionState",
     "Upgradable",
     "Verdict",
     "Wait",

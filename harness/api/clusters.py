@@ -39,6 +39,38 @@ class Placement:
     in_sync: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class TransactionState:
+    """What the coordinator knows of a transactional id (DescribeTransactions, KIP-664).
+
+    state: Kafka's word: `Empty`, `Ongoing`, `PrepareCommit`, `CompleteAbort`. started_ms: when its transaction began,
+    milliseconds since 1970 (-1: none is open). partitions: those that are in it.
+    """
+
+    state: str
+    producer_id: int
+    epoch: int
+    timeout_ms: int = -1
+    started_ms: int = -1
+    partitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActiveProducer:
+    """What the leader of a partition knows of a producer (DescribeProducers, KIP-664).
+
+    first_offset: of its transaction that is open there (None: none is). coordinator_epoch: of the marker before (-1: none).
+    last_timestamp_ms: of its last batch, milliseconds since 1970.
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int = -1
+    last_timestamp_ms: int = -1
+    coordinator_epoch: int = -1
+    first_offset: int | None = None
+
+
 class Admin(Protocol):
     """What the harness asks of a cluster. Partitions are written ``topic-number`` (`orders-0`)."""
 
@@ -102,6 +134,31 @@ class Admin(Protocol):
     @changes
     def set_feature(self, name: str, level: int) -> None:
         """Raise or lower a feature of the whole cluster (KIP-584); brokers learn of it one by one, as `features` shows."""
+
+    # What operators see of transactions, and do to them.
+
+    @looks
+    def transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionState]:
+        """What the coordinators know of these ids, without those of which they know nothing. Raises ClusterError."""
+
+    @looks
+    def producers(self, partitions: Iterable[str]) -> dict[str, tuple[ActiveProducer, ...]]:
+        """The producers that each partition's leader remembers. Raises ClusterError."""
+
+    @changes
+    def fence_producer(self, transactional_id: str) -> tuple[int, int]:
+        """Fence every producer with this id, as `Admin.fenceProducers` of the Java client; the new producer id and epoch.
+
+        Its open transaction is aborted. Raises ClusterError; after silence nobody knows whether it happened.
+        """
+
+    @changes
+    def end_transaction(self, transactional_id: str, producer_id: int, epoch: int, commit: bool) -> None:
+        """Commit or abort the open transaction of a producer, in its stead. Raises ClusterError, and is silent, as above."""
+
+    @changes
+    def abort_on_partition(self, partition: str, producer: ActiveProducer) -> None:
+        """Write an abort marker into one partition, as `kafka-transactions.sh abort`; the coordinator does not learn of it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,6 +35,9 @@ ASPECTS: dict[str, tuple[Aspect, ...]] = {  # call -> where it shows; nothing: i
     "set_topic_settings": ((snapshot.SETTINGS, CHANGED),),
     "set_feature": ((snapshot.FEATURES, CHANGED),),
     "lose_unsynced": (),
+    "fence_producer": ((snapshot.EPOCH, CHANGED),),
+    "end_transaction": (),
+    "abort_on_partition": (),
 }
 MEASURED = ("slow", "lose", "throttle")
 UNDO_LATER = "leave it in force until heal: a fault is active from the end of inject to the beginning of heal"
@@ -198,7 +201,17 @@ def _feature(name: str, was: Any, now: Any, seen: Observations) -> Comparison:
         yield snapshot.FEATURES, snapshot.features({name: level} for level in now.values()).get(name), saw
 
 
-_COMPARED: tuple[Callable[[str, Any, Any, Observations], Comparison], ...] = (_process, _state, _leader, _settings, _feature)
+def _epoch(name: str, was: Any, now: Any, seen: Observations) -> Comparison:
+    """Producer id and epoch of a transactional id; producers may have raised them since."""
+    saw = seen.during.of(snapshot.EPOCH).get(name)
+    if saw is not None and isinstance(now, Mapping) and now.get("producer_id", -1) >= 0:
+        said = (str(now["producer_id"]), str(now.get("epoch")))
+        yield snapshot.EPOCH, said, said if tuple(map(int, said)) <= tuple(map(int, saw)) else saw
+
+
+_COMPARED: tuple[Callable[[str, Any, Any, Observations], Comparison], ...] = (
+    *(_process, _state, _leader, _settings, _feature, _epoch),
+)
 
 
 def _restarted(seen: Observations) -> dict[str, int]:

@@ -25,10 +25,10 @@ from harness.api import (
 
 PROCESS, STATE, ANSWERS, NETWORK = "process", "state", "answers", "network"
 CLOCK, DISK, REPLICAS, ORDER, SETTINGS, FEATURES = "clock", "disk", "replicas", "order of replicas", "settings", "level"
-LEADER, SERVICE, DATA, VERSION = "leader", "service", "data", "version"
+LEADER, SERVICE, DATA, VERSION, EPOCH = "leader", "service", "data", "version", "producer id and epoch"
 RESTORED = (CLOCK, DISK, REPLICAS, ORDER, SETTINGS, FEATURES, SERVICE)  # each must be again what it was when all was well
-BY_THEMSELVES = (ANSWERS, LEADER, SERVICE, ORDER, VERSION)  # may change without a fault, or hurt nobody
-SHOWN_ONLY = (LEADER, DATA)  # nothing must be restored of them
+BY_THEMSELVES = (ANSWERS, LEADER, SERVICE, ORDER, VERSION, EPOCH)  # may change without a fault, or hurt nobody
+SHOWN_ONLY = (LEADER, DATA, EPOCH)  # nothing must be restored of them
 FROZEN = "T"
 CLOCK_TOLERANCE_S = 2.0  # a clock that is read over the network is known to about a second
 FULL_BYTES = 64 << 10  # so few free bytes are none
@@ -207,6 +207,12 @@ def _features(cluster: Cluster) -> dict[str, str]:
         return {}
 
 
+def _epoch(cluster: Cluster, transactional_id: str) -> tuple[str, str]:
+    """-1 for an id of which the coordinator knows nothing."""
+    state = cluster.admin().transactions([transactional_id]).get(transactional_id)
+    return (str(state.producer_id), str(state.epoch)) if state else ("-1", "-1")
+
+
 def _of_each(look: Callable[[str], Any], subjects: Iterable[str]) -> dict[str, Any]:
     """The state of each subject, asked in parallel; subjects that raise or return None are left out."""
     wanted = sorted(subjects)
@@ -235,5 +241,6 @@ _LOOKS: dict[str, tuple[type | None, Callable[[Any], Mapping[str, Any]]]] = {
     LEADER: (None, _leaders),
     SERVICE: (None, _service),
     DATA: (Wipeable, lambda cluster: _of_each(lambda node: _data(cluster, node), cluster.brokers)),
+    EPOCH: (None, lambda cluster: _of_each(lambda name: _epoch(cluster, name), cluster.transactional_ids)),
     VERSION: (Upgradable, lambda cluster: {node: cluster.version(node) for node in servers(cluster)}),
 }

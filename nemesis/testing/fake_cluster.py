@@ -13,6 +13,7 @@ from typing import Any
 from harness.api import ClusterError, Isolation, SharedState, TopicSpec, Wipeable
 from nemesis.testing.fake_environment import FakeEnvironment
 from nemesis.testing.fake_partitions import FakePartitions
+from nemesis.testing.fake_transactions import FakeTransactions
 
 FIRST_PID = 4000
 
@@ -51,6 +52,7 @@ class FakeCluster(FakeEnvironment):
     stubborn: nodes on which kill, stop, pause and start have no effect; leaky: pairs to which nothing can be done;
     mute_for: node -> how often it still does not answer; missing: capability -> why it is unavailable here;
     upgrades: versions that nodes may change to (they run "fake").
+    coordinated: the transactions that its coordinators know.
     unsynced: node -> what `lose_unsynced` answers; disks: node -> bytes that are free on it (default: a million).
     settles_at_once: nothing changes by itself, so that waiting shows nothing new.
     calls: what was done to the cluster, in order: (verb, node), and for networks (verb, (pair, ...)).
@@ -88,6 +90,10 @@ class FakeCluster(FakeEnvironment):
         self.reassign, self.elect = self._partitions.reassign, self._partitions.elect
         self.topic_settings, self.set_topic_settings = self._partitions.topic_settings, self._partitions.set_topic_settings
         self.features, self.set_feature = self._partitions.features, self._partitions.set_feature
+        self.coordinated = FakeTransactions(self._done)
+        self.transactions, self.producers = self.coordinated.transactions, self.coordinated.producers
+        self.fence_producer, self.end_transaction = self.coordinated.fence_producer, self.coordinated.end_transaction
+        self.abort_on_partition = self.coordinated.abort_on_partition
         for node in dict.fromkeys((*self.brokers, *self.controllers, *self.clients)):
             self._start_process(node)
 

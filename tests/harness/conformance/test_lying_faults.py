@@ -82,8 +82,8 @@ def test_an_honest_fault_is_seen_to_hurt(kind):
         assert found.ok is True, found
 
 
-# A fault that restarts brokers within inject, and says so, is honest.
-@pytest.mark.parametrize("kind", [kind for kind in OURS if kind != "rolling-restart"])
+# A fault that restarts brokers within inject, and says so, is honest; what has fenced a producer cannot be undone.
+@pytest.mark.parametrize("kind", [kind for kind in OURS if kind not in ("rolling-restart", "fence-producers")])
 def test_a_fault_that_undoes_everything_within_inject_is_rejected(kind):
     found = effect(undoes_at_once(kind), cluster_for(kind))
     assert found.ok is False, found
@@ -265,7 +265,9 @@ def test_what_a_fault_does_by_itself_and_shows_is_seen():
 def test_every_call_that_hurts_shows_in_an_aspect_or_is_measured_or_is_known_to_be_unobservable():
     hurting = {name for name, effect in effects_of([*CAPABILITIES, Admin]).items() if effect.hurts}
     assert hurting == {*ASPECTS, *MEASURED}
-    assert [call for call, aspects in ASPECTS.items() if not aspects] == ["lose_unsynced"]
+    assert [call for call, aspects in ASPECTS.items() if not aspects] == [
+        *("lose_unsynced", "end_transaction", "abort_on_partition"),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["latency", "bandwidth", "packet-loss"])

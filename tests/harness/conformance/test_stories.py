@@ -35,6 +35,7 @@ PUT_THROUGH: dict[str, dict[str, object]] = {
     "reassign": {"moved_within_s": 0.1, "back_within_s": 0.1},
     **{key: {} for key in ("latency", "bandwidth", "power-off", "clock-skew")},
     **{key: {"notice_s": 0.1} for key in ("disk-full", "slow-disk")},
+    "fence-producers": {},
     "membership": {"gone_within_s": 0.1, "back_within_s": 0.1},
 }
 APART = {"membership": 1}  # faults that need controllers of their own, and how many

@@ -1,0 +1,101 @@
+"""Fence producers: an operator fences the producers of a transactional id (`Admin.fenceProducers` of the Java client)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Annotated, Any, ClassVar
+
+from harness.api import Between, Cluster, ClusterError, ClusterView, HarnessError, Receipt, TransactionState, demand_bounds
+from nemesis.support.attempts import no_target
+from nemesis.support.healing import healed
+
+TARGETS = "random, all, id:TRANSACTIONAL-ID"
+UNKNOWN = TransactionState(state="", producer_id=-1, epoch=-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FenceProducers:
+    """Initialises transactional ids in the producers' stead, so that their epochs rise, as `Admin.fenceProducers` does.
+
+    Whoever produces under such an id is fenced, and its open transaction aborted, by the coordinator: no promise is weakened.
+    Healing undoes nothing, for producers come back by themselves. Evidence: producer ids and epochs, before and during;
+    `fencings`: from when to when each call lasted (CLOCK_MONOTONIC ns; no end: nobody knows whether it happened).
+    """
+
+    needs: ClassVar[tuple[type, ...]] = ()
+
+    target: str = "random"  # the transactional ids: random (one of the workload's), all, or id:ID
+    times: Annotated[int, Between(1, 1000)] = 1  # how often each is fenced, one epoch each time
+
+    def __post_init__(self) -> None:
+        demand_bounds(self)
+        if self.target not in ("random", "all") and not self.target.partition("id:")[2]:
+            raise ValueError(f'unknown target "{self.target}". Allowed: {TARGETS}')
+
+    def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
+        """Fence them, one after the other."""
+        try:
+            names = chosen_ids(self.target, cluster.transactional_ids, rng)
+        except HarnessError as error:
+            return no_target(self.target, error)
+        before = epochs(cluster, names)
+        calls = [_fencing(cluster, name) for name in names for _ in range(self.times)]
+        during = {**epochs(cluster, names), **{call["transactional_id"]: call["epochs"] for call in calls if call.get("epochs")}}
+        problems = [call.pop("problem") for call in calls if "problem" in call]
+        return Receipt(
+            role=self.target,
+            targets=_coordinators(cluster, names),
+            evidence={"before": before, "during": during, "fencings": calls},
+            effective=not problems and all(during.get(name) != before.get(name) for name in names),
+            note="; ".join(dict.fromkeys(problems)),
+        )
+
+    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
+        """Look once more; there is nothing to undo."""
+        return healed(receipt, {"after": epochs(cluster, receipt.evidence.get("during", ()))}, [])
+
+
+def chosen_ids(target: str, names: Sequence[str], rng: Random) -> list[str]:
+    """The transactional ids meant. Raises ClusterError when the workload has none."""
+    if name := target.partition("id:")[2]:
+        return [name]
+    if not names:
+        raise ClusterError("no transactional id is known")
+    return sorted(names) if target == "all" else [rng.choice(sorted(names))]
+
+
+def epochs(cluster: Cluster, names: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """Producer id and epoch of transactional ids, as their coordinators have them (-1: of an id that is not known there);
+    without those that nobody tells."""
+    found: dict[str, Any] = {}
+    for name in names:
+        try:
+            state = cluster.admin().transactions([name]).get(name, UNKNOWN)
+        except HarnessError:
+            continue
+        found[name] = {"producer_id": state.producer_id, "epoch": state.epoch}
+    return found
+
+
+def _fencing(cluster: Cluster, name: str) -> dict[str, Any]:
+    """One call: transactional_id, began_ns, ended_ns (None: unknown), and epochs or a problem."""
+    call: dict[str, Any] = {"transactional_id": name, "began_ns": time.monotonic_ns(), "ended_ns": None}
+    try:
+        producer_id, epoch = cluster.admin().fence_producer(name)
+    except HarnessError as error:
+        return {**call, "problem": f"{name} may not be fenced: {error}"}
+    return {**call, "ended_ns": time.monotonic_ns(), "epochs": {"producer_id": producer_id, "epoch": epoch}}
+
+
+def _coordinators(cluster: Cluster, names: Sequence[str]) -> tuple[str, ...]:
+    """The nodes that coordinate these ids now, as far as somebody says so."""
+    found = set()
+    for name in names:
+        try:
+            found.add(cluster.roles().transaction_coordinator(name))
+        except HarnessError:
+            continue
+    return tuple(sorted(found))
