@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Annotated, Any
 
@@ -24,6 +25,13 @@ from workloads.transactions import Transactions
 CALLS = ("begin", "send", "flush", "send_offsets", "commit", "abort")
 MOMENTS = ("before", "during", "after")
 ALONE, IDLE, NEIGHBOUR, BURST, EXPIRY = "alone", "idle", "neighbour", "burst", "expiry"
+FENCE, MOVE, KILL, FINISH = "fence", "move", "kill", "finish"
+FAULTS: Mapping[str, tuple[str, float, Mapping[str, str]]] = {  # at a call: the fault, how long it lasts (s), its options
+    FENCE: ("fence-producers", 0.0, {"target": "id:{id}"}),
+    MOVE: ("move-coordinator", 1.0, {"target": "coordinator:{id}"}),
+    KILL: ("kill", 2.0, {"target": "coordinator:{id}"}),
+}
+FAULT_CALLS, FAULT_MOMENTS = ("send", "send_offsets", "commit", "abort"), ("before", "during")
 AGAIN = "again"  # the second transaction of the same instance
 RIVAL = "rival"  # a transaction of the rival
 CELLS = (*(f"{moment} {call}" for call in CALLS for moment in MOMENTS), ALONE, IDLE, NEIGHBOUR, BURST)
@@ -41,6 +49,9 @@ class Fencing(Transactions):
     before the commit (`burst`); the transaction idles beyond its timeout before its commit (`idle`); a producer with another id
     commits in between (`neighbour`); nothing happens (`alone`). Then the instance goes on with a second transaction. With
     `expiry_s` there is one cell more: a rival takes over between two transactions, and both idle until their id is forgotten.
+    With `at_calls` there are cells like `kill before commit`, in which the cluster is struck right before or during a call: an
+    operator fences the producer (`fence`), its coordinator moves (`move`) or is killed (`kill`); and one in which another process
+    commits the flushed transaction with the stored producer id and epoch, as Flink's sink does (`finish`).
 
     writers: processes that write (each with a consumer of its own)
     readers: read_committed processes that only poll
@@ -53,6 +64,8 @@ class Fencing(Transactions):
     transaction_timeout_s: the producers' transaction.timeout.ms
     only: these cells, separated by commas; empty: all
     expiry_s: how long a fenced instance idles until its id has expired; 0: there is no such cell
+    at_calls: what else happens at calls, in cells of its own: fence, move, kill, finish, separated by commas
+    first_epoch: before the run the epochs of all transactional ids are raised so far; 32766 is the last one of a producer id
     record_bytes: about the size of a record's value
     """
 
@@ -64,10 +77,14 @@ class Fencing(Transactions):
     transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 6.0
     only: str = ""
     expiry_s: Annotated[float, Between(0, HOUR_S)] = 0.0
+    at_calls: str = ""
+    first_epoch: Annotated[int, Between(0, 32_766)] = 0
 
     def __post_init__(self) -> None:
         demand_bounds(self)
         super().__post_init__()
+        if foreign := [one for one in _listed(self.at_calls) if one not in (*FAULTS, FINISH)]:
+            raise ValueError(f"at_calls = {', '.join(foreign)!r}: there are {', '.join((*FAULTS, FINISH))}")
         if unknown := [cell for cell in self._chosen if cell not in self._known]:
             raise ValueError(f"only = {', '.join(unknown)!r}: no cell of that name; there are {', '.join(self._known)}")
 
@@ -78,14 +95,19 @@ class Fencing(Transactions):
 
     @property
     def _known(self) -> tuple[str, ...]:
-        return (*CELLS, EXPIRY) if self.expiry_s else CELLS
+        listed = _listed(self.at_calls)
+        struck = [f"{one} {moment} {call}" for one in listed if one in FAULTS for moment in FAULT_MOMENTS for call in FAULT_CALLS]
+        return (*CELLS, *([EXPIRY] if self.expiry_s else []), *struck, *([FINISH] if FINISH in listed else []))
 
     @property
     def _chosen(self) -> tuple[str, ...]:
-        return tuple(filter(None, (cell.strip() for cell in self.only.split(","))))
+        return _listed(self.only)
 
     def roles(self) -> tuple[Role, ...]:
-        return tuple(replace(role, polls=True, rivals=True) if role.transactional else role for role in super().roles())
+        return tuple(
+            replace(role, polls=True, rivals=True, operator=bool(self.at_calls)) if role.transactional else role
+            for role in super().roles()
+        )
 
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         if role.name != "writer":
@@ -107,20 +129,35 @@ class Fencing(Transactions):
         if op.planned.cell == EXPIRY:
             take_over(op)
             time.sleep(self.expiry_s)
+        if op.operator is not None and cell_of(op.planned.cell)[0] in FAULTS:
+            op.operator.reserve()
         outcome = super().perform(op, Interrupted(client, op), run)  # type: ignore[arg-type]
-        op.renew = False
+        op.renew = op.planned.cell == FINISH  # whose producer knows nothing of its commit
         return outcome
 
     def _body(self, op: Operation, client: Client, run: str) -> None:
         super()._body(op, client, run)
         cell = op.planned.cell
-        if cell.endswith(" flush") or cell == IDLE:
+        if cell.endswith(" flush") or cell in (IDLE, FINISH):
             client.flush(CALL_S)
         if cell.endswith(" send_offsets"):
             partitions = sorted({mop[1] for mop in op.planned.mops if mop[0] == "send"})
             client.send_offsets(dict.fromkeys(partitions, 0), client.group(), CALL_S)
         if cell == IDLE:
             time.sleep(self.transaction_timeout_s + IDLE_MARGIN_S)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """The names in an option, separated by commas."""
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
+
+
+def cell_of(cell: str) -> tuple[str, str, str]:
+    """Who acts, at which moment, at which call: `kill before commit`; a rival's cells name nobody."""
+    words = cell.split(" ")
+    who = words.pop(0) if words[0] in FAULTS else RIVAL
+    moment, _, call = " ".join(words).partition(" ")
+    return who, moment, call
 
 
 def initialised(op: Operation, client: Client) -> Outcome:
@@ -145,6 +182,20 @@ def take_over(op: Operation, suffix: str = "", times: int = 1) -> None:
         rival.perform(replace(op.planned, mops=sends, intent="commit", think_s=0.0, cell=RIVAL))
 
 
+def struck(op: Operation, who: str) -> None:
+    """Have the fault of a cell injected now."""
+    assert op.operator is not None
+    kind, lasts_s, options = FAULTS[who]
+    op.operator.strike(kind, lasts_s, **options)
+
+
+def finished(op: Operation, timeout_s: float) -> None:
+    """A commit by another process; of one that is not known to have succeeded nobody knows how it ended."""
+    assert op.operator is not None
+    if op.operator.finish(commit=True) is not Outcome.OK:
+        raise CallError("commit", "UNKNOWN", 0, "another process was to commit with the stored producer id and epoch")
+
+
 class Interrupted:
     """A client of an operation in whose cell something happens at one of the calls: at the first of them, once."""
 
@@ -154,8 +205,12 @@ class Interrupted:
         self._plan(op)
 
     def _plan(self, op: Operation) -> None:
-        moment, _, call = op.planned.cell.partition(" ")
-        if moment in MOMENTS:
+        who, moment, call = cell_of(op.planned.cell)
+        if who in FAULTS and op.operator is not None:
+            self._pending[call] = lambda: interruption(moment, partial(struck, op, who))
+        elif moment == FINISH and op.operator is not None:
+            self.commit = partial(finished, op)
+        elif moment in MOMENTS:
             self._pending[call] = lambda: interruption(moment, lambda: take_over(op))
         elif moment == NEIGHBOUR:
             self._pending["commit"] = lambda: interruption("before", lambda: take_over(op, OTHER_ID))

@@ -125,6 +125,9 @@ class ExternalAdmin(ExternalPlacementAdmin):
     def producers(self, partitions: Iterable[str]) -> dict[str, tuple[ActiveProducer, ...]]:
         raise ClusterError("producers are not told here: librdkafka has no call for it")
 
+    def raise_epoch(self, transactional_id: str, epoch: int) -> None:
+        raise ClusterError("epochs are not told here: librdkafka has no call for it")
+
     def end_transaction(self, transactional_id: str, producer_id: int, epoch: int, commit: bool) -> None:
         raise ClusterError("a transaction cannot be ended from here: librdkafka has no call for it")
 

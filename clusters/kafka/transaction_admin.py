@@ -42,6 +42,11 @@ class TransactionAdmin:
             transactional_id, lambda address: protocol.init_producer(address, transactional_id, _FENCING_TIMEOUT_MS, _ASK_S)
         )
 
+    def raise_epoch(self, transactional_id: str, epoch: int) -> None:
+        found = -1
+        while found < epoch:
+            found = self._of_coordinator(transactional_id, partial(_raised, transactional_id=transactional_id, epoch=epoch))
+
     def end_transaction(self, transactional_id: str, producer_id: int, epoch: int, commit: bool) -> None:
         self._of_coordinator(
             transactional_id,
@@ -72,3 +77,11 @@ class TransactionAdmin:
             except OSError as error:
                 raise ClusterError(f"no answer about a transaction: {error}") from error
             time.sleep(_PAUSE_S)
+
+
+def _raised(address: Address, transactional_id: str, epoch: int) -> int:
+    """The epoch that an id has when it has been initialised often enough, by one coordinator as long as it answers."""
+    while True:
+        _, found = protocol.init_producer(address, transactional_id, _FENCING_TIMEOUT_MS, _ASK_S)
+        if found >= epoch:
+            return found

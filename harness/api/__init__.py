@@ -73,7 +73,18 @@ from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, identity_in, re
 from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
 from harness.api.values import DAMAGE_SCHEMA, HISTORY_VERSION, PLAN_SCHEMA, VERDICT_SCHEMA, Isolation, Outcome, Property, Verdict
-from harness.api.workloads import ONLY_READ, OWN_GROUP, Operation, PlannedOperation, Program, Rival, Rivals, Role, Workload
+from harness.api.workloads import (
+    ONLY_READ,
+    OWN_GROUP,
+    Operation,
+    Operator,
+    PlannedOperation,
+    Program,
+    Rival,
+    Rivals,
+    Role,
+    Workload,
+)
 
 __all__ = [
     "ALONE",
@@ -144,6 +155,7 @@ __all__ = [
     "Measurable",
     "Obtains",
     "Operation",
+    "Operator",
     "Outcome",
     "Outgoing",
     "OverBudget",

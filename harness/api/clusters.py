@@ -152,6 +152,10 @@ class Admin(Protocol):
         Its open transaction is aborted. Raises ClusterError; after silence nobody knows whether it happened.
         """
 
+    @prepares
+    def raise_epoch(self, transactional_id: str, epoch: int) -> None:
+        """Fence again and again until the epoch is this one, or a later one; some milliseconds for each. Raises ClusterError."""
+
     @changes
     def end_transaction(self, transactional_id: str, producer_id: int, epoch: int, commit: bool) -> None:
         """Commit or abort the open transaction of a producer, in its stead. Raises ClusterError, and is silent, as above."""

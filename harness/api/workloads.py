@@ -45,8 +45,9 @@ class Role:
 
     polls: whether it has a consumer at all. topics: what the consumer reads; empty: every topic of the workload. group: the
     consumer is a member of this consumer group, and subscribes to its topics; empty: it is assigned their partitions. static: it
-    is a static member (KIP-345). rivals: whether its operations may open rivals (`Operation.rivals`). new_ids: each process has a
-    transactional id of its own, as nobody should. needs: what else its client
+    is a static member (KIP-345). rivals: whether its operations may open rivals (`Operation.rivals`). operator: whether they
+    may have something done from outside (`Operation.operator`). new_ids: each process has a transactional id of its own, as
+    nobody should. needs: what else its client
     must be able to do (names of `harness.api.clients.CAPABILITIES`). program: what an `instance` runs.
     """
 
@@ -55,6 +56,7 @@ class Role:
     transactional: bool = False
     polls: bool = True
     rivals: bool = False
+    operator: bool = False
     new_ids: bool = False
     topics: tuple[str, ...] = ()
     group: str = ""
@@ -94,11 +96,28 @@ class Rival(Protocol):
 Rivals = Callable[[str], Rival]  # of a slot, by what is appended to its transactional id: the same one for the same suffix
 
 
+class Operator(Protocol):
+    """Has done from outside, by the harness, what no client does, at the moment when an operation asks for it."""
+
+    def reserve(self) -> bool:
+        """Wait until `strike` is this slot's, for the next half minute; whether it is. Asked before a transaction begins."""
+
+    def strike(self, kind: str, lasts_s: float = 0.0, **options: Any) -> bool:
+        """Have a fault (a name of `fencepost.nemesis`) injected now, and healed after `lasts_s`; whether it took hold.
+
+        Returns as soon as it has struck. `{id}` in an option is the slot's transactional id. Nothing happens without `reserve`.
+        """
+
+    def finish(self, commit: bool) -> Outcome:
+        """Have the slot's open transaction ended by another process, with the stored producer id and epoch; ok or info."""
+
+
 @dataclass
 class Operation:
     """An operation under way. ``value`` grows from its planned to its done form, micro-operation by micro-operation.
 
-    Both forms are those of docs/history.md; ``planned.mops`` and ``value`` run in parallel. ``rivals``: for roles with rivals.
+    Both forms are those of docs/history.md; ``planned.mops`` and ``value`` run in parallel. ``rivals``, ``operator``: for
+    roles with them.
     """
 
     process: int
@@ -109,6 +128,7 @@ class Operation:
     decided: int | None = None  # when commit was first called, CLOCK_MONOTONIC ns
     renew: bool = False  # the producer cannot be used any more: go on as a new process
     rivals: Rivals | None = None
+    operator: Operator | None = None
     outcome: Outcome | None = None  # how it ended
     rebalances: list[tuple[str, list[str]]] = field(default_factory=list)  # of the consumer, while it was under way
 

@@ -27,6 +27,7 @@ log = structlog.get_logger()
 Wait = Callable[[threading.Event, int], bool]
 Condition = Callable[[], Sequence[str]]
 NO_BUDGET = Budget()
+REQUESTED = "requested"  # the lane of faults that no schedule has
 NOT_HEALED = "not healed: "  # in a receipt's note
 WHEN_WITHIN_S = 10.0  # how long a strike waits for its condition
 LOOK_EVERY_S = 0.02
@@ -80,6 +81,7 @@ class FaultRunner:
         self._cluster, self._write, self._clock, self._wait = cluster, write, clock, wait
         self._ledger, self._conditions = Ledger(cluster, budget), dict(conditions or {})
         self._schedule = list(schedule)
+        self._make_fault = make_fault
         self._faults = {injection.id: make_fault(injection) for injection in self._schedule}
         self._require_interfaces()
         self._held: dict[int, _Held] = {}
@@ -88,7 +90,7 @@ class FaultRunner:
         self._problems: list[str] = []
         self._threads: dict[str, threading.Thread] = {}
         self._stopped = threading.Event()
-        self._holding, self._writing = threading.Lock(), threading.Lock()
+        self._holding, self._writing, self._adding = threading.Lock(), threading.Lock(), threading.Lock()
         self._t0_ns = 0
 
     def unavailable(self) -> dict[int, str]:
@@ -123,7 +125,9 @@ class FaultRunner:
         """
         self._stopped.set()
         deadline = time.monotonic() + within_s
-        for lane, thread in self._threads.items():
+        if self._adding.acquire(timeout=within_s):  # whoever is injecting what no schedule has
+            self._adding.release()
+        for lane, thread in dict(self._threads).items():
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():
                 self._ledger.over = True
@@ -151,6 +155,43 @@ class FaultRunner:
             return []
         now_ns = self._clock()
         return [one.id for one in self._schedule if one.id not in self._begun and self._planned_ns(one) <= now_ns]
+
+    def strike_now(self, kind: str, options: Mapping[str, Any], lasts_s: float, healed: Callable[[], object]) -> bool | None:
+        """Inject a fault that no schedule has, at once; whether it took hold (None: unknown, or the faults are over).
+
+        It is healed after `lasts_s`, at the latest by `stop`; then `healed` is called, at once where there is nothing to heal.
+        """
+        with self._adding:
+            if self._stopped.is_set():
+                healed()
+                return None
+            number = max([one.id for one in self._schedule] + [*self._faults, -1]) + 1
+            at_s = (self._clock() - self._t0_ns) / 1e9
+            injection = Injection(
+                id=number, at_s=at_s, lasts_s=lasts_s, kind=kind, options=dict(options), lane=REQUESTED, seed=number
+            )
+            self._faults[number] = self._make_fault(injection)
+            if why := "; ".join(lacks(self._faults[number], self._cluster).values()):
+                self._record(self._blank(injection, f"unavailable here, because {why}"))
+            else:
+                self._inject(injection, None)
+            with self._holding:
+                held = self._held.get(number)
+        if held is None:
+            healed()
+            return False
+        self._heal_later(number, lasts_s, healed)
+        return held.receipt.effective
+
+    def _heal_later(self, id_: int, lasts_s: float, healed: Callable[[], object]) -> None:
+        def heal() -> None:
+            self._stopped.wait(lasts_s)
+            self._heal(id_)
+            healed()
+
+        thread = threading.Thread(target=heal, name=f"nemesis-{REQUESTED}-{id_}", daemon=True)
+        self._threads[thread.name] = thread
+        thread.start()
 
     def active(self) -> list[str]:
         """What is hurt right now, for people: `pause n2 (leader:t-1)`."""
@@ -225,7 +266,7 @@ class FaultRunner:
         self._record(receipt)
         if problem:
             self._heal(injection.id)
-        else:
+        elif before is not None:
             self._note_reach(injection.id, reach_field(before, probe_pairs(self._cluster, self._ledger.cut())))
 
     def _note_reach(self, id_: int, reach: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ from harness.perform.fault_runner import NOT_HEALED, FaultRunner
 from harness.perform.instance import END_S, directory_of, topic_of
 from harness.perform.instance import group_of as group_of_program
 from harness.perform.open_transactions import in_transaction
+from harness.perform.operators import OperatorService
 from harness.perform.stored_records import write_stored
 from harness.perform.worker import client_factory, coordinated, driver_directories, group_of, partitions_of, roles_of, topics_of
 from harness.perform.worker_pool import Place, WorkerPool, end
@@ -85,6 +87,7 @@ class Performance:
         self._manifest = ManifestWriter(run_dir, plan, self._slots)
         self._producer = plan["client"]["producer"]
         self._settle_s = float(getattr(workload, "settle_s", 0.0))  # for last stable offsets; 0: by the timeouts
+        self._first_epoch = int(getattr(workload, "first_epoch", 0))
         self._partitions = partitions_of(plan)
         self._instances = {slot for slot, role in enumerate(self._roles) if role.program}
         self._program = next((role.program for role in self._roles if role.program), None)
@@ -95,6 +98,7 @@ class Performance:
         directories = driver_directories(self._plan["client"])
         pool = WorkerPool(self._cluster, self._run_dir, self._slots, self._note, self._expect, directories)
         self._manifest.expect([HistoryFile(RunFile.FAULT_LINES, role="faults")])
+        self._raise_epochs()
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))
         pool.start(range(len(self._roles)))
         with open(self._run_dir / "history" / RunFile.FAULT_LINES, "ab", buffering=0) as receipts:  # a fault may end late
@@ -103,6 +107,15 @@ class Performance:
             self._cluster.heal()
             self._read_back(pool)
         self._manifest.complete()
+
+    def _raise_epochs(self) -> None:
+        """Bring the epochs of all transactional ids to where the workload wants them."""
+        if not self._first_epoch:
+            return
+        ids = self._cluster.transactional_ids
+        self._emit(phase_event("workload", f"raising the epochs of {len(ids)} transactional ids to {self._first_epoch}"))
+        with ThreadPoolExecutor(max_workers=8) as pool:
+            list(pool.map(lambda name: self._cluster.admin().raise_epoch(name, self._first_epoch), ids))
 
     def _note(self, text: str) -> None:
         self._emit(note_event(text))
@@ -129,6 +142,7 @@ class Performance:
             conditions={"transaction-open": lambda: in_transaction(self._run_dir / "history")},
         )
         runner.start(time.monotonic_ns())
+        pool.operate = OperatorService(self._cluster, runner, self._note).answer
         self._emit(phase_event("workload", f"workload and faults for {self._plan['time_s']:g} s"))
         try:
             while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():

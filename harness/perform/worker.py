@@ -40,6 +40,7 @@ from harness.drivers.process import DriverProcess
 from harness.history.writer import HistoryWriter, file_name
 from harness.perform.instance import Instance, end_group
 from harness.perform.instance import group_of as group_of_program
+from harness.perform.operators import RemoteOperator
 from harness.perform.rivals import SlotRivals
 from harness.plugins import registry
 from harness.runs.directory import read_plan
@@ -61,6 +62,7 @@ class Report(Protocol):
 class Control:
     """The commands of the harness so far."""
 
+    answered: Callable[[Mapping[str, Any]], None] = lambda answer: None  # takes what a `RemoteOperator` asked for
     go: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
     orders: dict[str, Any] = field(default_factory=dict)
@@ -74,6 +76,8 @@ class Control:
                 self.go.set()
             if "stop" in command:
                 self.stop.set()
+            if "operated" in command:
+                self.answered(command["operated"])
         os._exit(0)
 
 
@@ -124,6 +128,9 @@ class WorkerLoop:
         self._op_since = 0.0
         self._completing = threading.Lock()
         self._rivals = SlotRivals(self._rival, self._begin_rival, self._perform_beside) if role.rivals else None
+        self._operator = RemoteOperator(report, self._transactional_id) if role.operator else None
+        if self._operator is not None:
+            control.answered = self._operator.answered
 
     # -- clients ---------------------------------------------------------------------------------
     def open(self) -> Client:
@@ -259,7 +266,7 @@ class WorkerLoop:
         with self._completing:
             self._op, self._op_since = op, time.monotonic()
         self._writer.invoke(op.process, op.number, planned.f, op.value, planned.intent)
-        op.rivals = self._rivals
+        op.rivals, op.operator = self._rivals, self._operator
         outcome = self._attempt(op, client)
         op.outcome, op.rebalances, self._rebalances[:] = outcome, list(self._rebalances), ()
         with self._completing:

@@ -87,6 +87,7 @@ class WorkerPool:
         self._go: Mapping[str, Any] | None = None
         self._stopped: set[int] = set()
         self.replaced = 0
+        self.operate: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None  # answers what workers ask for
 
     def start(self, slots: Sequence[int], timeout_s: float = 90.0) -> None:
         """Start these slots' workers and wait until every client is open. Raises ClusterError with what is missing."""
@@ -175,7 +176,15 @@ class WorkerPool:
 
     def _listen(self, worker: Worker, stdout: IO[bytes]) -> None:
         for line in stdout:
-            worker.take(json.loads(line), self._note)
+            message = json.loads(line)
+            worker.take(message, self._note)
+            if "operate" in message:
+                threading.Thread(target=self._operate, args=(worker, message["operate"]), daemon=True).start()
+
+    def _operate(self, worker: Worker, request: Mapping[str, Any]) -> None:
+        """Have done what a worker asks for, which may take a while, and answer."""
+        nothing: Mapping[str, Any] = {"number": request["number"], "done": False}
+        worker.send({"operated": self.operate(worker.slot, request) if self.operate else nothing})
 
     def _failed(self, worker: Worker, what: str) -> NoReturn:
         log = self._run_dir / "logs" / f"c{worker.slot}" / "stderr.log"

@@ -43,6 +43,10 @@ class FakeTransactions:
         self._done("fence_producer", transactional_id)
         return self._initialised(transactional_id)
 
+    def raise_epoch(self, transactional_id: str, epoch: int) -> None:
+        while self._initialised(transactional_id)[1] < epoch:
+            pass
+
     def end_transaction(self, transactional_id: str, producer_id: int, epoch: int, commit: bool) -> None:
         """Raises ClusterError unless that producer has an open transaction."""
         self._done("end_transaction", (transactional_id, commit))

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from harness.api import Operation, Outcome, PlannedOperation, Role
-from workloads.fencing import AGAIN, CELLS, EXPIRY, MOMENTS, OTHER_ID, RIVAL, Fencing, take_over
+from workloads.fencing import AGAIN, CELLS, EXPIRY, FAULT_CALLS, FAULT_MOMENTS, MOMENTS, OTHER_ID, RIVAL, Fencing, take_over
 from workloads.testing import FakeClient, error
 
 WORKLOAD = Fencing(think_ms=0, transaction_timeout_s=0.0)
@@ -122,6 +122,72 @@ def test_an_initialise_names_its_cell_and_ends_the_process_when_it_fails():
     op = Operation.of(5, 8, PlannedOperation(f="initialise", mops=(), cell="alone"))
     assert WORKLOAD.perform(op, FakeClient({"initialise": [error("initialise")]}), "run1") is Outcome.INFO
     assert op.renew
+
+
+class Operator:
+    """Notes in a client's list of calls what it is asked for."""
+
+    def __init__(self, client, finished=Outcome.OK):
+        self.client, self.finished = client, finished
+
+    def reserve(self):
+        self.client.calls.append("reserve")
+        return True
+
+    def strike(self, kind, lasts_s=0.0, **options):
+        self.client.calls.append(f"{kind} {options['target']}")
+        return True
+
+    def finish(self, commit):
+        self.client.calls.append(f"finish {commit}")
+        return self.finished
+
+
+def operated(cell, finished=Outcome.OK, intent="commit"):
+    client = Watched()
+    op = Operation.of(5, 7, PlannedOperation(f="txn", mops=(("send", "t-0"),), intent=intent, cell=cell))
+    op.rivals, op.operator = client.rivals, Operator(client, finished)
+    return WORKLOAD.perform(op, client, "run1"), op, client.calls
+
+
+@pytest.mark.parametrize(
+    ("cell", "struck"),
+    [
+        ("fence before commit", "fence-producers id:{id}"),
+        ("move before send", "move-coordinator coordinator:{id}"),
+        ("kill before abort", "kill coordinator:{id}"),
+    ],
+)
+def test_the_cluster_is_struck_right_before_a_call_and_the_strike_is_reserved_before_the_transaction(cell, struck):
+    call = cell.rpartition(" ")[2]
+    _, op, calls = operated(cell, intent="abort" if call == "abort" else "commit")
+    assert calls[:2] == ["reserve", "begin"]
+    assert calls[calls.index(call) - 1] == struck
+    assert sum(one == struck for one in calls) == 1
+    assert not any(one.startswith("initialise") for one in calls)
+    assert op.renew is False
+
+
+def test_another_process_finishes_what_was_flushed_and_the_producer_is_of_no_use_any_more():
+    outcome, op, calls = operated("finish")
+    assert (outcome, op.renew, calls) == (Outcome.OK, True, ["begin", "send", "flush", "finish True"])
+    assert op.decided is not None
+
+
+def test_a_commit_by_another_process_that_is_not_known_to_have_succeeded_is_unknown():
+    outcome, op, _ = operated("finish", Outcome.INFO)
+    assert (outcome, op.renew) == (Outcome.INFO, True)
+    assert [(one["call"], one["name"]) for one in op.errors] == [("commit", "UNKNOWN")]
+
+
+def test_what_happens_at_calls_adds_cells_and_needs_an_operator():
+    workload = Fencing(at_calls="kill, finish")
+    added = set(workload.cells) - set(CELLS)
+    assert added == {*(f"kill {moment} {call}" for moment in FAULT_MOMENTS for call in FAULT_CALLS), "finish"}
+    assert [role.operator for role in workload.roles()] == [role.transactional for role in workload.roles()]
+    assert not any(role.operator for role in WORKLOAD.roles())
+    with pytest.raises(ValueError, match="there are fence, move, kill, finish"):
+        Fencing(at_calls="kil")
 
 
 def test_only_some_cells_can_be_asked_for_and_unknown_ones_are_refused():
