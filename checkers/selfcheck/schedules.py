@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -139,6 +139,12 @@ class ScheduledHistory:
         for mop in operation.mops if not operation.sends else ():
             mop["ended"] = now
 
+    def answer(self, number: int, begin: int, end: int, value: Mapping[str, Any]) -> None:
+        """What coordinators and leaders answered, with the number of the harness's operation."""
+        mine = {"process": NONE, "slot": NONE, "node": "harness", "isolation": None, "role": "harness"}
+        overrides = {**mine, "f": "list-transactions", "detail": json.dumps(value)}
+        self.operations[f"answer {number}"] = _Operation(NONE, number, begin, end=end, overrides=overrides)
+
     def read_back(self, now: int) -> None:
         """Two final readers, one after the other; each gets everything in one poll."""
         for reader, level in (("F", COMMITTED), ("G", UNCOMMITTED)):
@@ -161,10 +167,15 @@ class ScheduledHistory:
         operations = sorted(self.operations.values(), key=lambda one: (one.begin, one.process, one.number))
         contested = any(one.overrides.get("f") == "initialise" for one in operations)
         ident = {"transactional_id": self.topic if contested else None}
-        made = [{name: None if value == NONE else value for name, value in {**one.row(), **ident}.items()} for one in operations]
+        made = [{name: _known(name, value) for name, value in {**one.row(), **ident}.items()} for one in operations]
         table = pa.Table.from_pylist([{**row, "index": at} for at, row in enumerate(made)], schema=like)
         mops = pd.DataFrame([{"op": at, **mop} for at, one in enumerate(operations) for mop in one.mops])
         return rows_of(table, mops.assign(at=[float(at) for at in range(len(mops))]))
+
+
+def _known(name: str, value: Any) -> Any:
+    """A value of a column; None where it is not known."""
+    return None if value == NONE and name not in ("process", "slot") else value
 
 
 def scheduled_history(schedule: str, beside: HistoryRows) -> ScheduledHistory:

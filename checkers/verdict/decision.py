@@ -11,7 +11,7 @@ from checkers.verdict.rules import ALLOWED, INAPPLICABLE, Rule
 from harness.api import Gap, Property, Verdict
 
 NAMED = 4  # properties that a reason names
-LIVENESS = ("lso-stall",)  # that nothing hangs says nothing of any record
+LIVENESS = ("lso-stall", "hanging-transaction", "misreported-transaction")  # that nothing hangs says nothing of any record
 UNSEEN = "were returned to nobody, and without a final read nobody knows whether they are lost or late"
 
 

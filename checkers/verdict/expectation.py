@@ -145,5 +145,5 @@ def _is_about(finding: Finding, places: Collection[Place]) -> bool:
     return bool(rows) and all(_place(row) in places for row in rows)
 
 
-WITHOUT_SENDER = frozenset({"phantom", "lso-stall"})  # nobody sent the record; or nobody knows who hangs
+WITHOUT_SENDER = frozenset({"phantom", "lso-stall", "hanging-transaction"})  # nobody sent the record; or nobody knows who hangs
 PAIRS = frozenset({"order-inversion", "real-time-inversion", "nonmonotonic-poll", "int-nonmonotonic-poll", *_READ_CYCLES})

@@ -323,6 +323,18 @@ RULES: dict[str, tuple[Rule, ...]] = {
         *_COORDINATOR,
         Rule(FORBIDDEN, "a commit that returned ok has committed (KIP-98)"),
     ),
+    "hanging-transaction": (
+        _NO_TRANSACTIONS,
+        *_cut_off("with the marker of a transaction, which nobody writes again"),
+        *_COORDINATOR,
+        Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),
+    ),
+    "misreported-transaction": (
+        _NO_TRANSACTIONS,
+        *_cut_off("the coordinator may forget a decision, and a leader begin below what was read"),
+        *_COORDINATOR,
+        Rule(FORBIDDEN, "coordinators answer by what they have decided, leaders by their logs (KIP-664)"),
+    ),
     "lso-stall": (
         *_cut_off("with the marker of a transaction, which nobody writes again", transactional="true"),
         Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),

@@ -169,6 +169,13 @@ NEEDS: dict[str, Needs] = {
         FINAL,
         "the final read may have returned in a missing line what seems to be aborted",
     ),
+    "hanging-transaction": Needs({Evidence.SETTLING}, "nobody knows which transactions coordinators and leaders had open"),
+    "misreported-transaction": Needs(
+        {OUTCOMES, *READS, Evidence.SETTLING},
+        "nobody knows all that coordinators and leaders answered, or all that contradicts it",
+        {SENDS},
+        "a line that is missing may have begun the transaction",
+    ),
     "lso-stall": Needs({Evidence.SETTLING}, "nobody knows where the last stable offsets stood after healing"),
 }
 _EVERYTHING = frozenset(Evidence) - {Evidence.RECEIPTS}

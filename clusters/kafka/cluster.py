@@ -17,7 +17,8 @@ from clusters.kafka import broker_config, log_segments, node_directory, node_pla
 from clusters.kafka.admin import KafkaAdmin
 from clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions
 from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
-from harness.api import ClusterError, StoredRow, TopicSpec
+from clusters.kafka.transaction_listing import transaction_listing
+from harness.api import ClusterError, StoredRow, TopicSpec, TransactionListing
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -127,6 +128,9 @@ class KafkaCluster(ABC):
         except OSError as e:
             raise ClusterError(f"the log segments of {node} could not be read: {e}") from e
         return rows, reason
+
+    def transaction_listing(self, partitions: Iterable[str]) -> TransactionListing:
+        return transaction_listing(self._roles, partitions)
 
     # ---- up
 

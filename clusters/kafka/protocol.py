@@ -3,7 +3,8 @@
 Each asks one given broker and uses no cache: whether it answers at all and its features (ApiVersions, KIP-35, KIP-584), what it
 knows of topics (Metadata, with leader epochs of KIP-320), where logs begin and end (ListOffsets, with the isolation of KIP-98),
 who leads the KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or a group (FindCoordinator). Each uses the oldest
-version that brokers 3.0 to 4.x share. Requests that change something are in `protocol_admin.py`.
+version that brokers 3.0 to 4.x share. Requests that change something are in `protocol_admin.py`, those about transactions in
+`protocol_transactions.py`.
 Layouts: https://kafka.apache.org/protocol
 """
 
@@ -233,6 +234,10 @@ class Reply:
 
     def array(self, item: Callable[[], T]) -> list[T]:
         return [item() for _ in range(max(0, self.number(">i")))]
+
+    def compact_array(self, item: Callable[[], T]) -> list[T]:
+        """A list of a flexible version (KIP-482); empty for null."""
+        return [item() for _ in range(max(0, self.varint() - 1))]
 
     def varint(self) -> int:
         value = shift = 0

@@ -1,10 +1,11 @@
 """The Kafka requests about transactions that no installed client offers: what coordinators and leaders know of them, and what
 operators change.
 
-Written to a socket like those of `protocol.py`; each asks the one broker that can answer. DescribeTransactions, DescribeProducers
-and WriteTxnMarkers (KIP-664: hanging transactions), InitProducerId (KIP-98; with another producer's transactional id it fences
-that one), EndTxn (KIP-98; whoever knows producer id and epoch can send it, as Flink's sink does). A marker is written in version
-1, which has no transaction version: leaders then take one of the epoch that its transaction has.
+Written to a socket like those of `protocol.py`; each asks the one broker that can answer. ListTransactions,
+DescribeTransactions, DescribeProducers and WriteTxnMarkers (KIP-664: hanging transactions), InitProducerId (KIP-98; with another
+producer's transactional id it fences that one), EndTxn (KIP-98; whoever knows producer id and epoch can send it, as Flink's sink
+does). A marker is written in version 1, which has no transaction version: leaders then take one of the epoch that its transaction
+has.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from clusters.kafka.protocol import Address, Reply, WireError, ask, compact, str
 from harness.api import ActiveProducer, TransactionState
 
 _INIT_PRODUCER_ID, _END_TXN, _WRITE_TXN_MARKERS, _DESCRIBE_PRODUCERS, _DESCRIBE_TRANSACTIONS = 22, 26, 27, 61, 65
+_LIST_TRANSACTIONS = 66
 _UNKNOWN_ID = 105  # TRANSACTIONAL_ID_NOT_FOUND
 RETRIABLE = {
     14: "COORDINATOR_LOAD_IN_PROGRESS",
@@ -25,6 +27,7 @@ RETRIABLE = {
     51: "CONCURRENT_TRANSACTIONS",
 }
 _NO_TAGS = b"\x00"
+_ALL = varint(1)  # an empty list: no filter
 
 T = TypeVar("T")
 
@@ -55,6 +58,19 @@ def end_transaction(
     body = string(transactional_id) + struct.pack(">qh?", *producer, commit)
     _, error = ask(address, _END_TXN, 1, body, timeout_s).numbers(">ih")
     _demand_none(error, f"the transaction of {transactional_id} was not ended")
+
+
+def list_transactions(address: Address, timeout_s: float = 5.0) -> dict[str, tuple[str, int]]:
+    """Every transactional id that a broker coordinates, with its state and producer id.
+
+    Raises RefusedError, also while the broker still loads the state of some ids.
+    """
+    reply = ask(address, _LIST_TRANSACTIONS, 0, _ALL + _ALL + _NO_TAGS, timeout_s, flexible=True)
+    _, error = reply.numbers(">ih")
+    _demand_none(error, "the transactions of a broker are not told")
+    reply.compact_array(reply.compact_text)  # filters that it does not know
+    rows = _rows(reply, lambda row: (row.compact_text(), row.number(">q"), row.compact_text()))
+    return {name: (state, producer_id) for name, producer_id, state in rows}
 
 
 def describe_transactions(address: Address, ids: Iterable[str], timeout_s: float = 5.0) -> dict[str, TransactionState]:
@@ -89,23 +105,35 @@ def _numbers_of_topic(reply: Reply) -> tuple[str, list[int]]:
 
 def describe_producers(address: Address, topic: str, number: int, timeout_s: float = 5.0) -> tuple[ActiveProducer, ...]:
     """The producers that the leader of a partition remembers. Raises RefusedError."""
-    body = varint(2) + compact(topic) + varint(2) + struct.pack(">i", number) + _NO_TAGS + _NO_TAGS
-    reply = ask(address, _DESCRIBE_PRODUCERS, 0, body, timeout_s, flexible=True)
-    reply.number(">i")  # throttle time
-    ((error, found),) = [row for rows in _rows(reply, _producers_of_topic) for row in rows]
+    ((error, found),) = producers_of(address, [(topic, number)], timeout_s).values()
     _demand_none(error, f"the producers of {topic}-{number} are not told")
     return found
 
 
-def _producers_of_topic(reply: Reply) -> list[tuple[int, tuple[ActiveProducer, ...]]]:
-    reply.compact_text()
-    return _rows(reply, _producers_of_partition)
+def producers_of(
+    address: Address, partitions: Iterable[tuple[str, int]], timeout_s: float
+) -> dict[str, tuple[int, tuple[ActiveProducer, ...]]]:
+    """The same of many partitions at once, each with the error code of its answer (0: none)."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    body = varint(len(topics) + 1)
+    for topic, numbers in topics.items():
+        body += compact(topic) + varint(len(numbers) + 1) + struct.pack(f">{len(numbers)}i", *numbers) + _NO_TAGS
+    reply = ask(address, _DESCRIBE_PRODUCERS, 0, body + _NO_TAGS, timeout_s, flexible=True)
+    reply.number(">i")  # throttle time
+    return {name: (error, found) for rows in _rows(reply, _producers_of_topic) for name, error, found in rows}
 
 
-def _producers_of_partition(reply: Reply) -> tuple[int, tuple[ActiveProducer, ...]]:
-    _, error = reply.numbers(">ih")
+def _producers_of_topic(reply: Reply) -> list[tuple[str, int, tuple[ActiveProducer, ...]]]:
+    topic = reply.compact_text()
+    return _rows(reply, lambda row: _producers_of_partition(row, topic))
+
+
+def _producers_of_partition(reply: Reply, topic: str) -> tuple[str, int, tuple[ActiveProducer, ...]]:
+    number, error = reply.numbers(">ih")
     reply.compact_text()
-    return error, tuple(_rows(reply, _producer))
+    return f"{topic}-{number}", error, tuple(_rows(reply, _producer))
 
 
 def _producer(reply: Reply) -> ActiveProducer:

@@ -72,6 +72,13 @@ from harness.api.python_command import interpreter_script, module_command
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, identity_in, record_id, split_record_id
 from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
+from harness.api.transactions import (
+    UNDER_WAY,
+    CoordinatedTransaction,
+    ListingTransactions,
+    OpenTransaction,
+    TransactionListing,
+)
 from harness.api.values import DAMAGE_SCHEMA, HISTORY_VERSION, PLAN_SCHEMA, VERDICT_SCHEMA, Isolation, Outcome, Property, Verdict
 from harness.api.workloads import (
     ONLY_READ,
@@ -103,6 +110,7 @@ __all__ = [
     "OWN_GROUP",
     "PLAN_SCHEMA",
     "STORED",
+    "UNDER_WAY",
     "UNREADABLE",
     "VALUES",
     "VERDICT_SCHEMA",
@@ -122,6 +130,7 @@ __all__ = [
     "ClusterProvider",
     "ClusterView",
     "ContractKey",
+    "CoordinatedTransaction",
     "Delivered",
     "DockerImage",
     "DockerLeftover",
@@ -150,10 +159,12 @@ __all__ = [
     "KafkaVersion",
     "Killable",
     "Lane",
+    "ListingTransactions",
     "Losable",
     "Manifest",
     "Measurable",
     "Obtains",
+    "OpenTransaction",
     "Operation",
     "Operator",
     "Outcome",
@@ -196,6 +207,7 @@ __all__ = [
     "Throttleable",
     "TopicPlan",
     "TopicSpec",
+    "TransactionListing",
     "TransactionState",
     "Upgradable",
     "Verdict",

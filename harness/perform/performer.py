@@ -34,6 +34,7 @@ from harness.api import (
     HistoryFile,
     Injection,
     Isolation,
+    ListingTransactions,
     Outcome,
     PerformerEvent,
     Plan,
@@ -54,6 +55,7 @@ from harness.perform.instance import group_of as group_of_program
 from harness.perform.open_transactions import in_transaction
 from harness.perform.operators import OperatorService
 from harness.perform.stored_records import write_stored
+from harness.perform.transaction_looks import TransactionLooks
 from harness.perform.worker import client_factory, coordinated, driver_directories, group_of, partitions_of, roles_of, topics_of
 from harness.perform.worker_pool import Place, WorkerPool, end
 from harness.planning.plan import complete
@@ -67,6 +69,7 @@ STOP_MARGIN_S = 10.0
 REPLICAS_S = 60.0  # for every replica to be in sync again
 INSTANCE_END_S = END_S + 10.0  # how long an instance may take to end
 ABORT_MARGIN_S = 10.0  # beyond the transaction timeout: the coordinator looks for expired transactions once a second
+LOOK_MARGIN_S = 5.0  # beyond that: a transaction that hangs must be seen to do so when the cluster is at rest
 FINAL_READ_S = 120.0
 UNKNOWN_END = 2**62  # of a partition whose end is unknown: no reader can reach it, so its final read is never called complete
 TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
@@ -97,15 +100,18 @@ class Performance:
         """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
         directories = driver_directories(self._plan["client"])
         pool = WorkerPool(self._cluster, self._run_dir, self._slots, self._note, self._expect, directories)
-        self._manifest.expect([HistoryFile(RunFile.FAULT_LINES, role="faults")])
+        self._manifest.expect(
+            [HistoryFile(RunFile.FAULT_LINES, role="faults"), HistoryFile("harness.jsonl", -1, "harness", "harness")]
+        )
         self._raise_epochs()
+        self._writer = self._own_writer()
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))
         pool.start(range(len(self._roles)))
         with open(self._run_dir / "history" / RunFile.FAULT_LINES, "ab", buffering=0) as receipts:  # a fault may end late
             self._run_workload(pool, receipts)
             self._emit(phase_event("heal", "healing everything"))
             self._cluster.heal()
-            self._read_back(pool)
+            self._read_back(pool, time.monotonic_ns())
         self._manifest.complete()
 
     def _raise_epochs(self) -> None:
@@ -116,6 +122,20 @@ class Performance:
         self._emit(phase_event("workload", f"raising the epochs of {len(ids)} transactional ids to {self._first_epoch}"))
         with ThreadPoolExecutor(max_workers=8) as pool:
             list(pool.map(lambda name: self._cluster.admin().raise_epoch(name, self._first_epoch), ids))
+
+    def _own_writer(self) -> HistoryWriter:
+        """The history of the harness's own operations."""
+        path, who = self._run_dir / "history" / "harness.jsonl", {"slot": -1, "node": "harness", "role": "harness"}
+        writer = HistoryWriter(path, run=self._plan["run"], pid=os.getpid(), **who)
+        writer.process(-1, isolation=None, final=False, transactional_id=None, client="admin")
+        return writer
+
+    def _looks(self) -> TransactionLooks | None:
+        """The questions about open transactions; None where the cluster cannot be asked."""
+        writes = any(role.transactional or role.program for role in self._roles)
+        if not (writes and isinstance(self._cluster, ListingTransactions)):
+            return None
+        return TransactionLooks(self._cluster, self._partitions, self._writer, lambda: next(self._numbers))
 
     def _note(self, text: str) -> None:
         self._emit(note_event(text))
@@ -143,6 +163,8 @@ class Performance:
         )
         runner.start(time.monotonic_ns())
         pool.operate = OperatorService(self._cluster, runner, self._note).answer
+        looks = self._looks()
+        asking = looks.ask_through(runner.calm_since) if looks else None
         self._emit(phase_event("workload", f"workload and faults for {self._plan['time_s']:g} s"))
         try:
             while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():
@@ -158,6 +180,8 @@ class Performance:
         timeout_s = self._transaction_timeout_s()
         pool.stop(2 * timeout_s + STOP_MARGIN_S, set(range(len(self._roles))) - self._instances)
         self._supervise(pool, runner, started)
+        if looks and asking:
+            looks.stop(asking)
 
     def _supervise(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
         pool.tend()
@@ -185,23 +209,18 @@ class Performance:
         self._emit({"event": "fault", "text": receipt_text(line)})
 
     # -- healed ----------------------------------------------------------------------------------
-    def _read_back(self, pool: WorkerPool) -> None:
-        self._manifest.expect([HistoryFile("harness.jsonl", -1, "harness", "harness")])
-        writer = HistoryWriter(
-            self._run_dir / "history" / "harness.jsonl",
-            run=self._plan["run"],
-            slot=-1,
-            node="harness",
-            role="harness",
-            pid=os.getpid(),
-        )
-        writer.process(-1, isolation=None, final=False, transactional_id=None, client="admin")
+    def _read_back(self, pool: WorkerPool, healed_ns: int) -> None:
+        writer, looks = self._writer, self._looks()
+        if looks:
+            looks.ask(self._partitions, lambda: healed_ns)
         if self._program:
             self._drain(self._program, pool, writer)
         self._emit(phase_event("settle", "waiting for replicas, then for the last stable offsets"))
         self._manifest.look()
         self._replicas_in_sync()
         stable, high = self._settle(writer)
+        if looks and not looks.ask_until_none(healed_ns, healed_ns + round((self._settle_bound_s() + LOOK_MARGIN_S) * 1e9)):
+            self._emit(note_event("transactions are still open, or not every broker says which are"))
         self._group_offsets(writer)
         self._emit(phase_event("final-read", f"reading {len(self._partitions)} partitions back"))
         starts = {**dict.fromkeys(self._partitions, -1), **self._cluster.admin().log_start_offsets(self._partitions)}
@@ -243,7 +262,7 @@ class Performance:
 
     def _settle(self, writer: HistoryWriter) -> tuple[dict[str, int], dict[str, int]]:
         """Wait until every last stable offset has reached its high watermark; past the bound, record what has not (lso-stall)."""
-        bound = self._settle_s or self._transaction_timeout_s() + ABORT_MARGIN_S
+        bound = self._settle_bound_s()
         began = time.monotonic()
         number = next(self._numbers)
         writer.invoke(-1, number, "settle", {})
@@ -263,6 +282,9 @@ class Performance:
             self._emit(note_event(f"last stable offset below the high watermark after {bound:.0f} s: {offsets}"))
         unknown = dict.fromkeys(self._partitions, UNKNOWN_END)
         return {**unknown, **stable}, {**unknown, **high}
+
+    def _settle_bound_s(self) -> float:
+        return self._settle_s or self._transaction_timeout_s() + ABORT_MARGIN_S
 
     def _group_offsets(self, writer: HistoryWriter) -> None:
         """Record what the groups of the workload have committed, once every transaction is decided."""

@@ -25,7 +25,7 @@ PROMISES: Mapping[str, tuple[str, ...]] = {  # in words, and the anomalies that 
     "fenced stays out": ("zombie-commit", "zombie-write", "epoch-regression", "wrong-error"),
     "processed once": ("reprocessed", "unprocessed", "torn-offset", "stale-offset", "offset-regression", "double-ownership"),
     "one log": ("inconsistent-offset", "phantom", "wrong-partition"),
-    "readers go on": ("lso-stall",),
+    "readers go on": ("lso-stall", "hanging-transaction", "misreported-transaction"),
 }
 _Z = 1.96
 

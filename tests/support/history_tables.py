@@ -4,7 +4,9 @@ Beside what docstrings need: `send a` is a record without acknowledgement, `send
 `read a@?` one returned without an offset, `-x` a record of an operation that never began. Kinds: `txn`, `send` (outside
 transactions), `poll`, `final read`, `initialise`, `settle`, each of the readers also with `uncommitted`, a final read also
 with `short` (it ended before the end) and `to 6` (the end was at offset 6). A `txn` may read, `process a@5` (an input record),
-commit `offset 6` of a group, and `send x@0 of a` (made of the input a); `group offsets` are those at the end. A reader
+commit `offset 6` of a group, and `send x@0 of a` (made of the input a); `group offsets` are those at the end. To a `list`
+coordinators answer `id Ongoing 6000 since 1` (the state of the one transactional id, its timeout and begin in ms), leaders
+`open 7` (from that offset on). A reader
 may get `output a@0` of a program (a record that names the input a; `?@0` names none); `drain 1 1 ordered` is what the program
 declares, and that it had caught up. Outcomes:
 `committed`, `aborted`, `unknown`, for a transaction also `unasked` (unknown, commit was never called) and `failed` (whose commit
@@ -48,7 +50,7 @@ class HistoryTable:
         self.partitions = head[3:-1]
         for row in rows:
             self._operation(*(row + [""] * (len(head) - len(row))))
-        if any(op["f"] == "initialise" for op in self.ops):
+        if any(op["f"] in ("initialise", "list-transactions") for op in self.ops):
             for op in self.ops:
                 op["transactional_id"] = self.topic if op["role"] == "writer" else None
         for op in self.ops:
@@ -66,6 +68,9 @@ class HistoryTable:
             return
         if kind == "group offsets":
             self._group_offsets(begin, end, dict(zip(self.partitions, cells, strict=False)))
+            return
+        if kind == "list":
+            self._listing(begin, end, dict(zip(self.partitions, cells, strict=False)))
             return
         if kind.startswith("drain"):
             self._drain(begin, end, kind.split(), [self._own(name) for name in self.partitions if name.startswith("out")])
@@ -110,6 +115,19 @@ class HistoryTable:
         offsets = {self._own(partition): int(cell) for partition, cell in cells.items() if cell.isdigit()}
         row = self._row(0, "group-offsets", "harness", "", begin, end) | {"process": -1, "slot": -1, "isolation": None}
         self.ops.append({**row, "detail": json.dumps({"group": self.topic, "offsets": offsets})})
+
+    def _listing(self, begin: int, end: int | None, cells: dict[str, str]) -> None:
+        producer, transactions, opened = {"producer_id": self.base, "epoch": 0}, [], []
+        for partition, cell in cells.items():
+            if known := re.search(r"id (\w+) (\d+) since (\d+)", cell):
+                state = {"state": known[1], "timeout_ms": int(known[2]), "started_ms": int(known[3])}
+                transactions.append({**producer, "transactional_id": self.topic, **state, "partitions": [self._own(partition)]})
+            opened += [
+                {**producer, "partition": self._own(partition), "offset": int(at)} for at in re.findall(r"open (\d+)", cell)
+            ]
+        detail = {"transactions": transactions, "open": opened, "silent": [], "calm_s": begin / 1000}
+        row = self._row(0, "list-transactions", "harness", "", begin, end) | {"process": -1, "slot": -1, "isolation": None}
+        self.ops.append({**row, "detail": json.dumps(detail)})
 
     def _told(self, process: int, begin: int, end: int | None, cells: dict[str, str]) -> None:
         offsets = {self._own(partition): int(cell) for partition, cell in cells.items() if cell.isdigit()}

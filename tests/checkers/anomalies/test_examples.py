@@ -7,7 +7,7 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from support import application_reference, fencing_reference, pipeline_reference
+from support import application_reference, fencing_reference, hanging_reference, pipeline_reference
 from support.histories import write_history
 from support.history_tables import with_settling
 from support.reference import TWINS, FlatHistory, by_records
@@ -18,7 +18,7 @@ from checkers.registry import installed_checks
 from checkers.verdict.judge import judge
 from harness.runs.directory import open_run
 
-ALL_TWINS = {**TWINS, **fencing_reference.TWINS, **pipeline_reference.TWINS}
+ALL_TWINS = {**TWINS, **fencing_reference.TWINS, **pipeline_reference.TWINS, **hanging_reference.TWINS}
 OF_LOGS = {"epoch-regression"}  # judged by what logs hold, which no example shows: test_epochs.py
 CHECKS = {check.name: check for check in installed_checks()[0] if check.name in ALL_TWINS}
 
@@ -68,6 +68,8 @@ def _in_form(name, own, ops):
     """Findings in the form of their twin's answer."""
     if name in pipeline_reference.TWINS:
         return pipeline_reference.by_records(own)[name]
+    if name in hanging_reference.TWINS:
+        return hanging_reference.by_records(own)[name]
     return by_records(own, ops)[name] if name in TWINS else {record["v"] for one in own for record in one["records"]}
 
 

@@ -138,3 +138,31 @@ def test_silence_is_an_error_and_nothing_is_asked_again():
     with broker(None) as (address, heard), pytest.raises(ClusterError, match="no answer about a transaction"):
         admin(address).fence_producer("id")
     assert len(heard) == 1
+
+
+def test_a_coordinator_lists_its_ids_with_their_states():
+    row = compact("id") + struct.pack(">q", 7) + compact("Ongoing") + b"\x00"
+    with broker(b"\x00" + ints(0) + struct.pack(">h", 0) + b"\x01" + b"\x02" + row + b"\x00") as (address, heard):
+        assert protocol_transactions.list_transactions(address) == {"id": ("Ongoing", 7)}
+    assert heard == [struct.pack(">hhi", 66, 0, 1) + HEAD + b"\x00" + b"\x01\x01\x00"]
+
+
+def test_one_that_still_loads_some_ids_lists_none():
+    """COORDINATOR_LOAD_IN_PROGRESS is error 14."""
+    with broker(b"\x00" + ints(0) + struct.pack(">h", 14) + b"\x01\x01\x00") as (address, _):
+        with pytest.raises(RefusedError, match="14 COORDINATOR_LOAD"):
+            protocol_transactions.list_transactions(address)
+
+
+def test_of_many_partitions_each_has_its_own_error():
+    """NOT_LEADER_OR_FOLLOWER is error 6."""
+    led = ints(0) + struct.pack(">h", 0) + b"\x00" + b"\x02" + struct.pack(">qiiqiq", 7, 3, 11, 0, 0, 42) + b"\x00" + b"\x00"
+    elsewhere = ints(1) + struct.pack(">h", 6) + b"\x00" + b"\x01" + b"\x00"
+    reply = b"\x00" + ints(0) + b"\x02" + compact("t") + b"\x03" + led + elsewhere + b"\x00\x00"
+    with broker(reply) as (address, heard):
+        found = protocol_transactions.producers_of(address, [("t", 0), ("t", 1)], 1.0)
+    assert {name: (error, [one.first_offset for one in some]) for name, (error, some) in found.items()} == {
+        "t-0": (0, [42]),
+        "t-1": (6, []),
+    }
+    assert heard[0].endswith(compact("t") + b"\x03" + ints(0, 1) + b"\x00\x00")

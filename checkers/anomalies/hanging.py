@@ -1,0 +1,332 @@
+"""Transactions that do not end, and answers about transactions that cannot be true (KIP-98, KIP-664, KIP-890).
+
+Each docstring is the definition of its anomaly. What is forbidden under which settings: `checkers.verdict.rules`. When an answer
+counts: `checkers.anomalies.listed_transactions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from checkers.anomalies.listed_transactions import (
+    NO_ANSWER,
+    NO_LISTING,
+    SECOND,
+    Listing,
+    Sighting,
+    State,
+    confirmed,
+    listings,
+    longest,
+    sightings,
+    was_asked,
+)
+from checkers.api import CheckResult, run_check
+from checkers.partition.log import NONE, PartitionLog
+from checkers.partition.versions import placed_reads
+from checkers.run_view import RunView
+from checkers.selfcheck.listing_damages import HANG, MISREPORT, OVERDUE, REOPEN
+from checkers.spark.gathering import PartitionMessages
+from checkers.spark.source import from_message, to_message
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+from harness.api import CoordinatedTransaction, OpenTransaction
+
+ABORT_S = 10.0  # beyond a transaction's timeout, for its coordinator to notice (every second here, every ten by default)
+MARKERS_S = 10.0  # for the markers of a decided transaction to be written, while every broker answers
+PASSED = "reads above open transactions"
+Facts = dict[str, list[tuple[int, int]]]  # partition -> (offset, before when)
+
+
+def _result(run: RunView, compared: int, rows: dict[str, Any]) -> CheckResult:
+    """With what was missing where nothing was compared."""
+    silent = was_asked(run) and not run.shared(listings)
+    return CheckResult(compared, rows, NO_LISTING, unknown=NO_ANSWER if silent else "")
+
+
+def _rows(found: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    """Rows of a result, given as (partition, cause, op, v, offset, time, role)."""
+    if not found:
+        return {}
+    partition, cause, op, v, offset, time, role = zip(*found, strict=True)
+    numbers = {"cause": cause, "op": op, "v": v, "offset": offset, "time": time}
+    texts = {name: np.array(values, dtype=object) for name, values in (("partition", partition), ("role", role))}
+    return {name: np.array(values, dtype=np.int64) for name, values in numbers.items()} | texts
+
+
+# --------------------------------------------------------------------------------------------------
+# hanging-transaction
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Hanging:
+    """A transaction that hangs. where: (partition, offset of its first record there, NONE where it is not known)."""
+
+    producer_id: int
+    sighting: Sighting
+    where: tuple[tuple[str, int], ...]
+    why: str
+
+    @property
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        last = self.sighting.last
+        for partition, offset in self.where:
+            yield partition, self.producer_id, last.op, NONE, offset, last.begin, "missing"
+
+
+def hanging_transactions(run: RunView) -> list[Hanging]:
+    """All of a run, by their coordinators' answers and by those of partitions' leaders."""
+    found = run.shared(listings)
+    return [*_unended(found), *_unknown_to_coordinators(found)]
+
+
+def _unended(found: Sequence[Listing]) -> Iterator[Hanging]:
+    """Transactions that their own coordinator keeps for longer than it may."""
+    shown = [(_state(one), one, listing) for listing in found for one in listing.coordinated if one.under_way]
+    latest = {state: one for state, one, _ in shown}
+    for state, some in sightings((state, listing) for state, _, listing in shown).items():
+        one, sighting = latest[state], longest(some)
+        if sighting.lasted_ns > _bound_s(one) * SECOND:
+            yield Hanging(one.producer_id, sighting, _places(one, sighting.last), _kept(one))
+
+
+def _state(one: CoordinatedTransaction) -> tuple[Any, ...]:
+    """What stays the same as long as a transaction is in one state."""
+    return one.transactional_id, one.producer_id, one.state, one.started_ms
+
+
+def _bound_s(one: CoordinatedTransaction) -> float:
+    return one.timeout_ms / 1000 + ABORT_S if one.state == "Ongoing" else MARKERS_S
+
+
+def _kept(one: CoordinatedTransaction) -> str:
+    limit = f"its timeout is {one.timeout_ms / 1000:g} s" if one.state == "Ongoing" else "its markers should be written at once"
+    return f"of {one.transactional_id} is {one.state} at its coordinator, and {limit}"
+
+
+def _places(one: CoordinatedTransaction, listing: Listing) -> tuple[tuple[str, int], ...]:
+    """The partitions of a transaction, with its first offset in those where it has records."""
+    opened = {other.partition: other.offset for other in listing.opened if other.producer_id == one.producer_id}
+    return tuple((name, opened.get(name, NONE)) for name in sorted({*one.partitions, *opened})) or (("", NONE),)
+
+
+def _unknown_to_coordinators(found: Sequence[Listing]) -> Iterator[Hanging]:
+    """Transactions that are open on a partition, and not for their coordinator: nobody will write their marker."""
+    opened: set[OpenTransaction] = set()
+    shown: list[tuple[OpenTransaction, Listing]] = []
+    for listing in found:  # open before the coordinators were asked, and still so after that
+        shown += [(one, listing) for one in listing.opened if one in opened and not listing.coordinator_knows(one)]
+        opened = {*opened, *listing.opened}
+    for one, some in sightings(shown).items():
+        if (sighting := longest(some)).lasted_ns > MARKERS_S * SECOND:
+            why = f"of producer id {one.producer_id} is open on {one.partition}, and its coordinator knows of none there"
+            yield Hanging(one.producer_id, sighting, ((one.partition, one.offset),), why)
+
+
+def _explain_hanging(finding: Finding, text: FindingText) -> str:
+    rows = {(row.op, row.partition, row.offset) for row in finding.rows}
+    mine = [
+        one for one in text.run.shared(hanging_transactions) if {(one.sighting.last.op, *place) for place in one.where} & rows
+    ]
+    seconds = max(one.sighting.lasted_ns for one in mine) / SECOND
+    reasons = "; ".join(dict.fromkeys(one.why for one in mine))
+    return f"The transaction {reasons}: so it was for {seconds:.0f} s in which no fault was active, by all answers from then on."
+
+
+@run_check("hanging-transaction", across=True, explain=_explain_hanging, needs=NO_LISTING, damages=(HANG, OVERDUE))
+def hanging_transaction(run: RunView) -> CheckResult:
+    """A transaction that its coordinator has `Ongoing` for longer than its timeout, or in another state before its end for longer
+    than markers take; or that is open on a partition while its coordinator knows of none there (KAFKA-14402), for as long.
+
+    Judged by the answers to ListTransactions, DescribeTransactions and DescribeProducers (KIP-664), as `kafka-transactions.sh
+    find-hanging` does. The same transaction is named by two answers of all brokers; only the time in between counts in which no
+    fault was active: from 3 s after the last one. Beyond its timeout, and for markers, a transaction has 10 s.
+
+    compared: transactions under way, and those open on partitions, that answers name. One cause: the producer id.
+
+    Example::
+
+        ms           process  operation  t-0       outcome
+        0-1          1        txn        send a@5  aborted
+        2-           1        txn        send b@7  unknown
+        5000-5001    harness  list       id Ongoing 6000 since 1, open 7
+        23000-23001  harness  list       id Ongoing 6000 since 1, open 7
+
+    Found: missing t-0@7. Its timeout was 6 s, and 18 s later it is still open.
+
+    Slow twin: `hanging_transactions` in tests/support/hanging_reference.py.
+    """
+    found = run.shared(listings)
+    coordinated = {_state(one) for listing in found for one in listing.coordinated if one.under_way}
+    opened = {one for listing in found for one in listing.opened}
+    rows = sorted({row for one in run.shared(hanging_transactions) for row in one.rows})
+    return _result(run, len(coordinated) + len(opened), _rows(rows))
+
+
+# --------------------------------------------------------------------------------------------------
+# misreported-transaction
+# --------------------------------------------------------------------------------------------------
+def _confirmed(shown: Iterable[tuple[State, Listing]]) -> dict[State, Sighting]:
+    """States that two answers show which were given at rest, with no fault between them."""
+    found = {state: confirmed(some) for state, some in sightings(shown).items()}
+    return {state: seen for state, seen in found.items() if seen is not None}
+
+
+def reported_ongoing(run: RunView) -> list[tuple[CoordinatedTransaction, Sighting]]:
+    """Transactions that coordinators have `Ongoing`."""
+    found = run.shared(listings)
+    shown = [(_state(one), one, listing) for listing in found for one in listing.coordinated if one.state == "Ongoing"]
+    latest = {state: one for state, one, _ in shown}
+    return [(latest[state], seen) for state, seen in _confirmed((state, listing) for state, _, listing in shown).items()]
+
+
+def reported_open(run: RunView) -> dict[OpenTransaction, Sighting]:
+    """Transactions that leaders have open."""
+    return _confirmed((one, listing) for listing in run.shared(listings) for one in listing.opened)
+
+
+@dataclass(frozen=True)
+class Transactions:
+    """The transactions of one transactional id: history index, process, begin, end (NONE: no completion), and whether commit
+    returned ok.
+    """
+
+    op: Any
+    process: Any
+    begin: Any
+    end: Any
+    committed: Any
+
+    def open_since(self, until: int, after: int) -> bool:
+        """Whether one that began up to a time may still be open at a later one.
+
+        It may not if its commit returned ok before, or that of one that began after it had ended; if it never ended, that of
+        another process which began later and had fenced it.
+        """
+        done = self.committed & (self.end < after)
+        closing = self.begin[done].max(initial=NONE)
+        over = done | ((self.end != NONE) & (self.end <= closing))
+        left = np.flatnonzero(~over & (self.begin <= until))
+        later = (done & (self.process != self.process[at]) & (self.begin > self.begin[at]) for at in left)
+        return any(self.end[at] != NONE or not some.any() for at, some in zip(left, later, strict=True))
+
+    def last_committed(self, before: int) -> int:
+        """The last one whose commit had returned ok (history index; NONE: none)."""
+        done = self.committed & (self.end < before)
+        return int(self.op[done][-1]) if done.any() else NONE
+
+
+def transactions_by_id(run: RunView) -> dict[str, Transactions]:
+    """The transactions of every transactional id of the history."""
+    columns = ("index", "process", "f", "type", "intent", "transactional_id", "time", "end")
+    mine = (ds.field("f") == "txn") & ds.field("transactional_id").is_valid()
+    table = run.history.select(columns, mine).sort_by("index").to_pandas()
+    committed = (table["type"] == "ok") & (table["intent"] == "commit")
+    table = table.assign(end=table["end"].fillna(NONE).astype(np.int64), committed=committed)
+    return {
+        str(name): Transactions(*(some[column].to_numpy() for column in ("index", "process", "time", "end", "committed")))
+        for name, some in table.groupby("transactional_id")
+    }
+
+
+def _decided(run: RunView) -> Iterator[tuple[CoordinatedTransaction, Sighting, int]]:
+    """Transactions that are `Ongoing` by two answers although all of their id were over; and the last committed one of these."""
+    known = run.shared(transactions_by_id)
+    for one, seen in run.shared(reported_ongoing):
+        mine = known.get(one.transactional_id)
+        if mine is not None and not mine.open_since(seen.first.end, seen.last.begin):
+            yield one, seen, mine.last_committed(seen.last.begin)
+
+
+def open_facts(run: RunView) -> Facts:
+    """Where transactions are open by two answers, and before when nobody may have read beyond."""
+    facts: Facts = {}
+    for one, seen in run.shared(reported_open).items():
+        facts.setdefault(one.partition, []).append((one.offset, seen.last.begin))
+    return facts
+
+
+def reads_above(log: PartitionLog, brief: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> PartitionMessages:
+    """Of each open transaction of a partition the first read at read_committed above it, if that was before it was named."""
+    facts = (brief or {}).get(log.partition, ())
+    reads = log.reads
+    which = np.flatnonzero(reads.judged & log.shared(placed_reads) & (reads.ended != NONE)) if facts else np.empty(0, np.int64)
+    found = []
+    for offset, before in facts:
+        above = which[np.searchsorted(reads.offset[which], offset, side="right") :]
+        if len(above) and reads.ended[first := above[reads.ended[above].argmin()]] < before:
+            values = [int(column[first]) for column in (reads.op, reads.v, reads.offset, reads.ended)]
+            found.append((log.partition, offset, *values))
+    if not found:
+        return PartitionMessages()
+    columns = zip(("partition", "open", "op", "v", "offset", "ended"), zip(*found, strict=True), strict=True)
+    return PartitionMessages(to_driver=[(PASSED, to_message(pa.table({name: list(values) for name, values in columns})))])
+
+
+def _passed(run: RunView) -> dict[tuple[str, int], dict[str, Any]]:
+    if run.gathered.error:
+        raise RuntimeError(run.gathered.error)  # nobody knows what was read
+    tables = [from_message(message).to_pylist() for name, message in run.gathered.to_driver if name == PASSED]
+    return {(row["partition"], row["open"]): row for rows in tables for row in rows}
+
+
+def _explain_misreported(finding: Finding, text: FindingText) -> str:
+    if sent := finding.records("sent"):
+        name = text.name(sent[0].op)
+        return f"{name} {text.outcome(sent[0].op)}, and yet coordinators answered afterwards, twice, that it is `Ongoing`."
+    if above := finding.records("read"):
+        got, where = above[0], finding.records("missing")[0].place
+        return f"{text.name(got.op)} read {got.place}; leaders answered afterwards, twice, that a transaction is open at {where}."
+    return "Coordinators answered, twice, that a transaction is `Ongoing` that nobody had begun."
+
+
+@run_check(
+    "misreported-transaction",
+    across=True,
+    gather=reads_above,
+    brief=open_facts,
+    explain=_explain_misreported,
+    damages=(MISREPORT, REOPEN),
+    needs=f"{NO_LISTING}, some seconds after a fault and for longer than a second",
+)
+def misreported_transaction(run: RunView) -> CheckResult:
+    """An answer about a transaction that contradicts the history: `Ongoing`, after its commit had returned ok; or open from an
+    offset on beyond which a read_committed reader had read before.
+
+    Two answers of all brokers name the same transaction, a second or so apart, 3 s or longer after the last fault: a coordinator
+    or leader that was frozen answers once from what it knew. A transaction of unknown outcome, or one that was aborted, may be
+    open until the next one of its transactional id has committed. No reader at read_committed gets anything above the last stable
+    offset, which never falls.
+
+    compared: transactions that two such answers name `Ongoing` or open. One cause: the producer id.
+
+    Example::
+
+        ms         process  operation  t-0       outcome
+        0-1        1        txn        send a@5  committed
+        2-3        1        txn        send b@7  committed
+        5000-5001  harness  list       id Ongoing 60000 since 1
+        6000-6001  harness  list       id Ongoing 60000 since 1
+
+    Found: sent b@7, by the last transaction that the id had committed.
+
+    Slow twin: `misreported_transactions` in tests/support/hanging_reference.py.
+    """
+    ongoing, opened, passed = run.shared(reported_ongoing), run.shared(reported_open), _passed(run)
+    known = run.shared(transactions_by_id)
+    found: list[tuple[Any, ...]] = []
+    for one, seen, last in _decided(run):
+        sends = run.sends_of(np.array([last])).itertuples() if last != NONE else ()
+        rows = [(row.partition, one.producer_id, last, row.v, row.offset, seen.last.begin, "sent") for row in sends]
+        found += rows or list(Hanging(one.producer_id, seen, _places(one, seen.last), "").rows)
+    for place, seen in opened.items():
+        if row := passed.get((place.partition, place.offset)):
+            found.append((place.partition, place.producer_id, seen.last.op, NONE, place.offset, seen.last.begin, "missing"))
+            found.append((place.partition, place.producer_id, row["op"], row["v"], row["offset"], seen.last.begin, "read"))
+    compared = sum(one.transactional_id in known for one, _ in ongoing) + len(opened)
+    return _result(run, compared, _rows(found))

@@ -1,0 +1,107 @@
+"""What coordinators and leaders answered when they were asked which transactions are under way (KIP-664; `list-transactions`).
+
+An answer counts where every broker gave it, a while after the last fault: a coordinator or leader that was frozen or cut off
+answers from what it knew. Two answers that name the same transaction say that it was open from the one to the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+import pyarrow.dataset as ds
+
+from checkers.run_view import RunView
+from harness.api import CoordinatedTransaction, OpenTransaction
+
+State = TypeVar("State")
+
+SECOND = 1_000_000_000
+CALM_NS = 3 * SECOND  # after a fault: brokers that were replaced as leaders have learnt of it
+COLUMNS = ("index", "f", "type", "time", "end", "detail")
+NO_LISTING = "nobody asked which transactions are open (no `list-transactions` operation), or none was"
+NO_ANSWER = "no question which transactions are open was answered by every broker, some seconds after a fault"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One answer of all brokers. op: history index; begin, end, calm_since: ns (no fault was active from then on).
+
+    The coordinators were asked before the leaders.
+    """
+
+    op: int
+    begin: int
+    end: int
+    calm_since: int
+    coordinated: tuple[CoordinatedTransaction, ...]
+    opened: tuple[OpenTransaction, ...]
+
+    @property
+    def calm(self) -> bool:
+        return self.begin - self.calm_since >= CALM_NS
+
+    def coordinator_knows(self, one: OpenTransaction) -> bool:
+        """Whether the transaction is under way for its coordinator too, in this partition as long as it is not being ended."""
+        mine = [other for other in self.coordinated if other.producer_id == one.producer_id and other.under_way]
+        return any(other.state != "Ongoing" or one.partition in other.partitions for other in mine)
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A state that two answers show, and that lasted from the one to the other."""
+
+    first: Listing
+    last: Listing
+
+    @property
+    def lasted_ns(self) -> int:
+        """For how long, of the time in which no fault was active any more."""
+        return self.last.begin - max(self.first.end, self.last.calm_since + CALM_NS)
+
+
+def listings(run: RunView) -> list[Listing]:
+    """The whole answers of a run, in order. Raises ValueError and KeyError for what is none."""
+    rows = run.history.select(COLUMNS, ds.field("f") == "list-transactions").sort_by("index").to_pylist()
+    return [_listing(row) for row in rows if row["type"] == "ok" and row["detail"]]
+
+
+def _listing(row: dict[str, object]) -> Listing:
+    value, begin, end = json.loads(str(row["detail"])), int(str(row["time"])), int(str(row["end"]))
+    return Listing(
+        op=int(str(row["index"])),
+        begin=begin,
+        end=end,
+        calm_since=begin - round(value["calm_s"] * SECOND),
+        coordinated=tuple(
+            CoordinatedTransaction(**{**one, "partitions": tuple(one["partitions"])}) for one in value["transactions"]
+        ),
+        opened=tuple(OpenTransaction(**one) for one in value["open"]),
+    )
+
+
+def was_asked(run: RunView) -> bool:
+    """Whether anybody asked, whatever the answers."""
+    return bool(run.history.select(("index", "f"), ds.field("f") == "list-transactions").num_rows)
+
+
+def sightings(shown: Iterable[tuple[State, Listing]]) -> dict[State, list[Listing]]:
+    """The answers that show each state, in order."""
+    found: dict[State, list[Listing]] = {}
+    for state, listing in shown:
+        found.setdefault(state, []).append(listing)
+    return found
+
+
+def longest(some: Sequence[Listing]) -> Sighting:
+    """Of the answers that show a state the first, and that up to which it had lasted longest without a fault."""
+    return max((Sighting(some[0], one) for one in some), key=lambda seen: seen.lasted_ns)
+
+
+def confirmed(some: Sequence[Listing]) -> Sighting | None:
+    """Of the answers that show a state the first, and the last at rest that another one confirmed with no fault in between."""
+    pairs = [one for one, after in pairwise(some) if one.calm and after.calm_since <= one.begin]
+    return Sighting(some[0], pairs[-1]) if pairs else None

@@ -1,0 +1,67 @@
+"""Which transactions are under way, asked of every coordinator and of the leader of every partition (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from clusters.kafka import protocol_transactions as protocol
+from clusters.kafka.protocol import Address, WireError
+from clusters.kafka.roles import WireRoles, ask_all
+from harness.api import (
+    UNDER_WAY,
+    ActiveProducer,
+    ClusterError,
+    CoordinatedTransaction,
+    OpenTransaction,
+    TransactionListing,
+    TransactionState,
+)
+
+_ASK_S = 2.0
+
+
+def transaction_listing(roles: WireRoles, partitions: Iterable[str]) -> TransactionListing:
+    """Ask all brokers what they coordinate, and then the leaders of these partitions what is open there."""
+    wanted = list(partitions)
+    answers = ask_all(_coordinated, roles.brokers)
+    silent = [node for node in roles.brokers if node not in answers]
+    opened = _opened(roles, set(wanted))
+    return TransactionListing(
+        coordinated=tuple(one for answer in answers.values() for one in answer),
+        opened=tuple(one for some in opened.values() for one in some),
+        silent=(*silent, *(partition for partition in wanted if partition not in opened)),
+    )
+
+
+def _coordinated(address: Address) -> list[CoordinatedTransaction]:
+    """What one broker coordinates; of what is under way all details. Raises OSError, also if one of these has just moved."""
+    listed = protocol.list_transactions(address, _ASK_S)
+    ids = [name for name, (state, _) in listed.items() if state in UNDER_WAY]
+    described = protocol.describe_transactions(address, ids, _ASK_S) if ids else {}
+    if gone := [name for name in ids if name not in described]:
+        raise WireError(f"{', '.join(gone)} not told")
+    made = {name: TransactionState(state=state, producer_id=number, epoch=-1) for name, (state, number) in listed.items()}
+    return [CoordinatedTransaction(transactional_id=name, **vars(state)) for name, state in {**made, **described}.items()]
+
+
+def _opened(roles: WireRoles, wanted: set[str]) -> dict[str, list[OpenTransaction]]:
+    """What is open on partitions, without those of which nobody who leads them answers."""
+    try:
+        known = [one for one in roles.partitions().values() if one.name in wanted and one.leader in roles.names]
+    except ClusterError:
+        return {}
+    led: dict[Address, list[tuple[str, int]]] = {}
+    for one in known:
+        led.setdefault(roles.brokers[roles.names[one.leader]], []).append((one.topic, one.number))
+    leaders = {str(address): address for address in led}
+    answers = ask_all(lambda address: protocol.producers_of(address, led[address], _ASK_S), leaders)
+    found = {name: pair for answer in answers.values() for name, pair in answer.items()}
+    return {name: _open_on(name, producers) for name, (error, producers) in found.items() if not error}
+
+
+def _open_on(partition: str, producers: Iterable[ActiveProducer]) -> list[OpenTransaction]:
+    return [
+        OpenTransaction(partition=partition, producer_id=one.producer_id, epoch=one.epoch, offset=one.first_offset)
+        for one in producers
+        if one.first_offset is not None
+    ]

@@ -1,0 +1,57 @@
+"""Transactions as a cluster has them: what coordinators and leaders answer when they are asked (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from harness.api.clusters import TransactionState
+
+UNDER_WAY = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")  # states of a transaction that is not over
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoordinatedTransaction(TransactionState):
+    """The transaction of a transactional id, as its coordinator has it; of one that is over only its producer id."""
+
+    transactional_id: str
+
+    @property
+    def under_way(self) -> bool:
+        return self.state in UNDER_WAY
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenTransaction:
+    """A transaction that is open on a partition, as its leader has it. offset: of its first record there."""
+
+    partition: str
+    producer_id: int
+    epoch: int
+    offset: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionListing:
+    """The answers of all coordinators, and after them of the leaders of some partitions.
+
+    silent: brokers and partitions without an answer.
+    """
+
+    coordinated: tuple[CoordinatedTransaction, ...]
+    opened: tuple[OpenTransaction, ...]
+    silent: tuple[str, ...] = ()
+
+    @property
+    def under_way(self) -> bool:
+        """Whether anything is open anywhere."""
+        return bool(self.opened) or any(one.under_way for one in self.coordinated)
+
+
+@runtime_checkable
+class ListingTransactions(Protocol):
+    """A running cluster whose coordinators and leaders can be asked which transactions are under way."""
+
+    def transaction_listing(self, partitions: Iterable[str]) -> TransactionListing:
+        """Ask all brokers what they coordinate, then the leaders of these partitions; takes some seconds if any is silent."""

@@ -1,0 +1,256 @@
+"""What coordinators and leaders answered about transactions: those that hang, answers that cannot be true, and lawful ones."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+from support import hanging_reference
+from support.histories import UNCOMMITTED, History, answer, finding, violated
+from support.local_spark import judge_here
+from support.reference import FlatHistory
+
+from checkers.anomalies.hanging import hanging_transaction, misreported_transaction
+from harness.api import Evidence, Gap
+
+SECOND = 1_000_000_000
+ID = {"transactional_id": "id"}
+CHECKS = [hanging_transaction, misreported_transaction]
+
+
+def stated(state="Ongoing", timeout_s=15, name="id", started=1, partitions=("t-0",), producer=7):
+    one = {"transactional_id": name, "producer_id": producer, "epoch": 0, "state": state}
+    return {**one, "timeout_ms": timeout_s * 1000, "started_ms": started, "partitions": list(partitions)}
+
+
+def opened(offset, partition="t-0", producer=7):
+    return {"partition": partition, "producer_id": producer, "epoch": 0, "offset": offset}
+
+
+def listing(h, at_s, transactions=(), opened=(), calm_s=None, type="ok"):
+    """An answer so many seconds after the story's begin; no fault was active since the begin, or for calm_s."""
+    h.now = max(h.now, round((1 + at_s) * SECOND))
+    value = {"transactions": list(transactions), "open": list(opened), "silent": []}
+    value["calm_s"] = float(at_s if calm_s is None else calm_s)
+    h.add(-1, "list-transactions", type=type, isolation=None, role="harness", detail=json.dumps(value))
+
+
+def found(tmp_path, h):
+    document = judge_here(tmp_path, h.ops, checks=CHECKS)
+    return violated(document), document
+
+
+def killed():
+    """A transaction of a client that was killed, after one that was committed."""
+    h = History()
+    h.txn(0, {"t-0": [5]}, **ID)
+    h.txn(0, {"t-0": [7]}, "info", end=None, decided=None, **ID)
+    return h
+
+
+def test_a_transaction_that_its_coordinator_keeps_beyond_its_timeout_hangs(tmp_path):
+    h = killed()
+    for at_s in (5, 20, 32):
+        listing(h, at_s, [stated()], [opened(7)])
+    names, document = found(tmp_path, h)
+    assert names == ["hanging-transaction"]
+    sentence = finding(document, "hanging-transaction")["sentence"]
+    assert "of id is Ongoing at its coordinator, and its timeout is 15 s: so it was for 27 s" in sentence
+
+
+@pytest.mark.parametrize(
+    ("times", "fields"),
+    [
+        ((5, 29), {}),  # within its timeout and ten seconds
+        ((5, 60), {"calm_s": 20}),  # a fault in between
+        ((5, 60), {"type": "info"}),  # not everybody answered
+    ],
+)
+def test_it_does_not_where_it_had_no_time_to_end(tmp_path, times, fields):
+    h = killed()
+    for at_s in times:
+        listing(h, at_s, [stated()], [opened(7)], **fields)
+    assert found(tmp_path, h)[0] == []
+
+
+def test_nor_do_two_transactions_one_after_the_other(tmp_path):
+    h = killed()
+    for at_s in (5, 40):
+        listing(h, at_s, [stated(started=at_s)], [opened(at_s)])
+    names, document = found(tmp_path, h)
+    assert names == []
+    assert answer(document, "hanging-transaction")["compared"] == 4
+
+
+def test_one_that_hung_until_a_fault_is_found_by_the_answers_before(tmp_path):
+    h = killed()
+    for at_s, calm_s in ((5, 5), (40, 40), (60, 1)):
+        listing(h, at_s, [stated()], [opened(7)], calm_s=calm_s)
+    assert found(tmp_path, h)[0] == ["hanging-transaction"]
+
+
+def test_markers_that_are_not_written_hang(tmp_path):
+    h = killed()
+    for at_s in (5, 17):
+        listing(h, at_s, [stated("PrepareAbort")], [opened(7)])
+    names, document = found(tmp_path, h)
+    assert names == ["hanging-transaction"]
+    assert "is PrepareAbort at its coordinator" in finding(document, "hanging-transaction")["sentence"]
+
+
+@pytest.mark.parametrize("transactions", [(), (stated("CompleteAbort"),), (stated(partitions=("t-1",)),)])
+def test_a_transaction_that_only_a_partition_has_open_hangs(tmp_path, transactions):
+    """KAFKA-14402: a record appended after the marker, in a transaction of which no coordinator knows."""
+    h = killed()
+    for at_s in (5, 6, 17):
+        listing(h, at_s, transactions, [opened(9)])
+    names, document = found(tmp_path, h)
+    assert names == ["hanging-transaction"]
+    assert [one["offset"] for one in finding(document, "hanging-transaction")["records"]] == [9]
+
+
+def test_a_partition_that_had_it_open_before_the_coordinator_was_asked_is_needed(tmp_path):
+    """The coordinators are asked first: what a single answer shows open may have begun in between."""
+    h = killed()
+    listing(h, 5, (), [opened(9)])
+    listing(h, 17, [stated()], [opened(9)])
+    assert found(tmp_path, h)[0] == []
+
+
+def committed(ends=("ok", "ok")):
+    h = History()
+    for offset, end in enumerate(ends):
+        h.txn(0, {"t-0": [2 * offset]}, end, **ID)
+    return h
+
+
+def test_a_transaction_whose_commit_had_returned_is_not_ongoing(tmp_path):
+    h = committed()
+    for at_s in (5, 6):
+        listing(h, at_s, [stated()])
+    names, document = found(tmp_path, h)
+    assert names == ["misreported-transaction"]
+    one = finding(document, "misreported-transaction")
+    assert "was acknowledged as committed, and yet coordinators answered" in one["sentence"]
+    assert [(row["role"], row["offset"]) for row in one["records"]] == [("sent", 2)]
+
+
+@pytest.mark.parametrize("last", [["fail"], ["info"]])
+def test_one_of_unknown_outcome_or_aborted_may_be(tmp_path, last):
+    h = committed(("ok", *last))
+    for at_s in (5, 6):
+        listing(h, at_s, [stated()])
+    names, document = found(tmp_path, h)
+    assert (names, answer(document, "misreported-transaction")["compared"]) == ([], 1)
+
+
+@pytest.mark.parametrize(("fields", "again"), [({"calm_s": 1}, True), ({}, False), ({"type": "info"}, True)])
+def test_one_answer_or_answers_right_after_a_fault_prove_nothing(tmp_path, fields, again):
+    h = committed()
+    for at_s in (5, 6)[: 1 + again]:
+        listing(h, at_s, [stated()], **fields)
+    assert found(tmp_path, h)[0] == []
+
+
+@pytest.mark.parametrize(("process", "guilty"), [(1, True), (0, False)])
+def test_a_client_that_was_killed_is_fenced_by_the_next_that_commits(tmp_path, process, guilty):
+    h = killed()
+    h.txn(process, {"t-0": [9]}, **ID)
+    for at_s in (5, 6):
+        listing(h, at_s, [stated()])
+    assert found(tmp_path, h)[0] == ["misreported-transaction"] * guilty
+
+
+def test_ids_of_which_the_history_says_nothing_are_not_judged(tmp_path):
+    h = committed()
+    for at_s in (5, 6):
+        listing(h, at_s, [stated(name="a program's own")])
+    names, document = found(tmp_path, h)
+    assert (names, answer(document, "misreported-transaction")["verdict"]) == ([], "not exercised")
+
+
+@pytest.mark.parametrize(("level", "guilty"), [("read_committed", True), (UNCOMMITTED, False)])
+def test_no_reader_was_beyond_a_transaction_that_is_open(tmp_path, level, guilty):
+    h = committed()
+    h.poll(1, {"t-0": [0, 2]}, level)
+    for at_s in (5, 6):
+        listing(h, at_s, (), [opened(1)])
+    names, document = found(tmp_path, h)
+    assert names == ["misreported-transaction"] * guilty
+    if guilty:
+        assert "read t-0@2; leaders answered afterwards" in finding(document, "misreported-transaction")["sentence"]
+
+
+def test_who_reads_beyond_it_later_may_do_so(tmp_path):
+    h = committed()
+    for at_s in (5, 6):
+        listing(h, at_s, (), [opened(1)])
+    h.poll(1, {"t-0": [0, 2]})
+    assert found(tmp_path, h)[0] == []
+
+
+def test_without_a_whole_answer_nobody_knows(tmp_path):
+    h = committed()
+    listing(h, 5, [stated()], type="info")
+    document = found(tmp_path, h)[1]
+    assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"unknown"}
+
+
+def test_without_a_question_it_is_not_exercised(tmp_path):
+    document = found(tmp_path, committed())[1]
+    assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"not exercised"}
+
+
+def random_history(rng):
+    """Transactions of a few ids, each in a partition of its own, and answers that are mostly true."""
+    h, at_s, producers = History(), 0.0, {f"id{n}": n for n in range(3)}
+    state = dict.fromkeys(producers, (0, 0))  # when its last transaction began, and where
+    for offset in range(rng.randint(3, 14)):
+        name = rng.choice(list(producers))
+        partition, process = f"t-{producers[name]}", producers[name] + 10 * rng.randrange(2)
+        type = rng.choice(["ok", "ok", "ok", "fail", "info"])
+        end = {"end": None, "decided": None} if type == "info" and rng.random() < 0.5 else {}
+        h.txn(process, {partition: [2 * offset]}, type, transactional_id=name, **end)
+        state[name] = (rng.choice([state[name][0], offset]), 2 * offset)
+        if rng.random() < 0.4:
+            some = [mop[3] for op in h.ops for mop in op["mops"] if mop[:2] == (0, partition) and op["type"] == "ok"]
+            h.poll(20, {partition: some}, rng.choice(["read_committed", UNCOMMITTED]))
+        for _ in range(rng.choice([0, 0, 1, 2])):
+            at_s += rng.choice([1, 1, 6, 20])
+            listing(h, at_s, *_answers(rng, producers, state), calm_s=rng.choice([at_s, at_s, 4, 1]))
+    return h
+
+
+def _answers(rng, producers, state):
+    word = rng.choice(["Ongoing", "Ongoing", "PrepareCommit", "CompleteAbort"])
+    some = [name for name in producers if rng.random() < 0.6]
+    where = [rng.choice([[f"t-{producers[name]}"]] * 5 + [["t-9"]]) for name in some]
+    transactions = [
+        stated(word, 2, name, state[name][0], partitions, producers[name])
+        for name, partitions in zip(some, where, strict=True)
+        if partitions != ["t-9"] or word == "CompleteAbort"
+    ]
+    places = [opened(state[name][1] + rng.choice([0, 0, 1]), f"t-{n}", n) for name, n in producers.items() if rng.random() < 0.6]
+    return transactions, places
+
+
+@pytest.mark.parametrize("rounds", [15, pytest.param(600, marks=pytest.mark.nightly)])
+def test_random_answers_are_judged_as_by_the_reference(tmp_path, rounds):
+    seen = dict.fromkeys(hanging_reference.TWINS, 0)
+    for seed in range(rounds):
+        h = random_history(Random(f"hanging {seed}"))
+        document = judge_here(tmp_path, h.ops, checks=CHECKS)
+        mine = hanging_reference.by_records(document["findings"])
+        flat = FlatHistory(h.ops)
+        assert mine == {name: twin(flat) for name, twin in hanging_reference.TWINS.items()}, seed
+        seen = {name: count + bool(mine[name]) for name, count in seen.items()}
+    assert all(seen.values()), seen
+
+
+def test_evidence_that_is_missing_makes_no_finding():
+    from checkers.verdict.weakening import needs_of
+
+    lost = Gap(file="c0-0.jsonl", why="is missing", evidence=(Evidence.SENDS,))
+    assert set(lost.evidence) & set(needs_of("misreported-transaction").presence)
+    assert Evidence.SETTLING in needs_of("hanging-transaction").absence
