@@ -53,6 +53,9 @@ class Pipeline:
     session_timeout_s: how long the group waits for a member that is silent (classic protocol)
     transaction_timeout_s: the producers' transaction.timeout.ms
     offsets: where the group's offsets are committed: in the transaction; before or after it, by the consumer (both wrong)
+    group_metadata: whether offsets are added to a transaction under the member's id and generation; without them a member that has
+        lost its partitions is not fenced (wrong without)
+    new_ids: wrong on purpose: each process of a member has a transactional id of its own
     look_share: share of polls after which a member asks for the group's offsets of the whole input topic, also of partitions that
         others have
     seek_back: whether a member reads again what it had read in a transaction that was aborted (wrong without)
@@ -74,6 +77,8 @@ class Pipeline:
     session_timeout_s: Annotated[float, Between(1, HOUR_S)] = 6.0
     transaction_timeout_s: Annotated[float, Between(0, HOUR_S)] = 15.0
     offsets: Literal["transaction", "before", "after"] = "transaction"
+    group_metadata: bool = True
+    new_ids: bool = False
     look_share: Annotated[float, Between(0, 1)] = 0.1
     seek_back: bool = True
     record_bytes: Annotated[int, Between(0, 10_000_000)] = 100
@@ -88,12 +93,23 @@ class Pipeline:
         return {INPUT: TopicSpec(partitions=self.input_partitions), OUTPUT: TopicSpec(partitions=self.output_partitions)}
 
     def roles(self) -> tuple[Role, ...]:
-        needs = () if self.offsets == "transaction" else ("offset-commits",)
-        member = Role(name="member", transactional=True, topics=(INPUT,), group=GROUP, static=self.static_members, needs=needs)
         return (
             *[Role(name="writer", transactional=True, polls=False)] * self.writers,
-            *[member] * self.members,
+            *[self._member_role()] * self.members,
             *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers,
+        )
+
+    def _member_role(self) -> Role:
+        needs = () if self.offsets == "transaction" else ("offset-commits",)
+        needs += () if self.group_metadata else ("memberless-offsets",)
+        return Role(
+            name="member",
+            transactional=True,
+            topics=(INPUT,),
+            group=GROUP,
+            static=self.static_members,
+            needs=needs,
+            new_ids=self.new_ids,
         )
 
     def producer_settings(self) -> Mapping[str, Any]:
@@ -173,7 +189,7 @@ class Pipeline:
                     send(op, seq, client, run, self.record_bytes)
             think(op)
             if self.offsets == "transaction":
-                client.send_offsets(offsets, client.group(), CALL_S)
+                client.send_offsets(offsets, client.group() if self.group_metadata else client.memberless_group(), CALL_S)
             if op.planned.intent == "abort":
                 client.flush(CALL_S)
         except CallError as error:

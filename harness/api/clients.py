@@ -17,6 +17,7 @@ CAPABILITIES: Mapping[str, str] = {  # of a client, each with what it offers (do
     "offsets-in-transactions": "committing a group's offsets in a transaction",
     "groups": "subscribing with a consumer group",
     "offset-commits": "committing a group's offsets outside transactions",
+    "memberless-offsets": "committing a group's offsets in a transaction without naming the member",
     "static-members": "static members of consumer groups",
     "consumer-protocol": "the consumer group protocol of KIP-848",
     "seek": "seeking, and the present position",
@@ -30,6 +31,7 @@ CALLS: Mapping[str, tuple[str, ...]] = {  # of a client, by the capability that 
     "offsets-in-transactions": ("send_offsets", "group"),
     "groups": ("subscribe", "committed"),
     "offset-commits": ("commit_offsets",),
+    "memberless-offsets": ("memberless_group",),
     "seek": ("seek", "position"),
     "initialise": ("initialise",),
     "leave": ("leave",),
@@ -165,6 +167,9 @@ class Client(Protocol):
 
     def group(self) -> GroupMetadata:
         """The present group metadata of the consumer."""
+
+    def memberless_group(self) -> GroupMetadata:
+        """Group metadata with the group's name alone: offsets that are added with it fence nobody (before KIP-447)."""
 
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]: ...
     def ends(self) -> Mapping[str, int]:

@@ -109,6 +109,9 @@ class DriverClient:
     def group(self) -> GroupMetadata:
         return self._result("group", "group")
 
+    def memberless_group(self) -> GroupMetadata:
+        return self._result("group", "group", member=False)
+
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]:
         answer = self._call("poll", timeout_ms=_ms(timeout_s), limit=limit)
         try:

@@ -87,6 +87,24 @@ def test_offsets_are_committed_where_the_option_says(offsets, calls):
     assert (outcome, client.calls, client.offsets) == (Outcome.OK, calls, [{"in-0": 6}])
 
 
+@pytest.mark.parametrize(("group_metadata", "named"), [(True, True), (False, False)])
+def test_offsets_are_added_under_the_members_name_unless_the_option_says_otherwise(group_metadata, named):
+    workload = Pipeline(outputs=(1, 1), abort_share=0.0, think_ms=0, group_metadata=group_metadata)
+    _, planned = member(workload, ("in-0", 5))
+    client = FakeClient()
+    perform(workload, planned, client)
+    assert ["member_id" in group for group in client.groups] == [named]
+
+
+def test_offsets_without_a_member_need_a_client_that_can_do_that():
+    assert {role.needs for role in Pipeline(group_metadata=False).roles() if role.group} == {("memberless-offsets",)}
+
+
+def test_processes_of_a_member_may_have_transactional_ids_of_their_own():
+    assert {role.new_ids for role in Pipeline().roles()} == {False}
+    assert {role.name for role in Pipeline(new_ids=True).roles() if role.new_ids} == {"member"}
+
+
 def test_offsets_that_are_refused_abort_the_transaction():
     workload = Pipeline(outputs=(1, 1), abort_share=0.0, think_ms=0)
     _, planned = member(workload, ("in-0", 5))

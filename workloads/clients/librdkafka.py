@@ -79,6 +79,7 @@ class Librdkafka:
         self._positions: Mapping[str, Position] = {}
         self._ends: dict[str, int] = {}
         self._failed: CallError | None = None
+        self._memberless: GroupMetadata | None = None
 
     def open(self, timeout_s: float) -> None:
         with _translated("open"):
@@ -141,6 +142,15 @@ class Librdkafka:
     def group(self) -> GroupMetadata:
         with _translated("group"):
             return self._reader("group").consumer_group_metadata()
+
+    def memberless_group(self) -> GroupMetadata:
+        """That of a consumer which never joins: confluent-kafka makes group metadata in no other way."""
+        with _translated("memberless_group"):
+            if self._memberless is None:
+                stranger = ck.Consumer({**self._common(), "group.id": self._settings.group})
+                self._memberless = stranger.consumer_group_metadata()
+                stranger.close()
+            return self._memberless
 
     def begin(self) -> None:
         with self._writing("begin") as producer:

@@ -38,7 +38,8 @@ class FakeClient:
     """Delivers at once; calls listed in `script` raise the next of their errors until none is left.
 
     script: call -> errors; `deliver` makes records come back undelivered. polled: what each poll returns, then nothing.
-    calls: the calls made so far; sent: (partition, value) of each record; offsets: those added to transactions.
+    calls: the calls made so far; sent: (partition, value) of each record; offsets: those added to transactions, groups: with
+    which group metadata.
     """
 
     version: ClassVar[str] = "fake"
@@ -56,6 +57,7 @@ class FakeClient:
         self.calls: list[str] = []
         self.sent: list[tuple[str, bytes]] = []
         self.offsets: list[dict[str, int]] = []
+        self.groups: list[GroupMetadata] = []
 
     def _call(self, name: str) -> None:
         self.calls.append(name)
@@ -90,6 +92,7 @@ class FakeClient:
     def send_offsets(self, offsets: Mapping[str, int], group: GroupMetadata, timeout_s: float) -> None:
         self._call("send_offsets")
         self.offsets.append(dict(offsets))
+        self.groups.append(group)
 
     def assign(self, positions: Mapping[str, Position]) -> None:
         self._call("assign")
@@ -111,6 +114,9 @@ class FakeClient:
         self.offsets.append(dict(offsets))
 
     def group(self) -> GroupMetadata:
+        return {"group_id": "fake", "member_id": "fake-1"}
+
+    def memberless_group(self) -> GroupMetadata:
         return {"group_id": "fake"}
 
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]:

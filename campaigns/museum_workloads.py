@@ -1,0 +1,53 @@
+"""What the museum's workloads do beside the ordinary: `kind = "museum_workloads:MarkerKeys"` in a campaign of this directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from harness.api import Between, Client, Operation, Outcome
+from workloads.support.sending import Content
+from workloads.transactions import Transactions
+
+MARKER_KEYS = (b"\0\0\0\0", b"\0\0\0\1")  # version 0, and 0 for ABORT or 1 for COMMIT: 32-bit integers 0 and 1 have the same bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarkerKeys(Transactions):
+    """Transactions in which one of so many records has the key of a transaction marker, by producers that are replaced often.
+
+    The cleaner of brokers with KAFKA-14055 takes such a record for a newer value of each marker below it. A transaction whose marker
+    is gone stays open on a replica that reads the log again, unless its producer goes on: so processes are replaced, each under
+    an id of its own (`new_ids`).
+
+    every: of about so many records one has the key of a marker
+    lives: transactions of a process
+    """
+
+    every: Annotated[int, Between(1, 1_000_000)] = 20
+    lives: Annotated[int, Between(1, 1_000_000)] = 10
+
+    def content(self, op: Operation, seq: int, run: str) -> Content:
+        """As in `transactions`; each record has a key of its own but for those that have a marker's."""
+        _, value, headers = super().content(op, seq, run)
+        turn, rest = divmod(31 * op.process + 5 * op.number + seq, self.every)
+        key = MARKER_KEYS[turn % 2] if rest == 0 else f"{op.process}/{op.number}/{seq}".encode()
+        return Content(key, value, headers)
+
+    def perform(self, op: Operation, client: Client, run: str) -> Outcome:
+        outcome = super().perform(op, client, run)
+        op.renew = op.renew or (op.planned.f == "txn" and op.number >= self.lives)
+        return outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastAbort(Transactions):
+    """Transactions of processes that end with their first abort, so that nobody ends what arrives after its marker (KAFKA-14402).
+
+    To be used with `new_ids`: under the same transactional id the next process would go on with the same producer id.
+    """
+
+    def perform(self, op: Operation, client: Client, run: str) -> Outcome:
+        outcome = super().perform(op, client, run)
+        op.renew = op.renew or op.planned.intent == "abort"
+        return outcome

@@ -1,0 +1,59 @@
+"""Runs franz_go/main.go with a release of franz-go, which is fetched and built once, by Go (1.21 or newer; as new as it demands).
+
+.venv/bin/python examples/applications/franz_go.py fetch 1.22.2
+fencepost run -w application --set 'command=.venv/bin/python examples/applications/franz_go.py 1.22.2' -n kill,target=client
+
+A run may have no network but its own, so fetch first. What follows the version is for the program: `-aborts 0.1 -think 20ms`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from harness.drivers import families
+from harness.fetching import tools
+from harness.fetching.store import Store, cache_dir
+
+SOURCE = Path(__file__).with_name("franz_go") / "main.go"
+STORE = Store(cache_dir() / "franz-go-application", "the program with franz-go", "fetch it again")
+OFFLINE = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=vendor -buildvcs=false", "GOPROXY": "off", "GOWORK": "off"}
+
+
+def fetch(version: str) -> None:
+    """Put franz-go, and the program made with it, into the cache, if they are not there."""
+    families.obtain(f"franz-go@{version}", print)
+    library = cache_dir() / "clients" / "franz-go" / version
+    STORE.fetch(_name(version), lambda directory: build(library, directory), print)
+
+
+def build(library: Path, directory: Path) -> None:
+    """Compile the program with the packages that the client's driver brought, without a network."""
+    with tempfile.TemporaryDirectory() as made:
+        place = Path(made)
+        shutil.copytree(library / "vendor", place / "vendor")
+        for path in (library / "go.mod", library / "go.sum", SOURCE):
+            shutil.copy(path, place)
+        argv = ["go", "build", "-trimpath", "-o", str(directory / "application"), "main.go"]
+        tools.run(argv, "building the program", cwd=place, env=OFFLINE, timeout_s=1800)
+
+
+def run(version: str, arguments: list[str]) -> None:
+    """Become the program."""
+    found = STORE.present(_name(version))
+    if found is None:
+        sys.exit(f"the program is not there yet: .venv/bin/python examples/applications/franz_go.py fetch {version}")
+    program = str(found.directory / "application")
+    os.execv(program, [program, *arguments])
+
+
+def _name(version: str) -> str:
+    return f"{version}-{hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]}"
+
+
+if __name__ == "__main__":
+    fetch(sys.argv[2]) if sys.argv[1:2] == ["fetch"] else run(sys.argv[1], sys.argv[2:])
