@@ -9,16 +9,19 @@ from harness.api import Between, Client, Operation, Outcome
 from workloads.support.sending import Content
 from workloads.transactions import Transactions
 
-MARKER_KEYS = (b"\0\0\0\0", b"\0\0\0\1")  # version 0, and 0 for ABORT or 1 for COMMIT: 32-bit integers 0 and 1 have the same bytes
+MARKER_KEYS = (
+    b"\0\0\0\0",
+    b"\0\0\0\1",
+)  # version 0, and 0 for ABORT or 1 for COMMIT: 32-bit integers 0 and 1 have the same bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class MarkerKeys(Transactions):
     """Transactions in which one of so many records has the key of a transaction marker, by producers that are replaced often.
 
-    The cleaner of brokers with KAFKA-14055 takes such a record for a newer value of each marker below it. A transaction whose marker
-    is gone stays open on a replica that reads the log again, unless its producer goes on: so processes are replaced, each under
-    an id of its own (`new_ids`).
+    The cleaner of brokers with KAFKA-14055 takes such a record for a newer value of each marker below it. A transaction whose
+    marker is gone stays open on a replica that reads the log again, unless its producer goes on: so processes are replaced,
+    each under an id of its own (`new_ids`).
 
     every: of about so many records one has the key of a marker
     lives: transactions of a process
@@ -42,12 +45,13 @@ class MarkerKeys(Transactions):
 
 @dataclass(frozen=True, kw_only=True)
 class LastAbort(Transactions):
-    """Transactions of processes that end with their first abort, so that nobody ends what arrives after its marker (KAFKA-14402).
+    """Transactions of processes that end with an abort of records which nobody has acknowledged (KAFKA-14402).
 
-    To be used with `new_ids`: under the same transactional id the next process would go on with the same producer id.
+    Then nobody ends what a broker appends after the abort's marker. To be used with `new_ids`: under the same transactional id
+    the next process would go on with the same producer id.
     """
 
     def perform(self, op: Operation, client: Client, run: str) -> Outcome:
         outcome = super().perform(op, client, run)
-        op.renew = op.renew or op.planned.intent == "abort"
+        op.renew = op.renew or (op.planned.intent == "abort" and bool(op.errors))
         return outcome

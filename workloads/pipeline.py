@@ -53,8 +53,8 @@ class Pipeline:
     session_timeout_s: how long the group waits for a member that is silent (classic protocol)
     transaction_timeout_s: the producers' transaction.timeout.ms
     offsets: where the group's offsets are committed: in the transaction; before or after it, by the consumer (both wrong)
-    group_metadata: whether offsets are added to a transaction under the member's id and generation; without them a member that has
-        lost its partitions is not fenced (wrong without)
+    group_metadata: whether offsets are added to a transaction under the member's id and generation; without them a member that
+        has lost its partitions is not fenced (wrong without)
     new_ids: wrong on purpose: each process of a member has a transactional id of its own
     look_share: share of polls after which a member asks for the group's offsets of the whole input topic, also of partitions that
         others have
@@ -100,15 +100,15 @@ class Pipeline:
         )
 
     def _member_role(self) -> Role:
-        needs = () if self.offsets == "transaction" else ("offset-commits",)
-        needs += () if self.group_metadata else ("memberless-offsets",)
+        outside = () if self.offsets == "transaction" else ("offset-commits",)
+        memberless = () if self.group_metadata else ("memberless-offsets",)
         return Role(
             name="member",
             transactional=True,
             topics=(INPUT,),
             group=GROUP,
             static=self.static_members,
-            needs=needs,
+            needs=(*outside, *memberless),
             new_ids=self.new_ids,
         )
 

@@ -21,7 +21,13 @@ from harness.fetching.store import Store, cache_dir
 
 SOURCE = Path(__file__).with_name("franz_go") / "main.go"
 STORE = Store(cache_dir() / "franz-go-application", "the program with franz-go", "fetch it again")
-OFFLINE = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=vendor -buildvcs=false", "GOPROXY": "off", "GOWORK": "off"}
+OFFLINE = {
+    "CGO_ENABLED": "0",
+    "GOTOOLCHAIN": "local",
+    "GOFLAGS": "-mod=vendor -buildvcs=false",
+    "GOPROXY": "off",
+    "GOWORK": "off",
+}
 
 
 def fetch(version: str) -> None:
