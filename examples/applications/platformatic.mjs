@@ -3,6 +3,7 @@
 //
 // platformatic.py, beside this, fetches the library and runs this: node platformatic.mjs DIRECTORY, the one with node_modules in it.
 
+import { tracingChannel } from 'node:diagnostics_channel'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
@@ -19,6 +20,14 @@ const common = {
 const producer = new Producer({ ...common, acks: -1, idempotent: true, producerId: -1n, producerEpoch: -1 })
 const consumer = new Consumer({ ...common, groupId: env.FENCEPOST_GROUP, groupProtocol: 'consumer', maxWaitTime: 200, isolationLevel: 1 })
 
+/** An error with all that lie beneath it, in words. */
+function words (error) {
+  return [error.apiId ?? error.message, ...[...error.errors ?? [], error.cause].filter(Boolean).map(words)].join(': ')
+}
+
+// Offsets that the group's coordinator refuses: the library does not always say so to its caller.
+tracingChannel('plt:kafka:consumer:offsets').subscribe({ error ({ operation, error }) { console.log(`${operation} failed:`, words(error)) } })
+
 function ended (error) {
   console.log('ended:', error)
   process.exit(1)
@@ -33,7 +42,7 @@ function output ({ key, value, headers }) {
 async function processed (batch) {
   await producer.send({ messages: batch.map(output) })
   const next = new Map(batch.map(({ topic, partition, offset }) => [`${topic}:${partition}`, { topic, partition, offset: offset + 1n, leaderEpoch: -1 }]))
-  await consumer.commit({ offsets: [...next.values()] }).catch(error => console.log('not committed:', error.message))
+  await consumer.commit({ offsets: [...next.values()] }).catch(error => console.log('not committed:', words(error)))
 }
 
 async function main () {

@@ -23,7 +23,6 @@ final class Failure {
             "UnsupportedVersionException",
             "AuthorizationException",
             "AuthenticationException",
-            "InvalidPidMappingException",
             "FencedInstanceIdException",
             "ApplicationRecoverableException",
             "InvalidConfigurationException");
