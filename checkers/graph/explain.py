@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from checkers.graph.group_offsets import PLACE, partition_of
 from checkers.graph.layers import DIRTY_WR, LSO, PROCESS, REALTIME, RW, WR, WW
 from checkers.graph.span_search import Edge
 from checkers.partition.log import NONE
@@ -27,7 +28,8 @@ def sentence(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding,
     steps = [
         f"{names[e.source]} before {names[e.target]}, because {because(e, names, partitions, place_names, text)}" for e in cycle
     ]
-    who = [f"{name} is {text.name(op, capital=False)}" for op, name in names.items()]
+    asked = {e.target for e in cycle if _of_group(e, partitions) and e.kind == WR and not text.transactional(e.target)}
+    who = [f"{name} is {text.question(op) if op in asked else text.name(op, capital=False)}" for op, name in names.items()]
     return f"{'; '.join(steps)}. ({', '.join(who)}.)"
 
 
@@ -49,7 +51,9 @@ def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], place_
     if edge.kind == REALTIME:
         apart = (int(view.time[view.at(edge.target)]) - int(view.end[view.at(edge.source)])) / 1e6
         return f"{one} had ended {apart:.1f} ms before {two} began"
-    low, high = (place_names[partitions[edge.place], offset] for offset in (edge.low, edge.high))
+    low, high = (place_names[partition_of(partitions[edge.place]), offset] for offset in (edge.low, edge.high))
+    if _of_group(edge, partitions):
+        return _because_of_offset(edge, (one, two), (low, high), text)
     if edge.kind == WW:
         return f"{one} wrote {low} right before {two}'s {high}"
     if edge.kind == LSO:
@@ -57,6 +61,22 @@ def because(edge: Edge, names: dict[int, str], partitions: Sequence[str], place_
     if edge.kind == RW:
         return f"{one} read up to {low} and not the next record, {two}'s {high}"
     return f"{two} read {one}'s {low}"
+
+
+def _of_group(edge: Edge, partitions: Sequence[str]) -> bool:
+    """Whether an edge is one through a group's committed offset."""
+    return edge.place != NONE and partitions[edge.place].startswith(PLACE)
+
+
+def _because_of_offset(edge: Edge, names: tuple[str, str], places: tuple[str, str], text: FindingText) -> str:
+    (one, two), (low, high) = names, places
+    if edge.kind == WW:
+        return f"{two} processed the records from {one}'s offset of the group on, {low}, and committed {high}"
+    if edge.kind == RW:
+        return f"{one} fetched the group's offset {low} and not the next one, {two}'s {high}"
+    if text.transactional(edge.target):
+        return f"{two} processed the records from {one}'s offset of the group on, {low}"
+    return f"{two} fetched {one}'s offset of the group, {low}"
 
 
 def drawing(cycle: Sequence[Edge], partitions: Sequence[str], finding: Finding, text: FindingText) -> dict[str, Any]:
@@ -78,7 +98,7 @@ def rows(cycle: Sequence[Edge], partitions: Sequence[str], known: Records, run: 
     """Rows of a finding: the versions behind the edges, as what their operations sent or read."""
     ends = [end for edge in cycle if edge.place != NONE for end in _ends(edge)]
     made = [
-        (partitions[place], op, offset, role, known.get((op, partitions[place], offset, role)))
+        (partition_of(partitions[place]), op, offset, role, known.get((op, partitions[place], offset, role)))
         for op, place, offset, role in ends
     ]
     begun = run.overview.time[run.overview.at(np.array([row[1] for row in made]))]

@@ -49,16 +49,21 @@ class GatheredEdges(Protocol):
         """A job over all edges, and a second one over its rows, those of one `bucket` together."""
 
 
-def gathered_edges(gathered: GatheredMessages) -> GatheredEdges:
-    """The edges of a run. Raises RuntimeError when a partition's edges could not be made."""
+def gathered_edges(gathered: GatheredMessages, more: Sequence[Message], more_to_driver: Sequence[Message]) -> GatheredEdges:
+    """The edges of a run: those of its partitions' logs, and more, made by the driver.
+
+    Raises RuntimeError when a partition's edges could not be made.
+    """
     if gathered.error:
         raise RuntimeError(gathered.error)
+    places = [*gathered.partitions, *(place for place, _ in more)]
+    to_driver = [*gathered.to_driver, *more_to_driver]
     if gathered.short:
         messages = [(one.partition, one.message) for one in gathered.collected if one.name == EDGES]
-        return DriverEdges(gathered.partitions, messages, gathered.to_driver)
+        return DriverEdges(places, [*messages, *more], to_driver)
     if gathered.on_executors is None:
         raise RuntimeError("the partitions kept no edges; the graph checks were not asked together with the partition checks")
-    return SparkEdges(gathered.partitions, gathered.on_executors, gathered.to_driver)
+    return SparkEdges(places, gathered.on_executors, to_driver, more)
 
 
 @dataclass(frozen=True)
@@ -95,9 +100,12 @@ class DriverEdges:
 class SparkEdges:
     """Edges that stayed on Spark's executors."""
 
-    def __init__(self, partitions: list[str], messages: RDD[ExecutorMessage], to_driver: list[tuple[str, bytes]]) -> None:
+    def __init__(
+        self, partitions: list[str], messages: RDD[ExecutorMessage], to_driver: list[tuple[str, bytes]], more: Sequence[Message]
+    ) -> None:
         self.partitions, self.to_driver = partitions, to_driver
-        self._edges = messages.filter(lambda one: one.name == EDGES).map(lambda one: (one.partition, one.message))
+        edges = messages.filter(lambda one: one.name == EDGES).map(lambda one: (one.partition, one.message))
+        self._edges = edges.union(edges.context.parallelize(list(more), 1)) if more else edges
         self._shared: list[liveness.TemporaryPlace] = []
 
     def __enter__(self) -> SparkEdges:

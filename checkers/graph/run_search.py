@@ -1,6 +1,7 @@
 """Cycles of a whole run, in three light passes over the edges of its partitions. No process ever holds a long run's graph.
 
-1. Each partition makes its edges (`checkers.graph.edges`); they stay where they were made.
+1. Each partition makes its edges (`checkers.graph.edges`); they stay where they were made. Those of a group's offsets come from
+   the driver (`checkers.graph.group_offsets`).
 2. Every message of edges is looked through for backward ones. Their ranges of ranks are merged into spans (`_spans`).
 3. Edges with both ends in one span go, span by span, to the processes that search them for the shortest cycle of each layer
    (`_search`).
@@ -21,6 +22,7 @@ from checkers.graph.edge_filter import edge_filter_for
 from checkers.graph.edges import ENDS, decode
 from checkers.graph.explain import records_behind
 from checkers.graph.gathered_edges import GatheredEdges, Job, Message, gathered_edges
+from checkers.graph.group_offsets import edge_messages
 from checkers.graph.layers import (
     ANTI,
     ANTI_TIME,
@@ -63,7 +65,7 @@ LAYER_CYCLE = pa.schema([("layer", pa.string()), ("unfinished", pa.int64()), ("c
 
 def find_cycles(run: RunView) -> Cycles:
     """The shortest cycle of every layer. Raises RuntimeError when a partition's edges could not be made."""
-    with gathered_edges(run.gathered) as edges:
+    with gathered_edges(run.gathered, *edge_messages(run)) as edges:
         cycles = cycles_among(edges, run.overview, forbidden_layers(run.contract))
     cycles.records = records_behind((answer.cycle for answer in cycles.layers.values()), run)
     return cycles

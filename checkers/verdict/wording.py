@@ -28,6 +28,14 @@ class FindingText:
         text = f"{word} {overview.op[at]} of process {overview.process[at]}"
         return text.capitalize() if capital else text
 
+    def question(self, op: int) -> str:
+        """`question 7 of process 3`: of one that asked for a group's offsets."""
+        return f"question {self.run.overview.op[self._at(op)]} of {self.process(op)}"
+
+    def transactional(self, op: int) -> bool:
+        """Whether an operation is a transaction."""
+        return bool(self.run.overview.txn[self._at(op)])
+
     def process(self, op: int) -> str:
         """`process 3`: who did an operation."""
         return f"process {self.run.overview.process[self._at(op)]}"

@@ -164,6 +164,49 @@ def double_ownerships(h: PipelineHistory) -> Found:
     return found
 
 
+def offset_edges(h: PipelineHistory) -> set[tuple[int, int, str, str]]:
+    """(from, to, kind, partition) of the graph's edges through the group's offsets, as docs/graphs.md defines them."""
+    found = set()
+    for partition in {one["partition"] for one in h.commits}:
+        mine = [one for one in h.commits if one["partition"] == partition]
+        follows = {one["op"]: _base(h, one, mine) for one in mine}
+        found |= {(base["op"], op, "wr", partition) for op, base in follows.items() if base}
+        next_of = {}
+        for base in (base for base in follows.values() if base):
+            after = [one for one in mine if h.status(one) == "ok" and follows[one["op"]] == base]
+            if len(after) == 1:
+                next_of[base["op"]] = after[0]["op"]
+        found |= {(op, after, "ww", partition) for op, after in next_of.items()}
+        for number, ended, offset in _fetches(h, partition):
+            owner = _owner(h, offset, mine)
+            if owner and owner["began"] < ended:
+                found.add((owner["op"], number, "wr", partition))
+                found |= {(number, next_of[owner["op"]], "rw", partition)} if owner["op"] in next_of else set()
+    return found
+
+
+def _owner(h: PipelineHistory, offset: int, mine: Sequence[Row]) -> Row | None:
+    """The one transaction that may have committed an offset."""
+    some = [one for one in mine if one["offset"] == offset and h.status(one) != "fail"]
+    return some[0] if len(some) == 1 else None
+
+
+def _base(h: PipelineHistory, one: Row, mine: Sequence[Row]) -> Row | None:
+    """The transaction at whose offset the inputs of another one begin."""
+    inputs = [chain["offset"] for chain in h.chains if chain["op"] == one["op"] and chain["partition"] == one["partition"]]
+    below = [other["offset"] for other in mine if inputs and h.status(other) == "ok" and other["offset"] <= min(inputs)]
+    owner = _owner(h, max(below), mine) if below else None
+    possible = owner and owner["op"] != one["op"] and (one["ended"] is None or owner["began"] < one["ended"])
+    return owner if possible else None
+
+
+def _fetches(h: PipelineHistory, partition: str) -> list[tuple[int, int, int]]:
+    """(operation, its end, offset) of whoever fetched the group's offset of a partition."""
+    asked = [(number, op) for number, op in enumerate(h.ops) if op["f"] in ("committed", "group-offsets") and op["type"] == "ok"]
+    told = [(number, op["end"], json.loads(op["detail"])["offsets"].get(partition)) for number, op in asked]
+    return [(number, end, offset) for number, end, offset in told if offset is not None]
+
+
 TWINS: dict[str, Callable[[PipelineHistory], Found]] = {
     "reprocessed": reprocessed,
     "unprocessed": unprocessed,
