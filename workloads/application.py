@@ -41,6 +41,7 @@ class Application:
 
     command: what runs an instance: a text that is split as a shell does, or a list of words
     instances: how many run
+    spares: how many more the fault `scale` may start
     writers: processes that write input records, in transactions
     readers: read_committed processes that only poll, both topics
     input_topic, output_topic: their names
@@ -62,6 +63,7 @@ class Application:
 
     command: str | tuple[str, ...]
     instances: Annotated[int, Between(1, 200)] = 3
+    spares: Annotated[int, Between(0, 200)] = 0
     writers: Annotated[int, Between(1, 200)] = 2
     readers: Annotated[int, Between(0, 200)] = 1
     input_topic: str = "in"
@@ -122,6 +124,7 @@ class Application:
             *[Role(name="writer", transactional=True, polls=False)] * self.writers,
             *[Role(name="instance", polls=False, program=program)] * self.instances,
             *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers,
+            *[Role(name="instance", polls=False, program=program, spare=True)] * self.spares,
         )
 
     def producer_settings(self) -> Mapping[str, Any]:

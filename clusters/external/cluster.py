@@ -16,6 +16,7 @@ from clusters.external.connection import Connection, RequestRefused
 from clusters.external.options import CLIENT_CAPABILITIES, NETWORK_CAPABILITIES, NOT_OURS, SHARED_NETWORK, ExternalOptions
 from clusters.external.roles import ExternalRoles
 from clusters.kafka.client_process import ClientProcess
+from clusters.kafka.instances import RunningInstances
 from clusters.local.processes import NodeProcesses
 from harness.api import ClusterError, TopicSpec
 
@@ -24,13 +25,14 @@ _HEAL_S = 60.0
 log = structlog.get_logger()
 
 
-class ExternalCluster:
+class ExternalCluster(RunningInstances):
     """`Cluster`; `Killable` and `Pausable` for clients only. Safe to use from several threads."""
 
     only_clients = NOT_OURS
 
     def __init__(self, options: ExternalOptions, run_dir: Path) -> None:
         self._options, self._run_dir = options, run_dir
+        super().__init__()
         self._connection = Connection(options.bootstrap, options.settings)
         names = broker_names(self._connection.nodes())
         self._ids = {name: number for number, name in names.items()}

@@ -16,6 +16,7 @@ from harness.api import (
     Partitionable,
     Pausable,
     Powered,
+    Scalable,
     Skewable,
     Slowable,
     Stoppable,
@@ -28,7 +29,7 @@ from harness.secrets import mistakes
 
 NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault of your own can (nemesis/README.md)"
 SHARED_NETWORK = "clients reach these brokers over this machine's own network, which fencepost does not cut"
-CLIENT_CAPABILITIES: tuple[type, ...] = (Killable, Pausable)  # what can be done to clients
+CLIENT_CAPABILITIES: tuple[type, ...] = (Killable, Pausable, Scalable)  # what can be done to clients
 NETWORK_CAPABILITIES: tuple[type, ...] = (Partitionable, Losable, Slowable)
 BROKER_CAPABILITIES: tuple[type, ...] = (Stoppable, Upgradable, Wipeable, Powered, Fillable, Throttleable, Skewable)
 _ADDRESS = re.compile(r"[^\s,:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")

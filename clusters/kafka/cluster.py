@@ -15,6 +15,7 @@ import structlog
 
 from clusters.kafka import broker_config, log_segments, node_directory, node_plan, protocol, protocol_admin, storage
 from clusters.kafka.admin import KafkaAdmin
+from clusters.kafka.instances import RunningInstances
 from clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions
 from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from clusters.kafka.transaction_listing import transaction_listing
@@ -29,7 +30,7 @@ _STOPPED = "Terminating process due to signal SIGTERM"  # in a log: the beginnin
 _RELEASED = "asked us to exit controlled shutdown"  # the controller releases the broker
 
 
-class KafkaCluster(ABC):
+class KafkaCluster(RunningInstances, ABC):
     """`Cluster` without its processes and its network.
 
     nodes: as planned, with the addresses of their listeners.
@@ -37,6 +38,7 @@ class KafkaCluster(ABC):
     """
 
     def __init__(self, nodes: Sequence[broker_config.PlannedNode], run_dir: Path, options: KafkaOptions) -> None:
+        RunningInstances.__init__(self)
         self._planned = {node.name: node for node in nodes}
         self._run_dir, self._data = run_dir, run_dir / "data"
         self.kafka_version = options.all_versions()[0]

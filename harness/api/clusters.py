@@ -216,6 +216,9 @@ class Cluster(Protocol):
     def note_clients(self, *, transactional_ids: Sequence[str], groups: Sequence[str]) -> None:
         """Tell which ids and groups the workload uses, for faults that aim at their coordinators."""
 
+    def note_instances(self, states: Mapping[str, bool]) -> None:
+        """Tell which client nodes are instances of a program, and which of them are to run (`Scalable`)."""
+
     def bootstrap(self) -> str:
         """Bootstrap servers for clients."""
 

@@ -48,7 +48,8 @@ class Role:
     is a static member (KIP-345). rivals: whether its operations may open rivals (`Operation.rivals`). operator: whether they
     may have something done from outside (`Operation.operator`). new_ids: each process has a transactional id of its own, as
     nobody should. needs: what else its client
-    must be able to do (names of `harness.api.clients.CAPABILITIES`). program: what an `instance` runs.
+    must be able to do (names of `harness.api.clients.CAPABILITIES`). program: what an `instance` runs. spare: an
+    instance that only the fault `scale` starts.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Role:
     static: bool = False
     needs: tuple[str, ...] = ()
     program: Program | None = None
+    spare: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ CHANGED = object()  # any state but the one before
 ASPECTS: dict[str, tuple[Aspect, ...]] = {  # call -> where it shows; nothing: it cannot be observed
     "kill": ((snapshot.PROCESS, None),),
     "stop": ((snapshot.PROCESS, None),),
+    "retire": ((snapshot.PROCESS, None),),
     "pause": ((snapshot.STATE, snapshot.FROZEN),),
     "fill_disk": ((snapshot.DISK, "full"),),
     "wipe": ((snapshot.DATA, "none"),),

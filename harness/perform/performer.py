@@ -56,7 +56,16 @@ from harness.perform.open_transactions import in_transaction
 from harness.perform.operators import OperatorService
 from harness.perform.stored_records import write_stored
 from harness.perform.transaction_looks import TransactionLooks
-from harness.perform.worker import client_factory, coordinated, driver_directories, group_of, partitions_of, roles_of, topics_of
+from harness.perform.worker import (
+    client_factory,
+    coordinated,
+    driver_directories,
+    group_of,
+    instances_of,
+    partitions_of,
+    roles_of,
+    topics_of,
+)
 from harness.perform.worker_pool import Place, WorkerPool, end
 from harness.planning.plan import complete
 from harness.plugins import registry
@@ -106,7 +115,7 @@ class Performance:
         self._raise_epochs()
         self._writer = self._own_writer()
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))
-        pool.start(range(len(self._roles)))
+        pool.start([slot for slot, role in enumerate(self._roles) if not role.spare])
         with open(self._run_dir / "history" / RunFile.FAULT_LINES, "ab", buffering=0) as receipts:  # a fault may end late
             self._run_workload(pool, receipts)
             self._emit(phase_event("heal", "healing everything"))
@@ -356,6 +365,7 @@ def main(argv: list[str]) -> int:
         with provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
             plan = _completed(plan, run_dir, cluster, emit)
             cluster.note_clients(**coordinated(plan, workload.roles()))
+            cluster.note_instances(instances_of(workload.roles()))
             Performance(plan, run_dir, cluster, workload, emit, stop).run()
     except HarnessError as error:
         kind = "ClusterError" if isinstance(error, ClusterError) else type(error).__name__

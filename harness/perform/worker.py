@@ -394,6 +394,11 @@ def coordinated(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, lis
     return {"transactional_ids": ids, "groups": [*shared, *own]}
 
 
+def instances_of(roles: Sequence[Role]) -> dict[str, bool]:
+    """The nodes of the instances of a program, and whether each runs from the start."""
+    return {f"c{slot}": not role.spare for slot, role in enumerate(roles) if role.program}
+
+
 def topics_of(plan: Mapping[str, Any], role: Role) -> list[str]:
     """The topics that a role reads, by their names in the cluster, which may begin with the run's prefix."""
     wanted = {name for topic in role.topics for name in (topic, plan["prefix"] + topic)}

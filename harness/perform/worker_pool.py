@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from harness.api import Cluster, ClusterError, Spawned
+from harness.api import Cluster, ClusterError, Scalable, Spawned
 from harness.api.python_command import module_command
 
 COUNTED = ("ok", "fail", "info")
@@ -85,7 +85,7 @@ class WorkerPool:
         self._workers: dict[int, Worker] = {}
         self._past = dict.fromkeys(COUNTED, 0)
         self._go: Mapping[str, Any] | None = None
-        self._stopped: set[int] = set()
+        self._stopped, self._retired = set[int](), set[int]()
         self.replaced = 0
         self.operate: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None  # answers what workers ask for
 
@@ -119,19 +119,39 @@ class WorkerPool:
 
     def tend(self) -> None:
         """Replace what has died, until `stop`. Its open operation stays unknown; the new one gets a new process number."""
+        states = self._cluster.instances() if isinstance(self._cluster, Scalable) else {}
         for slot, worker in list(self._workers.items()):
             _demand_sound(worker)
+            if not states.get(f"c{slot}", True) or slot in self._retired:
+                self._tend_retired(worker, states.get(f"c{slot}", True))
+                continue
             if worker.popen.poll() is None or worker.done.is_set() or slot in self._stopped:
                 continue  # a slot that was stopped: whoever ends now was asked to, and nothing may be written any more
-            for name, count in worker.counts.items():
-                self._past[name] += count
             self.replaced += 1
             self._note(f"worker {slot} is gone (exit {worker.popen.returncode}); replaced")
-            self._announce([(slot, worker.incarnation + 1)])
-            fresh = self._spawn(slot, worker.process + self._slots, worker.incarnation + 1)
-            self._workers[slot] = fresh
-            if self._go is not None:
-                fresh.send({"go": self._go})
+            self._begin(slot, worker)
+        for slot in (int(node[1:]) for node, runs in states.items() if runs):
+            if slot not in self._workers and not self._stopped:
+                self._begin(slot)
+
+    def _begin(self, slot: int, before: Worker | None = None) -> None:
+        """Start a worker in the place of another one, or the first one of a slot."""
+        process, incarnation = (before.process + self._slots, before.incarnation + 1) if before else (slot, 0)
+        for name, count in before.counts.items() if before else ():
+            self._past[name] += count
+        self._announce([(slot, incarnation)])
+        self._workers[slot] = fresh = self._spawn(slot, process, incarnation)
+        if self._go is not None:
+            fresh.send({"go": self._go})
+
+    def _tend_retired(self, worker: Worker, recalled: bool) -> None:
+        """Ask a worker to end that is not to run any more; start one again in its place when it has ended and is recalled."""
+        if worker.slot not in self._retired:
+            self._retired.add(worker.slot)
+            worker.send({"stop": True})
+        elif recalled and worker.popen.poll() is not None and worker.slot not in self._stopped:
+            self._retired.discard(worker.slot)
+            self._begin(worker.slot, worker)
 
     def counts(self) -> dict[str, int]:
         """Operations completed so far, by outcome."""

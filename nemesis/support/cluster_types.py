@@ -13,6 +13,7 @@ from harness.api import (
     Partitionable,
     Pausable,
     Powered,
+    Scalable,
     Skewable,
     Slowable,
     Stoppable,
@@ -72,3 +73,7 @@ class ThrottleableCluster(Cluster, Throttleable, Protocol):
 
 class SkewableCluster(Cluster, Skewable, Protocol):
     """A cluster whose clocks can be set."""
+
+
+class ScalableCluster(Cluster, Killable, Scalable, Protocol):
+    """A cluster that runs instances of a program, whose number can change."""

@@ -83,6 +83,7 @@ class FakeCluster(FakeEnvironment):
         self._statuses: dict[str, int] = {}
         self._versions: dict[str, str] = {}
         self._frozen: set[str] = set()
+        self._instances = dict.fromkeys(self.clients, True)
         self._wiped: set[str] = set()
         self._next_pid = FIRST_PID
         self._partitions = FakePartitions(self.brokers, lambda: self.topics, self.awake, self._done)
@@ -152,8 +153,39 @@ class FakeCluster(FakeEnvironment):
             self._start_process(node)
 
     def replace(self, client: str) -> None:
-        """Start a killed client again, as the harness does."""
-        self._start_process(client)
+        """Start a killed client again, as the harness does; not an instance that is retired."""
+        if self._instances.get(client, True):
+            self._start_process(client)
+
+    def note_instances(self, states: Mapping[str, bool]) -> None:
+        """Those that are not to run end."""
+        self._instances = dict(states)
+        for node in (node for node, runs in states.items() if not runs and node in self._pids):
+            self._end(node, 143)
+
+    def instances(self) -> dict[str, bool]:
+        return dict(self._instances)
+
+    def retire(self, node: str) -> None:
+        """It ends at once. Raises ClusterError unless it is an instance."""
+        self._done("retire", node)
+        self._require_instance(node)
+        if node not in self.stubborn:
+            self._instances[node] = False
+            if node in self._pids:
+                self._end(node, 143)
+
+    def recall(self, node: str) -> None:
+        """It starts at once, if it does not live. Raises ClusterError unless it is an instance."""
+        self._done("recall", node)
+        self._require_instance(node)
+        self._instances[node] = True
+        if node not in self._pids and node not in self.stubborn:
+            self._start_process(node)
+
+    def _require_instance(self, node: str) -> None:
+        if node not in self._instances:
+            raise ClusterError(f"{node} is no instance of a program")
 
     def pid(self, node: str) -> int | None:
         self._require_known(node)

@@ -67,9 +67,11 @@ def test_the_calls_that_hurt():
     """Written out once more: a wrong decorator lets a fault take more nodes than its test allows."""
     effects = effects_of(DECLARING)
     assert {name for name, effect in effects.items() if effect is Effect.HURTS_NODE} == {
-        *("kill", "stop", "pause", "wipe", "lose_unsynced", "fill_disk"),
+        *("kill", "stop", "pause", "wipe", "lose_unsynced", "fill_disk", "retire"),
     }
-    assert {name for name, effect in effects.items() if effect is Effect.RESTORES_NODE} == {"start", "resume", "clear_disk"}
+    assert {name for name, effect in effects.items() if effect is Effect.RESTORES_NODE} == {
+        *("start", "resume", "clear_disk", "recall"),
+    }
     assert {name for name, effect in effects.items() if effect is Effect.CHANGES} == {
         *("skew", "lose", "slow", "throttle", "reassign", "elect", "unregister", "set_topic_settings", "set_feature"),
         *("fence_producer", "end_transaction", "abort_on_partition"),

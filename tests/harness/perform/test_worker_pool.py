@@ -2,12 +2,15 @@
 
 import subprocess
 import sys
+import time
 
+from clusters.kafka.instances import RunningInstances
 from harness.perform.worker_pool import WorkerPool
 
 # Ends with its input, and reports nothing of that: as a worker whose last report has not been read yet.
 WORKER = """
 import sys
+import time
 print('{"ready": true}', flush=True)
 sys.stdin.readline()
 """
@@ -44,3 +47,56 @@ def test_after_the_stop_nobody_is_replaced_and_before_it_everybody(tmp_path):
     assert [one.poll() is not None for one in cluster.started] == [True] * 3
     assert (pool.replaced, len(cluster.started)) == (1, 3)
     assert notes == ["worker 0 is gone (exit -9); replaced"]
+
+
+class Scaled(OneHost, RunningInstances):
+    """One whose clients are instances of a program."""
+
+    def __init__(self, states):
+        super().__init__()
+        RunningInstances.__init__(self)
+        self.note_instances(states)
+
+    def running(self):
+        return [number for number, one in enumerate(self.started) if one.poll() is None]
+
+
+def tended(pool, condition):
+    """Whether a condition comes true while the pool is tended."""
+    deadline = time.monotonic() + 30
+    while not (holds := condition()) and time.monotonic() < deadline:
+        pool.tend()
+        time.sleep(0.01)
+    return holds
+
+
+def test_a_retired_instance_ends_as_asked_and_runs_again_when_it_is_recalled(tmp_path):
+    cluster, notes = Scaled({"c0": True, "c1": True}), []
+    pool = WorkerPool(cluster, tmp_path, 2, notes.append)
+    pool.start([0, 1])
+    cluster.retire("c1")
+    assert tended(pool, lambda: cluster.running() == [0])
+    pool.tend()
+    assert (pool.replaced, len(cluster.started), notes) == (0, 2, [])
+    cluster.recall("c1")
+    assert tended(pool, lambda: cluster.running() == [0, 2])
+    pool.stop(30.0)
+    assert cluster.running() == []
+
+
+def test_a_spare_is_started_when_it_is_recalled_and_nobody_after_the_stop(tmp_path):
+    cluster = Scaled({"c0": True, "c1": False})
+    announced = []
+    pool = WorkerPool(cluster, tmp_path, 2, lambda _: None, announced.extend)
+    pool.start([0])
+    pool.tend()
+    assert len(cluster.started) == 1
+    cluster.recall("c1")
+    assert tended(pool, lambda: cluster.running() == [0, 1])
+    assert announced == [(0, 0), (1, 0)]
+    cluster.retire("c1")
+    assert tended(pool, lambda: cluster.running() == [0])
+    pool.stop(30.0)
+    cluster.recall("c1")
+    pool.tend()
+    assert cluster.running() == []

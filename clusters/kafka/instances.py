@@ -1,0 +1,37 @@
+"""Instances of somebody's own program, for every provider: which of them are to run. The harness starts and ends them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from harness.api import ClusterError
+
+
+class RunningInstances:
+    """`Scalable`. What it says is done by the pool of workers, a moment later."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, bool] = {}
+        self._changing = threading.Lock()
+
+    def note_instances(self, states: Mapping[str, bool]) -> None:
+        """The nodes of all instances, and whether each is to run."""
+        with self._changing:
+            self._states = dict(states)
+
+    def instances(self) -> dict[str, bool]:
+        with self._changing:
+            return dict(self._states)
+
+    def retire(self, node: str) -> None:
+        self._set(node, runs=False)
+
+    def recall(self, node: str) -> None:
+        self._set(node, runs=True)
+
+    def _set(self, node: str, *, runs: bool) -> None:
+        with self._changing:
+            if node not in self._states:
+                raise ClusterError(f"{node} is no instance of a program; there are {', '.join(self._states) or 'none'}")
+            self._states[node] = runs

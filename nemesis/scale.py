@@ -1,0 +1,87 @@
+"""Scale: fewer or more instances of somebody's own program, as an operator or an autoscaler would have it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Annotated, ClassVar
+
+from harness.api import Between, ClusterError, HarnessError, Killable, Receipt, Scalable, Wait, demand_bounds
+from nemesis.support.attempts import attempt_each, no_target, undo_on_error
+from nemesis.support.cluster_types import ScalableCluster
+from nemesis.support.healing import healed
+from nemesis.support.waiting import poll_until
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """Changes how many instances of an application run: some end in order (SIGTERM), or some more are started (`spares`).
+
+    Healing lets run again what this fault ended, and ends what it started. Evidence: process ids before, during and after (null:
+    none), and how many instances were to run.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (Scalable, Killable)
+
+    to: Annotated[int, Between(0, 200)] = 0  # so many run while it lasts; 0: drawn each time: at least one, not as many as now
+    within_s: Wait = 30.0  # how long an instance may take to end or to start
+
+    def __post_init__(self) -> None:
+        demand_bounds(self)
+
+    def inject(self, cluster: ScalableCluster, rng: Random) -> Receipt:
+        """Retire or recall some."""
+        role = f"{self.to or 'some'} instances"
+        try:
+            states = cluster.instances()
+            fewer, nodes = self._chosen(states, rng)
+        except HarnessError as error:
+            return no_target(role, error)
+        before, running = _pids(cluster, nodes), sum(states.values())
+        undo, change = (cluster.recall, cluster.retire) if fewer else (cluster.retire, cluster.recall)
+        with undo_on_error(lambda: attempt_each(undo, nodes)):
+            problems = attempt_each(change, nodes)
+            during = poll_until(lambda: _pids(cluster, nodes), lambda pids: not _astray(pids, fewer), self.within_s)
+        astray = _astray(during, fewer)
+        problems += [f"{node} {'has not ended' if fewer else 'has not started'} within {self.within_s:g} s" for node in astray]
+        return Receipt(
+            role=role,
+            targets=tuple(nodes),
+            evidence={"before": before, "during": during, "instances": [running, sum(cluster.instances().values())]},
+            effective=not astray,
+            note="; ".join(problems),
+        )
+
+    def heal(self, cluster: ScalableCluster, receipt: Receipt) -> Receipt:
+        """As many as before."""
+        before, after = receipt.evidence.get("instances", (0, 0))
+        if before == after:
+            return receipt
+        fewer = after < before
+        problems = attempt_each(cluster.recall if fewer else cluster.retire, receipt.targets)
+        seen = poll_until(lambda: _pids(cluster, receipt.targets), lambda pids: not _astray(pids, not fewer), self.within_s)
+        return healed(receipt, {"after": seen}, problems, _astray(seen, not fewer))
+
+    def _chosen(self, states: Mapping[str, bool], rng: Random) -> tuple[bool, list[str]]:
+        """Whether there shall be fewer, and the nodes that change. Raises ClusterError when nothing can change."""
+        running = sorted(node for node, runs in states.items() if runs)
+        idle = sorted(states.keys() - set(running))
+        others = [number for number in range(1, len(states) + 1) if number != len(running)]
+        if not others:
+            raise ClusterError("there are no instances of a program whose number could change; see the workload `application`")
+        wanted = self.to or rng.choice(others)
+        if wanted == len(running) or wanted > len(states):
+            raise ClusterError(f"{len(running)} of {len(states)} instances run, {wanted} are wanted; `spares` gives more")
+        fewer = wanted < len(running)
+        return fewer, sorted(rng.sample(running, len(running) - wanted) if fewer else rng.sample(idle, wanted - len(running)))
+
+
+def _pids(cluster: ScalableCluster, nodes: Iterable[str]) -> dict[str, int | None]:
+    """Process ids; of a node that was never started, none."""
+    return {node: cluster.pid(node) if node in cluster.clients else None for node in nodes}
+
+
+def _astray(pids: Mapping[str, int | None], fewer: bool) -> list[str]:
+    """Nodes that live and should have ended, or the other way round."""
+    return [node for node, pid in pids.items() if (pid is None) is not fewer]
