@@ -35,6 +35,7 @@ class Rule:
 
 _COMPACTED = Rule(INAPPLICABLE, "the topic is compacted: an absent record proves nothing", {"compaction": "!false"})
 _RETAINED = Rule(INAPPLICABLE, "the topic deletes old records: an absent record proves nothing", {"retention": "!none"})
+_ABSENT = (_COMPACTED, _RETAINED)
 _NO_TRANSACTIONS = Rule(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true"})
 _NO_GROUP = Rule(INAPPLICABLE, "no consumer is a member of a group", {"consumption": "assigned", "application": "none"})
 _NO_MEMBER = Rule(INAPPLICABLE, "no consumer of ours is a member of a group", {"consumption": "assigned"})
@@ -67,6 +68,11 @@ _COORDINATOR = (
         "a power failure may cut off the coordinator's log: it then writes markers of the transaction before into the next",
         {"power_failures": "all replicas", "transactional": "true"},
     ),
+)
+_ABORTED_IN_PART = Rule(
+    ALLOWED,
+    "an operator aborts open transactions on single partitions, of which their coordinators do not learn (KIP-664)",
+    {"operator_aborts": "open", "transactional": "true"},
 )
 _ALONE = Rule(
     ALLOWED,
@@ -117,6 +123,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
             unless=READS,
         ),
         *_GONE,
+        _ABORTED_IN_PART,
         Rule(
             FORBIDDEN,
             "acks=all waits for every in-sync replica; with min.insync.replicas=1 that may be the leader alone, but only an "
@@ -153,6 +160,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "lso-overrun": (
         _NO_TRANSACTIONS,
+        _ABORTED_IN_PART,
         *_cut_off("what an open transaction had sent may be gone, and its place given away again"),
         *_COORDINATOR,
         Rule(FORBIDDEN, "read_committed returns nothing above the first record of an open transaction (KIP-98)"),
@@ -162,6 +170,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _COMPACTED,
         _RETAINED,
         *_cut_off("of a transaction over several partitions one may lose records, or the marker that shows them"),
+        _ABORTED_IN_PART,
         Rule(FORBIDDEN, _ATOMIC, {"final_read": "false"}),
         Rule(FORBIDDEN, _ATOMIC, essential=True),
     ),
@@ -199,6 +208,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _COMPACTED,
         _RETAINED,
         *_cut_off("outputs may be gone, and the offset that was committed with them not"),
+        _ABORTED_IN_PART,
         Rule(
             FORBIDDEN,
             "a program processes every record below the offset that its group commits (KIP-98)",
@@ -226,6 +236,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "torn-offset": (
         _NO_MEMBER,
         *_cut_off("with the group's committed offsets, and not with the outputs, or the other way round"),
+        _ABORTED_IN_PART,
         Rule(FORBIDDEN, "offsets in a transaction are committed with its records or not at all (KIP-98: atomicity)"),
     ),
     "offset-regression": (
@@ -262,7 +273,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(FORBIDDEN, "max.in.flight=1: a send begins after the one before has ended", {"max_in_flight": "1"}),
         Rule(ALLOWED, "without idempotence, retries of several requests in flight may overtake each other"),
     ),
-    **dict.fromkeys(("poll-skip", "int-poll-skip"), (_COMPACTED, _RETAINED, *_TRUNCATED, _KEPT, Rule(FORBIDDEN, _IN_ORDER))),
+    **dict.fromkeys(("poll-skip", "int-poll-skip"), (*_ABSENT, *_TRUNCATED, _ABORTED_IN_PART, _KEPT, Rule(FORBIDDEN, _IN_ORDER))),
     **dict.fromkeys(("nonmonotonic-poll", "int-nonmonotonic-poll"), (*_TRUNCATED, _KEPT, Rule(FORBIDDEN, _IN_ORDER))),
     "stale-read": (
         _COMPACTED,
@@ -320,6 +331,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _COMPACTED,
         _RETAINED,
         *_cut_off("the marker of a committed transaction may be gone"),
+        _ABORTED_IN_PART,
         *_COORDINATOR,
         Rule(FORBIDDEN, "a commit that returned ok has committed (KIP-98)"),
     ),
@@ -330,6 +342,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),
     ),
     "misreported-transaction": (
+        _ABORTED_IN_PART,
         _NO_TRANSACTIONS,
         *_cut_off("the coordinator may forget a decision, and a leader begin below what was read"),
         *_COORDINATOR,

@@ -65,7 +65,7 @@ from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, 
 from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, Manifest, evidence_of, missing_evidence
 from harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
-from harness.api.faults import ChangesTopicSettings, ClusterView, Fault, Receipt, SharedState
+from harness.api.faults import ChangesTopicSettings, ClusterView, DemandsContract, Fault, Receipt, SharedState
 from harness.api.files import regular, replacing
 from harness.api.history import OPERATIONS, STORED, UNREADABLE, VALUES, demand_columns
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
@@ -133,6 +133,7 @@ __all__ = [
     "ContractKey",
     "CoordinatedTransaction",
     "Delivered",
+    "DemandsContract",
     "DockerImage",
     "DockerLeftover",
     "DockerService",

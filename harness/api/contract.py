@@ -158,6 +158,14 @@ _TABLE = (
         planned=False,
     ),
     ContractKey(
+        name="operator_aborts",
+        values=("none", "open"),
+        default="none",
+        meaning="`open`: an operator aborts transactions that are under way on single partitions (KIP-664), and only the rest of "
+        "them is committed.",
+        planned=False,
+    ),
+    ContractKey(
         name="compaction",
         values=_FLAG,
         default="false",

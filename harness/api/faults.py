@@ -72,6 +72,14 @@ class ChangesTopicSettings(Protocol):
         """Names and values of the settings while the fault lasts, as Kafka writes them."""
 
 
+@runtime_checkable
+class DemandsContract(Protocol):
+    """A fault that breaks promises by itself, as an operator may. Its test has to name them in its contract."""
+
+    def demanded_contract(self) -> Mapping[str, str]:
+        """Keys of the contract, and the values that the test must give them; nothing under innocent options."""
+
+
 class Fault(Protocol):
     """Plug-in `fencepost.nemesis`: a frozen dataclass whose fields are its options."""
 

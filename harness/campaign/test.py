@@ -22,6 +22,7 @@ from harness.api import (
     ANYWHERE,
     CampaignError,
     Choice,
+    DemandsContract,
     FaultChoice,
     JudgesSettings,
     Lane,
@@ -316,6 +317,9 @@ class _Rules:
             self.wrong((*keys, key), text)
         for setting, text in fault_validation.refused_topic_settings(made, self.provider) if made else ():
             self.wrong((*keys, "settings", setting), text)
+        for key, value in made.demanded_contract().items() if isinstance(made, DemandsContract) else ():
+            if self.test.contract.get(key) != value:
+                self.wrong(keys, f'breaks a promise by itself, so the test has to say in [test.contract]: {key} = "{value}"')
         if fault.when and self.workload is not None and not self.transactional():
             self.wrong((*keys, "when"), "this workload has no transactions")
         dense = schedule.too_dense(fault.every_s, fault.lasts_s)

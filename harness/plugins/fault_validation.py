@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, get_type_hints
 
-from harness.api import ChangesTopicSettings, Cluster, ClusterProvider, Fault, JudgesSettings, Receipt
+from harness.api import ChangesTopicSettings, Cluster, ClusterProvider, Fault, JudgesSettings, Receipt, Scalable
 
 SIGNATURES = {"inject": "(self, cluster, rng)", "heal": "(self, cluster, receipt)"}
 
@@ -42,8 +42,8 @@ def foreseen(fault: Fault, provider: ClusterProvider) -> dict[str, str]:
 
 
 def aims_at_clients(fault: Fault) -> bool:
-    """Whether its target is a client, whichever (`nemesis.support.targets`)."""
-    return str(getattr(fault, "target", "")).partition(":")[0] == "client"
+    """Whether its target is a client, whichever (`nemesis.support.targets`), or instances of a program."""
+    return Scalable in fault.needs or str(getattr(fault, "target", "")).partition(":")[0] == "client"
 
 
 def unavailable(faults: Iterable[Fault], why: Callable[[type], str | None]) -> dict[str, str]:

@@ -94,7 +94,7 @@ class FakeCluster(FakeEnvironment):
         self.coordinated = FakeTransactions(self._done)
         self.transactions, self.producers = self.coordinated.transactions, self.coordinated.producers
         self.fence_producer, self.end_transaction = self.coordinated.fence_producer, self.coordinated.end_transaction
-        self.raise_epoch = self.coordinated.raise_epoch
+        self.raise_epoch, self.transaction_listing = self.coordinated.raise_epoch, self.coordinated.transaction_listing
         self.abort_on_partition = self.coordinated.abort_on_partition
         for node in dict.fromkeys((*self.brokers, *self.controllers, *self.clients)):
             self._start_process(node)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
-from harness.api import ActiveProducer, ClusterError, TransactionState
+from harness.api import (
+    ActiveProducer,
+    ClusterError,
+    CoordinatedTransaction,
+    OpenTransaction,
+    TransactionListing,
+    TransactionState,
+)
 
 FIRST_PRODUCER_ID, LAST_EPOCH = 1000, 32767
 
@@ -19,6 +26,7 @@ class FakeTransactions:
     def __init__(self, done: Callable[[str, object], None]) -> None:
         self._done = done
         self._next = FIRST_PRODUCER_ID
+        self.silent: list[str] = []
         self.ids: dict[str, TransactionState] = {}
         self.open: dict[str, tuple[ActiveProducer, ...]] = {}
 
@@ -37,6 +45,23 @@ class FakeTransactions:
 
     def producers(self, partitions: Iterable[str]) -> dict[str, tuple[ActiveProducer, ...]]:
         return {name: self.open.get(name, ()) for name in partitions}
+
+    def transaction_listing(self, partitions: Iterable[str]) -> TransactionListing:
+        """Nobody is silent but those whom a test adds to `silent`."""
+        coordinated = [CoordinatedTransaction(transactional_id=name, **asdict(state)) for name, state in self.ids.items()]
+        opened = [
+            OpenTransaction(partition=name, producer_id=one.producer_id, epoch=one.epoch, offset=one.first_offset)
+            for name in partitions
+            for one in self.open.get(name, ())
+            if one.first_offset is not None
+        ]
+        return TransactionListing(coordinated=tuple(coordinated), opened=tuple(opened), silent=tuple(self.silent))
+
+    def hang(self, partition: str, producer_id: int = 7) -> ActiveProducer:
+        """A transaction is open on a partition, and no coordinator knows of it."""
+        producer = ActiveProducer(producer_id=producer_id, epoch=0, first_offset=0)
+        self.open[partition] = (*self.open.get(partition, ()), producer)
+        return producer
 
     def fence_producer(self, transactional_id: str) -> tuple[int, int]:
         """The next epoch, or after the last one another producer id; its open transaction ends."""

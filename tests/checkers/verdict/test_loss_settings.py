@@ -17,6 +17,9 @@ CUT_TRANSACTIONS = {"torn-transaction", "aborted-read", "lso-overrun", "lso-stal
 FENCED = {"zombie-commit", "zombie-write", "false-ack", "epoch-regression", "hanging-transaction", "misreported-transaction"}
 EARLY = {"dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime"}
 ABSENCE = {"lost-write", "poll-skip", "int-poll-skip", "stale-read"}
+ABORTED = {
+    *("lost-write", "torn-transaction", "false-ack", "lso-overrun", "misreported-transaction", "poll-skip", "int-poll-skip"),
+}
 UNCLEAN = {"unclean_leader_election": "true"}
 PLAIN = {"transactional": "false"}
 CHAINS = {"reprocessed", "unprocessed", "torn-offset", "offset-regression", "double-ownership"}
@@ -39,6 +42,9 @@ TABLE = [
     ({"power_failures": "all replicas"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED | EARLY),
     ({"power_failures": "one replica", "min_insync_replicas": "1"}, TRANSACTIONS, LOST | CUT_TRANSACTIONS | FENCED),
     ({"power_failures": "one replica", "min_insync_replicas": "2"}, TRANSACTIONS, set()),
+    ({"operator_aborts": "open"}, PLAIN, set()),
+    ({"operator_aborts": "open"}, TRANSACTIONS, ABORTED),
+    ({"operator_aborts": "open"}, MEMBERS, ABORTED | {"unprocessed", "torn-offset"}),
     ({"retention": "1000"}, PLAIN, ABSENCE),
     ({"retention": "1000"}, TRANSACTIONS, ABSENCE | {"torn-transaction", "false-ack"}),
     (UNCLEAN, MEMBERS, LOST | CUT_TRANSACTIONS | FENCED | CHAINS),

@@ -27,6 +27,7 @@ from nemesis.testing import FakeCluster
 
 QUICK = Bounds(inject_s=30.0, heal_s=30.0, whole_s=0.0, active_s=0.0)
 OURS = [kind for kind in registry.names("nemesis") if registry.load("nemesis", kind).__module__.startswith("nemesis.")]
+OURS.remove("abort-transaction")  # it strikes where a transaction hangs, once; tests/nemesis/test_abort_transaction.py
 
 
 def honest(kind: str) -> Any:

@@ -59,6 +59,7 @@ def failed(stories):
 
 
 OURS = [kind for kind in registry.names("nemesis") if registry.load("nemesis", kind).__module__.startswith("nemesis.")]
+OURS.remove("abort-transaction")  # it strikes where a transaction hangs, once; tests/nemesis/test_abort_transaction.py
 
 
 @pytest.mark.parametrize("kind", OURS)

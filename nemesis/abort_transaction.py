@@ -1,0 +1,137 @@
+"""Abort transaction: an operator writes an abort marker into a partition, as `kafka-transactions.sh abort` does (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any, ClassVar, Literal
+
+from harness.api import (
+    ActiveProducer,
+    Cluster,
+    ClusterError,
+    ClusterView,
+    HarnessError,
+    ListingTransactions,
+    OpenTransaction,
+    Receipt,
+    clock,
+)
+from nemesis.support import placement
+from nemesis.support.attempts import no_target
+from nemesis.support.healing import healed
+
+CONFIRMED_S = 1.0  # between the two looks that have to find the same transaction hanging
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbortTransaction:
+    """Writes an abort marker for a transaction that is open on a partition; its leader does, and the coordinator learns nothing.
+
+    KIP-664 gives operators this for *hanging* transactions: open on a partition, while their coordinator knows of none there.
+    Such a one is aborted safely, and no promise is weakened. `of = "open"` aborts what is under way all the same, as an operator
+    may by mistake: then the transaction commits without those records. Whoever asks for it has to put
+    `operator_aborts = "open"` into the test's contract. Evidence: the producers' open transactions before and during.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = (ListingTransactions,)
+
+    target: str = "all"  # the partitions whose transactions are looked at: random (one), all, partition:orders-0
+    of: Literal["hanging", "open"] = "hanging"  # which transactions are aborted; one of them each time
+
+    def __post_init__(self) -> None:
+        placement.check(self.target)
+
+    def demanded_contract(self) -> Mapping[str, str]:
+        """See `harness.api.DemandsContract`."""
+        return {"operator_aborts": "open"} if self.of == "open" else {}
+
+    def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
+        """Find one, and write the marker."""
+        try:
+            found = self._found(cluster, placement.find(self.target, cluster, rng))
+            if not found:
+                raise ClusterError(f"no transaction is {self.of}")
+            chosen = rng.choice(found)
+            before = open_producers(cluster, chosen.partition)
+            producer = _producer_of(chosen, before)
+        except HarnessError as error:
+            return no_target(self.target, error)
+        problem = _aborted(cluster, chosen.partition, producer)
+        during = open_producers(cluster, chosen.partition)
+        effective = not problem and _offset_of(producer, during) != producer.first_offset
+        return Receipt(
+            role=self.target,
+            targets=_leader(cluster, chosen.partition),
+            evidence={
+                "before": {chosen.partition: [asdict(one) for one in before]},
+                "during": {chosen.partition: [asdict(one) for one in during]},
+                "aborted": asdict(producer),
+            },
+            effective=effective,
+            note=problem or ("" if effective else f"the transaction is still open on {chosen.partition}"),
+        )
+
+    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
+        """Look once more; a marker cannot be taken back."""
+        after = {name: [asdict(one) for one in open_producers(cluster, name)] for name in receipt.evidence.get("during", ())}
+        return healed(receipt, {"after": after}, [])
+
+    def _found(self, cluster: Any, partitions: Sequence[str]) -> list[OpenTransaction]:
+        """Open transactions that are meant: all, or those that two looks find hanging."""
+        found = _looked(cluster, partitions, self.of)
+        if self.of == "hanging" and found:
+            clock.sleep(CONFIRMED_S)
+            again = _looked(cluster, partitions, self.of)
+            found = [one for one in found if one in again]
+        return found
+
+
+def _looked(cluster: ListingTransactions, partitions: Sequence[str], of: str) -> list[OpenTransaction]:
+    """Raises ClusterError where a coordinator is silent, which may know of a transaction that looks as if it hung."""
+    listing = cluster.transaction_listing(partitions)
+    if of == "open":
+        return list(listing.opened)
+    if listing.silent:
+        raise ClusterError(f"whether a transaction hangs is not known: no answer from {', '.join(listing.silent)}")
+    under_way = {one.producer_id for one in listing.coordinated if one.under_way}
+    return [one for one in listing.opened if one.producer_id not in under_way]
+
+
+def open_producers(cluster: Cluster, partition: str) -> list[ActiveProducer]:
+    """The producers with an open transaction on a partition, by its leader; none when nobody answers."""
+    try:
+        found = cluster.admin().producers([partition])[partition]
+    except HarnessError:
+        return []
+    return [one for one in found if one.first_offset is not None]
+
+
+def _producer_of(chosen: OpenTransaction, found: Sequence[ActiveProducer]) -> ActiveProducer:
+    """The producer of an open transaction. Raises ClusterError when it has none any more."""
+    for one in found:
+        if (one.producer_id, one.epoch, one.first_offset) == (chosen.producer_id, chosen.epoch, chosen.offset):
+            return one
+    raise ClusterError(f"the transaction on {chosen.partition} has ended meanwhile")
+
+
+def _aborted(cluster: Cluster, partition: str, producer: ActiveProducer) -> str:
+    """Write the marker; what went wrong, in words."""
+    try:
+        cluster.admin().abort_on_partition(partition, producer)
+    except HarnessError as error:
+        return str(error)
+    return ""
+
+
+def _offset_of(producer: ActiveProducer, found: Sequence[ActiveProducer]) -> int | None:
+    return next((one.first_offset for one in found if one.producer_id == producer.producer_id), None)
+
+
+def _leader(cluster: Cluster, partition: str) -> tuple[str, ...]:
+    topic, _, number = partition.rpartition("-")
+    try:
+        return (cluster.roles().leader(topic, int(number)),)
+    except HarnessError:
+        return ()
