@@ -27,12 +27,6 @@ FAULTS = (
     "link-flap", "move-coordinator", "move-group-coordinator", "move-leaders", "one-way", "packet-loss", "pause", "power-off",
     "reassign", "topic-settings", "transaction-version",
 )  # fmt: skip
-# On each provider those whose means are its own: its firewall, its traffic control, its signals, its disks. Others cut the same
-# links and stop the same processes in another pattern, or ask Kafka; they strike on `local`, and elsewhere in the nightly.
-BY_ITS_OWN_MEANS = ("bandwidth", "cut-client", "graceful-stop", "latency", "one-way", "packet-loss", "power-off")
-LOCAL_ALWAYS_OTHERS_NIGHTLY = pytest.mark.parametrize(
-    "provider", ["local", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("docker", "ssh"))], indirect=True
-)
 HOSTS = []  # those that the present provider uses by ssh, once there are any
 UNABLE = {  # provider -> faults that it cannot do, and words of the reason that the receipt gives
     "ssh": {
@@ -41,7 +35,7 @@ UNABLE = {  # provider -> faults that it cannot do, and words of the reason that
 }
 
 
-@pytest.fixture(scope="module", params=["local", "docker", "ssh"])
+@pytest.fixture(scope="module", params=["local", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("docker", "ssh"))])
 def provider(request):
     """The options that name a provider on this machine."""
     if request.param == "local":
@@ -58,8 +52,7 @@ def provider(request):
 @pytest.fixture(scope="module")
 def seen(provider, tmp_path_factory):
     run = tmp_path_factory.mktemp("run")
-    faults = "faults" if provider["kind"] == "local" else f"faults:{','.join(BY_ITS_OWN_MEANS)}"
-    scenes = ["start", "kill", "pause", "partition", "roles", "heal", faults, "disk_and_clock", "versions"]
+    scenes = ["start", "kill", "pause", "partition", "roles", "heal", "faults", "disk_and_clock", "versions"]
     if provider["kind"] == "local" and faketime.trouble() == "":
         scenes.append("clocks")
     zone = {**os.environ, "TZ": "Asia/Tokyo"}  # not that of a container
@@ -151,28 +144,12 @@ def test_heal_makes_the_cluster_whole(seen):
     assert seen["all in sync"]
 
 
-@pytest.mark.parametrize(
-    ("provider", "kind"),
-    [(name, kind) for name in ("local", "docker", "ssh") for kind in (FAULTS if name == "local" else BY_ITS_OWN_MEANS)],
-    indirect=["provider"],
-)
+@pytest.mark.parametrize("kind", FAULTS)
 def test_every_fault_takes_hold_and_is_healed(seen, provider, kind):
-    """By its own evidence, with nothing to remark; healing twice does no harm, and every pair talks again."""
-    took_hold_and_was_healed(seen, provider, kind)
+    """By its own evidence, with nothing to remark; healing twice does no harm, and every pair talks again.
 
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("provider", ["docker", "ssh"], indirect=True)
-def test_every_fault_takes_hold_and_is_healed_wherever_brokers_run(provider, tmp_path):
-    """Those that also strike in every `make test`, and all others."""
-    seen = play(tmp_path, "faults", **provider, **own_disk_and_clock(provider))
-    for kind in FAULTS:
-        took_hold_and_was_healed(seen, provider, kind)
-    no_fault_was_left_out_and_none_hurt_a_client(seen, FAULTS)
-
-
-def took_hold_and_was_healed(seen, provider, kind):
-    """What a provider cannot do has no effect, does no harm, and says why."""
+    What a provider cannot do has no effect, does no harm, and says why.
+    """
     if words := UNABLE.get(provider["kind"], {}).get(kind):
         assert words in seen["faults"][kind].pop("notes")[0]
         assert seen["faults"][kind] == {"effective": False, "healing": False, "whole": True}
@@ -180,12 +157,8 @@ def took_hold_and_was_healed(seen, provider, kind):
     assert seen["faults"][kind] == {"effective": True, "notes": ["", "", ""], "healing": True, "whole": True}
 
 
-def test_no_fault_is_left_out_and_none_hurts_a_client(seen, provider):
-    no_fault_was_left_out_and_none_hurt_a_client(seen, FAULTS if provider["kind"] == "local" else BY_ITS_OWN_MEANS)
-
-
-def no_fault_was_left_out_and_none_hurt_a_client(seen, faults):
-    assert tuple(seen["faults"]) == faults
+def test_no_fault_is_left_out_and_none_hurts_a_client(seen):
+    assert tuple(seen["faults"]) == FAULTS
     assert seen["clients"] == [None, None, None]
     assert seen["in sync after all faults"]
 
@@ -245,7 +218,7 @@ def test_nothing_but_logs_stays(seen):
     assert seen["left"] == []
 
 
-@LOCAL_ALWAYS_OTHERS_NIGHTLY
+@pytest.mark.nightly
 def test_nodes_may_run_different_versions(provider, tmp_path, request):
     """Two brokers of 3.9.1 and 4.3.0 with a controller of its own, all as the older one wants it, are upgraded in turn.
 
@@ -290,6 +263,7 @@ def until_there_is_something(run):
     assert remains(run)
 
 
+@pytest.mark.parametrize("provider", ["local", "docker", "ssh"], indirect=True)
 def test_a_harness_that_is_killed_as_it_starts_leaves_nothing(provider, tmp_path):
     """kill -9 as soon as its first broker says something."""
     starting = begin(tmp_path / "starting", provider, "wait")
@@ -298,7 +272,7 @@ def test_a_harness_that_is_killed_as_it_starts_leaves_nothing(provider, tmp_path
     assert gone(tmp_path / "starting") is True
 
 
-@LOCAL_ALWAYS_OTHERS_NIGHTLY
+@pytest.mark.nightly
 def test_two_runs_at_once_do_not_touch_each_other(provider, tmp_path):
     """Both are up, each with a frozen broker; one is killed, and leaves nothing; the other goes on, and is alive in the eyes
     of `clean`.

@@ -29,6 +29,7 @@ def run(results, program, *options, time_s, **environment):
     return plan.parent, {one["name"] for one in document["properties"] if one["verdict"] == "violated"}
 
 
+@pytest.mark.nightly
 def test_a_program_that_leaves_inputs_out_is_caught_and_nothing_else_is_said_of_it(tmp_path):
     small = ("--brokers", "1", "--rate", "40", "--set", "instances=2", "--set", "readers=0", "-n", "none")
     directory, violated = run(tmp_path, CHEATING, *small, time_s=5, CHEAT="skip", SKIPPED="20")

@@ -57,6 +57,7 @@ def first_place(log):
 
 
 @pytest.mark.cluster
+@pytest.mark.nightly
 def test_a_run_uses_its_fault_its_workload_its_check_and_its_cluster(installed, tmp_path):
     """And a check that is not installed, named by its import path; it finds what it looks for, as is expected here."""
     (tmp_path / "own_check.py").write_text(OWN_CHECK)

@@ -1,6 +1,7 @@
 """Runs that lie on another file system, through the command line: `viewfs://`, which Hadoop has without a download.
 
-The first test starts a process, as a person does; the others run the same command in this process, on a Spark that is warm.
+The first test starts a process, as a person does, in the nightly only; the others run the same command in this process, on a warm
+Spark.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ def decided(document: dict) -> dict:
     return {key: value for key, value in document.items() if key not in TIMELESS}
 
 
+@pytest.mark.nightly
 def test_a_torn_run_is_judged_where_it_lies_and_explained_here(here, tmp_path):
     """The verdict is that of a check beside the history, and the report has its timeline and the operations of the finding."""
     run = tmp_path / "runs" / "torn"

@@ -177,14 +177,12 @@ def replace(cluster, seen):
     seen["data"] = removed and [*removed, until(lambda: segment.exists() and segment.stat().st_size > 1000)]
 
 
-def faults(cluster, seen, *kinds):
-    """Every fault of ours, or only some kinds, strikes once and heals twice, with three clients about."""
+def faults(cluster, seen):
+    """Every fault of ours strikes once and heals twice, with three clients about."""
     argv = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     clients = [cluster.spawn(f"c{i}", argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for i in range(10, 13)]
     cluster.note_clients(transactional_ids=["fp-a-1"], groups=["g"])
-    seen["faults"] = {
-        kind: _strike(kind, cluster, FAULTS[kind]) for kind in registry.names("nemesis") if kind in (kinds or FAULTS)
-    }
+    seen["faults"] = {kind: _strike(kind, cluster, FAULTS[kind]) for kind in registry.names("nemesis") if kind in FAULTS}
     seen["clients"] = [client.poll() for client in clients]
     seen["in sync after all faults"] = until(lambda: not cluster.admin().lagging(["t"]))
 

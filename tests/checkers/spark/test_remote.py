@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -30,6 +31,7 @@ from harness.runs.directory import open_run
 
 FAR = "viewfs://far/runs"
 SAME = ("verdict", "reason", "run", "expect", "properties", "allowed", "findings", "counts", "progress", "unseen", "weakened")
+NIGHTLY = partial(pytest.param, marks=pytest.mark.nightly)
 LIGHT = ["index", "process", "time", "f"]
 
 
@@ -69,7 +71,7 @@ def both(spark, runs, tmp_path):
 
 @pytest.mark.parametrize(
     ("damage", "verdict", "short"),
-    [(None, "valid", True), (tear, "invalid", False), (repeat, "invalid", True), (lose, "invalid", True)],
+    [(None, "valid", True), (tear, "invalid", False), NIGHTLY(repeat, "invalid", True), NIGHTLY(lose, "invalid", True)],
 )
 def test_a_remote_history_gets_the_same_verdict_as_a_local_one(runs, large, both, monkeypatch, damage, verdict, short):
     """Scanned by the driver as short histories are, or by the executors as long ones are."""

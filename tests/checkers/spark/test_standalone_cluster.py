@@ -55,7 +55,7 @@ def torn(far, spark):
     return far, json.loads(json.dumps(judge(open_run(far), spark=spark)))
 
 
-@pytest.mark.cluster
+@pytest.mark.nightly
 def test_a_standalone_cluster_gives_the_same_verdict_as_local_spark(torn, driver, tmp_path):
     """Properties, findings and counts are the same, to the letter; the workers are the Python that PYSPARK_PYTHON names."""
     here, local = torn
@@ -64,7 +64,6 @@ def test_a_standalone_cluster_gives_the_same_verdict_as_local_spark(torn, driver
     assert driver.used.exists()
 
 
-@pytest.mark.cluster
 @pytest.mark.nightly
 def test_a_standalone_cluster_reads_a_history_on_another_file_system(torn, driver, tmp_path):
     """Driver and executors know the file system by the settings that they are given."""
@@ -92,7 +91,7 @@ def history(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.cluster
+@pytest.mark.nightly
 @pytest.mark.parametrize("what", ["worker", "executor"])
 def test_the_task_of_a_worker_or_executor_lost_once_is_repeated(driver, history, what):
     document = driver.judge(history, ends=what, times=1)
@@ -107,7 +106,6 @@ def test_the_task_of_a_local_worker_lost_once_is_repeated(spark, history):
     assert document["verdict"] == "valid", document["reason"]
 
 
-@pytest.mark.cluster
 @pytest.mark.nightly
 def test_executors_lost_every_time_make_the_verdict_unknown(driver, history):
     document = driver.judge(history, ends="executor", times=1000)

@@ -18,6 +18,7 @@ for stopped in (True, False):
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_sessions_one_after_the_other_leave_nothing_when_the_process_ends(tmp_path):
     """The second uses the JVM of the first, not its files; and nobody stops it."""

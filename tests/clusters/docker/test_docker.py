@@ -440,11 +440,15 @@ def test_a_broker_that_dies_early_is_quoted(kafka_image, tmp_path):
 
 @pytest.mark.cluster
 def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
-    """Workers write their histories from containers of their own; a client freezes, another is cut off; all is read back."""
+    """Workers write their histories from containers of their own; the broker is killed, a client freezes, another is cut off; all
+    is read back.
+    """
     wanted = ("heap_mb=256", "brokers=1", f"image={kafka_image}")
     cluster = ["--cluster", "docker", *(word for option in wanted for word in ("--cluster-set", option))]
     faults = [
-        word for kind in ("pause,target=client", "cut-client,lane=net") for word in ("-n", f"{kind},every_s=[1,2],lasts_s=[1,2]")
+        word
+        for kind in ("kill,lane=brokers", "pause,target=client", "cut-client,lane=net")
+        for word in ("-n", f"{kind},every_s=[1,2],lasts_s=[1,2]")
     ]
     few = [word for option in ("writers=2", "readers=1", "uncommitted_readers=0") for word in ("--set", option)]
     options = [*few, "--rate", "60", "--time", "8", "--json", "--results", str(tmp_path)]
@@ -458,5 +462,5 @@ def test_a_whole_run_from_plan_to_verdict(kafka_image, tmp_path):
     assert verdict["verdict"] == "valid"
     assert verdict["counts"]["final_read"] > 0
     assert list(plan["cluster"]["description"]["images"]) == ["4.3.0"]
-    assert {receipt["kind"]: receipt["effective"] for receipt in receipts} == {"pause": True, "cut-client": True}
+    assert {receipt["kind"]: receipt["effective"] for receipt in receipts} == {"kill": True, "pause": True, "cut-client": True}
     assert [left for left in leftovers.find() if left.run == run.name] == []

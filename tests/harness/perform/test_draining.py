@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.api import ClusterError, Outcome, Program
@@ -9,7 +11,8 @@ from harness.history.writer import HistoryWriter
 from harness.perform import draining
 from harness.perform.draining import Draining, last_inputs
 
-PROGRAM = Program(command=("true",), input="in", output="out", quiet_s=0.0, drain_s=0.05)
+PROGRAM = Program(command=("true",), input="in", output="out", quiet_s=0.0, drain_s=60.0)
+IMPATIENT = replace(PROGRAM, drain_s=0.05)
 
 
 class Admin:
@@ -37,10 +40,10 @@ def _quick(monkeypatch):
     monkeypatch.setattr(draining, "LOOK_S", 0.01)
 
 
-def drained(group, *groups, ends=({"out-0": 5},)):
+def drained(group, *groups, ends=({"out-0": 5},), program=PROGRAM):
     tended = []
     admin = Admin(groups, ends)
-    done, value = Draining(PROGRAM, group, {"in-0": 7}, ["out-0"], lambda: admin, lambda: tended.append(1)).wait()
+    done, value = Draining(program, group, {"in-0": 7}, ["out-0"], lambda: admin, lambda: tended.append(1)).wait()
     assert value["drained"] is done
     return done, len(tended)
 
@@ -50,7 +53,7 @@ def test_a_group_has_caught_up_when_its_offsets_lie_beyond_the_last_input():
 
 
 def test_a_group_that_does_not_catch_up_is_waited_for_no_longer_than_allowed():
-    assert drained("g", {"in-0": 7})[0] is False
+    assert drained("g", {"in-0": 7}, program=IMPATIENT)[0] is False
 
 
 def test_a_group_is_asked_while_the_output_does_not_grow():
@@ -59,7 +62,7 @@ def test_a_group_is_asked_while_the_output_does_not_grow():
 
 def test_without_a_group_the_output_must_have_stopped_growing():
     assert drained("")[0] is True
-    assert drained("", ends=[{"out-0": number} for number in range(1000)])[0] is False
+    assert drained("", ends=[{"out-0": number} for number in range(1000)], program=IMPATIENT)[0] is False
 
 
 def test_the_last_inputs_are_those_of_transactions_that_ended_ok(tmp_path):
