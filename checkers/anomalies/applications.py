@@ -140,7 +140,7 @@ def phantom_output(run: RunView) -> CheckResult:
     """
     if not has_application(run):
         return CheckResult(0)
-    program = Application(run)
+    program = run.shared(Application)
     read = program.outputs.records.sort_values(["partition", "offset", "op"]).drop_duplicates(["partition", "offset", "v"])
     unseen = ~read["v"].isin(program.inputs["v"]).to_numpy()
     senders = program.senders(read.loc[unseen, "v"].to_numpy()).drop_duplicates("v").set_index("v")
@@ -202,7 +202,7 @@ def output_order(run: RunView) -> CheckResult:
     """
     if not has_application(run):
         return CheckResult(0)
-    program = Application(run)
+    program = run.shared(Application)
     if not program.ordered:
         return CheckResult(0, lacking=UNORDERED)
     table = _keyed(program)
@@ -261,7 +261,7 @@ def vanished_output(run: RunView) -> CheckResult:
     """
     if not has_application(run):
         return CheckResult(0)
-    program = Application(run)
+    program = run.shared(Application)
     records = program.outputs.records
     got = records[~records["final"] & records["partition"].isin(program.read_back(program.written))]
     got = got.sort_values(["partition", "offset", "op"]).drop_duplicates(["partition", "offset", "v"])

@@ -76,8 +76,8 @@ def reprocessed(run: RunView) -> CheckResult:
     Slow twin: `reprocessed` in tests/support/pipeline_reference.py.
     """
     if has_application(run):
-        return too_many(Application(run))
-    pipeline = Pipeline(run)
+        return too_many(run.shared(Application))
+    pipeline = run.shared(Pipeline)
     shown = pipeline.records[pipeline.records["visible"]]
     makers = shown.groupby("v")["op"].agg(["nunique", "max"])
     twice = makers.index[makers["nunique"] > 1]
@@ -135,8 +135,8 @@ def unprocessed(run: RunView) -> CheckResult:
     Slow twin: `unprocessed` in tests/support/pipeline_reference.py.
     """
     if has_application(run):
-        return too_few(Application(run))
-    pipeline = Pipeline(run)
+        return too_few(run.shared(Application))
+    pipeline = run.shared(Pipeline)
     inputs = _inputs(pipeline)
     lacking = "" if pipeline.chains.committed else NO_OFFSETS
     if inputs.empty or not pipeline.all_read_back:
@@ -224,7 +224,7 @@ def torn_offset(run: RunView) -> CheckResult:
 
     Slow twin: `torn_offsets` in tests/support/pipeline_reference.py.
     """
-    pipeline = Pipeline(run)
+    pipeline = run.shared(Pipeline)
     committed = pipeline.chains.committed
     offsets = pipeline.offsets[pipeline.offsets["partition"].isin(list(committed))] if committed else pipeline.offsets.iloc[:0]
     at_end = offsets["partition"].map(committed)
@@ -295,7 +295,7 @@ def offset_regression(run: RunView) -> CheckResult:
 
     Slow twin: `offset_regressions` in tests/support/pipeline_reference.py.
     """
-    offsets = _known_commits(Pipeline(run))
+    offsets = _known_commits(run.shared(Pipeline))
     return _below(offsets, offsets, "sent")
 
 
@@ -329,7 +329,7 @@ def stale_offset(run: RunView) -> CheckResult:
 
     Slow twin: `stale_offsets` in tests/support/pipeline_reference.py.
     """
-    pipeline = Pipeline(run)
+    pipeline = run.shared(Pipeline)
     return _below(pipeline.looks, _known_commits(pipeline), "missing")
 
 
@@ -403,7 +403,7 @@ def double_ownership(run: RunView) -> CheckResult:
 
     Slow twin: `double_ownerships` in tests/support/pipeline_reference.py.
     """
-    offsets = _known_commits(Pipeline(run))
+    offsets = _known_commits(run.shared(Pipeline))
     assigned = _assignments(run) if len(offsets) else {}
     compared, found = 0, []
     for partition, some in offsets.groupby("partition", sort=True):

@@ -106,7 +106,7 @@ def _gathered(run: RunView) -> pd.DataFrame:
 
 
 class Application:
-    """Inputs and outputs of a program. Made for one check; the tables behind it are shared."""
+    """Inputs and outputs of a program. Made once for all checks of a run (`RunView.shared`)."""
 
     def __init__(self, run: RunView) -> None:
         self.run = run

@@ -109,7 +109,7 @@ def _committed_offsets(run: RunView) -> tuple[dict[str, int], tuple[int, int]]:
 
 
 class Pipeline:
-    """Chains, and which of their records are visible. Made for one check; the tables behind it are shared."""
+    """Chains, and which of their records are visible. Made once for all checks of a run (`RunView.shared`)."""
 
     def __init__(self, run: RunView) -> None:
         if run.gathered.error:
