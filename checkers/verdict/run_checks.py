@@ -87,6 +87,6 @@ def _run_check(check: Check[Any], run: RunView) -> CombinedResult:
 
 
 def _frame(rows: dict[str, Any]) -> pd.DataFrame:
-    if not rows:
+    if not rows or not len(rows["op"]):
         return no_rows()
     return pd.DataFrame(rows, columns=list(ROW_COLUMNS)).astype(dict.fromkeys(ROW_NUMBERS, "int64"))

@@ -19,7 +19,7 @@ from harness.runs.directory import open_run
 
 CHECKS = [check for check in installed_checks()[0] if check.name in FROM_OUTSIDE]
 CONTRACT = {"application": "exactly-once"}
-SEEDS, NIGHTLY_SEEDS, TOGETHER = 40, 2000, 20
+SEEDS, NIGHTLY_SEEDS, TOGETHER = 20, 2000, 20
 
 
 def compare(folder, seed):

@@ -18,7 +18,7 @@ from harness.runs.directory import open_run
 
 CHECKS = [check for check in installed_checks()[0] if check.name in TWINS]
 CONTRACT = {"consumption": "recorded"}
-SEEDS, NIGHTLY_SEEDS, TOGETHER = 40, 4000, 20
+SEEDS, NIGHTLY_SEEDS, TOGETHER = 20, 4000, 20
 
 
 def compare(folder, seed):
