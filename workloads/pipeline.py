@@ -31,6 +31,7 @@ from workloads.support.sending import send
 from workloads.transactions import MARGIN_S, Transactions
 
 INPUT, OUTPUT, GROUP = "in", "out", "pipeline"
+OBSERVER_PAUSE_S = 0.005  # between two questions
 Mop = tuple[Any, ...]
 
 
@@ -58,6 +59,8 @@ class Pipeline:
     new_ids: wrong on purpose: each process of a member has a transactional id of its own
     look_share: share of polls after which a member asks for the group's offsets of the whole input topic, also of partitions that
         others have
+    observers: processes that never join the group, and ask for its offsets all the time: before, during and after commits and
+        aborts
     seek_back: whether a member reads again what it had read in a transaction that was aborted (wrong without)
     record_bytes: about the size of a record's value
     """
@@ -80,6 +83,7 @@ class Pipeline:
     group_metadata: bool = True
     new_ids: bool = False
     look_share: Annotated[float, Between(0, 1)] = 0.1
+    observers: Annotated[int, Between(0, 200)] = 0
     seek_back: bool = True
     record_bytes: Annotated[int, Between(0, 10_000_000)] = 100
 
@@ -97,6 +101,7 @@ class Pipeline:
             *[Role(name="writer", transactional=True, polls=False)] * self.writers,
             *[self._member_role()] * self.members,
             *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers,
+            *[Role(name="reader", topics=(INPUT,), group=GROUP, joins=False)] * self.observers,
         )
 
     def _member_role(self) -> Role:
@@ -140,7 +145,9 @@ class Pipeline:
             topics[OUTPUT if partition.rpartition("-")[0].endswith(OUTPUT) else INPUT].append(partition)
         if role.name == "writer":
             return self._feed.operations(role, topics[INPUT], rng)
-        return self._member(topics[INPUT], topics[OUTPUT], rng) if role.name == "member" else reader_operations()
+        if role.name == "member":
+            return self._member(topics[INPUT], topics[OUTPUT], rng)
+        return reader_operations() if role.joins else observer_operations(topics[INPUT])
 
     def _member(self, inputs: Sequence[str], targets: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         """Poll, make a transaction of what came, and after one that did not commit seek back to its first records.
@@ -241,8 +248,15 @@ class Batch:
         yield from (("offset", partition, offset) for partition, offset in self.next.items())
 
 
+def observer_operations(partitions: Sequence[str]) -> Iterator[PlannedOperation]:
+    """The operations of a process that asks for the group's offsets, without end."""
+    while True:
+        yield PlannedOperation(f="committed", mops=(), partitions=partitions, think_s=OBSERVER_PAUSE_S)
+
+
 def _ask_offsets(op: Operation, client: Client) -> Outcome:
     """The group's offsets, without those of open transactions (KIP-447)."""
+    think(op)
     try:
         op.value = {"offsets": dict(client.committed(op.planned.partitions, CALL_S))}
     except CallError as error:

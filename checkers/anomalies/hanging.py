@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from checkers.anomalies.listed_transactions import (
     NO_ANSWER,
     NO_LISTING,
+    NONE_OPEN,
     SECOND,
     Listing,
     Sighting,
@@ -46,8 +47,9 @@ Facts = dict[str, list[tuple[int, int]]]  # partition -> (offset, before when)
 
 def _result(run: RunView, compared: int, rows: dict[str, Any]) -> CheckResult:
     """With what was missing where nothing was compared."""
-    silent = was_asked(run) and not run.shared(listings)
-    return CheckResult(compared, rows, NO_LISTING, unknown=NO_ANSWER if silent else "")
+    asked = was_asked(run)
+    silent = asked and not run.shared(listings)
+    return CheckResult(compared, rows, "" if asked else NO_LISTING, unknown=NO_ANSWER if silent else "")
 
 
 def _rows(found: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
@@ -138,7 +140,7 @@ def _explain_hanging(finding: Finding, text: FindingText) -> str:
     return f"The transaction {reasons}: so it was for {seconds:.0f} s in which no fault was active, by all answers from then on."
 
 
-@run_check("hanging-transaction", across=True, explain=_explain_hanging, needs=NO_LISTING, damages=(HANG, OVERDUE))
+@run_check("hanging-transaction", across=True, explain=_explain_hanging, needs=NONE_OPEN, damages=(HANG, OVERDUE))
 def hanging_transaction(run: RunView) -> CheckResult:
     """A transaction that its coordinator has `Ongoing` for longer than its timeout, or in another state before its end for longer
     than markers take; or that is open on a partition while its coordinator knows of none there (KAFKA-14402), for as long.
@@ -292,7 +294,7 @@ def _explain_misreported(finding: Finding, text: FindingText) -> str:
     brief=open_facts,
     explain=_explain_misreported,
     damages=(MISREPORT, REOPEN),
-    needs=f"{NO_LISTING}, some seconds after a fault and for longer than a second",
+    needs="no transaction of the history was open for longer than a second, as two answers without a fault between them say",
 )
 def misreported_transaction(run: RunView) -> CheckResult:
     """An answer about a transaction that contradicts the history: `Ongoing`, after its commit had returned ok; or open from an

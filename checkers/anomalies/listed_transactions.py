@@ -22,7 +22,8 @@ State = TypeVar("State")
 SECOND = 1_000_000_000
 CALM_NS = 3 * SECOND  # after a fault: brokers that were replaced as leaders have learnt of it
 COLUMNS = ("index", "f", "type", "time", "end", "detail")
-NO_LISTING = "nobody asked which transactions are open (no `list-transactions` operation), or none was"
+NO_LISTING = "nobody asked which transactions are open (no `list-transactions` operation)"
+NONE_OPEN = "no transaction was open when coordinators and leaders were asked"
 NO_ANSWER = "no question which transactions are open was answered by every broker, some seconds after a fault"
 
 

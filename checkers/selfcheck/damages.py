@@ -15,7 +15,7 @@ from checkers.selfcheck.planted import COMMITTED_TXN, PlantedDamage
 from checkers.selfcheck.schedules import Schedule, schedules
 from checkers.verdict.rules import ALLOWED, RULES
 
-PIPELINES = ("reprocessed", "unprocessed", "torn-offset", "offset-regression", "stale-offset", "double-ownership")
+PIPELINES = ("reprocessed", "unprocessed", "torn-offset", "dirty-offset", "offset-regression", "stale-offset", "double-ownership")
 PROGRAMS = ("phantom-output", "output-order", "vanished-output")
 NO_PROGRAM = "needs the output of a program of somebody's own"
 SKIPS = ("poll-skip", "int-poll-skip")
@@ -161,6 +161,13 @@ DAMAGES = (
         ("stale-offset",),
         ("torn-offset",),
         "needs a member that asked for the group's offset after a transaction had committed one",
+    ),
+    PlantedDamage(
+        "tell early",
+        pipelines.tell_early,
+        ("dirty-offset",),
+        (),
+        "needs a member that asked for the group's offset while a transaction with one of the partition was not decided",
     ),
     PlantedDamage(
         "share",

@@ -87,6 +87,28 @@ def tell_old(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(changed, what, partitions=frozenset([one.partition]))
 
 
+def tell_early(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """A member is told the offset of a transaction before its commit is called."""
+    offsets, ops = _known(rows, "offsets"), rows.ops
+    offsets = offsets[~offsets.duplicated(["partition", "offset"], keep=False)]
+    decided = ops["decided"].to_numpy()[offsets["op"].to_numpy(dtype="int64")] if len(offsets) else []
+    looks = ops.index[(ops["f"] == "committed") & (ops["type"] == "ok")]
+    fit = [
+        (look, one)
+        for look in looks
+        for one, at in zip(offsets.itertuples(), decided, strict=True)
+        if one.time <= ops.loc[look, "end"] < at
+    ]
+    if not fit:
+        return None
+    position, one = fit[rng.randrange(len(fit))]
+    detail = json.loads(ops.loc[position, "detail"])
+    detail["offsets"][one.partition] = int(one.offset)
+    changed = rows.with_operation(int(position), {"detail": json.dumps(detail)})
+    what = f"a member is told {one.partition}@{one.offset} before transaction {one.op} asks to commit it"
+    return DamagedHistory(changed, what, partitions=frozenset([one.partition]))
+
+
 def share(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """Between two commits of a member in a partition, without a rebalance in between, another member commits there."""
     offsets = _known(rows, "offsets").sort_values(["partition", "time"])

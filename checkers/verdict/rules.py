@@ -251,6 +251,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
             "a coordinator that was frozen answers from what it knew; the member's generation fences what follows (KIP-447)",
         ),
     ),
+    "dirty-offset": (
+        _NO_MEMBER,
+        *_COORDINATOR,
+        Rule(FORBIDDEN, "an offset in a transaction is told to nobody before the transaction is decided (KIP-98, KIP-447)"),
+    ),
     "double-ownership": (
         _NO_MEMBER,
         *_cut_off("with the group's own log, so that its coordinator forgets generations"),

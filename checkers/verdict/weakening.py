@@ -149,6 +149,12 @@ NEEDS: dict[str, Needs] = {
         {POLLS, COMMITTED}, _ANYBODY, {COMMITTED}, "the final read may have returned in a missing line what seems to be gone"
     ),
     **dict.fromkeys(("offset-regression", "stale-offset"), Needs({SENDS, OUTCOMES, *READS}, _ANYBODY)),
+    "dirty-offset": Needs(
+        {SENDS, OUTCOMES, POLLS, Evidence.DECISIONS},
+        "whoever is missing may have been told such an offset, or when transactions were decided is not known",
+        {SENDS, OUTCOMES, Evidence.DECISIONS},
+        "a line that is missing may have committed the offset before",
+    ),
     "double-ownership": Needs(
         {SENDS, OUTCOMES, *READS}, _ANYBODY, {POLLS}, "a line that is missing may have had the rebalance between the two commits"
     ),

@@ -44,11 +44,11 @@ class Role:
     only), or an `instance` of a program, which has no client of ours.
 
     polls: whether it has a consumer at all. topics: what the consumer reads; empty: every topic of the workload. group: the
-    consumer is a member of this consumer group, and subscribes to its topics; empty: it is assigned their partitions. static: it
-    is a static member (KIP-345). rivals: whether its operations may open rivals (`Operation.rivals`). operator: whether they
-    may have something done from outside (`Operation.operator`). new_ids: each process has a transactional id of its own, as
-    nobody should. needs: what else its client
-    must be able to do (names of `harness.api.clients.CAPABILITIES`). program: what an `instance` runs. spare: an
+    consumer is a member of this consumer group, and subscribes to its topics; empty: it is assigned their partitions. joins:
+    whether it really does so; else it only asks for the group's offsets. static: it is a static member (KIP-345). rivals:
+    whether its operations may open rivals (`Operation.rivals`). operator: whether they may have something done from outside
+    (`Operation.operator`). new_ids: each process has a transactional id of its own, as nobody should. needs: what else its
+    client must be able to do (names of `harness.api.clients.CAPABILITIES`). program: what an `instance` runs. spare: an
     instance that only the fault `scale` starts.
     """
 
@@ -61,6 +61,7 @@ class Role:
     new_ids: bool = False
     topics: tuple[str, ...] = ()
     group: str = ""
+    joins: bool = True
     static: bool = False
     needs: tuple[str, ...] = ()
     program: Program | None = None

@@ -78,7 +78,8 @@ STOP_MARGIN_S = 10.0
 REPLICAS_S = 60.0  # for every replica to be in sync again
 INSTANCE_END_S = END_S + 10.0  # how long an instance may take to end
 ABORT_MARGIN_S = 10.0  # beyond the transaction timeout: the coordinator looks for expired transactions once a second
-LOOK_MARGIN_S = 5.0  # beyond that: a transaction that hangs must be seen to do so when the cluster is at rest
+LOOK_MARGIN_S = 8.0  # beyond that: a transaction that hangs must be seen to do so when the cluster is at rest
+LOOKS_S = 14.0  # and for so long after settling, for markers that are not written
 FINAL_READ_S = 120.0
 UNKNOWN_END = 2**62  # of a partition whose end is unknown: no reader can reach it, so its final read is never called complete
 TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
@@ -228,8 +229,7 @@ class Performance:
         self._manifest.look()
         self._replicas_in_sync()
         stable, high = self._settle(writer)
-        if looks and not looks.ask_until_none(healed_ns, healed_ns + round((self._settle_bound_s() + LOOK_MARGIN_S) * 1e9)):
-            self._emit(note_event("transactions are still open, or not every broker says which are"))
+        self._await_no_transaction(looks, healed_ns)
         self._group_offsets(writer)
         self._emit(phase_event("final-read", f"reading {len(self._partitions)} partitions back"))
         starts = {**dict.fromkeys(self._partitions, -1), **self._cluster.admin().log_start_offsets(self._partitions)}
@@ -291,6 +291,13 @@ class Performance:
             self._emit(note_event(f"last stable offset below the high watermark after {bound:.0f} s: {offsets}"))
         unknown = dict.fromkeys(self._partitions, UNKNOWN_END)
         return {**unknown, **stable}, {**unknown, **high}
+
+    def _await_no_transaction(self, looks: TransactionLooks | None, healed_ns: int) -> None:
+        """Ask until nothing is open for coordinators and leaders, or what is hangs."""
+        until = healed_ns + round((self._settle_bound_s() + LOOK_MARGIN_S) * 1e9)
+        until = max(until, time.monotonic_ns() + round(LOOKS_S * 1e9))
+        if looks and not looks.ask_until_none(healed_ns, until):
+            self._emit(note_event("transactions are still open, or not every broker says which are"))
 
     def _settle_bound_s(self) -> float:
         return self._settle_s or self._transaction_timeout_s() + ABORT_MARGIN_S

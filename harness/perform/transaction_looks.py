@@ -17,7 +17,7 @@ from harness.api import ClusterError, ListingTransactions, Outcome, TransactionL
 from harness.history.writer import HistoryWriter
 
 EVERY_S = 1.0
-SHARE = 0.1  # of the time may go by with questions
+SHARE, LONGEST_S = 0.1, 5.0  # so much of the time may go by with questions; the longest pause between two
 AT_ONCE = 200  # partitions of one question
 FUNCTION = "list-transactions"
 
@@ -64,7 +64,7 @@ class TransactionLooks:
         for some in slices(self.partitions):
             began = time.monotonic()
             self.ask(some, calm_since)
-            if self._stopped.wait(max(EVERY_S, (time.monotonic() - began) / SHARE)):
+            if self._stopped.wait(min(LONGEST_S, max(EVERY_S, (time.monotonic() - began) / SHARE))):
                 return
 
     def stop(self, thread: threading.Thread) -> None:

@@ -148,7 +148,7 @@ class WorkerLoop:
                     raise
             else:
                 self._announce()
-                if self._role.group:
+                if self._role.group and self._role.joins:
                     self._subscribe(client)
                 return client
 

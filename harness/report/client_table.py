@@ -23,7 +23,15 @@ PROMISES: Mapping[str, tuple[str, ...]] = {  # in words, and the anomalies that 
     "in order": ("order-inversion", "int-nonmonotonic-send", "nonmonotonic-send", "int-send-skip", "real-time-inversion"),
     "reads miss nothing": ("poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll", "stale-read"),
     "fenced stays out": ("zombie-commit", "zombie-write", "epoch-regression", "wrong-error"),
-    "processed once": ("reprocessed", "unprocessed", "torn-offset", "stale-offset", "offset-regression", "double-ownership"),
+    "processed once": (
+        "reprocessed",
+        "unprocessed",
+        "torn-offset",
+        "dirty-offset",
+        "stale-offset",
+        "offset-regression",
+        "double-ownership",
+    ),
     "one log": ("inconsistent-offset", "phantom", "wrong-partition"),
     "readers go on": ("lso-stall", "hanging-transaction", "misreported-transaction"),
 }

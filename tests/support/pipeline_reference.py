@@ -164,6 +164,18 @@ def double_ownerships(h: PipelineHistory) -> Found:
     return found
 
 
+def dirty_offsets(h: PipelineHistory) -> Found:
+    found = set()
+    for look in h.looks:
+        by = [one for one in h.commits if (one["partition"], one["offset"]) == (look["partition"], look["offset"])]
+        by = [one for one in by if one["began"] <= look["ended"] and h.status(one) != "fail"]
+        ops = [h.ops[one["op"]] for one in by]
+        asked = [op for op in ops if op["end"] is None or (op["decided"] is not None and op["decided"] <= look["ended"])]
+        if ops and not asked:
+            found.add((look["op"], look["partition"]))
+    return found
+
+
 def offset_edges(h: PipelineHistory) -> set[tuple[int, int, str, str]]:
     """(from, to, kind, partition) of the graph's edges through the group's offsets, as docs/graphs.md defines them."""
     found = set()
@@ -213,6 +225,7 @@ TWINS: dict[str, Callable[[PipelineHistory], Found]] = {
     "torn-offset": torn_offsets,
     "offset-regression": offset_regressions,
     "stale-offset": stale_offsets,
+    "dirty-offset": dirty_offsets,
     "double-ownership": double_ownerships,
 }
 
@@ -227,6 +240,8 @@ def by_records(findings: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
             found[name] |= {record["v"] for record in records if record["role"] == role}
         elif name == "torn-offset":
             found[name] |= {(record["operation"], record["partition"]) for record in records}
+        elif name == "dirty-offset":
+            found[name] |= {(record["operation"], record["partition"]) for record in records if record["role"] == "read"}
         elif name == "stale-offset":
             found[name] |= {(record["operation"], record["partition"]) for record in records if record["role"] == "missing"}
         elif name in ("offset-regression", "double-ownership"):

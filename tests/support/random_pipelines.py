@@ -65,6 +65,10 @@ def _transaction(
     if rng.random() < 0.3:
         op["detail"] = json.dumps({"rebalances": [["assigned", [rng.choice(INPUTS)]]]})
     op["time"] -= rng.choice([0, 0, 0, STEP])  # some overlap
+    if rng.random() < 0.2:  # somebody is told the offset while it is under way, or is being decided
+        asked = op["time"] + rng.choice([1, STEP // 2])
+        told = json.dumps({"offsets": {partition: batch[-1][0] + 1}})
+        h.add(rng.choice((2, 3, 4, 9)), "committed", detail=told, time=asked, end=asked + rng.choice([1, STEP]))
     if type == "ok" and rng.random() < 0.95:
         next_offset[partition] = batch[-1][0] + 1
 

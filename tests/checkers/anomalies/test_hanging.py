@@ -204,7 +204,7 @@ def test_without_a_question_it_is_not_exercised(tmp_path):
 
 def random_history(rng):
     """Transactions of a few ids, each in a partition of its own, and answers that are mostly true."""
-    h, at_s, producers = History(), 0.0, {f"id{n}": n for n in range(3)}
+    h, at_s, fault_s, producers = History(), 0.0, 0.0, {f"id{n}": n for n in range(3)}
     state = dict.fromkeys(producers, (0, 0))  # when its last transaction began, and where
     for offset in range(rng.randint(3, 14)):
         name = rng.choice(list(producers))
@@ -218,7 +218,8 @@ def random_history(rng):
             h.poll(20, {partition: some}, rng.choice(["read_committed", UNCOMMITTED]))
         for _ in range(rng.choice([0, 0, 1, 2])):
             at_s += rng.choice([1, 1, 6, 20])
-            listing(h, at_s, *_answers(rng, producers, state), calm_s=rng.choice([at_s, at_s, 4, 1]))
+            fault_s = max(fault_s, at_s - rng.choice([at_s, at_s, at_s, 4, 1]))
+            listing(h, at_s, *_answers(rng, producers, state), calm_s=at_s - fault_s)
     return h
 
 

@@ -129,7 +129,10 @@ def lawful_pipeline():
     h.txn(0, {"in-0": list(range(0, 20, 2)), "in-1": list(range(0, 20, 2))})
     for place in range(0, 20, 2):
         for member, at in ((2, "in-0"), (3, "in-1")):
-            processed(h, member, [(place, h.v(at, place))], [4 * place + member], at=at)
+            number = processed(h, member, [(place, h.v(at, place))], [4 * place + member], at=at)
+        began = h.ops[number]["time"]  # of member 3, which has not decided yet
+        told = {"offsets": {"in-0": place + 1, "in-1": place - 1 if place else None}}
+        h.add(2, "committed", detail=json.dumps(told), time=began + 1, end=began + 2)
         h.add(2, "committed", detail=json.dumps({"offsets": {"in-0": place + 1, "in-1": place + 1}}))
     numbers = list(range(0, 20, 2))
     h.final({"in-0": numbers, "in-1": numbers, "out-0": sorted(4 * place + member for place in numbers for member in (2, 3))})
@@ -152,3 +155,34 @@ def test_without_members_pipelines_are_not_judged(judged):
     document = judged(ended(h, {"in-0": [5]}, 0))
     assert answer(document, "unprocessed")["verdict"] == "not exercised"
     assert "no consumer is a member of a group" in answer(document, "unprocessed")["reason"]
+
+
+def asked_during_a_transaction(told, type="ok", **fields):
+    """Somebody is told the group's offset while a transaction that is to commit 6 is under way; an earlier one committed 4."""
+    h, _ = pipeline(2, 3, 5)
+    processed(h, 1, [(3, h.v("in-0", 3))], [0])
+    number = processed(h, 2, [(5, h.v("in-0", 5))], [4], type)
+    op = h.ops[number]
+    op.update(fields)
+    h.add(9, "committed", role="reader", detail=json.dumps({"offsets": {"in-0": told}}), time=op["time"] + 1, end=op["time"] + 2)
+    return h
+
+
+@pytest.mark.parametrize(
+    ("told", "type", "fields", "guilty"),
+    [
+        (6, "ok", {}, True),
+        (6, "info", {}, True),
+        (4, "ok", {}, False),
+        (6, "info", {"end": None, "decided": None}, False),  # when it asked nobody knows
+        (6, "fail", {}, False),  # torn-offset
+        (6, "ok", {"decided": 0}, False),
+    ],
+)
+def test_an_offset_is_told_to_nobody_before_its_commit_is_called(tmp_path, told, type, fields, guilty):
+    h = asked_during_a_transaction(told, type, **fields)
+    ops = sorted(h.ops, key=lambda op: op["time"])
+    document = judge_here(tmp_path, ops, CONTRACT, CHECKS)
+    assert ("dirty-offset" in violated(document)) == guilty
+    if guilty:
+        assert "was told the group's offset in-0@6, before transaction" in finding(document, "dirty-offset")["sentence"]
