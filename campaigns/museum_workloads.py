@@ -49,9 +49,13 @@ class LastAbort(Transactions):
 
     Then nobody ends what a broker appends after the abort's marker. To be used with `new_ids`: under the same transactional id
     the next process would go on with the same producer id.
+
+    settled: transactions before which no process ends: until then it may have no connection yet on which a Produce is under way
     """
+
+    settled: Annotated[int, Between(0, 1_000_000)] = 5
 
     def perform(self, op: Operation, client: Client, run: str) -> Outcome:
         outcome = super().perform(op, client, run)
-        op.renew = op.renew or (op.planned.intent == "abort" and bool(op.errors))
+        op.renew = op.renew or (op.planned.intent == "abort" and bool(op.errors) and op.number >= self.settled)
         return outcome

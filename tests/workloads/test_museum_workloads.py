@@ -44,9 +44,15 @@ def test_a_process_ends_after_its_transactions(museum, number, renew):
 
 
 @pytest.mark.parametrize(
-    ("intent", "undelivered", "renew"),
-    [("abort", [error("deliver", "_PURGE_QUEUE")], True), ("abort", [], False), ("commit", [], False)],
+    ("number", "intent", "undelivered", "renew"),
+    [
+        (5, "abort", [error("deliver", "_PURGE_QUEUE")], True),
+        (4, "abort", [error("deliver", "_PURGE_QUEUE")], False),
+        (5, "abort", [], False),
+        (5, "commit", [], False),
+    ],
 )
-def test_a_process_ends_with_an_abort_of_records_that_nobody_acknowledged(museum, intent, undelivered, renew):
-    _, op = perform(museum.LastAbort(think_ms=0), transaction(intent), FakeClient({"deliver": undelivered}))
+def test_a_process_ends_with_an_abort_of_records_that_nobody_acknowledged(museum, number, intent, undelivered, renew):
+    workload = museum.LastAbort(think_ms=0, settled=5)
+    _, op = perform(workload, transaction(intent), FakeClient({"deliver": undelivered}), 1, number)
     assert op.renew == renew
