@@ -45,7 +45,7 @@ class MarkerKeys(Transactions):
 
 @dataclass(frozen=True, kw_only=True)
 class LastAbort(Transactions):
-    """Transactions of processes that end with an abort of records which nobody has acknowledged (KAFKA-14402).
+    """Transactions of processes that end when they had to abort one whose records were given up (KAFKA-14402).
 
     Then nobody ends what a broker appends after the abort's marker. To be used with `new_ids`: under the same transactional id
     the next process would go on with the same producer id.
@@ -57,5 +57,5 @@ class LastAbort(Transactions):
 
     def perform(self, op: Operation, client: Client, run: str) -> Outcome:
         outcome = super().perform(op, client, run)
-        op.renew = op.renew or (op.planned.intent == "abort" and bool(op.errors) and op.number >= self.settled)
+        op.renew = op.renew or (outcome is Outcome.FAIL and bool(op.errors) and op.number >= self.settled)
         return outcome

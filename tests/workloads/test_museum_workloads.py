@@ -52,7 +52,7 @@ def test_a_process_ends_after_its_transactions(museum, number, renew):
         (5, "commit", [], False),
     ],
 )
-def test_a_process_ends_with_an_abort_of_records_that_nobody_acknowledged(museum, number, intent, undelivered, renew):
+def test_a_process_ends_when_it_aborted_records_that_were_given_up(museum, number, intent, undelivered, renew):
     workload = museum.LastAbort(think_ms=0, settled=5)
     _, op = perform(workload, transaction(intent), FakeClient({"deliver": undelivered}), 1, number)
     assert op.renew == renew
