@@ -40,6 +40,7 @@ class Application:
     """A program of your own between an input and an output topic (docs/your-application.md).
 
     command: what runs an instance: a text that is split as a shell does, or a list of words
+    image: on clusters in Docker: the image in which it runs; without a command, what the image runs by itself
     instances: how many run
     spares: how many more the fault `scale` may start
     writers: processes that write input records, in transactions
@@ -61,7 +62,8 @@ class Application:
     record_bytes: about the size of an input record's value
     """
 
-    command: str | tuple[str, ...]
+    command: str | tuple[str, ...] = ""
+    image: str = ""
     instances: Annotated[int, Between(1, 200)] = 3
     spares: Annotated[int, Between(0, 200)] = 0
     writers: Annotated[int, Between(1, 200)] = 2
@@ -85,7 +87,7 @@ class Application:
 
     def __post_init__(self) -> None:
         demand_bounds(self)
-        if not self._words:
+        if not (self._words or self.image):
             raise ValueError("command: the words of a command, like python my_program.py")
         low, high = self.outputs_per_input
         if low > high or not high:
@@ -113,6 +115,7 @@ class Application:
             command=self._words,
             input=self.input_topic,
             output=self.output_topic,
+            image=self.image,
             group=self.group,
             outputs=self.outputs_per_input,
             ordered=self.ordered_by_key,

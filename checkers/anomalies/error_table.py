@@ -141,7 +141,7 @@ TABLE: Sequence[Demand] = (
         met=lambda answer: not answer.final,
     ),
     Demand(
-        situation="the coordinator has forgotten the transactional id",
+        situation="the coordinator has forgotten the transactional id, or given it another producer id (its epochs had run out)",
         calls="any",
         demanded="fatal",
         source="KAFKA-18019; by KIP-98 (InvalidPidMapping) the producer takes another id itself, which lets a zombie go on",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +41,7 @@ class DockerCluster(BrokerEnvironment):
     def __init__(self, options: DockerOptions, run_dir: Path, resources: RunResources, images: Mapping[str, Image]) -> None:
         self._options, self._resources, self._images = options, resources, images
         self._containers: dict[str, Container] = {}
+        self._programs: dict[str, Container] = {}  # somebody's own, beside the workers of their nodes
         self._incarnations: dict[str, int] = {}
         self._starting = threading.Lock()
         self._no_clock = ""
@@ -163,6 +165,21 @@ class DockerCluster(BrokerEnvironment):
         self._containers[client] = container
         return WorkerProcess(container, output.reading)
 
+    def run_image(
+        self, client: str, image: str, argv: Sequence[str], environment: Mapping[str, str], log: Path, directory: Path
+    ) -> WorkerProcess:
+        if client in self._programs:
+            self._programs[client].kill()
+        settings = {**self._joined(client, [mount(directory)]), "environment": dict(environment), "read_only": False}
+        name = self._name(f"{client}-image")
+        container = Container(self._resources.client, name, image, list(argv), LogFile(log), settings)
+        self._programs[client] = container
+        return WorkerProcess(container, io.BytesIO())
+
+    def signal_image(self, client: str, signal: str) -> None:
+        if client in self._programs:
+            self._programs[client].signal(signal)
+
     def start(self, node: str) -> None:
         if node not in self._planned:
             return
@@ -199,6 +216,8 @@ class DockerCluster(BrokerEnvironment):
         return f"{self._resources.name}-{node}-{self._incarnations[node]}"
 
     def kill(self, node: str) -> None:
+        if node in self._programs:
+            self._programs[node].kill()
         self._container(node).kill()
 
     def stop(self, node: str) -> None:
@@ -212,12 +231,16 @@ class DockerCluster(BrokerEnvironment):
 
     def pause(self, node: str) -> None:
         self._container(node).signal("SIGSTOP")
+        self.signal_image(node, "SIGSTOP")
 
     def resume(self, node: str) -> None:
+        self.signal_image(node, "SIGCONT")
         self._container(node).signal("SIGCONT")
 
     def process_state(self, node: str) -> str:
-        return self._container(node).state()
+        """Of the node's process; of a program beside it as long as that one lives."""
+        program = self._programs.get(node)
+        return (program.state() if program else "") or self._container(node).state()
 
     def _container(self, node: str) -> Container:
         if node not in self._containers:

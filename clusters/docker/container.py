@@ -48,7 +48,13 @@ class Container:
         self._status = _UNKNOWN_STATUS
         try:
             made = client.containers.create(
-                image, argv[1:], entrypoint=argv[:1], name=name, stdin_open=True, auto_remove=True, **_common(settings)
+                image,
+                argv[1:] or None,
+                entrypoint=argv[:1] or None,
+                name=name,
+                stdin_open=True,
+                auto_remove=True,
+                **_common(settings),
             )
             self.id: str = made.id
             self._stream = client.api.attach_socket(made.id, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})

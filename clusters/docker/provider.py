@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from clusters.docker.options import DockerOptions
 from harness.api import ClusterError, TopicSpec, module_command
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 class ContainerProvider(ABC):
     """What clusters in containers have in common, whatever the brokers are."""
+
+    runs_images: ClassVar[bool] = True
 
     @abstractmethod
     def resolve_images(self, client: Any, on_progress: Callable[[str], None] = lambda _: None) -> dict[str, Image]:

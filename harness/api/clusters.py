@@ -280,13 +280,29 @@ class Storing(Protocol):
         """
 
 
+@runtime_checkable
+class RunningImages(Protocol):
+    """A running cluster that can run somebody's image at a client node, beside the worker there; both are one node."""
+
+    def run_image(
+        self, client: str, image: str, argv: Sequence[str], environment: Mapping[str, str], log: Path, directory: Path
+    ) -> Spawned:
+        """Start it, in the place of the one that runs there. argv: empty: what the image runs by itself.
+
+        Its output is appended to `log`; it may write to `directory`. Raises ClusterError.
+        """
+
+    def signal_image(self, client: str, signal: str) -> None:
+        """Send a signal to it; nothing when it has ended."""
+
+
 class ClusterProvider(Protocol):
     """Plug-in `fencepost.cluster`: a frozen dataclass whose fields are the options of `[test.cluster]`.
 
     It may also have: `prefix`, with which topics, groups and transactional ids of a run then begin (the run's id follows);
     `connection()`, as a running cluster has it, whose secrets are looked up before anything starts; `default_nemesis`, the
     faults of `fencepost run` when none is named; and, as a running cluster may, `only_clients`: why faults can only hurt
-    clients here; and the methods of `JudgesSettings` and `Obtains`.
+    clients here; `runs_images`: whether its clusters are `RunningImages`; and the methods of `JudgesSettings` and `Obtains`.
     """
 
     def sandbox(self, argv: Sequence[str]) -> list[str]:

@@ -20,16 +20,17 @@ OWN_GROUP = "FENCEPOST_GROUP"  # the group of a program that takes its group fro
 class Program:
     """Somebody's own program between two topics of a workload, whose instances are the processes of a role.
 
-    command: its words. input, output: the topics, by their names in the workload. group: its consumer group; `OWN_GROUP`: the one
-    that its environment names; empty: not known. outputs: records that it makes of an input, (fewest, most). ordered: it keeps
-    the order of inputs with one key. transaction_timeout_s: how long a transaction of it may stay open after its end.
-    quiet_s: for how long it must have written nothing to be taken for done, where its group says nothing. drain_s: how long that
-    may take.
+    command: its words. image: of a container in which it runs, on a cluster in Docker; the command may be empty then. input,
+    output: the topics, by their names in the workload. group: its consumer group; `OWN_GROUP`: the one that its environment
+    names; empty: not known. outputs: records that it makes of an input, (fewest, most). ordered: it keeps the order of inputs of
+    one key. transaction_timeout_s: how long a transaction of it may stay open after its end. quiet_s: for how long it must have
+    written nothing to be taken for done, where its group says nothing. drain_s: how long that may take.
     """
 
     command: tuple[str, ...]
     input: str
     output: str
+    image: str = ""
     group: str = OWN_GROUP
     outputs: tuple[int, int] = (1, 1)
     ordered: bool = False

@@ -231,6 +231,7 @@ class _Rules:
         test = self.test
         self.workload = self.made("workload", test.workload, ("workload",))
         self.provider = self.made("cluster", test.cluster, ("cluster",))
+        self.images()
         self.kafka_settings()
         for key, kind in (("kind", test.client), ("readers", test.readers)):
             self.client(kind, ("client", key))
@@ -276,6 +277,12 @@ class _Rules:
         for text in flaws:
             self.wrong(keys, text)
         return None if flaws else made
+
+    def images(self) -> None:
+        """A program in an image needs a cluster that can run images."""
+        programs = [role.program for role in self.workload.roles() if role.program] if self.workload is not None else []
+        if any(one.image for one in programs) and self.provider is not None and not getattr(self.provider, "runs_images", False):
+            self.wrong(("workload", "image"), 'only a cluster in Docker runs images: [test.cluster] kind = "docker"')
 
     def kafka_settings(self) -> None:
         """Settings of brokers and topics, where their definitions are at hand (else before the first run: `harness.planning`)."""

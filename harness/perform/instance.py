@@ -20,6 +20,7 @@ from harness import secrets
 from harness.api import OWN_GROUP, Outcome, Program
 from harness.fetching.parent_death import die_with
 from harness.history.writer import HistoryWriter
+from harness.perform.remote_program import RemoteProgram
 
 LOG = "application.log"
 STARTED_S = 2.0  # a program that has lived for so long has started
@@ -33,8 +34,21 @@ SHOWN_LINES, SHOWN_BYTES = 3, 4096
 class Control(Protocol):
     """The part of a worker's control that an instance needs."""
 
+    on_program: Any  # takes what the harness says of a program in an image
+
     @property
     def stop(self) -> Any: ...
+
+
+class Child(Protocol):
+    """A started program: what is used of `subprocess.Popen`."""
+
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
 
 
 class Report(Protocol):
@@ -97,6 +111,9 @@ class Instance:
         self._environment = environment(plan, program, self._slot, self._directory)
         self._log = run_dir / "logs" / f"c{self._slot}" / LOG
         self._writer, self._control, self._report = writer, control, report
+        self._remote = RemoteProgram(report) if program.image else None
+        if self._remote is not None:
+            control.on_program = self._remote.answered
         self._ready = False
         self._short = 0  # how many lives in a row were short
 
@@ -105,7 +122,13 @@ class Instance:
         if leads_group():
             signal.signal(signal.SIGTERM, lambda *_: None)  # meant for the program; a handler is not inherited, ignoring is
         self._directory.mkdir(parents=True, exist_ok=True)
-        self._writer.process(self._process, isolation=None, final=False, transactional_id=None, client=self._program.command[0])
+        self._writer.process(
+            self._process,
+            isolation=None,
+            final=False,
+            transactional_id=None,
+            client=self._program.image or self._program.command[0],
+        )
         self._report({"process": self._process})
         number = 0
         while not self._control.stop.is_set():
@@ -129,14 +152,18 @@ class Instance:
             asked = self._watch(child, began)
         lasted_s = time.monotonic() - began
         self._short = 0 if lasted_s >= SHORT_S or asked else self._short + 1
-        ending = f"exit {child.returncode}" if child.returncode >= 0 else f"signal {-child.returncode}"
+        status = child.returncode if child.returncode is not None else -signal.SIGKILL
+        ending = f"exit {status}" if status >= 0 else f"signal {-status}"
         if not asked:
             ending = f"{ending}{self._last_lines()}"
             self._report({"note": f"instance c{self._slot} ended ({ending}); started again"})
         return {"ending": ending, "lasted_s": round(lasted_s, 3)}
 
-    def _start(self, log: IO[bytes]) -> subprocess.Popen[bytes] | str:
+    def _start(self, log: IO[bytes]) -> Child | str:
         """The program, or why it cannot be started."""
+        if self._remote is not None:
+            problem = self._remote.start(self._environment)
+            return f"the image {self._program.image} cannot be started: {problem}" if problem else self._remote
         try:
             return subprocess.Popen(
                 self._program.command,
@@ -149,7 +176,7 @@ class Instance:
         except OSError as error:
             return f"{self._program.command[0]} cannot be started: {error.strerror}"
 
-    def _watch(self, child: subprocess.Popen[bytes], began: float) -> bool:
+    def _watch(self, child: Child, began: float) -> bool:
         """Until its end; whether it was asked to end."""
         while child.poll() is None:
             if not self._ready and time.monotonic() - began > STARTED_S:
@@ -160,9 +187,12 @@ class Instance:
                 return True
         return False
 
-    def _end(self, child: subprocess.Popen[bytes]) -> None:
+    def _end(self, child: Child) -> None:
         """Ask the program, and all that it has started, to end; kill it when it does not."""
-        send_to_group(signal.SIGTERM, child)
+        if isinstance(child, subprocess.Popen):
+            send_to_group(signal.SIGTERM, child)
+        else:
+            child.terminate()
         try:
             child.wait(END_S)
         except subprocess.TimeoutExpired:
@@ -178,7 +208,7 @@ class Instance:
         return secrets.mask(f": {' / '.join(lines)} ({self._log})") if lines else ", and it wrote nothing"
 
     def _words(self) -> str:
-        return f"the command {' '.join(self._program.command)}"
+        return f"the command {' '.join(self._program.command)}" if self._program.command else f"the image {self._program.image}"
 
 
 def leads_group() -> bool:

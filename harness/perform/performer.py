@@ -50,6 +50,7 @@ from harness.history.writer import HistoryWriter, file_name
 from harness.perform import parent_watch
 from harness.perform.draining import Draining, last_inputs
 from harness.perform.fault_runner import NOT_HEALED, FaultRunner
+from harness.perform.image_programs import ImagePrograms
 from harness.perform.instance import END_S, directory_of, topic_of
 from harness.perform.instance import group_of as group_of_program
 from harness.perform.open_transactions import in_transaction
@@ -113,6 +114,8 @@ class Performance:
         self._manifest.expect(
             [HistoryFile(RunFile.FAULT_LINES, role="faults"), HistoryFile("harness.jsonl", -1, "harness", "harness")]
         )
+        if self._program and self._program.image:
+            pool.programs = ImagePrograms(self._cluster, self._run_dir, self._program.image, self._program.command)
         self._raise_epochs()
         self._writer = self._own_writer()
         self._emit(phase_event("workload", f"{len(self._roles)} processes open their clients"))

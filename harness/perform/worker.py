@@ -63,6 +63,7 @@ class Control:
     """The commands of the harness so far."""
 
     answered: Callable[[Mapping[str, Any]], None] = lambda answer: None  # takes what a `RemoteOperator` asked for
+    on_program: Any = None  # a function that takes what is said of a program in an image
     go: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
     orders: dict[str, Any] = field(default_factory=dict)
@@ -76,6 +77,8 @@ class Control:
                 self.go.set()
             if "stop" in command:
                 self.stop.set()
+            if "program" in command and self.on_program is not None:
+                self.on_program(command["program"])
             if "operated" in command:
                 self.answered(command["operated"])
         os._exit(0)

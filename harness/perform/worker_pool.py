@@ -8,11 +8,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from harness.api import Cluster, ClusterError, Scalable, Spawned
 from harness.api.python_command import module_command
+from harness.perform.image_programs import ImagePrograms
 
 COUNTED = ("ok", "fail", "info")
 Place = tuple[int, int]  # a slot, and how many workers it had before
@@ -87,6 +89,7 @@ class WorkerPool:
         self._go: Mapping[str, Any] | None = None
         self._stopped, self._retired = set[int](), set[int]()
         self.replaced = 0
+        self.programs: ImagePrograms | None = None  # runs what the instances run, where that is an image
         self.operate: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None  # answers what workers ask for
 
     def start(self, slots: Sequence[int], timeout_s: float = 90.0) -> None:
@@ -198,8 +201,14 @@ class WorkerPool:
         for line in stdout:
             message = json.loads(line)
             worker.take(message, self._note)
+            if "program" in message and self.programs is not None:
+                send = partial(self._of_program, worker)
+                threading.Thread(target=self.programs.take, args=(worker.slot, message["program"], send), daemon=True).start()
             if "operate" in message:
                 threading.Thread(target=self._operate, args=(worker, message["operate"]), daemon=True).start()
+
+    def _of_program(self, worker: Worker, message: Mapping[str, Any]) -> None:
+        worker.send({"program": message})
 
     def _operate(self, worker: Worker, request: Mapping[str, Any]) -> None:
         """Have done what a worker asks for, which may take a while, and answer."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from random import Random
 
-from harness.api import Cluster, ClusterError
+from harness.api import Cluster, ClusterError, Scalable
 
 SPELLINGS = {
     "random": "random",
@@ -56,13 +56,19 @@ def find(role: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str,
     if role == "random":
         return _sample(cluster.brokers, count, "broker", rng)
     if role == "client":
-        return _sample(cluster.clients, count, "client", rng)
+        return _sample(_running(cluster), count, "client", rng)
     return (_FINDERS[head](name, cluster, rng),)
 
 
 def choose_name(role: str, names: Sequence[str], what: str, rng: Random) -> str:
     """The id or group that `coordinator:ID` names, else one of `names`. Raises ClusterError when there is none."""
     return role.partition(":")[2] or _choose(names, what, rng)
+
+
+def _running(cluster: Cluster) -> list[str]:
+    """The clients, without instances of a program that are not to run now."""
+    states = cluster.instances() if isinstance(cluster, Scalable) else {}
+    return [node for node in cluster.clients if states.get(node, True)]
 
 
 def _sample(nodes: Sequence[str], count: int, what: str, rng: Random) -> tuple[str, ...]:

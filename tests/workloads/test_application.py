@@ -130,3 +130,19 @@ def test_what_cannot_be_meant_is_refused(options, text):
 def test_a_command_is_split_as_a_shell_does():
     (role,) = {role for role in Application(command="run 'a b' --c").roles() if role.program}
     assert role.program.command == ("run", "a b", "--c")
+
+
+def test_a_program_may_be_an_image_with_or_without_a_command():
+    (program,) = {role.program for role in Application(image="mine:1").roles() if role.program}
+    assert (program.image, program.command) == ("mine:1", ())
+    with pytest.raises(ValueError, match="command"):
+        Application()
+
+
+def test_spares_come_last_so_that_the_others_keep_their_slots():
+    roles = Application(command="true", instances=2, readers=1, spares=2).roles()
+    assert [(role.name, role.spare) for role in roles[-5:]] == [
+        *[("instance", False)] * 2,
+        ("reader", False),
+        *[("instance", True)] * 2,
+    ]

@@ -513,3 +513,10 @@ def test_a_contract_has_values_of_the_table_that_the_workload_can_keep(tmp_path,
     with pytest.raises(CampaignError) as raised:
         campaign.read(path)
     assert [text for text in raised.value.mistakes if mistake in text], raised.value.mistakes
+
+
+def test_only_a_cluster_in_docker_runs_images():
+    text = '[[test]]\nname = "a"\nworkload = {{ kind = "application", image = "mine:1" }}\ncluster = {{ kind = "{}" }}\n'
+    (mistake,) = mistakes_in(text.format("local"))
+    assert 'only a cluster in Docker runs images: [test.cluster] kind = "docker"' in mistake
+    read(text.format("docker"))
