@@ -46,7 +46,7 @@ def dirty_offset(run: RunView) -> CheckResult:
 
     Slow twin: `dirty_offsets` in tests/support/pipeline_reference.py.
     """
-    pipeline, overview = Pipeline(run), run.overview
+    pipeline, overview = run.shared(Pipeline), run.overview
     at = overview.at(pipeline.offsets["op"].to_numpy())
     asked = np.where(
         overview.end[at] == NONE, NONE, np.where(overview.decided[at] == NONE, np.iinfo(np.int64).max, overview.decided[at])
