@@ -1,4 +1,4 @@
-"""Scale: fewer or more instances of somebody's own program, as an operator or an autoscaler would have it."""
+"""Scale: fewer or more instances of a program, or members of a group, as an operator or an autoscaler would have it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from nemesis.support.waiting import poll_until
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Changes how many instances of an application run: some end in order (SIGTERM), or some more are started (`spares`).
+    """Changes how many instances of an application, or members of a pipeline, run: some end in order, or some more are started.
+
+    Instances get SIGTERM; members finish their transaction and leave the group. The workload's `spares` may be started.
 
     Healing lets run again what this fault ended, and ends what it started. Evidence: process ids before, during and after (null:
     none), and how many instances were to run.
@@ -69,7 +71,7 @@ class Scale:
         idle = sorted(states.keys() - set(running))
         others = [number for number in range(1, len(states) + 1) if number != len(running)]
         if not others:
-            raise ClusterError("there are no instances of a program whose number could change; see the workload `application`")
+            raise ClusterError("no instances or members whose number could change; see the workloads `application`, `pipeline`")
         wanted = self.to or rng.choice(others)
         if wanted == len(running) or wanted > len(states):
             raise ClusterError(f"{len(running)} of {len(states)} instances run, {wanted} are wanted; `spares` gives more")

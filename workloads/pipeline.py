@@ -6,7 +6,7 @@ After KIP-98 and KIP-447: outputs and the group's offsets are committed in one t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
 from typing import Annotated, Any, Literal
@@ -40,6 +40,7 @@ class Pipeline:
     """Members of a group, each with a transactional producer, between an input and an output topic.
 
     members: processes of the pipeline
+    spares: how many more members the fault `scale` may start
     writers: processes that write input records, in transactions
     readers: read_committed processes that only poll, both topics
     input_partitions: of the input topic
@@ -66,6 +67,7 @@ class Pipeline:
     """
 
     members: Annotated[int, Between(1, 200)] = 4
+    spares: Annotated[int, Between(0, 200)] = 0
     writers: Annotated[int, Between(1, 200)] = 2
     readers: Annotated[int, Between(0, 200)] = 1
     input_partitions: Annotated[int, Between(1, 5000)] = 6
@@ -100,6 +102,7 @@ class Pipeline:
         return (
             *[Role(name="writer", transactional=True, polls=False)] * self.writers,
             *[self._member_role()] * self.members,
+            *[replace(self._member_role(), spare=True)] * self.spares,
             *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers,
             *[Role(name="reader", topics=(INPUT,), group=GROUP, joins=False)] * self.observers,
         )

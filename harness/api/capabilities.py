@@ -123,15 +123,15 @@ class Pausable(Protocol):
 
 @runtime_checkable
 class Scalable(Protocol):
-    """Instances of somebody's own program, client nodes, whose number can change while the workload runs."""
+    """A program's instances, or a group's members: client nodes whose number can change while the workload runs."""
 
     @looks
     def instances(self) -> dict[str, bool]:
-        """The nodes of all instances, and whether each is to run; empty where there is no program."""
+        """The nodes of all instances, and whether each is to run; empty where there are none."""
 
     @hurts_node
     def retire(self, node: str) -> None:
-        """Have an instance end in order (SIGTERM), and start no other in its place; done a moment later."""
+        """Have an instance end in order (a program by SIGTERM), and start no other in its place; done a moment later."""
 
     @restores_node
     def recall(self, node: str) -> None:

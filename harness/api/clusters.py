@@ -217,7 +217,7 @@ class Cluster(Protocol):
         """Tell which ids and groups the workload uses, for faults that aim at their coordinators."""
 
     def note_instances(self, states: Mapping[str, bool]) -> None:
-        """Tell which client nodes are instances of a program, and which of them are to run (`Scalable`)."""
+        """Tell which client nodes are instances of a program or members of a group, and which of them are to run (`Scalable`)."""
 
     def bootstrap(self) -> str:
         """Bootstrap servers for clients."""

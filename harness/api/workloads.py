@@ -50,7 +50,7 @@ class Role:
     whether its operations may open rivals (`Operation.rivals`). operator: whether they may have something done from outside
     (`Operation.operator`). new_ids: each process has a transactional id of its own, as nobody should. needs: what else its
     client must be able to do (names of `harness.api.clients.CAPABILITIES`). program: what an `instance` runs. spare: an
-    instance that only the fault `scale` starts.
+    instance or member that only the fault `scale` starts.
     """
 
     name: str

@@ -398,8 +398,8 @@ def coordinated(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, lis
 
 
 def instances_of(roles: Sequence[Role]) -> dict[str, bool]:
-    """The nodes of the instances of a program, and whether each runs from the start."""
-    return {f"c{slot}": not role.spare for slot, role in enumerate(roles) if role.program}
+    """The nodes of a program's instances, or of a group's members, and whether each runs from the start."""
+    return {f"c{slot}": not role.spare for slot, role in enumerate(roles) if role.program or (role.group and role.joins)}
 
 
 def topics_of(plan: Mapping[str, Any], role: Role) -> list[str]:
