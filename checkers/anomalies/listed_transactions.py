@@ -20,7 +20,7 @@ from harness.api import CoordinatedTransaction, OpenTransaction
 State = TypeVar("State")
 
 SECOND = 1_000_000_000
-CALM_NS = 3 * SECOND  # after a fault: brokers that were replaced as leaders have learnt of it
+QUIET_NS = 3 * SECOND  # after a fault: brokers that were replaced as leaders have learnt of it
 COLUMNS = ("index", "f", "type", "time", "end", "detail")
 NO_LISTING = "nobody asked which transactions are open (no `list-transactions` operation)"
 NONE_OPEN = "no transaction was open when coordinators and leaders were asked"
@@ -29,7 +29,7 @@ NO_ANSWER = "no question which transactions are open was answered by every broke
 
 @dataclass(frozen=True)
 class Listing:
-    """One answer of all brokers. op: history index; begin, end, calm_since: ns (no fault was active from then on).
+    """One answer of all brokers. op: history index; begin, end, quiet_since: ns (no fault was active from then on).
 
     The coordinators were asked before the leaders.
     """
@@ -37,13 +37,13 @@ class Listing:
     op: int
     begin: int
     end: int
-    calm_since: int
+    quiet_since: int
     coordinated: tuple[CoordinatedTransaction, ...]
     opened: tuple[OpenTransaction, ...]
 
     @property
-    def calm(self) -> bool:
-        return self.begin - self.calm_since >= CALM_NS
+    def quiet(self) -> bool:
+        return self.begin - self.quiet_since >= QUIET_NS
 
     def coordinator_knows(self, one: OpenTransaction) -> bool:
         """Whether the transaction is under way for its coordinator too, in this partition as long as it is not being ended."""
@@ -61,7 +61,7 @@ class Sighting:
     @property
     def lasted_ns(self) -> int:
         """For how long, of the time in which no fault was active any more."""
-        return self.last.begin - max(self.first.end, self.last.calm_since + CALM_NS)
+        return self.last.begin - max(self.first.end, self.last.quiet_since + QUIET_NS)
 
 
 def listings(run: RunView) -> list[Listing]:
@@ -76,7 +76,7 @@ def _listing(row: dict[str, object]) -> Listing:
         op=int(str(row["index"])),
         begin=begin,
         end=end,
-        calm_since=begin - round(value["calm_s"] * SECOND),
+        quiet_since=begin - round(value["quiet_s"] * SECOND),
         coordinated=tuple(
             CoordinatedTransaction(**{**one, "partitions": tuple(one["partitions"])}) for one in value["transactions"]
         ),
@@ -104,5 +104,5 @@ def longest(some: Sequence[Listing]) -> Sighting:
 
 def confirmed(some: Sequence[Listing]) -> Sighting | None:
     """Of the answers that show a state the first, and the last at rest that another one confirmed with no fault in between."""
-    pairs = [one for one, after in pairwise(some) if one.calm and after.calm_since <= one.begin]
+    pairs = [one for one, after in pairwise(some) if one.quiet and after.quiet_since <= one.begin]
     return Sighting(some[0], pairs[-1]) if pairs else None

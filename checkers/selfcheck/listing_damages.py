@@ -41,14 +41,14 @@ class Answers:
         made = carried.rows(rows.table.schema)
         return DamagedHistory(prepend(made, rows), what, records, frozenset(carried.logs), own_partitions=True)
 
-    def _value(self, carried: ScheduledHistory, calm_s: float) -> Mapping[str, Any]:
+    def _value(self, carried: ScheduledHistory, quiet_s: float) -> Mapping[str, Any]:
         producer = {"producer_id": PRODUCER_ID, "epoch": EPOCH}
         (partition,) = carried.logs
         transaction = {"transactional_id": carried.topic, "state": "Ongoing", "timeout_ms": TIMEOUT_MS, "started_ms": BEGAN_MS}
         ongoing: Sequence[Any] = [{**producer, **transaction, "partitions": [partition]}] if self.ongoing else []
         place = {"partition": partition, "offset": carried.ends[partition] + (self.opened or 0)}
         opened: Sequence[Any] = [] if self.opened is None else [{**producer, **place}]
-        return {"transactions": ongoing, "open": opened, "silent": [], "calm_s": calm_s}
+        return {"transactions": ongoing, "open": opened, "silent": [], "quiet_s": quiet_s}
 
 
 def _damage(name: str, expects: str, answers: Answers, *accompanying: str) -> PlantedDamage:

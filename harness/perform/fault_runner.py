@@ -86,7 +86,7 @@ class FaultRunner:
         self._require_interfaces()
         self._held: dict[int, _Held] = {}
         self._striking: set[str] = set()  # lanes
-        self._calm_ns = 0
+        self._quiet_ns = 0
         self._begun: set[int] = set()
         self._recorded: set[int] = set()  # injections with a receipt
         self._problems: list[str] = []
@@ -112,7 +112,7 @@ class FaultRunner:
 
         This is what `start` runs in threads. Tests play it in one thread under a fake clock.
         """
-        self._t0_ns = self._calm_ns = t0_ns
+        self._t0_ns = self._quiet_ns = t0_ns
         reasons = self.unavailable()
         lanes: dict[str, list[Injection]] = defaultdict(list)
         for injection in sorted(self._schedule, key=lambda injection: injection.at_s):
@@ -181,7 +181,7 @@ class FaultRunner:
             with self._holding:
                 held = self._held.get(number)
         if held is None:
-            self._calm(REQUESTED)
+            self._lane_over(REQUESTED)
             healed()
             return False
         self._heal_later(number, lasts_s, healed)
@@ -191,7 +191,7 @@ class FaultRunner:
         def heal() -> None:
             self._stopped.wait(lasts_s)
             self._heal(id_)
-            self._calm(REQUESTED)
+            self._lane_over(REQUESTED)
             healed()
 
         thread = threading.Thread(target=heal, name=f"nemesis-{REQUESTED}-{id_}", daemon=True)
@@ -204,16 +204,16 @@ class FaultRunner:
             held = sorted(self._held.items())
         return [in_words(one.receipt) for _, one in held if one.receipt.effective is not False]
 
-    def calm_since(self) -> int | None:
+    def quiet_since(self) -> int | None:
         """Since when (ns) nothing has been injected, hurt or healed; None: something is right now."""
         with self._holding:
-            return None if self._striking or self._held else self._calm_ns
+            return None if self._striking or self._held else self._quiet_ns
 
-    def _calm(self, lane: str) -> None:
+    def _lane_over(self, lane: str) -> None:
         """A lane has healed what it injected."""
         with self._holding:
             self._striking.discard(lane)
-            self._calm_ns = self._clock()
+            self._quiet_ns = self._clock()
 
     def _run(self, lane: str, timeline: Iterator[int]) -> None:
         mine = [injection.id for injection in self._schedule if injection.lane == lane]
@@ -223,7 +223,7 @@ class FaultRunner:
                     break
             for id_ in mine:
                 self._heal(id_)
-            self._calm(lane)
+            self._lane_over(lane)
         except Exception as error:  # the lane ends; `stop` heals what it held, and reports this
             log.exception("nemesis lane broke", lane=lane)
             self._problem(f"lane {lane} broke: {type(error).__name__}: {error}")
@@ -247,7 +247,7 @@ class FaultRunner:
                 if id_ in self._held:
                     yield end_ns
                     self._heal(id_)
-            self._calm(group[0].lane)
+            self._lane_over(group[0].lane)
             if ends_ns:
                 planned_end_ns = max(self._planned_ns(injection) + _ns(injection.lasts_s) for injection in group)
                 free_ns = self._clock()

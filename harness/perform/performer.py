@@ -177,7 +177,7 @@ class Performance:
         runner.start(time.monotonic_ns())
         pool.operate = OperatorService(self._cluster, runner, self._note).answer
         looks = self._looks()
-        asking = looks.ask_through(runner.calm_since) if looks else None
+        asking = looks.ask_through(runner.quiet_since) if looks else None
         self._emit(phase_event("workload", f"workload and faults for {self._plan['time_s']:g} s"))
         try:
             while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():

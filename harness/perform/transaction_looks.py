@@ -31,7 +31,7 @@ def slices(partitions: Sequence[str]) -> Iterator[Sequence[str]]:
 class TransactionLooks:
     """The questions of one run. number: gives the next operation of the harness its number.
 
-    calm_since: since when no fault is injected, active or healed (ns); None: one is right now.
+    quiet_since: since when no fault is injected, active or healed (ns); None: one is right now.
     """
 
     cluster: ListingTransactions
@@ -40,30 +40,30 @@ class TransactionLooks:
     number: Callable[[], int]
     _stopped: threading.Event = field(default_factory=threading.Event)
 
-    def ask(self, partitions: Sequence[str], calm_since: Callable[[], int | None]) -> TransactionListing | None:
+    def ask(self, partitions: Sequence[str], quiet_since: Callable[[], int | None]) -> TransactionListing | None:
         """One question, recorded; None when nobody answers."""
-        number, since = self.number(), calm_since()
+        number, since = self.number(), quiet_since()
         began = self.writer.invoke(-1, number, FUNCTION, {})
         try:
             found = self.cluster.transaction_listing(partitions)
-        except ClusterError:
+        except (ClusterError, OSError, ValueError):  # nobody answers, or nothing that can be read
             found = None
-        calm_s = (began - since) / 1e9 if since is not None and since == calm_since() else 0.0
-        value = {**_document(found), "calm_s": round(max(0.0, calm_s), 3)}
+        quiet_s = (began - since) / 1e9 if since is not None and since == quiet_since() else 0.0
+        value = {**_document(found), "quiet_s": round(max(0.0, quiet_s), 3)}
         whole = found is not None and not found.silent
         self.writer.complete(Outcome.OK if whole else Outcome.INFO, -1, number, FUNCTION, value, errors=[])
         return found
 
-    def ask_through(self, calm_since: Callable[[], int | None]) -> threading.Thread:
+    def ask_through(self, quiet_since: Callable[[], int | None]) -> threading.Thread:
         """Ask again and again in a thread, until `stop`."""
-        thread = threading.Thread(target=self._ask_on, args=(calm_since,), name="transactions", daemon=True)
+        thread = threading.Thread(target=self._ask_on, args=(quiet_since,), name="transactions", daemon=True)
         thread.start()
         return thread
 
-    def _ask_on(self, calm_since: Callable[[], int | None]) -> None:
+    def _ask_on(self, quiet_since: Callable[[], int | None]) -> None:
         for some in slices(self.partitions):
             began = time.monotonic()
-            self.ask(some, calm_since)
+            self.ask(some, quiet_since)
             if self._stopped.wait(min(LONGEST_S, max(EVERY_S, (time.monotonic() - began) / SHARE))):
                 return
 
@@ -72,9 +72,9 @@ class TransactionLooks:
         self._stopped.set()
         thread.join()
 
-    def ask_until_none(self, calm_since: int, until_ns: int) -> bool:
+    def ask_until_none(self, quiet_since: int, until_ns: int) -> bool:
         """Ask until nothing is under way any more, or a time has come; whether nothing is."""
-        while (found := self.ask(self.partitions, lambda: calm_since)) is None or found.silent or found.under_way:
+        while (found := self.ask(self.partitions, lambda: quiet_since)) is None or found.silent or found.under_way:
             if time.monotonic_ns() > until_ns:
                 return False
             time.sleep(EVERY_S)

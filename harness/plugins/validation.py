@@ -194,5 +194,5 @@ def _wrong_transaction(planned: PlannedOperation, role: Role) -> Iterator[str]:
         yield f'plans a transaction with intent = {planned.intent!r}; it must be "commit" or "abort"'
     if planned.f == "txn" and not role.transactional:
         yield "plans transactions; say so in its role: Role(name=..., transactional=True)"
-    if planned.f != "poll" and role.name in ONLY_READ:
-        yield f'plans f = "{planned.f}" for a reader, which has no producer; readers only poll'
+    if planned.f not in (("poll", "committed") if role.group else ("poll",)) and role.name in ONLY_READ:
+        yield f'plans f = "{planned.f}" for a reader, which has no producer; readers only poll, or ask for their group\'s offsets'

@@ -23,6 +23,7 @@ from harness.api import Fillable, HarnessError, Isolation, Partitionable, Pausab
 from harness.conformance.doubles import HostedCluster
 from harness.plugins import registry
 from harness.plugins.fault_validation import lacks
+from support.raw_producer import produce
 
 FAULTS = {  # without kill, which is how power-off begins and heals
     "pause": {"target": "controller"},
@@ -293,6 +294,21 @@ def wait(cluster, seen):
     cluster.pause("n1")
     print("up", flush=True)
     time.sleep(300)
+
+
+def hanging(cluster, seen):
+    """A record of a transaction of which no coordinator knows: the answers to three questions, and to one after its abort."""
+    admin, node, began = cluster.admin(), cluster.brokers[0], time.monotonic_ns()
+    producer = admin.fence_producer("late")
+    seen["offset"] = produce(cluster.request_address(node), "late", producer, "t", 0, b"late")
+    seen["answers"] = []
+    for pause_s in (0, 1, 15):
+        time.sleep(pause_s)
+        asked, found = time.monotonic_ns(), cluster.transaction_listing(["t-0"])
+        seen["answers"].append([asked - began, time.monotonic_ns() - began, asdict(found)])
+    seen["offsets"] = [admin.end_offsets(["t-0"], isolation)["t-0"] for isolation in Isolation]
+    admin.abort_on_partition("t-0", next(one for one in admin.producers(["t-0"])["t-0"] if one.first_offset is not None))
+    seen["ended by an operator"] = until(lambda: not cluster.transaction_listing(["t-0"]).opened, 10.0)
 
 
 def _controller(cluster):

@@ -8,18 +8,18 @@ from typing import Any
 
 from support.reference import FlatHistory, Found, Row
 
-CALM_NS, WAIT_NS = 3_000_000_000, 10_000_000_000
+QUIET_NS, WAIT_NS = 3_000_000_000, 10_000_000_000
 
 
 def answers(h: FlatHistory) -> list[Row]:
     """What coordinators and leaders answered, with begin, end, and since when there was no fault."""
     rows = [op for op in h.ops if op["f"] == "list-transactions" and op["type"] == "ok"]
     made = [{**json.loads(op["detail"]), "begin": op["time"], "end": op["end"]} for op in rows]
-    return [{**one, "since": one["begin"] - round(one["calm_s"] * 1e9)} for one in made]
+    return [{**one, "since": one["begin"] - round(one["quiet_s"] * 1e9)} for one in made]
 
 
 def lasted(first: Row, last: Row) -> int:
-    return last["begin"] - max(first["end"], last["since"] + CALM_NS)
+    return last["begin"] - max(first["end"], last["since"] + QUIET_NS)
 
 
 def named(answer: Row, wanted: Row) -> Row | None:
@@ -74,7 +74,7 @@ def misreported_transactions(h: FlatHistory) -> Found:
     ids = {op["transactional_id"] for op in h.ops if op["f"] == "txn"}
     for at, one in enumerate(given):
         for after in given[at + 1 :]:
-            if one["begin"] - one["since"] < CALM_NS or after["since"] > one["begin"]:
+            if one["begin"] - one["since"] < QUIET_NS or after["since"] > one["begin"]:
                 continue
             for stated in one["transactions"]:
                 if stated["state"] != "Ongoing" or stated["transactional_id"] not in ids or not named(after, stated):

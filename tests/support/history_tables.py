@@ -125,7 +125,7 @@ class HistoryTable:
             opened += [
                 {**producer, "partition": self._own(partition), "offset": int(at)} for at in re.findall(r"open (\d+)", cell)
             ]
-        detail = {"transactions": transactions, "open": opened, "silent": [], "calm_s": begin / 1000}
+        detail = {"transactions": transactions, "open": opened, "silent": [], "quiet_s": begin / 1000}
         row = self._row(0, "list-transactions", "harness", "", begin, end) | {"process": -1, "slot": -1, "isolation": None}
         self.ops.append({**row, "detail": json.dumps(detail)})
 

@@ -28,11 +28,11 @@ def opened(offset, partition="t-0", producer=7):
     return {"partition": partition, "producer_id": producer, "epoch": 0, "offset": offset}
 
 
-def listing(h, at_s, transactions=(), opened=(), calm_s=None, type="ok"):
-    """An answer so many seconds after the story's begin; no fault was active since the begin, or for calm_s."""
+def listing(h, at_s, transactions=(), opened=(), quiet_s=None, type="ok"):
+    """An answer so many seconds after the story's begin; no fault was active since the begin, or for quiet_s."""
     h.now = max(h.now, round((1 + at_s) * SECOND))
     value = {"transactions": list(transactions), "open": list(opened), "silent": []}
-    value["calm_s"] = float(at_s if calm_s is None else calm_s)
+    value["quiet_s"] = float(at_s if quiet_s is None else quiet_s)
     h.add(-1, "list-transactions", type=type, isolation=None, role="harness", detail=json.dumps(value))
 
 
@@ -63,7 +63,7 @@ def test_a_transaction_that_its_coordinator_keeps_beyond_its_timeout_hangs(tmp_p
     ("times", "fields"),
     [
         ((5, 29), {}),  # within its timeout and ten seconds
-        ((5, 60), {"calm_s": 20}),  # a fault in between
+        ((5, 60), {"quiet_s": 20}),  # a fault in between
         ((5, 60), {"type": "info"}),  # not everybody answered
     ],
 )
@@ -85,8 +85,8 @@ def test_nor_do_two_transactions_one_after_the_other(tmp_path):
 
 def test_one_that_hung_until_a_fault_is_found_by_the_answers_before(tmp_path):
     h = killed()
-    for at_s, calm_s in ((5, 5), (40, 40), (60, 1)):
-        listing(h, at_s, [stated()], [opened(7)], calm_s=calm_s)
+    for at_s, quiet_s in ((5, 5), (40, 40), (60, 1)):
+        listing(h, at_s, [stated()], [opened(7)], quiet_s=quiet_s)
     assert found(tmp_path, h)[0] == ["hanging-transaction"]
 
 
@@ -145,7 +145,7 @@ def test_one_of_unknown_outcome_or_aborted_may_be(tmp_path, last):
     assert (names, answer(document, "misreported-transaction")["compared"]) == ([], 1)
 
 
-@pytest.mark.parametrize(("fields", "again"), [({"calm_s": 1}, True), ({}, False), ({"type": "info"}, True)])
+@pytest.mark.parametrize(("fields", "again"), [({"quiet_s": 1}, True), ({}, False), ({"type": "info"}, True)])
 def test_one_answer_or_answers_right_after_a_fault_prove_nothing(tmp_path, fields, again):
     h = committed()
     for at_s in (5, 6)[: 1 + again]:
@@ -219,7 +219,7 @@ def random_history(rng):
         for _ in range(rng.choice([0, 0, 1, 2])):
             at_s += rng.choice([1, 1, 6, 20])
             fault_s = max(fault_s, at_s - rng.choice([at_s, at_s, at_s, 4, 1]))
-            listing(h, at_s, *_answers(rng, producers, state), calm_s=at_s - fault_s)
+            listing(h, at_s, *_answers(rng, producers, state), quiet_s=at_s - fault_s)
     return h
 
 

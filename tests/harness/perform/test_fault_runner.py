@@ -95,11 +95,11 @@ def test_stop_heals_what_is_hurt_and_injects_nothing_more():
 
 
 @pytest.mark.parametrize(("until_s", "since"), [(0.5, T0), (4, None), (6, None), (None, T0 + 11 * S)])
-def test_it_is_calm_from_the_last_healing_on_and_not_before(until_s, since):
+def test_it_is_quiet_from_the_last_healing_on_and_not_before(until_s, since):
     other = planned(1, 2.0, lane="other", lasts_s=9.0, target="broker:n2")
     stage = Stage(planned(0, 1.0, target="broker:n1"), other, budget=FREE)
     stage.play(until_s=until_s)
-    assert stage.runner.calm_since() == since
+    assert stage.runner.quiet_since() == since
 
 
 def test_a_second_stop_changes_nothing():

@@ -66,14 +66,14 @@ def test_an_answer_that_is_not_whole_is_of_unknown_outcome(looks, answer):
     assert looks.recorded()[-1]["value"]["silent"]
 
 
-def test_a_fault_that_began_meanwhile_leaves_no_calm(looks):
+def test_a_fault_that_began_meanwhile_leaves_no_quiet_time(looks):
     since = iter([0, None, None, 0, 0])
     made = looks(NONE)
     for _ in range(3):
         made.ask(["t-0"], lambda: next(since))
-    calm = [line["value"]["calm_s"] for line in looks.recorded()]
-    assert calm[:2] == [0.0, 0.0]
-    assert calm[2] > 0
+    quiet = [line["value"]["quiet_s"] for line in looks.recorded()]
+    assert quiet[:2] == [0.0, 0.0]
+    assert quiet[2] > 0
 
 
 def test_it_asks_until_nothing_is_open(looks):
