@@ -146,9 +146,6 @@ class DockerCluster(BrokerEnvironment):
         stderr: IO[bytes] | None = None,
         env: Mapping[str, str] | None = None,
     ) -> WorkerProcess:
-        with self._starting:
-            if client not in self._clients:
-                self._clients.append(client)
         if client not in self._resources.network:
             self._resources.network.add(client, self._resources.labels_for(client))
         output = PipeOutput(stderr)
@@ -163,6 +160,7 @@ class DockerCluster(BrokerEnvironment):
             settings,
         )
         self._containers[client] = container
+        self._started(client)
         return WorkerProcess(container, output.reading)
 
     def run_image(

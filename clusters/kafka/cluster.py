@@ -231,6 +231,11 @@ class KafkaCluster(RunningInstances, ABC):
     def clients(self) -> tuple[str, ...]:
         return tuple(self._clients)
 
+    def _started(self, client: str) -> None:
+        """Count a client among the nodes, now that its process can be looked at."""
+        if client not in self._clients:
+            self._clients.append(client)
+
     @property
     def topics(self) -> tuple[str, ...]:
         return self._topics

@@ -64,11 +64,10 @@ class LocalCluster(LocalEnvironment):
     def spawn(self, client: str, argv: Sequence[str], *, reads: Sequence[str] = (), **popen: Any) -> ClientProcess:
         if self._network and client not in self._network:
             self._network.add(client, node_plan.client_address(len(self._clients) + 1))
-        if client not in self._clients:
-            self._clients.append(client)
         with self._at(client):
             process = ClientProcess(argv, **popen)
         self._processes.add(client, process)
+        self._started(client)
         return process
 
     def start(self, node: str) -> None:

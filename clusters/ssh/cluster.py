@@ -6,7 +6,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -47,7 +46,6 @@ class SshCluster(HostEnvironment):
         self._watchers: dict[str, WatcherClient] = {}
         self._network, self._network_trouble = None, "the cluster has not been started"
         self._processes = NodeProcesses()
-        self._starting = threading.Lock()
         super().__init__(_nodes(options, self._addresses), run_dir, options)
 
     # ---- up and down
@@ -139,11 +137,9 @@ class SshCluster(HostEnvironment):
     # ---- processes
 
     def spawn(self, client: str, argv: Sequence[str], *, reads: Sequence[str] = (), **popen: Any) -> ClientProcess:
-        with self._starting:
-            if client not in self._clients:
-                self._clients.append(client)
         process = ClientProcess(argv, **popen)
         self._processes.add(client, process)
+        self._started(client)
         return process
 
     def start(self, node: str) -> None:

@@ -183,6 +183,7 @@ class Performance:
             while time.monotonic() - started < self._plan["time_s"] and not self._stop.is_set():
                 self._supervise(pool, runner, started)
             self._emit(phase_event("heal", "no more faults"))
+            self._end_faults(pool, runner, started)
         finally:  # when this breaks off too, a fault must not outlive us
             for problem in runner.stop():
                 self._emit(note_event(problem))
@@ -195,6 +196,13 @@ class Performance:
         self._supervise(pool, runner, started)
         if looks and asking:
             looks.stop(asking)
+
+    def _end_faults(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
+        """Heal what is hurt. Workers are tended meanwhile: who was retired by a fault is started again by the pool."""
+        with ThreadPoolExecutor(max_workers=1) as own:
+            ended = own.submit(runner.stop)
+            while not ended.done():
+                self._supervise(pool, runner, started)
 
     def _supervise(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
         pool.tend()

@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from harness.api import ClientSettings, Role
-from harness.perform.performer import receipt_text
-from harness.perform.worker import coordinated, name_of
+from harness.perform.performer import Performance, receipt_text
+from harness.perform.worker import coordinated, instances_of, name_of
 
 LEAKY = '''
 import os
@@ -96,3 +99,24 @@ def test_without_that_secret_nothing_starts(tmp_path):
     assert told["kind"] == "CampaignError"
     assert told["text"] == "sasl.password = env:SEC: the environment variable SEC is empty"
     assert not (tmp_path / "logs" / "c0").exists()
+
+
+def test_members_of_a_group_are_instances_and_spares_do_not_run_from_the_start():
+    """Who only asks for the group's offsets is none."""
+    member = Role(name="member", transactional=True, group="g")
+    roles = [
+        Role(name="writer", transactional=True),
+        member,
+        replace(member, spare=True),
+        Role(name="reader", group="g", joins=False),
+    ]
+    assert instances_of(roles) == {"c1": True, "c2": False}
+
+
+def test_workers_are_tended_until_every_fault_is_healed():
+    """Who a fault has retired is started again by the pool, for which healing waits."""
+    tended, healed = threading.Event(), []
+    performer = SimpleNamespace(_supervise=lambda *_: tended.set())
+    runner = SimpleNamespace(stop=lambda: healed.append(tended.wait(60)))
+    Performance._end_faults(performer, SimpleNamespace(), runner, 0.0)
+    assert healed == [True]
