@@ -18,21 +18,23 @@ from checkers.verdict.wording import FindingText
 
 
 def _explain(finding: Finding, text: FindingText) -> str:
-    told, sent = finding.records("read")[0], finding.records("sent")[0]
+    told, sent = finding.records("read"), finding.records("sent")[0]
     return (
-        f"{text.process(told.op).capitalize()} was told the group's offset {told.place}, before "
+        f"{text.process(told[0].op).capitalize()} was told the group's offset {told[0].place}{text.and_more(told)}, before "
         f"{text.name(sent.op, capital=False)}, which was to commit it, had asked to commit."
     )
 
 
-@run_check("dirty-offset", explain=_explain, needs=f"{NO_PIPELINE}, or nobody was told an offset that one was to commit")
+@run_check(
+    "dirty-offset", across=True, explain=_explain, needs=f"{NO_PIPELINE}, or nobody was told an offset that one was to commit"
+)
 def dirty_offset(run: RunView) -> CheckResult:
     """Somebody is told a group's offset that a transaction is to commit, before its commit was called.
 
     A transaction that surely failed commits nothing (`torn-offset`), and one that began after the answer has nothing to do with
     it. Where any other one may have committed the same offset by then, it is that one's: also one whose end nobody knows.
 
-    compared: offsets that members were told and that such a transaction was to commit. One cause: the question.
+    compared: offsets that members were told and that such a transaction was to commit. One cause: the transaction.
 
     Example::
 
@@ -62,5 +64,6 @@ def _rows(early: pd.DataFrame) -> dict[str, np.ndarray]:
     """Rows of questions that were answered too early, each with the transaction that was the first to ask."""
     if early.empty:
         return {}
-    told = early.assign(cause=early["op"], v=NONE, time=early["ended"])
-    return join_rows(rows_of(told, "read"), rows_of(told.assign(op=told["op_by"]), "sent"))
+    told = early.assign(cause=early["op_by"], v=NONE, time=early["ended"])
+    sent = told.assign(op=told["op_by"]).drop_duplicates(["op", "partition"])
+    return join_rows(rows_of(told, "read"), rows_of(sent, "sent"))
