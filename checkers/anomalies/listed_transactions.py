@@ -6,12 +6,12 @@ answers from what it knew. Two answers that name the same transaction say that i
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import msgspec
 import pyarrow.dataset as ds
 
 from checkers.run_view import RunView
@@ -65,23 +65,25 @@ class Sighting:
 
 
 def listings(run: RunView) -> list[Listing]:
-    """The whole answers of a run, in order. Raises ValueError and KeyError for what is none."""
+    """The whole answers of a run, in order. What is not as documented is none."""
     rows = run.history.select(COLUMNS, ds.field("f") == "list-transactions").sort_by("index").to_pylist()
-    return [_listing(row) for row in rows if row["type"] == "ok" and row["detail"]]
+    found = [_listing(row) for row in rows if row["type"] == "ok" and row["detail"] and row["end"] is not None]
+    return [one for one in found if one is not None]
 
 
-def _listing(row: dict[str, object]) -> Listing:
-    value, begin, end = json.loads(str(row["detail"])), int(str(row["time"])), int(str(row["end"]))
-    return Listing(
-        op=int(str(row["index"])),
-        begin=begin,
-        end=end,
-        quiet_since=begin - round(value["quiet_s"] * SECOND),
-        coordinated=tuple(
-            CoordinatedTransaction(**{**one, "partitions": tuple(one["partitions"])}) for one in value["transactions"]
-        ),
-        opened=tuple(OpenTransaction(**one) for one in value["open"]),
-    )
+class _Answer(msgspec.Struct):
+    transactions: tuple[CoordinatedTransaction, ...]
+    open: tuple[OpenTransaction, ...]
+    quiet_s: float
+
+
+def _listing(row: Mapping[str, Any]) -> Listing | None:
+    try:
+        answer = msgspec.json.decode(row["detail"], type=_Answer)
+    except ValueError:
+        return None
+    quiet_since = row["time"] - round(answer.quiet_s * SECOND)
+    return Listing(row["index"], row["time"], row["end"], quiet_since, answer.transactions, answer.open)
 
 
 def was_asked(run: RunView) -> bool:

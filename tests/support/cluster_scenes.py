@@ -23,7 +23,6 @@ from harness.api import Fillable, HarnessError, Isolation, Partitionable, Pausab
 from harness.conformance.doubles import HostedCluster
 from harness.plugins import registry
 from harness.plugins.fault_validation import lacks
-from support.raw_producer import produce
 
 FAULTS = {  # without kill, which is how power-off begins and heals
     "pause": {"target": "controller"},
@@ -298,6 +297,8 @@ def wait(cluster, seen):
 
 def hanging(cluster, seen):
     """A record of a transaction of which no coordinator knows: the answers to three questions, and to one after its abort."""
+    from raw_producer import produce  # beside this program
+
     admin, node, began = cluster.admin(), cluster.brokers[0], time.monotonic_ns()
     producer = admin.fence_producer("late")
     seen["offset"] = produce(cluster.request_address(node), "late", producer, "t", 0, b"late")

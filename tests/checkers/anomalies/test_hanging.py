@@ -197,6 +197,14 @@ def test_without_a_whole_answer_nobody_knows(tmp_path):
     assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"unknown"}
 
 
+@pytest.mark.parametrize("detail", ["{", "[]", '{"open": []}', '{"transactions": [{"state": 1}], "open": [], "quiet_s": 1}'])
+def test_an_answer_that_is_not_as_documented_is_none(tmp_path, detail):
+    h = committed()
+    h.add(-1, "list-transactions", isolation=None, role="harness", detail=detail)
+    document = found(tmp_path, h)[1]
+    assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"unknown"}
+
+
 def test_without_a_question_it_is_not_exercised(tmp_path):
     document = found(tmp_path, committed())[1]
     assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"not exercised"}
