@@ -8,6 +8,7 @@ import queue
 import re
 import subprocess
 import sys
+import time
 from collections import deque
 from datetime import datetime, timedelta, timezone
 from http.client import RemoteDisconnected
@@ -381,6 +382,7 @@ def seen(kafka_image, tmp_path_factory):
         with pytest.raises(ClusterError, match="are in use"):
             left.remove()
         answers = cluster.answers("n1")
+        program = a_program_beside_its_worker(cluster, kafka_image.replace("{version}", "4.3.0"), run)
     remains = [str(left) for left in leftovers.find() if left.run == run.name]
     return {
         "run": run,
@@ -388,8 +390,46 @@ def seen(kafka_image, tmp_path_factory):
         "networks": networks,
         "clean": clean.stdout,
         "answers": answers,
+        "program": program,
         "left": remains,
     }
+
+
+WAIT = """
+public class Wait {
+  public static void main(String[] arguments) throws Exception {
+    System.out.println(System.getenv("FENCEPOST_INPUT") + " " + System.getenv("FENCEPOST_DIRECTORY_OF_OURS"));
+    Thread.sleep(60_000);
+  }
+}
+"""
+
+
+def a_program_beside_its_worker(cluster, image, run):
+    """An image at a client node: what it says, the node's states while it is frozen and thawed, and how both end by a kill."""
+    directory, log, own = run / "data" / "c1", run / "logs" / "c1.log", {"FENCEPOST_INPUT": "in"}
+    directory.mkdir(parents=True)
+    (directory / "Wait.java").write_text(WAIT)
+    with cluster.spawn("c1", ["sleep", "60"]) as worker:
+        program = cluster.run_image("c1", image, ["java", str(directory / "Wait.java")], own, log, directory)
+        deadline = time.monotonic() + 60
+        while not log.read_text() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        cluster.pause("c1")
+        states = [cluster.process_state("c1")]
+        cluster.resume("c1")
+        states.append(cluster.process_state("c1"))
+        cluster.kill("c1")
+        return {"log": log.read_text(), "states": states, "ended": [program.wait(30), worker.wait(30)]}
+
+
+@pytest.mark.cluster
+def test_an_image_is_one_node_with_its_worker_and_sees_what_it_is_given(seen):
+    program = seen["program"]
+    assert program["log"] == "in null\n"
+    assert program["states"][0] == "T"
+    assert program["states"][1] != "T"
+    assert program["ended"] == [137, 137]
 
 
 @pytest.mark.cluster
