@@ -16,7 +16,7 @@ from functools import partial
 from random import Random
 from typing import Annotated, Any
 
-from harness.api import HOUR_S, Between, CallError, Client, Operation, Outcome, PlannedOperation, Role, demand_bounds
+from harness.api import HOUR_S, Between, CallError, Client, Operation, Outcome, Outgoing, PlannedOperation, Role, demand_bounds
 from workloads.support import outcomes
 from workloads.support.deciding import CALL_S
 from workloads.support.polling import note, reader_operations
@@ -25,7 +25,7 @@ from workloads.transactions import Transactions
 CALLS = ("begin", "send", "flush", "send_offsets", "commit", "abort")
 MOMENTS = ("before", "during", "after")
 ALONE, IDLE, NEIGHBOUR, BURST, EXPIRY = "alone", "idle", "neighbour", "burst", "expiry"
-FENCE, MOVE, KILL, FINISH = "fence", "move", "kill", "finish"
+FENCE, MOVE, KILL, FINISH, DELETE = "fence", "move", "kill", "finish", "delete"
 FAULTS: Mapping[str, tuple[str, float, Mapping[str, str]]] = {  # at a call: the fault, how long it lasts (s), its options
     FENCE: ("fence-producers", 0.0, {"target": "id:{id}"}),
     MOVE: ("move-coordinator", 1.0, {"target": "coordinator:{id}"}),
@@ -51,7 +51,8 @@ class Fencing(Transactions):
     `expiry_s` there is one cell more: a rival takes over between two transactions, and both idle until their id is forgotten.
     With `at_calls` there are cells like `kill before commit`, in which the cluster is struck right before or during a call: an
     operator fences the producer (`fence`), its coordinator moves (`move`) or is killed (`kill`); and one in which another process
-    commits the flushed transaction with the stored producer id and epoch, as Flink's sink does (`finish`).
+    commits the flushed transaction with the stored producer id and epoch, as Flink's sink does (`finish`), and one in which a
+    topic is deleted that the transaction has written to, beside the others (`delete`).
 
     writers: processes that write (each with a consumer of its own)
     readers: read_committed processes that only poll
@@ -64,7 +65,7 @@ class Fencing(Transactions):
     transaction_timeout_s: the producers' transaction.timeout.ms
     only: these cells, separated by commas; empty: all
     expiry_s: how long a fenced instance idles until its id has expired; 0: there is no such cell
-    at_calls: what else happens at calls, in cells of its own: fence, move, kill, finish, separated by commas
+    at_calls: what else happens at calls, in cells of its own: fence, move, kill, finish, delete, separated by commas
     first_epoch: before the run the epochs of all transactional ids are raised so far; 32766 is the last one of a producer id
     record_bytes: about the size of a record's value
     """
@@ -83,8 +84,8 @@ class Fencing(Transactions):
     def __post_init__(self) -> None:
         demand_bounds(self)
         super().__post_init__()
-        if foreign := [one for one in _listed(self.at_calls) if one not in (*FAULTS, FINISH)]:
-            raise ValueError(f"at_calls = {', '.join(foreign)!r}: there are {', '.join((*FAULTS, FINISH))}")
+        if foreign := [one for one in _listed(self.at_calls) if one not in (*FAULTS, FINISH, DELETE)]:
+            raise ValueError(f"at_calls = {', '.join(foreign)!r}: there are {', '.join((*FAULTS, FINISH, DELETE))}")
         if unknown := [cell for cell in self._chosen if cell not in self._known]:
             raise ValueError(f"only = {', '.join(unknown)!r}: no cell of that name; there are {', '.join(self._known)}")
 
@@ -97,7 +98,7 @@ class Fencing(Transactions):
     def _known(self) -> tuple[str, ...]:
         listed = _listed(self.at_calls)
         struck = [f"{one} {moment} {call}" for one in listed if one in FAULTS for moment in FAULT_MOMENTS for call in FAULT_CALLS]
-        return (*CELLS, *([EXPIRY] if self.expiry_s else []), *struck, *([FINISH] if FINISH in listed else []))
+        return (*CELLS, *([EXPIRY] if self.expiry_s else []), *struck, *(one for one in (FINISH, DELETE) if one in listed))
 
     @property
     def _chosen(self) -> tuple[str, ...]:
@@ -131,7 +132,8 @@ class Fencing(Transactions):
             time.sleep(self.expiry_s)
         if op.operator is not None and cell_of(op.planned.cell)[0] in FAULTS:
             op.operator.reserve()
-        outcome = super().perform(op, Interrupted(client, op), run)  # type: ignore[arg-type]
+        doomed = op.operator.make_topic() if op.operator is not None and op.planned.cell == DELETE else ""
+        outcome = super().perform(op, Interrupted(client, op, doomed), run)  # type: ignore[arg-type]
         op.renew = op.planned.cell == FINISH  # whose producer knows nothing of its commit
         return outcome
 
@@ -189,6 +191,14 @@ def struck(op: Operation, who: str) -> None:
     op.operator.strike(kind, lasts_s, **options)
 
 
+def deleted(op: Operation, client: Client, topic: str) -> None:
+    """Write to a topic in the transaction too, and have it deleted as soon as the record is there. Raises CallError."""
+    assert op.operator is not None
+    client.send(Outgoing(topic=topic, partition=0, value=b"doomed"), lambda result: None)
+    client.flush(CALL_S)
+    op.operator.delete_topic(topic)
+
+
 def finished(op: Operation, timeout_s: float) -> None:
     """A commit by another process; of one that is not known to have succeeded nobody knows how it ended."""
     assert op.operator is not None
@@ -199,15 +209,17 @@ def finished(op: Operation, timeout_s: float) -> None:
 class Interrupted:
     """A client of an operation in whose cell something happens at one of the calls: at the first of them, once."""
 
-    def __init__(self, client: Client, op: Operation) -> None:
-        self._client = client
+    def __init__(self, client: Client, op: Operation, doomed: str = "") -> None:
+        self._client, self._doomed = client, doomed
         self._pending: dict[str, Callable[[], AbstractContextManager[None]]] = {}
-        self._plan(op)
+        self._plan(op, client)
 
-    def _plan(self, op: Operation) -> None:
+    def _plan(self, op: Operation, client: Client) -> None:
         who, moment, call = cell_of(op.planned.cell)
         if who in FAULTS and op.operator is not None:
             self._pending[call] = lambda: interruption(moment, partial(struck, op, who))
+        elif self._doomed:
+            self._pending["commit"] = lambda: interruption("before", partial(deleted, op, client, self._doomed))
         elif moment == FINISH and op.operator is not None:
             self.commit = partial(finished, op)
         elif moment in MOMENTS:

@@ -48,6 +48,9 @@ class KafkaAdmin(PlacementAdmin, TransactionAdmin):
         self.await_leaders({name: spec.partitions for name, spec in topics.items()})
         self._await_service([f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions)])
 
+    def delete_topic(self, name: str) -> None:
+        self._change(f"delete topic {name}", partial(self._client.delete_topics, [name], request_timeout=_REQUEST_S))
+
     def await_leaders(self, topics: Mapping[str, int | None]) -> None:
         """Wait until each topic has its partitions (None: any number), all led and in sync. Raises ClusterError."""
         deadline = time.monotonic() + _DEADLINE_S
@@ -107,7 +110,7 @@ class KafkaAdmin(PlacementAdmin, TransactionAdmin):
                 return
             except (KafkaException, FutureTimeout) as e:
                 code = e.args[0].code() if isinstance(e, KafkaException) else None
-                if code == KafkaError.TOPIC_ALREADY_EXISTS:
+                if code in _DONE:
                     return
                 if code in _HOPELESS or time.monotonic() > deadline:
                     raise ClusterError(f"could not {what}: {e}") from e
@@ -131,6 +134,7 @@ def _ready(partition: Partition) -> bool:
     return partition.leader >= 0 and set(partition.in_sync) == set(partition.replicas)
 
 
+_DONE = (KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.UNKNOWN_TOPIC_OR_PART)  # of the request before, whose answer was lost
 _HOPELESS = {
     KafkaError.INVALID_CONFIG,
     KafkaError.INVALID_REQUEST,

@@ -135,6 +135,10 @@ class Admin(Protocol):
     def set_feature(self, name: str, level: int) -> None:
         """Raise or lower a feature of the whole cluster (KIP-584); brokers learn of it one by one, as `features` shows."""
 
+    @changes
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; one that is not there is no error. Brokers learn of it one by one. Raises ClusterError."""
+
     # What operators see of transactions, and do to them.
 
     @looks

@@ -112,6 +112,12 @@ class Operator(Protocol):
         Returns as soon as it has struck. `{id}` in an option is the slot's transactional id. Nothing happens without `reserve`.
         """
 
+    def make_topic(self) -> str:
+        """The name of a new topic with one partition, which no reader reads; empty when it could not be made."""
+
+    def delete_topic(self, name: str) -> bool:
+        """Delete a topic that `make_topic` has made; whether that was accepted."""
+
     def finish(self, commit: bool) -> Outcome:
         """Have the slot's open transaction ended by another process, with the stored producer id and epoch; ok or info."""
 

@@ -37,6 +37,7 @@ ASPECTS: dict[str, tuple[Aspect, ...]] = {  # call -> where it shows; nothing: i
     "set_feature": ((snapshot.FEATURES, CHANGED),),
     "lose_unsynced": (),
     "fence_producer": ((snapshot.EPOCH, CHANGED),),
+    "delete_topic": (),
     "end_transaction": (),
     "abort_on_partition": (),
 }

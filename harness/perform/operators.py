@@ -10,12 +10,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.api import Cluster, HarnessError, Outcome
+from harness.api import Cluster, HarnessError, Outcome, TopicSpec
 from harness.perform.fault_runner import FaultRunner
 
 ANSWER_S = 60.0  # longer than RESERVED_S and the harness's own patience
 RESERVE_S = 30.0  # how long a reservation is waited for
 RESERVED_S = 30.0  # how long a reservation holds without a strike
+DOOMED = "doomed"  # in the names of topics that are made to be deleted
 ID = "{id}"  # in an option: the transactional id of the slot
 
 Answer = Mapping[str, Any]
@@ -38,6 +39,13 @@ class RemoteOperator:
         own = self._transactional_id() or ""
         named = {name: value.replace(ID, own) if isinstance(value, str) else value for name, value in options.items()}
         return bool(self._ask({"do": "strike", "kind": kind, "lasts_s": lasts_s, "options": named}).get("done"))
+
+    def make_topic(self) -> str:
+        name = f"{self._transactional_id()}-{DOOMED}-{self._number}"
+        return name if self._ask({"do": "make_topic", "topic": name}).get("done") else ""
+
+    def delete_topic(self, name: str) -> bool:
+        return bool(self._ask({"do": "delete_topic", "topic": name}).get("done"))
 
     def finish(self, commit: bool) -> Outcome:
         answer = self._ask({"do": "finish", "transactional_id": self._transactional_id(), "commit": commit})
@@ -74,7 +82,13 @@ class OperatorService:
     def answer(self, slot: int, request: Mapping[str, Any]) -> Answer:
         """The answer to one request of a slot's worker: its number, and whether it was done."""
         number = int(request["number"])
-        acts = {"reserve": self._reserve, "strike": self._strike, "finish": self._finish}
+        acts = {
+            "reserve": self._reserve,
+            "strike": self._strike,
+            "finish": self._finish,
+            "make_topic": self._make_topic,
+            "delete_topic": self._delete_topic,
+        }
         return {"number": number, "done": acts[str(request["do"])](slot, request)}
 
     def _reserve(self, slot: int, request: Mapping[str, Any]) -> bool:
@@ -109,6 +123,26 @@ class OperatorService:
             self._note(f"{kind} cannot be injected for c{slot}: {error}")
             self._free.release()
             return False
+
+    def _make_topic(self, slot: int, request: Mapping[str, Any]) -> bool:
+        topic = TopicSpec(partitions=1, replication=min(3, len(self._cluster.brokers)))
+        try:
+            self._cluster.admin().create_topics({str(request["topic"]): topic})
+        except HarnessError as error:
+            self._note(f"no topic for c{slot}: {error}")
+            return False
+        return True
+
+    def _delete_topic(self, slot: int, request: Mapping[str, Any]) -> bool:
+        name = str(request["topic"])
+        if f"-{DOOMED}-" not in name:  # never one of the workload's
+            return False
+        try:
+            self._cluster.admin().delete_topic(name)
+        except HarnessError as error:
+            self._note(f"{name} may not be deleted: {error}")
+            return False
+        return True
 
     def _finish(self, slot: int, request: Mapping[str, Any]) -> bool:
         """End the open transaction of an id by the producer id and epoch that the coordinator has stored."""

@@ -258,6 +258,10 @@ class FakeCluster(FakeEnvironment):
         made = [f"{name}-{number}" for name, spec in topics.items() for number in range(spec.partitions)]
         self.topics = tuple(dict.fromkeys((*self.topics, *made)))
 
+    def delete_topic(self, name: str) -> None:
+        self._done("delete_topic", name)
+        self.topics = tuple(one for one in self.topics if one.rpartition("-")[0] != name)
+
     def lagging(self, topics: Iterable[str]) -> dict[str, str]:
         """Every partition lags while a broker is dead or frozen."""
         away = ", ".join(node for node in self.brokers if not self.awake(node))

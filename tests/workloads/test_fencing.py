@@ -127,8 +127,8 @@ def test_an_initialise_names_its_cell_and_ends_the_process_when_it_fails():
 class Operator:
     """Notes in a client's list of calls what it is asked for."""
 
-    def __init__(self, client, finished=Outcome.OK):
-        self.client, self.finished = client, finished
+    def __init__(self, client, finished=Outcome.OK, topic="doomed-1"):
+        self.client, self.finished, self.topic = client, finished, topic
 
     def reserve(self):
         self.client.calls.append("reserve")
@@ -136,6 +136,13 @@ class Operator:
 
     def strike(self, kind, lasts_s=0.0, **options):
         self.client.calls.append(f"{kind} {options['target']}")
+        return True
+
+    def make_topic(self):
+        return self.topic
+
+    def delete_topic(self, name):
+        self.client.calls.append(f"delete {name}")
         return True
 
     def finish(self, commit):
@@ -180,13 +187,27 @@ def test_a_commit_by_another_process_that_is_not_known_to_have_succeeded_is_unkn
     assert [(one["call"], one["name"]) for one in op.errors] == [("commit", "UNKNOWN")]
 
 
+def test_a_topic_is_deleted_when_its_record_is_there_and_before_the_commit():
+    outcome, op, calls = operated("delete")
+    assert (outcome, op.renew, len(op.value)) == (Outcome.OK, False, 1)
+    assert calls == ["begin", "send", "send", "flush", "delete doomed-1", "commit"]
+
+
+def test_without_a_topic_to_delete_the_transaction_is_an_ordinary_one():
+    client = Watched()
+    op = Operation.of(5, 7, PlannedOperation(f="txn", mops=(("send", "t-0"),), intent="commit", cell="delete"))
+    op.rivals, op.operator = client.rivals, Operator(client, topic="")
+    assert WORKLOAD.perform(op, client, "run1") is Outcome.OK
+    assert client.calls == ["begin", "send", "commit"]
+
+
 def test_what_happens_at_calls_adds_cells_and_needs_an_operator():
     workload = Fencing(at_calls="kill, finish")
     added = set(workload.cells) - set(CELLS)
     assert added == {*(f"kill {moment} {call}" for moment in FAULT_MOMENTS for call in FAULT_CALLS), "finish"}
     assert [role.operator for role in workload.roles()] == [role.transactional for role in workload.roles()]
     assert not any(role.operator for role in WORKLOAD.roles())
-    with pytest.raises(ValueError, match="there are fence, move, kill, finish"):
+    with pytest.raises(ValueError, match="there are fence, move, kill, finish, delete"):
         Fencing(at_calls="kil")
 
 

@@ -117,3 +117,22 @@ def test_without_an_answer_nothing_is_known(monkeypatch):
     assert not operator.reserve()
     assert operator.finish(commit=True) is Outcome.INFO
     assert [one["operate"]["do"] for one in asked] == ["reserve", "finish"]
+
+
+def test_a_topic_is_made_and_deleted_and_none_of_the_workloads_can_be(stage):
+    operator = stage.operator()
+    name = operator.make_topic()
+    assert f"{name}-0" in stage.cluster.topics
+    assert operator.delete_topic(name)
+    assert not operator.delete_topic("t")
+    assert stage.cluster.topics == ("t-0", "t-1")
+
+
+def test_a_topic_that_cannot_be_made_or_deleted_is_noted(stage):
+    def refuse(*_):
+        raise ClusterError("no controller")
+
+    stage.cluster.create_topics = stage.cluster.delete_topic = refuse
+    assert stage.operator().make_topic() == ""
+    assert not stage.operator().delete_topic("x-doomed-1")
+    assert len(stage.notes) == 2
