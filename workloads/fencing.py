@@ -200,8 +200,11 @@ def deleted(op: Operation, client: Client, topic: str) -> None:
 
 
 def finished(op: Operation, timeout_s: float) -> None:
-    """A commit by another process; of one that is not known to have succeeded nobody knows how it ended."""
+    """A commit by another process, once all records are acknowledged; of one that is not known to have succeeded nobody knows how
+    it ended. Raises CallError."""
     assert op.operator is not None
+    if any(mop[0] == "send" and mop[5:6] in ([], [None]) for mop in op.value):  # the commit of a client's own would say so
+        raise CallError("flush", "UNDELIVERED", 0, "not every record was acknowledged", abortable=True)
     if op.operator.finish(commit=True) is not Outcome.OK:
         raise CallError("commit", "UNKNOWN", 0, "another process was to commit with the stored producer id and epoch")
 

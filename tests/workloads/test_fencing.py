@@ -181,6 +181,16 @@ def test_another_process_finishes_what_was_flushed_and_the_producer_is_of_no_use
     assert op.decided is not None
 
 
+def test_another_process_commits_nothing_of_which_a_record_was_given_up():
+    """The commit of a client's own would fail then; one by EndTxn would not, and the record look lost."""
+    client = Watched({"deliver": [error("deliver", "TimeoutException", abortable=True)]})
+    op = Operation.of(5, 7, PlannedOperation(f="txn", mops=(("send", "t-0"),), intent="commit", cell="finish"))
+    op.rivals, op.operator = client.rivals, Operator(client)
+    assert WORKLOAD.perform(op, client, "run1") is Outcome.FAIL
+    assert client.calls == ["begin", "send", "flush", "abort"]
+    assert op.renew
+
+
 def test_a_commit_by_another_process_that_is_not_known_to_have_succeeded_is_unknown():
     outcome, op, _ = operated("finish", Outcome.INFO)
     assert (outcome, op.renew) == (Outcome.INFO, True)

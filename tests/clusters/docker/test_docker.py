@@ -8,7 +8,6 @@ import queue
 import re
 import subprocess
 import sys
-import time
 from collections import deque
 from datetime import datetime, timedelta, timezone
 from http.client import RemoteDisconnected
@@ -29,6 +28,7 @@ from clusters.docker.run_resources import mount
 from clusters.kafka.distribution import fetch
 from harness.api import CampaignError, Choice, ClusterError, Test, TopicSpec, liveness
 from harness.planning.plan import obtain
+from nemesis.support.waiting import poll_until
 
 TOPICS = {"t": TopicSpec(partitions=1)}
 
@@ -412,13 +412,11 @@ def a_program_beside_its_worker(cluster, image, run):
     (directory / "Wait.java").write_text(WAIT)
     with cluster.spawn("c1", ["sleep", "60"]) as worker:
         program = cluster.run_image("c1", image, ["java", str(directory / "Wait.java")], own, log, directory)
-        deadline = time.monotonic() + 60
-        while "in " not in log.read_text() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        poll_until(log.read_text, lambda text: "in " in text, 60.0)
         cluster.pause("c1")
-        states = [cluster.process_state("c1")]
+        states = [poll_until(lambda: cluster.process_state("c1"), lambda state: state == "T", 20.0)]
         cluster.resume("c1")
-        states.append(cluster.process_state("c1"))
+        states.append(poll_until(lambda: cluster.process_state("c1"), lambda state: state != "T", 20.0))
         cluster.kill("c1")
         return {"log": log.read_text(), "states": states, "ended": [program.wait(30), worker.wait(30)]}
 
