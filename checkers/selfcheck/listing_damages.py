@@ -1,4 +1,4 @@
-"""Damages to what coordinators and leaders answered: a small history put before another one, with two answers at its end."""
+"""Damages to what coordinators and leaders answered: a small history put before another one, with a few answers at its end."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TIMEOUT_MS = 6_000
 
 @dataclass(frozen=True)
 class Answers:
-    """Two answers after two committed transactions of an id (the topic's name).
+    """The same answer a few times after two committed transactions of an id (the topic's name).
 
-    apart_s: how long after the first the second was given. ongoing: whether the coordinator has the id `Ongoing`. opened: at
+    times_s: when, in seconds after the transactions. ongoing: whether the coordinator has the id `Ongoing`. opened: at
     which offset a transaction is open, counted from the end of the log; None: none is.
     """
 
-    apart_s: float
+    times_s: tuple[float, ...]
     what: str
     ongoing: bool = False
     opened: int | None = None
@@ -34,7 +34,7 @@ class Answers:
     def __call__(self, rows: HistoryRows, rng: Random) -> DamagedHistory:
         carried = scheduled_history(COMMIT, rows)
         last = max(one.end for one in carried.operations.values())
-        for number, at in enumerate((last + 5 * SECOND, last + round((5 + self.apart_s) * SECOND))):
+        for number, at in enumerate(last + round(time_s * SECOND) for time_s in self.times_s):
             carried.answer(number, at, at + TICK, self._value(carried, (at - last) / SECOND))
         records = frozenset(v for log in carried.logs.values() for _, v in log)
         what = f"before the history, in partitions of their own: {self.what}"
@@ -58,21 +58,21 @@ def _damage(name: str, expects: str, answers: Answers, *accompanying: str) -> Pl
 HANG = _damage(
     "hang",
     "hanging-transaction",
-    Answers(30, "a leader has a transaction open for 30 s that its coordinator does not know", opened=0),
+    Answers((5, 6, 36), "a leader has a transaction open for 30 s that its coordinator does not know", opened=0),
 )
 OVERDUE = _damage(
     "overdue",
     "hanging-transaction",
-    Answers(30, "a coordinator has an id `Ongoing` 24 s after its timeout", ongoing=True),
+    Answers((5, 35), "a coordinator has an id `Ongoing` 24 s after its timeout", ongoing=True),
     "misreported-transaction",
 )
 MISREPORT = _damage(
     "misreport",
     "misreported-transaction",
-    Answers(1, "a coordinator has an id `Ongoing` whose transactions had all committed", ongoing=True),
+    Answers((5, 6), "a coordinator has an id `Ongoing` whose transactions had all committed", ongoing=True),
 )
 REOPEN = _damage(
     "reopen",
     "misreported-transaction",
-    Answers(1, "a leader has a transaction open below what readers got", opened=-4),
+    Answers((5, 6), "a leader has a transaction open below what readers got", opened=-4),
 )

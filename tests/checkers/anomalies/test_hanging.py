@@ -12,6 +12,9 @@ from support.local_spark import judge_here
 from support.reference import FlatHistory
 
 from checkers.anomalies.hanging import hanging_transaction, misreported_transaction
+from checkers.lawful_history import write_lawful
+from checkers.selfcheck.selfcheck import selfcheck
+from checkers.verdict.weakening import needs_of
 from harness.api import Evidence, Gap
 
 SECOND = 1_000_000_000
@@ -210,6 +213,12 @@ def test_without_a_question_it_is_not_exercised(tmp_path):
     assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"not exercised"}
 
 
+def test_every_damage_to_answers_is_found(session_here, tmp_path):
+    clean, *rows = selfcheck(write_lawful(tmp_path, transactions=20), session_here, checks=CHECKS, damages=())
+    assert clean.ok, clean.note
+    assert [(row.damage, row.ok) for row in rows] == [(name, True) for name in ("hang", "overdue", "misreport", "reopen")]
+
+
 def random_history(rng):
     """Transactions of a few ids, each in a partition of its own, and answers that are mostly true."""
     h, at_s, fault_s, producers = History(), 0.0, 0.0, {f"id{n}": n for n in range(3)}
@@ -258,8 +267,6 @@ def test_random_answers_are_judged_as_by_the_reference(tmp_path, rounds):
 
 
 def test_evidence_that_is_missing_makes_no_finding():
-    from checkers.verdict.weakening import needs_of
-
     lost = Gap(file="c0-0.jsonl", why="is missing", evidence=(Evidence.SENDS,))
     assert set(lost.evidence) & set(needs_of("misreported-transaction").presence)
     assert Evidence.SETTLING in needs_of("hanging-transaction").absence
