@@ -12,6 +12,7 @@ from harness.api import (
     CampaignError,
     Fillable,
     Killable,
+    ListingTransactions,
     Losable,
     Partitionable,
     Pausable,
@@ -31,7 +32,10 @@ NOT_OURS = "fencepost does not run these brokers and cannot hurt them; a fault o
 SHARED_NETWORK = "clients reach these brokers over this machine's own network, which fencepost does not cut"
 CLIENT_CAPABILITIES: tuple[type, ...] = (Killable, Pausable, Scalable)  # what can be done to clients
 NETWORK_CAPABILITIES: tuple[type, ...] = (Partitionable, Losable, Slowable)
-BROKER_CAPABILITIES: tuple[type, ...] = (Stoppable, Upgradable, Wipeable, Powered, Fillable, Throttleable, Skewable)
+BROKER_CAPABILITIES: tuple[type, ...] = (
+    *(Stoppable, Upgradable, Wipeable, Powered, Fillable, Throttleable, Skewable),
+    ListingTransactions,
+)
 _ADDRESS = re.compile(r"[^\s,:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{1,100}")
 

@@ -9,7 +9,7 @@ import pytest
 
 from clusters.external.connection import Connection
 from clusters.external.provider import External
-from harness.api import CampaignError, ClusterError
+from harness.api import CampaignError, ClusterError, Scalable
 from harness.campaign.campaign import read
 from harness.plugins.fault_validation import foreseen
 from harness.plugins.registry import attempt, load, names, options
@@ -100,7 +100,13 @@ def test_secrets_in_librdkafkas_errors_are_masked(monkeypatch):
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in names("nemesis") if getattr(load("nemesis", kind), "needs", ())])
+def on_brokers(kind):
+    """Whether a fault needs more than instances of a program, which run here as they do elsewhere."""
+    needs = getattr(load("nemesis", kind), "needs", ())
+    return bool(needs) and Scalable not in needs
+
+
+@pytest.mark.parametrize("kind", [kind for kind in names("nemesis") if on_brokers(kind)])
 def test_every_built_in_fault_on_brokers_is_unavailable_before_the_start(kind):
     assert foreseen(attempt(load("nemesis", kind), {})[0], External(bootstrap="a:1"))
 
