@@ -62,7 +62,7 @@ def test_an_instance_that_does_not_end_makes_it_ineffective():
 @pytest.mark.parametrize(
     ("states", "to", "why"),
     [
-        ({}, 0, "no instances of a program"),
+        ({}, 0, "no instances or members"),
         ({"c0": True}, 0, "no instances"),
         (THREE, 3, "3 of 3"),
         (THREE, 5, "`spares` gives more"),
