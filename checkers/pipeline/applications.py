@@ -26,7 +26,6 @@ from checkers.spark.source import from_message, to_message
 from harness.api import Isolation, record_ids
 
 INPUTS = "inputs of a program"
-_MADE = "_outputs"  # of a RunView: what several checks share
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,7 @@ def has_application(run: RunView) -> bool:
 
 def outputs_of(run: RunView) -> Outputs:
     """The outputs of a run, read once."""
-    if _MADE not in run.__dict__:
-        run.__dict__[_MADE] = _read(run)
-    return run.__dict__[_MADE]  # type: ignore[no-any-return]
+    return run.shared(_read)
 
 
 def _read(run: RunView) -> Outputs:

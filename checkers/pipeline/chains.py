@@ -21,7 +21,8 @@ from checkers.spark.gathering import PartitionMessages
 from checkers.spark.source import from_message, to_message
 
 PLACES = "places of records"
-_MADE = "_chains"  # of a RunView: what several checks share
+NO_PIPELINE = "no operation processed input records"
+NO_OFFSETS = "nobody looked at the group's offsets at the end (no `group-offsets` operation)"
 
 
 def has_members(run: RunView) -> bool:
@@ -63,13 +64,12 @@ class Chains:
 
 def chains_of(run: RunView) -> Chains:
     """The chains of a run, read once."""
-    if _MADE not in run.__dict__:
-        there = has_members(run) and run.history.has("chains")
-        run.__dict__[_MADE] = _read(run) if there else Chains(_no_records(), _no_offsets())
-    return run.__dict__[_MADE]  # type: ignore[no-any-return]
+    return run.shared(_read)
 
 
 def _read(run: RunView) -> Chains:
+    if not (has_members(run) and run.history.has("chains")):
+        return Chains(_no_records(), _no_offsets())
     records, offsets = [_no_records()], [_no_offsets()]
     for batch in run.history.batches(("index", "chains", "offsets"))[1]:
         records.append(_flat(batch, "chains"))

@@ -1,0 +1,255 @@
+"""Offsets that a group commits in transactions (KIP-98, KIP-447): with the outputs or not at all, forwards, told when committed.
+
+The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from checkers.api import CheckResult, join_rows, run_check
+from checkers.arrays import Ints
+from checkers.partition.log import ABORTED, COMMITTED, NONE
+from checkers.pipeline.chains import NO_OFFSETS, NO_PIPELINE, Pipeline, has_chains, places_of_records, rows_of
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+
+
+def _explain_torn(finding: Finding, text: FindingText) -> str:
+    row, behind = (finding.records("sent") or finding.rows)[0], finding.records("missing")
+    who = f"{text.name(row.op)} {text.outcome(row.op)}"
+    if behind:
+        return f"{who}, but the group's offsets at the end lie below those that it committed, {text.places(behind)}."
+    if told := finding.records("read"):
+        return f"{who}, but {text.process(told[0].op)} was told the group's offset {row.place}, which only it was to commit."
+    return f"{who}, but the group's offset at the end, {row.place}, is one that only it was to commit."
+
+
+@run_check(
+    "torn-offset",
+    across=True,
+    gather=places_of_records,
+    brief=has_chains,
+    explain=_explain_torn,
+    needs=f"{NO_PIPELINE}, or nobody looked at the group's offsets at the end",
+)
+def torn_offset(run: RunView) -> CheckResult:
+    """A transaction's outputs are committed and the offsets in it are not, or the other way round.
+
+    Not: the group's offset at the end lies below one of a committed transaction. The other way round: it, or an offset that a
+    member was told by the group, is one that only transactions which did not commit were to commit.
+
+    compared: offsets of transactions in partitions whose group offset at the end is known, and offsets that members were told.
+    One cause: the transaction.
+
+    Example::
+
+        ms   process  operation      in-0                   out-0          outcome
+        0-1  1        txn            send a@5, b@6          -              committed
+        2-3  2        txn            process a@5, offset 6  send x@0 of a  committed
+        4-5  2        txn            process b@6, offset 7  send y@2 of b  aborted
+        6-7  3        final read     read a@5, b@6          read x@0
+        8-9  harness  group offsets  7                      -
+
+    Found: sent in-0@7 by the aborted transaction. b will never be read again.
+
+    Slow twin: `torn_offsets` in tests/support/pipeline_reference.py.
+    """
+    pipeline = run.shared(Pipeline)
+    committed = pipeline.chains.committed
+    offsets = pipeline.offsets[pipeline.offsets["partition"].isin(list(committed))] if committed else pipeline.offsets.iloc[:0]
+    at_end = offsets["partition"].map(committed)
+    behind = offsets[(offsets["fate"] == COMMITTED) & (offsets["offset"] > at_end)]
+    lawful = offsets[(offsets["fate"] != ABORTED) & (offsets["offset"] == at_end)]["partition"]
+    alone = offsets[(offsets["fate"] == ABORTED) & (offsets["offset"] == at_end) & ~offsets["partition"].isin(lawful)]
+    lacking = "" if committed or pipeline.records.empty else NO_OFFSETS
+    seen, by = _offsets_of_aborted(pipeline)
+    aborted = pd.concat([alone, by]).drop_duplicates(["op", "partition"])
+    parts = [
+        rows_of(as_rows(some).assign(cause=cause), role)
+        for some, role, cause in (
+            (behind, "missing", behind["op"]),
+            (aborted, "sent", aborted["op"]),
+            (seen, "read", seen["cause"]),
+        )
+        if len(some)
+    ]
+    return CheckResult(len(offsets) + len(pipeline.looks), join_rows(*parts) if parts else {}, lacking)
+
+
+def _offsets_of_aborted(pipeline: Pipeline) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Offsets that a member was told although only aborted transactions were to commit them; and these transactions' offsets.
+
+    One that began after the member had been told has nothing to do with it.
+    """
+    pairs = pipeline.looks.merge(pipeline.offsets, on=["partition", "offset"], suffixes=("", "_by"))
+    pairs = pairs[pairs["began_by"] <= pairs["ended"]]
+    lawful = pairs.groupby(["op", "partition"])["fate"].transform(lambda fates: (fates != ABORTED).any())
+    wrong = pairs[~lawful.astype(np.bool_)] if len(pairs) else pairs
+    first = wrong.sort_values("began_by").drop_duplicates(["op", "partition"])
+    aborted = first[["op_by", "partition"]].rename(columns={"op_by": "op"}).drop_duplicates()
+    by = pipeline.offsets.merge(aborted, on=["op", "partition"])
+    return first.assign(cause=first["op_by"]), by
+
+
+def as_rows(offsets: pd.DataFrame) -> pd.DataFrame:
+    """Offsets of operations as rows of a result."""
+    return offsets.assign(cause=offsets["op"], v=NONE, time=offsets["ended"].where(offsets["ended"] != NONE, offsets["began"]))
+
+
+def _explain_regression(finding: Finding, text: FindingText) -> str:
+    later, earlier = finding.records("sent")[0], finding.records("read")[0]
+    return (
+        f"{text.name(later.op)} committed the group's offset {later.place}, after {text.name(earlier.op, capital=False)} had "
+        f"committed {earlier.place}: the offset went back."
+    )
+
+
+@run_check("offset-regression", explain=_explain_regression, needs=f"{NO_PIPELINE}, or none after another in one partition")
+def offset_regression(run: RunView) -> CheckResult:
+    """A group's committed offset goes back: a transaction that began after another one had committed commits a lower one.
+
+    A member reads on from the group's offset, so its commits rise, and one that has lost the partition is fenced (KIP-447).
+
+    compared: committed transactions that began after another one had committed an offset of the same partition. One cause: the
+    later transaction.
+
+    Example::
+
+        ms   process  operation  in-0                        out-0                    outcome
+        0-1  1        txn        send a@5, b@6               -                        committed
+        2-3  2        txn        process a@5, b@6, offset 7  send x@0 of a, y@1 of b  committed
+        4-5  3        txn        process a@5, offset 6       send z@3 of a            committed
+        6-7  4        final read  read a@5, b@6              read x@0, y@1, z@3
+
+    Found: sent in-0@6, read in-0@7 by the one before.
+
+    Slow twin: `offset_regressions` in tests/support/pipeline_reference.py.
+    """
+    offsets = known_commits(run.shared(Pipeline))
+    return _below(offsets, offsets, "sent")
+
+
+def _explain_stale(finding: Finding, text: FindingText) -> str:
+    told, earlier = finding.records("missing")[0], finding.records("read")[0]
+    what = f"{told.place}" if told.offset != NONE else f"of {told.partition}: none"
+    return (
+        f"{text.process(told.op).capitalize()} asked for the group's offset after {text.name(earlier.op, capital=False)} had "
+        f"committed {earlier.place}, and was told {what}."
+    )
+
+
+@run_check("stale-offset", explain=_explain_stale, needs=f"{NO_PIPELINE}, or nobody asked for an offset after a commit")
+def stale_offset(run: RunView) -> CheckResult:
+    """A member asks for the group's offset after a transaction has committed one, and is told a lower one, or none.
+
+    Permitted: a coordinator that was frozen, and has a successor, answers from what it knew. What the member then does is
+    fenced by its generation (KIP-447).
+
+    compared: offsets that members were told after a transaction had committed one of the same partition. One cause: the question.
+
+    Example::
+
+        ms   process  operation  in-0                        out-0                    outcome
+        0-1  1        txn        send a@5, b@6               -                        committed
+        2-3  2        txn        process a@5, b@6, offset 7  send x@0 of a, y@1 of b  committed
+        4-5  3        committed  6
+        6-7  4        final read  read a@5, b@6              read x@0, y@1
+
+    Found: missing in-0@6, read in-0@7 by the transaction before.
+
+    Slow twin: `stale_offsets` in tests/support/pipeline_reference.py.
+    """
+    pipeline = run.shared(Pipeline)
+    return _below(pipeline.looks, known_commits(pipeline), "missing")
+
+
+def known_commits(pipeline: Pipeline) -> pd.DataFrame:
+    """Offsets of transactions that surely committed, and of which it is known when they ended."""
+    return pipeline.offsets[(pipeline.offsets["fate"] == COMMITTED) & (pipeline.offsets["ended"] != NONE)]
+
+
+def _below(later: pd.DataFrame, offsets: pd.DataFrame, role: str) -> CheckResult:
+    """Offsets that are lower than one which had been committed before their operation began."""
+    compared, found = 0, []
+    for partition, some in later.groupby("partition", sort=True):
+        before = offsets[offsets["partition"] == partition]
+        highest, position = _highest_before(before, some["began"].to_numpy())
+        compared += int((position >= 0).sum())
+        back = (position >= 0) & (highest > some["offset"].to_numpy())
+        cause = {"cause": some["op"].to_numpy()[back]}
+        found += [rows_of(as_rows(some[back]).assign(**cause), role)]
+        found += [rows_of(as_rows(before.iloc[position[back]]).assign(**cause), "read")]
+    found = [rows for rows in found if len(rows["op"])]
+    return CheckResult(compared, join_rows(*found) if found else {})
+
+
+def _highest_before(offsets: pd.DataFrame, times: Ints) -> tuple[Ints, Ints]:
+    """For each time: the highest offset that an operation which had ended by then committed, and the position of that operation
+    (NONE: none had ended).
+    """
+    if offsets.empty:
+        return np.full(len(times), NONE), np.full(len(times), NONE)
+    order = np.argsort(offsets["ended"].to_numpy(), kind="stable")
+    highest = np.maximum.accumulate(offsets["offset"].to_numpy()[order])
+    first = np.searchsorted(highest, highest)  # where the running maximum was reached: it never falls
+    count = np.searchsorted(offsets["ended"].to_numpy()[order], times)
+    at = np.maximum(count - 1, 0)
+    return np.where(count > 0, highest[at], NONE), np.where(count > 0, order[first[at]], NONE)
+
+
+def _explain_dirty(finding: Finding, text: FindingText) -> str:
+    told, sent = finding.records("read"), finding.records("sent")[0]
+    return (
+        f"{text.process(told[0].op).capitalize()} was told the group's offset {told[0].place}{text.and_more(told)}, before "
+        f"{text.name(sent.op, capital=False)}, which was to commit it, had asked to commit."
+    )
+
+
+@run_check(
+    "dirty-offset",
+    across=True,
+    explain=_explain_dirty,
+    needs=f"{NO_PIPELINE}, or nobody was told an offset that one was to commit",
+)
+def dirty_offset(run: RunView) -> CheckResult:
+    """Somebody is told a group's offset that a transaction is to commit, before its commit was called.
+
+    A transaction that surely failed commits nothing (`torn-offset`), and one that began after the answer has nothing to do with
+    it. Where any other one may have committed the same offset by then, it is that one's: also one whose end nobody knows.
+
+    compared: offsets that members were told and that such a transaction was to commit. One cause: the transaction.
+
+    Example::
+
+        ms   process  operation  in-0                        out-0                    outcome
+        0-1  1        txn        send a@5, b@6               -                        committed
+        2-9  2        txn        process a@5, b@6, offset 7  send x@0 of a, y@1 of b  committed
+        4-5  3        committed  7
+        10-11  4      final read  read a@5, b@6              read x@0, y@1
+
+    Found: read in-0@7, sent in-0@7 by the transaction that calls commit at 9 ms.
+
+    Slow twin: `dirty_offsets` in tests/support/pipeline_reference.py.
+    """
+    pipeline, overview = run.shared(Pipeline), run.overview
+    at = overview.at(pipeline.offsets["op"].to_numpy())
+    asked = np.where(
+        overview.end[at] == NONE, NONE, np.where(overview.decided[at] == NONE, np.iinfo(np.int64).max, overview.decided[at])
+    )
+    commits = pipeline.offsets.assign(asked=asked)[overview.status[at] != ABORTED]
+    pairs = pipeline.looks.merge(commits, on=["partition", "offset"], suffixes=("", "_by"))
+    pairs = pairs[pairs["began_by"] <= pairs["ended"]]
+    first = pairs.sort_values("asked").drop_duplicates(["op", "partition"])
+    return CheckResult(len(first), _dirty_rows(first[first["asked"] > first["ended"]]))
+
+
+def _dirty_rows(early: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Rows of questions that were answered too early, each with the transaction that was the first to ask."""
+    if early.empty:
+        return {}
+    told = early.assign(cause=early["op_by"], v=NONE, time=early["ended"])
+    sent = told.assign(op=told["op_by"]).drop_duplicates(["op", "partition"])
+    return join_rows(rows_of(told, "read"), rows_of(sent, "sent"))

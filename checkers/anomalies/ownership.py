@@ -1,0 +1,112 @@
+"""Who owns a partition of a pipeline's input (KIP-447): one member of the group at a time.
+
+The docstring is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from checkers.anomalies.committed_offsets import as_rows, known_commits
+from checkers.api import CheckResult, join_rows, run_check
+from checkers.arrays import Bools, Ints
+from checkers.pipeline.chains import NO_PIPELINE, Pipeline, rows_of
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+
+
+def _explain_ownership(finding: Finding, text: FindingText) -> str:
+    between, (before, after) = finding.records("read")[0], sorted(finding.records("sent"), key=lambda row: row.time)
+    return (
+        f"{text.name(before.op)} and {text.name(after.op, capital=False)} committed offsets of {before.partition} "
+        f"({before.offset}, {after.offset}), without a rebalance between them that assigned it anew; yet "
+        f"{text.name(between.op, capital=False)} committed {between.offset} between them: two members owned the partition."
+    )
+
+
+@run_check("double-ownership", explain=_explain_ownership, needs=f"{NO_PIPELINE}, or no member committed twice in one partition")
+def double_ownership(run: RunView) -> CheckResult:
+    """Two members commit work of one partition in overlapping generations of the group.
+
+    One member commits offsets of a partition twice without a rebalance that assigned it the partition in between, and another
+    member commits one between the two: began after the first had ended, ended before the second began. The generation in a
+    transaction's group metadata fences whoever has lost the partition (KIP-447).
+
+    compared: pairs of commits of a member in a partition that follow each other without an assignment in between. One cause:
+    the pair.
+
+    Example::
+
+        ms    process  operation  in-0                   out-0          outcome
+        0-1   1        txn        send a@5, b@6, c@7     -              committed
+        2-3   2        txn        process a@5, offset 6  send x@0 of a  committed
+        4-5   3        txn        process b@6, offset 7  send y@2 of b  committed
+        6-7   2        txn        process c@7, offset 8  send z@4 of c  committed
+        8-9   4        final read  read a@5, b@6, c@7    read x@0, y@2, z@4
+
+    Found: sent in-0@6 and sent in-0@8, and read in-0@7 between them.
+
+    Slow twin: `double_ownerships` in tests/support/pipeline_reference.py.
+    """
+    offsets = known_commits(run.shared(Pipeline))
+    assigned = _assignments(run) if len(offsets) else {}
+    compared, found = 0, []
+    for partition, some in offsets.groupby("partition", sort=True):
+        pairs = _pairs(some, assigned.get(str(partition), {}))
+        compared += len(pairs)
+        found += list(_between(some, pairs))
+    return CheckResult(compared, join_rows(*found) if found else {})
+
+
+def _pairs(some: pd.DataFrame, assigned: dict[int, Ints]) -> pd.DataFrame:
+    """Commits of one process that follow each other with no assignment between: positions `first`, `second` in `some`."""
+    table = some.reset_index(drop=True).reset_index(names="second").sort_values(["process", "began"])
+    table["first"] = table.groupby("process")["second"].shift(fill_value=-1)
+    table = table[table["first"] >= 0]
+    op, before = table["op"].to_numpy(), some["op"].to_numpy()[table["first"].to_numpy()]
+    anew = [
+        bool(np.searchsorted(assigned[process], one, "right") > np.searchsorted(assigned[process], other, "right"))
+        for process, one, other in zip(table["process"], op, before, strict=True)
+        if process in assigned
+    ]
+    known = table["process"].isin(list(assigned)).to_numpy()
+    kept = np.ones(len(table), dtype=np.bool_)
+    kept[known] = ~np.array(anew, dtype=np.bool_)
+    return table.loc[kept, ["first", "second"]]
+
+
+def _between(some: pd.DataFrame, pairs: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows for the pairs between which another process committed: those two, and the first of the others."""
+    some = some.reset_index(drop=True)
+    by_start = some.sort_values("began")
+    began, ended, process = (by_start[name].to_numpy() for name in ("began", "ended", "process"))
+    for first, second in pairs.itertuples(index=False):
+        one, two = some.iloc[first], some.iloc[second]
+        reach = slice(int(np.searchsorted(began, one["ended"], "right")), int(np.searchsorted(began, two["began"])))
+        inside: Bools = (ended[reach] < two["began"]) & (process[reach] != one["process"])
+        if inside.any():
+            other = by_start.iloc[[reach.start + int(inside.argmax())]]
+            sent = some.iloc[[first, second]]
+            yield rows_of(as_rows(sent).assign(cause=two["op"]), "sent")
+            yield rows_of(as_rows(other).assign(cause=two["op"]), "read")
+
+
+def _assignments(run: RunView) -> dict[str, dict[int, Ints]]:
+    """partition -> process -> the operations (history indices) in which a rebalance assigned it the partition."""
+    condition = ds.field("detail").is_valid() & pc.is_in(ds.field("f"), pa.array(["poll", "txn", "seek"]))
+    found: dict[str, dict[int, list[int]]] = {}
+    rows = run.history.select(("index", "process", "f", "detail"), condition).sort_by("index").to_pylist()
+    for row in rows:
+        for kind, partitions in json.loads(row["detail"]).get("rebalances", ()):
+            for partition in partitions if kind == "assigned" else ():
+                found.setdefault(partition, {}).setdefault(row["process"], []).append(row["index"])
+    return {name: {who: np.array(ops) for who, ops in processes.items()} for name, processes in found.items()}
