@@ -50,7 +50,23 @@ class _Long:
         with pq.ParquetWriter(self.folder / "history.parquet", self._era(0).schema, compression="zstd") as writer:
             finals = [self._one(number, writer) for number in range(self.eras)]
             for path in finals:
-                self._append(writer, pq.read_table(path))
+                self._append(writer, self._later(pq.read_table(path).combine_chunks()))
+
+    def _later(self, table: pa.Table) -> pa.Table:
+        """Final reads of an era moved behind everything else: a final phase begins when nobody writes any more."""
+        by = self.time - pc.min(table["time"]).as_py()
+        lists = table["mops"].chunk(0)
+        flat = pa.Table.from_struct_array(lists.flatten())
+        for name in ("began", "ended"):
+            flat = flat.set_column(flat.column_names.index(name), name, pc.add(flat[name], by))
+        structs = flat.combine_chunks().to_struct_array()
+        structs = structs.chunk(0) if isinstance(structs, pa.ChunkedArray) else structs
+        changed = {"mops": pa.ListArray.from_arrays(lists.offsets, structs)}
+        changed |= {name: pc.add(table[name], by) for name in ("time", "end")}
+        for name, column in changed.items():
+            table = table.set_column(table.column_names.index(name), name, column)
+        self.time = pc.max(table["end"]).as_py() + SECOND
+        return table
 
     def _era(self, number: int) -> pa.Table:
         path = self.scratch / "era"
