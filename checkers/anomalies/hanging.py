@@ -23,10 +23,10 @@ from checkers.anomalies.listed_transactions import (
     Sighting,
     State,
     confirmed,
+    has_questions,
     listings,
     longest,
     sightings,
-    was_asked,
 )
 from checkers.api import CheckResult, run_check
 from checkers.partition.log import NONE, PartitionLog
@@ -47,7 +47,7 @@ Facts = dict[str, list[tuple[int, int]]]  # partition -> (offset, before when)
 
 def _result(run: RunView, compared: int, rows: dict[str, Any]) -> CheckResult:
     """With what was missing where nothing was compared."""
-    asked = was_asked(run)
+    asked = has_questions(run)
     silent = asked and not run.shared(listings)
     return CheckResult(compared, rows, "" if asked else NO_LISTING, unknown=NO_ANSWER if silent else "")
 
@@ -94,7 +94,7 @@ def _unended(found: Sequence[Listing]) -> Iterator[Hanging]:
     for state, some in sightings((state, listing) for state, _, listing in shown).items():
         one, sighting = latest[state], longest(some)
         if sighting.lasted_ns > _bound_s(one) * SECOND:
-            yield Hanging(one.producer_id, sighting, _places(one, sighting.last), _kept(one))
+            yield Hanging(one.producer_id, sighting, _places(one, sighting.last), _reason(one))
 
 
 def _state(one: CoordinatedTransaction) -> tuple[Any, ...]:
@@ -106,7 +106,7 @@ def _bound_s(one: CoordinatedTransaction) -> float:
     return one.timeout_ms / 1000 + ABORT_S if one.state == "Ongoing" else MARKERS_S
 
 
-def _kept(one: CoordinatedTransaction) -> str:
+def _reason(one: CoordinatedTransaction) -> str:
     limit = f"its timeout is {one.timeout_ms / 1000:g} s" if one.state == "Ongoing" else "its markers should be written at once"
     return f"of {one.transactional_id} is {one.state} at its coordinator, and {limit}"
 

@@ -86,7 +86,7 @@ def _listing(row: Mapping[str, Any]) -> Listing | None:
     return Listing(row["index"], row["time"], row["end"], quiet_since, answer.transactions, answer.open)
 
 
-def was_asked(run: RunView) -> bool:
+def has_questions(run: RunView) -> bool:
     """Whether anybody asked, whatever the answers."""
     return bool(run.history.select(("index", "f"), ds.field("f") == "list-transactions").num_rows)
 

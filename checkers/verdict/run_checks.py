@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,10 +10,11 @@ import pandas as pd
 
 from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
 from checkers.failures import described
+from checkers.partition.log import PartitionLog
 from checkers.partition.positions import positions
 from checkers.partition.unseen import moments
 from checkers.run_view import RunView
-from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages, Gatherer
+from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages, Gatherer, PartitionMessages
 from checkers.spark.job import CombinedResult, JobResult, no_rows, run_partition_checks
 from checkers.spark.source import last_cause
 from checkers.verdict.rules import settings
@@ -60,7 +61,19 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
 def _gatherers(checks: Sequence[Check[Any]], run: RunView) -> list[Gatherer]:
     """The distinct gathering functions of some checks, each with what it has to know of the whole run."""
     distinct = {check.gather: check.brief for check in checks if check.gather is not None}
-    return [gather if brief is None else partial(gather, brief=brief(run)) for gather, brief in distinct.items()]
+    return [gather if brief is None else _briefed(gather, brief, run) for gather, brief in distinct.items()]
+
+
+def _briefed(gather: Gatherer, brief: Callable[[RunView], Any], run: RunView) -> Gatherer:
+    """A gathering function with what it has to know. Where that cannot be had, its error: checks that need it are unknown."""
+    try:
+        return partial(gather, brief=brief(run))
+    except Exception as error:  # noqa: BLE001 - a check that fails is unknown and takes no other result with it
+        return partial(_unbriefed, described(error, brief))
+
+
+def _unbriefed(reason: str, log: PartitionLog) -> PartitionMessages:
+    raise RuntimeError(reason)
 
 
 def _second_step(check: Check[Any], result: CombinedResult, run: RunView) -> CombinedResult:

@@ -27,13 +27,13 @@ def committed_offsets(settings: Mapping[str, Any], group: str, partitions: Itera
     places = [TopicPartition(topic, int(number)) for topic, _, number in (name.rpartition("-") for name in partitions)]
     consumer = Consumer({**settings, **_OWN, "group.id": group})
     try:
-        found = _asked_again(consumer, group, places, request_s)
+        found = _answer(consumer, group, places, request_s)
     finally:
         consumer.close()
     return {f"{place.topic}-{place.partition}": place.offset for place in found if place.offset >= 0}
 
 
-def _asked_again(consumer: Consumer, group: str, places: list[TopicPartition], request_s: float) -> list[TopicPartition]:
+def _answer(consumer: Consumer, group: str, places: list[TopicPartition], request_s: float) -> list[TopicPartition]:
     for attempt in range(_TRIES):
         try:
             found: list[TopicPartition] = consumer.committed(places, timeout=request_s)

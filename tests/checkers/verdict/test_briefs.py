@@ -1,0 +1,36 @@
+"""What a gathering function has to know of the whole run, where that cannot be had."""
+
+from support.histories import History
+from support.local_spark import judge_here
+
+from checkers.api import CheckResult, run_check
+from checkers.registry import installed_checks
+from checkers.spark.gathering import PartitionMessages
+
+
+def unknowable(run):
+    raise ValueError("a detail that nobody can read")
+
+
+def gathered(log, brief):
+    return PartitionMessages()
+
+
+@run_check("briefed", gather=gathered, brief=unknowable)
+def briefed(run):
+    """Needs what it was to be told."""
+    if run.gathered.error:
+        raise RuntimeError(run.gathered.error)
+    return CheckResult(1)
+
+
+def test_a_brief_that_fails_makes_its_check_unknown_and_takes_no_other_with_it(tmp_path):
+    h = History()
+    h.txn(0, {"t-0": [0]})
+    h.final({"t-0": [0]})
+    checks = [briefed, *(check for check in installed_checks()[0] if check.name == "duplicate")]
+    document = judge_here(tmp_path, h.ops, checks=checks)
+    answers = {one["name"]: one for one in (*document["properties"], *document["allowed"])}
+    assert answers["briefed"]["verdict"] == "unknown"
+    assert "a detail that nobody can read" in answers["briefed"]["reason"]
+    assert answers["duplicate"]["verdict"] == "held"
