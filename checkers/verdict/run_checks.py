@@ -64,7 +64,7 @@ def _gatherers(checks: Sequence[Check[Any]], run: RunView) -> list[Gatherer]:
     return [gather if brief is None else _briefed(gather, brief, run) for gather, brief in distinct.items()]
 
 
-def _briefed(gather: Gatherer, brief: Callable[[RunView], Any], run: RunView) -> Gatherer:
+def _briefed(gather: Callable[..., PartitionMessages], brief: Callable[[RunView], Any], run: RunView) -> Gatherer:
     """A gathering function with what it has to know. Where that cannot be had, its error: checks that need it are unknown."""
     try:
         return partial(gather, brief=brief(run))
