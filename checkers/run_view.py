@@ -25,7 +25,7 @@ from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages
 from checkers.spark.lookup import READ_COLUMNS, READ_TEXTS, records_of, returned
 from checkers.spark.overview import Overview
 from checkers.spark.source import READ_ERRORS, Source
-from harness.api import MAX_OP, Evidence, Isolation, record_ids
+from harness.api import MAX_OP, ClockAhead, Evidence, Isolation, record_ids
 
 Made = TypeVar("Made")
 
@@ -44,7 +44,7 @@ class RunView:
 
     missing: kinds of evidence that the history lacks in part, or may lack.
     stored: the table of what the brokers' logs hold (docs/history.md); there may be none. transaction_timeout_s: the producers'.
-    fencings: what operators did to transactional ids; None: nobody knows.
+    fencings: what operators did to transactional ids; None: nobody knows. clocks: those that faults had set ahead, likewise.
     unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
     gathered: what run checks gathered of each partition, likewise.
     original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
@@ -61,11 +61,12 @@ class RunView:
         stored: Path | None = None,
         transaction_timeout_s: float = 60.0,
         fencings: Sequence[Fencing] | None = (),
+        clocks: Sequence[ClockAhead] | None = (),
     ) -> None:
         self.history, self.spark, self.overview, self.contract = history, spark, overview, contract
         self.missing = frozenset(missing)
         self.stored, self.transaction_timeout_s = stored, transaction_timeout_s
-        self.fencings = fencings
+        self.fencings, self.clocks = fencings, clocks
         self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()
         self.original_values: dict[int, str] = {}

@@ -2,12 +2,15 @@
 
 An answer counts where every broker gave it, a while after the last fault: a coordinator or leader that was frozen or cut off
 answers from what it knew. Two answers that name the same transaction say that it was open from the one to the other.
+
+A clock that was ahead and is right again makes coordinators wait (`harness.api.clocks_ahead`): its fault is over only when true
+time has reached what the clock had shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -15,7 +18,7 @@ import msgspec
 import pyarrow.dataset as ds
 
 from checkers.run_view import RunView
-from harness.api import CoordinatedTransaction, OpenTransaction
+from harness.api import ClockAhead, CoordinatedTransaction, OpenTransaction
 
 State = TypeVar("State")
 
@@ -24,6 +27,7 @@ QUIET_NS = 3 * SECOND  # after a fault: brokers that were replaced as leaders ha
 COLUMNS = ("index", "f", "type", "time", "end", "detail")
 NO_LISTING = "nobody asked which transactions are open (no `list-transactions` operation)"
 NONE_OPEN = "no transaction was open when coordinators and leaders were asked"
+NO_RECEIPTS = "whether a broker's clock was ahead is not known, for receipts of faults are missing ({count} findings)"
 NO_ANSWER = "no question which transactions are open was answered by every broker, some seconds after a fault"
 
 
@@ -68,7 +72,13 @@ def listings(run: RunView) -> list[Listing]:
     """The whole answers of a run, in order. What is not as documented is none."""
     rows = run.history.select(COLUMNS, ds.field("f") == "list-transactions").sort_by("index").to_pylist()
     found = [_listing(row) for row in rows if row["type"] == "ok" and row["detail"] and row["end"] is not None]
-    return [one for one in found if one is not None]
+    return [_after_clocks(one, run.clocks or ()) for one in found if one is not None]
+
+
+def _after_clocks(one: Listing, clocks: Sequence[ClockAhead]) -> Listing:
+    """An answer whose quiet time begins when no clock that was ahead before has an effect any more."""
+    over = max((clock.over_ns for clock in clocks if clock.injected_ns <= one.begin), default=0)
+    return replace(one, quiet_since=max(one.quiet_since, over))
 
 
 class _Answer(msgspec.Struct):
@@ -89,6 +99,26 @@ def _listing(row: Mapping[str, Any]) -> Listing | None:
 def has_questions(run: RunView) -> bool:
     """Whether anybody asked, whatever the answers."""
     return bool(run.history.select(("index", "f"), ds.field("f") == "list-transactions").num_rows)
+
+
+def questions_ended(run: RunView) -> str:
+    """That asking broke off with an error, in words, with what was not asked any more; empty when it did not."""
+    rows = run.history.select(COLUMNS, ds.field("f") == "list-transactions").sort_by("index").to_pylist()
+    broken = [error for row in rows if (error := _error(row["detail"]))]
+    if not broken:
+        return ""
+    return f"the questions which transactions are open ended with {broken[0]}: what was open afterwards was not compared"
+
+
+def _error(detail: str | None) -> str:
+    try:
+        return msgspec.json.decode(detail or "{}", type=_Ended).ended
+    except ValueError:
+        return ""
+
+
+class _Ended(msgspec.Struct):
+    ended: str = ""
 
 
 def sightings(shown: Iterable[tuple[State, Listing]]) -> dict[State, list[Listing]]:

@@ -10,6 +10,21 @@ from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 
+ABORT_S = 10.0  # beyond a transaction's timeout, where the history does not say for how long offsets were looked at
+CLOCKS = (
+    "a last stable offset is below its high watermark, and a coordinator whose clock was ahead, or may have been, "
+    "keeps transactions open until true time has reached their timeout by that clock"
+)
+
+
+def _too_early(run: RunView) -> bool:
+    """Whether a coordinator may still wait, for true time to reach what a clock that was ahead has stamped, and the timeout."""
+    if run.clocks is None:
+        return True
+    over = max((clock.over_ns for clock in run.clocks), default=0)
+    bound_s = run.overview.settle_bound_s or run.transaction_timeout_s + ABORT_S
+    return bool(over and run.overview.settle_time < over + round(bound_s * 1e9))
+
 
 def _explain_stall(finding: Finding, text: FindingText) -> str:
     row = finding.rows[0]
@@ -25,6 +40,9 @@ def _explain_stall(finding: Finding, text: FindingText) -> str:
 @run_check("lso-stall", explain=_explain_stall, needs="nobody looked at last stable offsets (no `settle` operation)")
 def lso_stall(run: RunView) -> CheckResult:
     """After healing, and after every transaction timeout has passed, a last stable offset is still below the high watermark.
+
+    After a fault that set a broker's clock ahead, timeouts count from when true time has reached what the clock had shown: the
+    coordinator stamps the starts of transactions by it. Where the offsets were not looked at for so long, nobody knows.
 
     compared: partitions whose two offsets are known at the end of settling. One cause: the partition.
 
@@ -43,6 +61,8 @@ def lso_stall(run: RunView) -> CheckResult:
     """
     settled = run.overview.settled
     stuck = sorted(partition for partition, (lso, high) in settled.items() if lso < high)
+    if stuck and _too_early(run):
+        return CheckResult(len(settled), unknown=CLOCKS)
     count = len(stuck)
     rows = {
         "partition": np.array(stuck, dtype=object),

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import SparkSession
 
+from checkers.anomalies.listed_transactions import questions_ended
 from checkers.api import Check
 from checkers.failures import described
 from checkers.partition.log import NONE
@@ -45,6 +46,7 @@ from harness.api import (
     Receipts,
     Run,
     RunFile,
+    clocks_ahead,
     missing_evidence,
     overlaid_contract,
     planned_contract,
@@ -106,7 +108,7 @@ def judge(
         missing_evidence(run.gaps),
         run.path(RunFile.STORED),
         _timeout_s(run.plan),
-        None if _operators_unknown(run) else _fencings(receipts),
+        *((None, None) if _faults_unknown(run) else (_fencings(receipts), clocks_ahead(receipts))),
     )
     job = run_checks(view, found)
     judged = [one for check in found for one in _judged(check, job.results[check.name], view, receipts)]
@@ -116,6 +118,7 @@ def judge(
     unread = _unread(run.plan, overview, view.gathered.partitions) if full["final_read"] == "true" else []
     tail = _unread_promises(job) if full["final_read"] != "true" else 0
     document = _document(run, overview, job.counts, judged, unread, tail, job.written_late)
+    document["weakened"] += filter(None, [questions_ended(view)])
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
     document["checker"] = {"spark": pyspark.__version__, "master": view.spark.sparkContext.master}
@@ -139,8 +142,8 @@ def _timeout_s(plan: Plan) -> float:
     return float(producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
 
 
-def _operators_unknown(run: Run) -> bool:
-    """Whether there may have been operators of whom no receipt tells."""
+def _faults_unknown(run: Run) -> bool:
+    """Whether there may have been faults of which no receipt tells."""
     return _receipts_lost(run) or (isinstance(run.receipts, Problem) and bool(run.plan.get("schedule")))
 
 

@@ -44,6 +44,7 @@ from harness.api.clients import (
     Rebalance,
     consumer_group,
 )
+from harness.api.clocks_ahead import ClockAhead, clocks_ahead
 from harness.api.clusters import (
     ActiveProducer,
     Admin,
@@ -127,6 +128,7 @@ __all__ = [
     "Choice",
     "Client",
     "ClientSettings",
+    "ClockAhead",
     "Cluster",
     "ClusterError",
     "ClusterProvider",
@@ -221,6 +223,7 @@ __all__ = [
     "Workload",
     "anomaly_and_word",
     "bounds_of",
+    "clocks_ahead",
     "consumer_group",
     "contract_mistakes",
     "demand_bounds",

@@ -42,6 +42,7 @@ from harness.api import (
     RunFile,
     TopicSpec,
     Workload,
+    clocks_ahead,
     note_event,
     phase_event,
 )
@@ -80,6 +81,7 @@ REPLICAS_S = 60.0  # for every replica to be in sync again
 INSTANCE_END_S = END_S + 10.0  # how long an instance may take to end
 ABORT_MARGIN_S = 10.0  # beyond the transaction timeout: the coordinator looks for expired transactions once a second
 LOOK_MARGIN_S = 8.0  # beyond that: a transaction that hangs must be seen to do so when the cluster is at rest
+CLOCKS_S = 120.0  # so long at most is waited for what clocks that were ahead have stamped
 LOOKS_S = 14.0  # and for so long after settling, for markers that are not written
 FINAL_READ_S = 120.0
 UNKNOWN_END = 2**62  # of a partition whose end is unknown: no reader can reach it, so its final read is never called complete
@@ -106,6 +108,7 @@ class Performance:
         self._instances = {slot for slot, role in enumerate(self._roles) if role.program}
         self._program = next((role.program for role in self._roles if role.program), None)
         self._numbers = itertools.count()  # of the harness's own operations
+        self._receipts: dict[int, Mapping[str, Any]] = {}
 
     def run(self) -> None:
         """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
@@ -196,6 +199,7 @@ class Performance:
         self._supervise(pool, runner, started)
         if looks and asking:
             looks.stop(asking)
+            self._questions_ended(looks)
 
     def _end_faults(self, pool: WorkerPool, runner: FaultRunner, started: float) -> None:
         """Heal what is hurt. Workers are tended meanwhile: who was retired by a fault is started again by the pool."""
@@ -224,6 +228,7 @@ class Performance:
 
     def _receipt(self, file: Any, line: dict[str, Any]) -> None:
         file.write(json.dumps(secrets.without_secrets(line)).encode() + b"\n")
+        self._receipts[line["id"]] = line
         self._log.info(
             "fault", id=line["id"], kind=line["kind"], targets=line["targets"], effective=line["effective"], note=line["note"]
         )
@@ -284,6 +289,7 @@ class Performance:
         """Wait until every last stable offset has reached its high watermark; past the bound, record what has not (lso-stall)."""
         bound = self._settle_bound_s()
         began = time.monotonic()
+        until = self._clocks_over(time.monotonic_ns()) / 1e9 + bound
         number = next(self._numbers)
         writer.invoke(-1, number, "settle", {})
         while True:
@@ -292,23 +298,33 @@ class Performance:
             high = admin.end_offsets(self._partitions, Isolation.UNCOMMITTED)
             waited = time.monotonic() - began
             equal = stable == high and len(high) == len(self._partitions)
-            if equal or waited > bound:
+            if equal or time.monotonic() > until:
                 break
             time.sleep(0.1)
         offsets = {p: [stable.get(p, -1), high.get(p, -1)] for p in self._partitions}
         value = {"partitions": offsets, "bound_s": bound, "waited_s": round(waited, 3)}
         writer.complete(Outcome.OK if equal else Outcome.INFO, -1, number, "settle", value, errors=[])
         if not equal:
-            self._emit(note_event(f"last stable offset below the high watermark after {bound:.0f} s: {offsets}"))
+            self._emit(note_event(f"last stable offset below the high watermark after {waited:.0f} s: {offsets}"))
         unknown = dict.fromkeys(self._partitions, UNKNOWN_END)
         return {**unknown, **stable}, {**unknown, **high}
 
     def _await_no_transaction(self, looks: TransactionLooks | None, healed_ns: int) -> None:
         """Ask until nothing is open for coordinators and leaders, or what is hangs."""
-        until = healed_ns + round((self._settle_bound_s() + LOOK_MARGIN_S) * 1e9)
+        until = self._clocks_over(healed_ns) + round((self._settle_bound_s() + LOOK_MARGIN_S) * 1e9)
         until = max(until, time.monotonic_ns() + round(LOOKS_S * 1e9))
         if looks and not looks.ask_until_none(healed_ns, until):
             self._emit(note_event("transactions are still open, or not every broker says which are"))
+            self._questions_ended(looks)
+
+    def _questions_ended(self, looks: TransactionLooks) -> None:
+        if looks.problem:
+            self._emit(note_event(f"nobody asked any more which transactions are open: {looks.problem}"))
+
+    def _clocks_over(self, healed_ns: int) -> int:
+        """From when on the timeouts of transactions count: coordinators have stamped their starts by clocks that were ahead."""
+        over = max((clock.over_ns for clock in clocks_ahead(self._receipts.values())), default=0)
+        return max(healed_ns, min(over, healed_ns + round(CLOCKS_S * 1e9)))
 
     def _settle_bound_s(self) -> float:
         return self._settle_s or self._transaction_timeout_s() + ABORT_MARGIN_S

@@ -13,8 +13,12 @@ from dataclasses import asdict, dataclass, field
 from itertools import cycle
 from typing import Any
 
+import structlog
+
 from harness.api import ClusterError, ListingTransactions, Outcome, TransactionListing
 from harness.history.writer import HistoryWriter
+
+log = structlog.get_logger()
 
 EVERY_S = 1.0
 SHARE, LONGEST_S = 0.1, 5.0  # so much of the time may go by with questions; the longest pause between two
@@ -38,33 +42,50 @@ class TransactionLooks:
     partitions: Sequence[str]
     writer: HistoryWriter
     number: Callable[[], int]
+    problem: str = ""  # why nobody asks any more, an error that no answer explains; empty: all is well
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def ask(self, partitions: Sequence[str], quiet_since: Callable[[], int | None]) -> TransactionListing | None:
-        """One question, recorded; None when nobody answers."""
+        """One question, recorded; None when nobody answers, or when asking broke (`problem`)."""
         number, since = self.number(), quiet_since()
         began = self.writer.invoke(-1, number, FUNCTION, {})
         try:
             found = self.cluster.transaction_listing(partitions)
         except (ClusterError, OSError, ValueError):  # nobody answers, or nothing that can be read
             found = None
+        except Exception as error:  # noqa: BLE001 - a bug of ours; the run goes on without further questions
+            found = None
+            self._end(error)
         quiet_s = (began - since) / 1e9 if since is not None and since == quiet_since() else 0.0
         value = {**_document(found), "quiet_s": round(max(0.0, quiet_s), 3)}
+        if self.problem:
+            value["ended"] = self.problem
         whole = found is not None and not found.silent
         self.writer.complete(Outcome.OK if whole else Outcome.INFO, -1, number, FUNCTION, value, errors=[])
         return found
 
     def ask_through(self, quiet_since: Callable[[], int | None]) -> threading.Thread:
         """Ask again and again in a thread, until `stop`."""
-        thread = threading.Thread(target=self._ask_on, args=(quiet_since,), name="transactions", daemon=True)
+        thread = threading.Thread(target=self._run, args=(quiet_since,), name="transactions", daemon=True)
         thread.start()
         return thread
+
+    def _end(self, error: Exception) -> None:
+        """Asking ends with an error that no answer explains: a bug of ours."""
+        log.exception("questions about transactions broke")
+        self.problem = f"{type(error).__name__}: {error}"
+
+    def _run(self, quiet_since: Callable[[], int | None]) -> None:
+        try:
+            self._ask_on(quiet_since)
+        except Exception as error:  # noqa: BLE001 - the history cannot be written; `problem` says so
+            self._end(error)
 
     def _ask_on(self, quiet_since: Callable[[], int | None]) -> None:
         for some in slices(self.partitions):
             began = time.monotonic()
             self.ask(some, quiet_since)
-            if self._stopped.wait(min(LONGEST_S, max(EVERY_S, (time.monotonic() - began) / SHARE))):
+            if self.problem or self._stopped.wait(min(LONGEST_S, max(EVERY_S, (time.monotonic() - began) / SHARE))):
                 return
 
     def stop(self, thread: threading.Thread) -> None:
@@ -73,9 +94,9 @@ class TransactionLooks:
         thread.join()
 
     def ask_until_none(self, quiet_since: int, until_ns: int) -> bool:
-        """Ask until nothing is under way any more, or a time has come; whether nothing is."""
+        """Ask until nothing is under way any more, a time has come, or asking broke; whether nothing is."""
         while (found := self.ask(self.partitions, lambda: quiet_since)) is None or found.silent or found.under_way:
-            if time.monotonic_ns() > until_ns:
+            if self.problem or time.monotonic_ns() > until_ns:
                 return False
             time.sleep(EVERY_S)
         return True

@@ -7,11 +7,12 @@ from random import Random
 
 import pytest
 from support import hanging_reference
-from support.histories import UNCOMMITTED, History, answer, finding, violated
+from support.histories import UNCOMMITTED, History, answer, finding, violated, write_faults
 from support.local_spark import judge_here
 from support.reference import FlatHistory
 
 from checkers.anomalies.hanging import hanging_transaction, misreported_transaction
+from checkers.anomalies.liveness import lso_stall
 from checkers.lawful_history import write_lawful
 from checkers.selfcheck.selfcheck import selfcheck
 from checkers.verdict.weakening import needs_of
@@ -84,6 +85,65 @@ def test_nor_do_two_transactions_one_after_the_other(tmp_path):
     names, document = found(tmp_path, h)
     assert names == []
     assert answer(document, "hanging-transaction")["compared"] == 4
+
+
+def clock(ahead_s=60.0, healed_s=10.0):
+    """A fault that set a clock ahead and right again, so many seconds after the story's begin."""
+    times = {"injected_ns": SECOND, "healed_ns": round((1 + healed_s) * SECOND) if healed_s else 0}
+    return {"id": 0, "kind": "clock-skew", **times, "evidence": json.dumps({"by_s": ahead_s})}
+
+
+@pytest.mark.parametrize(
+    ("fault", "until_s", "guilty"),
+    [
+        (clock(), 90, False),  # its start was stamped at 70 s: it is due at 85 s, and has ten seconds more
+        (clock(), 103, True),
+        (clock(-60.0), 39, True),  # behind: it ends too early, not too late
+        (clock(healed_s=0), 900, False),  # never set right
+        (clock(5.0), 39, False),
+    ],
+)
+def test_what_a_clock_that_was_ahead_has_stamped_is_due_later(tmp_path, fault, until_s, guilty):
+    h = killed()
+    for at_s in (9, until_s):
+        listing(h, at_s, [stated()], [opened(7)], quiet_s=max(0, at_s - 10))
+    write_faults(tmp_path, fault)
+    assert found(tmp_path, h)[0] == ["hanging-transaction"] * guilty
+
+
+@pytest.mark.parametrize(("faults", "verdict"), [((), "violated"), ((clock(5.0),), "violated"), ((clock(),), "unknown")])
+def test_a_last_stable_offset_waits_for_such_a_transaction_too(tmp_path, faults, verdict):
+    h = killed()
+    h.now = 60 * SECOND
+    h.settle({"t-0": (7, 9)}, type="info", bound_s=25.0)
+    write_faults(tmp_path, *faults)
+    one = answer(judge_here(tmp_path, h.ops, checks=[lso_stall]), "lso-stall")
+    assert one["verdict"] == verdict
+    assert ("whose clock was ahead" in one["reason"]) == (verdict == "unknown")
+
+
+def test_what_hung_before_a_clock_was_ahead_hangs(tmp_path):
+    h = killed()
+    for at_s in (5, 40):
+        listing(h, at_s, [stated()], [opened(7)])
+    write_faults(tmp_path, {**clock(healed_s=60), "injected_ns": 50 * SECOND})
+    assert found(tmp_path, h)[0] == ["hanging-transaction"]
+
+
+def test_without_receipts_of_planned_faults_nobody_knows_of_clocks(tmp_path):
+    h = killed()
+    for at_s in (5, 40):
+        listing(h, at_s, [stated()], [opened(7)])
+    document = judge_here(tmp_path, h.ops, checks=CHECKS, schedule=[{"id": 0, "kind": "clock-skew"}])
+    one = answer(document, "hanging-transaction")
+    assert (one["verdict"], "whether a broker's clock was ahead is not known" in one["reason"]) == ("unknown", True)
+
+
+def test_the_report_says_that_questions_broke_off(tmp_path):
+    h = killed()
+    listing(h, 5)
+    h.add(-1, "list-transactions", type="info", isolation=None, role="harness", detail=json.dumps({"ended": "TypeError: x"}))
+    assert any("ended with TypeError: x" in text for text in found(tmp_path, h)[1]["weakened"])
 
 
 def test_one_that_hung_until_a_fault_is_found_by_the_answers_before(tmp_path):

@@ -92,6 +92,24 @@ def test_a_thread_asks_until_it_is_stopped(looks):
     assert made.cluster.asked[0] == [f"t-{n}" for n in range(200)]
 
 
+def test_an_error_that_no_answer_explains_ends_the_questions_and_is_recorded(looks):
+    made = looks(NONE, TypeError("a bug of ours"))
+    thread = made.ask_through(lambda: 0)
+    thread.join(60)
+    assert not thread.is_alive()
+    assert made.problem == "TypeError: a bug of ours"
+    assert [line["value"].get("ended") for line in looks.recorded()] == [None, made.problem]
+    assert looks.recorded()[-1]["type"] == "info"
+    assert not looks(TypeError("a bug of ours")).ask_until_none(0, 1 << 62)
+
+
+def test_a_history_that_cannot_be_written_ends_the_questions_too(looks):
+    made = looks(NONE)
+    made.writer.close()
+    made.ask_through(lambda: 0).join(60)
+    assert "Bad file descriptor" in made.problem
+
+
 def test_many_partitions_are_asked_for_in_turn():
     assert [len(some) for some in itertools.islice(slices([f"t-{n}" for n in range(250)]), 3)] == [200, 50, 200]
     assert next(slices([])) == []

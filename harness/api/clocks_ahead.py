@@ -1,0 +1,41 @@
+"""Clocks that were ahead, by the receipts of faults (`evidence.by_s`, docs/history.md), and for how long brokers wait afterwards.
+
+A coordinator stamps the start of a transaction by its wall clock, and ends it when that clock has passed start and timeout
+(`TransactionStateManager.timedOutTransactions`). Waits before another connection attempt go by the wall clock too
+(`ClusterConnectionStates`). So what a clock has stamped while it was ahead is due that much too late once it is right again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+UNKNOWN_NS = 1 << 62  # later than anything that a run measures
+
+
+@dataclass(frozen=True, slots=True)
+class ClockAhead:
+    """A clock that a fault had set ahead. Times in CLOCK_MONOTONIC ns; healed_ns is 0 where it was never set right."""
+
+    ahead_s: float
+    injected_ns: int
+    healed_ns: int
+
+    @property
+    def over_ns(self) -> int:
+        """From when on no broker waits for true time to reach what the clock has stamped; `UNKNOWN_NS`: never set right."""
+        return self.healed_ns + round(self.ahead_s * 1e9) if self.healed_ns else UNKNOWN_NS
+
+
+def clocks_ahead(receipts: Iterable[Mapping[str, Any]]) -> list[ClockAhead]:
+    """The clocks that faults have set ahead; what is no such evidence is left out."""
+    found = [(receipt, _seconds(receipt.get("evidence"))) for receipt in receipts]
+    return [ClockAhead(ahead_s, one.get("injected_ns") or 0, one.get("healed_ns") or 0) for one, ahead_s in found if ahead_s > 0]
+
+
+def _seconds(evidence: Any) -> float:
+    """How far a fault has set clocks ahead; 0: it has not."""
+    by_s = evidence.get("by_s") if isinstance(evidence, Mapping) else None
+    return float(by_s) if isinstance(by_s, (int, float)) and math.isfinite(by_s) else 0.0
