@@ -63,7 +63,16 @@ from harness.api.clusters import (
 )
 from harness.api.contract import CONTRACT_KEYS, ContractKey
 from harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
-from harness.api.errors import CampaignError, ClusterError, Exit, HarnessError, HistoryError, Interrupted, OverBudget
+from harness.api.errors import (
+    CampaignError,
+    ClusterError,
+    Exit,
+    HarnessError,
+    HistoryError,
+    Interrupted,
+    OverBudget,
+    UnusableLibrary,
+)
 from harness.api.events import FailedEvent, PerformedEvent, PerformerEvent, RunEvent, note_event, phase_event
 from harness.api.evidence import Evidence, Gap, GapKind, HistoryFile, Manifest, evidence_of, missing_evidence
 from harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
@@ -216,6 +225,7 @@ __all__ = [
     "TopicSpec",
     "TransactionListing",
     "TransactionState",
+    "UnusableLibrary",
     "Upgradable",
     "Verdict",
     "Wait",

@@ -195,8 +195,8 @@ class DriverFamily(Protocol):
     def refusal(self, version: str) -> str:
         """Why there can be no such version, judged by its text alone; empty when there may be."""
 
-    def missing(self) -> str:
-        """What this machine lacks to drive it, with the remedy; empty when nothing."""
+    def missing(self, built: bool = False) -> str:
+        """What this machine lacks, with the remedy; empty when nothing. built: to drive what was fetched and built before."""
 
     def sources(self) -> Sequence[Path]:
         """The files of the driver itself: when they change, `build` is asked again."""
@@ -208,7 +208,7 @@ class DriverFamily(Protocol):
         """Make the driver of its sources and the downloaded library; nothing, when the sources are run as they are."""
 
     def command(self, version: str, library: Path, built: Path) -> Sequence[str]:
-        """The command line of the driver."""
+        """The command line of the driver. Raises UnusableLibrary when this machine cannot use any more what was downloaded."""
 
     def reads(self) -> Sequence[Path]:
         """Directories outside the cache and the system's own that the driver's process needs to see (a runtime)."""

@@ -3,7 +3,8 @@
 HarnessError
 ├── CampaignError      a campaign, option or plug-in that cannot be used (exit 254)
 ├── ClusterError       a cluster that did not start, or cannot be reached
-│   └── OverBudget     a fault that would hurt more nodes than the test allows
+│   ├── OverBudget     a fault that would hurt more nodes than the test allows
+│   └── UnusableLibrary   a client in the cache that this machine cannot use any more
 ├── HistoryError       a history that cannot be read at all
 └── Interrupted        the person asked us to stop
 """
@@ -32,6 +33,10 @@ class ClusterError(HarnessError):
 
 class OverBudget(ClusterError):
     """A fault would hurt more nodes at a time than the test allows."""
+
+
+class UnusableLibrary(ClusterError):
+    """What was fetched of a client cannot be used on this machine any more; it can be fetched anew."""
 
 
 class HistoryError(HarnessError):

@@ -51,14 +51,19 @@ def list_(json_: Json = False) -> None:
         cached.setdefault(one.directory.parent.name, []).append(one.directory.name)
     rows = []
     for name in registry.names("driver"):
-        family = families.family(name)
-        rows.append((name, family.default, family.versions, ", ".join(cached.get(name, [])), family.missing()))
+        family, usable = families.family(name), families.drivable(name)
+        rows.append((name, family.default, family.versions, cached.get(name, []), usable, family.missing()))
     if json_:
-        keys = ("family", "default", "versions", "cached", "missing")
-        print_json([{**dict(zip(keys, row, strict=True)), "cached": cached.get(row[0], [])} for row in rows])
+        keys = ("family", "default", "versions", "cached", "usable", "missing")
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
     else:
-        shown = [(name, default, versions, has or "-", missing or "yes") for name, default, versions, has, missing in rows]
+        shown = [(*row[:3], ", ".join(row[3]) or "-", _drivable(*row[4:])) for row in rows]
         out().print(table(("family", "default", "versions", "in the cache", "this machine can drive it"), shown))
+
+
+def _drivable(usable: list[str], missing: str) -> str:
+    only = f"only {', '.join(usable)}, built already: " if usable else ""
+    return only + missing if missing else "yes"
 
 
 @client_app.command("check", epilog=CHECK_EXAMPLES, help=f"Put a driver through every story on a real broker.\n\n{CHECK_CODES}")

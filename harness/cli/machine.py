@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def examine(results: Path = Path()) -> list[Examination]:
         kafka_jars(),
         chromium(shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")),
         docker(),
-        clients(families.missing()),
+        clients(families.missing(), families.drivable),
     ]
 
 
@@ -168,13 +168,18 @@ def from_docker(trouble: str, images: Sequence[str]) -> Examination:
     return Examination("docker", True, f"a daemon answers, and has {images[0]}: --cluster docker can be used")
 
 
-def clients(missing: Mapping[str, str]) -> Examination:
-    """Which families of clients can be driven. missing: what the machine lacks for each, empty for nothing."""
+def clients(missing: Mapping[str, str], drivable: Callable[[str], Sequence[str]]) -> Examination:
+    """Which families of clients can be driven.
+
+    missing: what the machine lacks for each, empty for nothing; drivable: the versions of one that can be driven all the same.
+    """
     possible_ = [name for name, lack in missing.items() if not lack]
     reasons: dict[str, list[str]] = {}
     for name, lack in missing.items():
         reasons.setdefault(lack, []).append(name)
     lacks = "; ".join(f"not {', '.join(names)}: {lack}" for lack, names in reasons.items() if lack)
+    cached = [f"{name}@{version}" for name, lack in missing.items() if lack for version in drivable(name)]
+    lacks += f"; built already, and usable: {', '.join(cached)}" if cached else ""
     text = f"librdkafka in the workers, and versions of {', '.join(possible_) or 'no other client'} as drivers"
     return Examination("clients", None if lacks else True, f"{text}; {lacks}" if lacks else text)
 

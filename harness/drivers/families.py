@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.api import CallError, CampaignError, ClusterError, DriverFamily
+from harness.api import CallError, CampaignError, ClusterError, DriverFamily, UnusableLibrary
 from harness.drivers.process import DriverProcess, Hello
 from harness.fetching.manifest import Manifest, sha256
 from harness.fetching.store import Store, cache_dir
@@ -47,7 +47,8 @@ def mistakes(kind: str) -> list[str]:
         found, version = _family(kind)
     except CampaignError as error:
         return error.mistakes
-    return [f"{kind}: {text}" for text in (found.refusal(version), found.missing()) if text]
+    text = found.refusal(version) or _Release(kind.partition("@")[0], version, found).missing()
+    return [f"{kind}: {text}"] if text else []
 
 
 def obtain(kind: str, progress: Callable[[str], None] = lambda _: None, repair: bool = False) -> Driver:
@@ -61,21 +62,14 @@ def obtain(kind: str, progress: Callable[[str], None] = lambda _: None, repair: 
         program = Path(kind).resolve()
         return Driver(kind, "", (str(program),), sha256(program), (str(program.parent),))
     family, version = _family(kind)
-    name = kind.partition("@")[0]
-
-    def download(directory: Path) -> None:
-        progress(f"fetching the client {name}@{version}")
-        family.download(version, directory, progress)
-
-    def build(directory: Path) -> None:
-        progress(f"building the driver of {name}@{version}")
-        family.build(version, library.directory, directory)
-
-    library = _libraries(name).fetch(version, download, progress, repair)
-    built = _drivers(name).fetch(f"{version}-{_fingerprint(family, library)}", build, progress, repair=True)
-    command = tuple(family.command(version, library.directory, built.directory))
-    reads = (library.directory, built.directory, *family.reads(), *{path.parent for path in family.sources()})
-    return Driver(f"{name}@{version}", version, command, library.checksum(), tuple(map(str, reads)))
+    release = _Release(kind.partition("@")[0], version, family)
+    library = release.library(progress, repair)
+    try:
+        return release.driver(library, progress)
+    except UnusableLibrary:
+        if not repair:
+            raise
+        return release.driver(release.library(progress, repair, anew=True), progress)
 
 
 def fetched() -> list[Manifest]:
@@ -84,7 +78,7 @@ def fetched() -> list[Manifest]:
 
 
 def missing() -> dict[str, str]:
-    """What this machine lacks to drive each family, empty for nothing."""
+    """What this machine lacks to drive any version of each family, empty for nothing."""
     return {name: family(name).missing() for name in registry.names(GROUP)}
 
 
@@ -94,6 +88,12 @@ def family(name: str) -> DriverFamily:
         raise CampaignError([registry.unknown("client", name, [*registry.names("client"), *registry.names(GROUP)])])
     made: DriverFamily = registry.load(GROUP, name)()
     return made
+
+
+def drivable(name: str) -> list[str]:
+    """The versions of a family in the cache for which this machine lacks nothing."""
+    found = family(name)
+    return [one.version for one in _libraries(name).all() if not _Release(name, one.version, found).missing()]
 
 
 @lru_cache(maxsize=50)
@@ -122,6 +122,45 @@ def _answer_of(driver: Driver, question: Callable[[DriverProcess, Hello], T]) ->
         raise ClusterError(text) from error
     finally:
         process.end()
+
+
+@dataclass(frozen=True)
+class _Release:
+    """A version of a family: its library and its driver in the cache."""
+
+    name: str
+    version: str
+    family: DriverFamily
+
+    def library(self, progress: Callable[[str], None], repair: bool, anew: bool = False) -> Manifest:
+        def download(directory: Path) -> None:
+            progress(f"fetching the client {self.name}@{self.version}")
+            self.family.download(self.version, directory, progress)
+
+        return _libraries(self.name).fetch(self.version, download, progress, repair, anew)
+
+    def driver(self, library: Manifest, progress: Callable[[str], None]) -> Driver:
+        def build(directory: Path) -> None:
+            progress(f"building the driver of {self.name}@{self.version}")
+            self.family.build(self.version, library.directory, directory)
+
+        built = _drivers(self.name).fetch(self._build_name(library), build, progress, repair=True)
+        command = tuple(self.family.command(self.version, library.directory, built.directory))
+        sources = {path.parent for path in self.family.sources()}
+        reads = (library.directory, built.directory, *self.family.reads(), *sources)
+        return Driver(f"{self.name}@{self.version}", self.version, command, library.checksum(), tuple(map(str, reads)))
+
+    def missing(self) -> str:
+        """What this machine lacks to drive it, empty for nothing."""
+        text = self.family.missing()
+        return self.family.missing(built=True) if text and self._is_built() else text
+
+    def _is_built(self) -> bool:
+        library = _libraries(self.name).present(self.version)
+        return library is not None and _drivers(self.name).present(self._build_name(library)) is not None
+
+    def _build_name(self, library: Manifest) -> str:
+        return f"{self.version}-{_fingerprint(self.family, library)}"
 
 
 def _family(kind: str) -> tuple[DriverFamily, str]:

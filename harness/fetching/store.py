@@ -39,14 +39,20 @@ class Store:
     command: str
 
     def fetch(
-        self, name: str, fill: Callable[[Path], None], progress: Progress = lambda _: None, repair: bool = False
+        self,
+        name: str,
+        fill: Callable[[Path], None],
+        progress: Progress = lambda _: None,
+        repair: bool = False,
+        anew: bool = False,
     ) -> Manifest:
         """The manifest of `name`, which `fill` puts into an empty directory when it is not there.
 
-        repair: fill it anew when it is damaged. Raises ClusterError when it is damaged or cannot be kept, and what `fill` raises.
+        repair: fill it anew when it is damaged; anew: in any case. Raises ClusterError when it is damaged or cannot be kept, and
+        what `fill` raises.
         """
         found, damage = self._present(name)
-        if found and not damage:
+        if found and not damage and not anew:
             return found
         if damage and not repair:
             more = f" and {len(damage) - 1} more" if len(damage) > 1 else ""
@@ -55,7 +61,7 @@ class Store:
         with self._locked(progress):
             self._remove_leftovers()
             found, damage = self._present(name)  # another process may have fetched it meanwhile
-            if found and not damage:
+            if found and not damage and not anew:
                 return found
             if damage:
                 progress(f"{self.title} {name} in the cache is damaged: {'; '.join(damage)}")
@@ -95,8 +101,8 @@ class Store:
             fill(made)
             manifest.of(made, name).write()
             made.chmod(0o755)
-            if final.exists():  # damaged; its new name begins as that of a leftover
-                final.rename(made.with_name(f"{made.name}-damaged"))
+            if final.exists():  # of no use any more; its new name begins as that of a leftover
+                final.rename(made.with_name(f"{made.name}-former"))
             made.rename(final)
         finally:
             self._remove_leftovers()

@@ -44,8 +44,8 @@ class GoFamily(ABC):
             return f"{version} is older than {'.'.join(map(str, self.oldest))}: {self.why_oldest}"
         return ""
 
-    def missing(self) -> str:
-        return "" if shutil.which("go") else _MISSING
+    def missing(self, built: bool = False) -> str:
+        return "" if built or shutil.which("go") else _MISSING
 
     def sources(self) -> Sequence[Path]:
         return sorted([*SHARED.glob("*.go"), *self._own.glob("*.go")])

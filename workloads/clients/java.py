@@ -50,7 +50,7 @@ class Java:
             return f"kafka-clients {version} lacks transactions with groups (KIP-447); 2.5.0 is the first that can be driven"
         return ""
 
-    def missing(self) -> str:
+    def missing(self, built: bool = False) -> str:
         try:
             java()
         except ClusterError as error:

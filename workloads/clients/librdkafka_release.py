@@ -36,8 +36,8 @@ class LibrdkafkaReleases:
             return "librdkafka has transactions from 1.4.0 on"
         return ""
 
-    def missing(self) -> str:
-        return pip.missing()
+    def missing(self, built: bool = False) -> str:
+        return "" if built else pip.missing()
 
     def sources(self) -> Sequence[Path]:
         return [DRIVERS / name for name in ("driver.py", "librdkafka_library.py", "librdkafka_driver.py")]

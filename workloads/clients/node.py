@@ -44,13 +44,13 @@ class NodeFamily:
             return ""
         return f'"{version}" is no version of {self.package}; there are {self.versions}'
 
-    def missing(self) -> str:
+    def missing(self, built: bool = False) -> str:
         node = shutil.which("node")
         if node is None:
             return f"Node.js is missing: {_REMEDY}"
         if (found := node_version(node)) < OLDEST:
             return f"{node} is Node.js {_text(found)}, and {_text(OLDEST)} is the oldest that will do: {_REMEDY}"
-        return "" if shutil.which("npm") else "npm is missing: install it (Debian, Ubuntu: sudo apt install npm)"
+        return "" if built or shutil.which("npm") else "npm is missing: install it (Debian, Ubuntu: sudo apt install npm)"
 
     def sources(self) -> Sequence[Path]:
         return [SOURCES / SHARED, SOURCES / self.program]

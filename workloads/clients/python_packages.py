@@ -6,10 +6,12 @@ import os
 import re
 import shutil
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from harness.api import UnusableLibrary
 from harness.fetching import pip, tools
 
 DRIVERS = Path(__file__).parents[1] / "drivers" / "python"
@@ -17,6 +19,9 @@ SHARED = ("driver.py", "python_client.py", "python_settings.py")
 PYTHON = "FENCEPOST_DRIVER_PYTHON"  # names another interpreter, for releases that fencepost's own is too new for
 OPTIONS = ("-E", "-s", "-S", "-B")  # Python's own library and the package only, and nothing written beside the sources
 _START_S = 30.0
+_DESCRIBE = """import sys, sysconfig
+print(getattr(sys, "_base_executable", sys.executable))
+print(sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag)"""
 
 
 class PythonPackage:
@@ -36,28 +41,42 @@ class PythonPackage:
         number = (int(found[1]), int(found[2]), int(found[3]))
         return "" if number >= self.oldest else self.reason
 
-    def missing(self) -> str:
+    def missing(self, built: bool = False) -> str:
         named = os.environ.get(PYTHON)
         if named and not shutil.which(named):
             return f"{PYTHON} names {named}, which cannot be run: name a Python interpreter, or nothing"
-        return pip.missing()
+        return "" if built else pip.missing()
 
     def sources(self) -> Sequence[Path]:
         return [DRIVERS / name for name in (*SHARED, self.driver)]
 
     def download(self, version: str, directory: Path, progress: Callable[[str], None]) -> None:
-        """The package and what it needs, and the interpreter they were installed for: no virtual environment, which may go."""
+        """The package and what it needs; the interpreter they were installed for, and its ABI."""
         python = _interpreter()
         pip.install(self.project, version, python, directory / "packages")
         shutil.rmtree(directory / "packages" / "bin", ignore_errors=True)
-        (directory / "python").write_text(_base(python))
+        for name, text in zip(("python", "abi"), _described(python), strict=True):
+            (directory / name).write_text(text)
 
     def build(self, version: str, library: Path, directory: Path) -> None:
         return
 
     def command(self, version: str, library: Path, built: Path) -> Sequence[str]:
-        python = (library / "python").read_text()
-        return [python, *OPTIONS, str(DRIVERS / self.driver), str(library / "packages")]
+        return [self._python(version, library), *OPTIONS, str(DRIVERS / self.driver), str(library / "packages")]
+
+    def _python(self, version: str, library: Path) -> str:
+        """The interpreter that runs now, where it is of the ABI that the packages were installed for; else the one of then."""
+        abi = (library / "abi").read_text() if (library / "abi").exists() else ""
+        now, kind = _described(_interpreter())
+        if abi and kind == abi:
+            return now
+        former = (library / "python").read_text()
+        if os.access(former, os.X_OK) and abi in ("", _described(former)[1]):
+            return former
+        raise UnusableLibrary(
+            f"{self.project} {version} in the cache was installed for {former} ({abi or 'unknown'}), which is no more, and "
+            f"{now} is {kind}. Fetch it anew: fencepost client fetch {self.project}@{version}"
+        )
 
     def reads(self) -> Sequence[Path]:
         code = "import sys; print(sys.prefix); print(sys.base_prefix)"
@@ -85,10 +104,12 @@ class Aiokafka(PythonPackage):
     reason = "before 0.9.0 aiokafka needs modules of a kafka-python that is gone"
 
 
-def _base(python: str) -> str:
-    """The interpreter that a virtual environment was made of; any other as it is."""
-    code = "import sys; print(getattr(sys, '_base_executable', sys.executable))"
-    return tools.run([python, "-c", code], "asking Python where it lies", timeout_s=_START_S).strip() or python
+def _described(python: str) -> tuple[str, str]:
+    """The interpreter, or the one that a virtual environment, which may go, was made of; and its ABI (`cpython-311-...`)."""
+    if python == sys.executable:
+        return getattr(sys, "_base_executable", python), sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag or ""
+    found = tools.run([python, "-c", _DESCRIBE], "asking Python what it is", timeout_s=_START_S).split("\n")
+    return (found[0], found[1]) if len(found) > 1 else (python, "")
 
 
 def _interpreter() -> str:

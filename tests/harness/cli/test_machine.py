@@ -77,7 +77,12 @@ def test_a_run_is_possible_without_docker():
 
 def test_families_of_clients_are_named_with_what_they_lack():
     """Several families that lack the same are one sentence; nothing lacking is fine."""
-    lacking = machine.clients({"java": "", "franz-go": "Go is missing", "sarama": "Go is missing"})
+    lacking = machine.clients({"java": "", "franz-go": "Go is missing", "sarama": "Go is missing"}, lambda _: [])
     assert lacking.ok is None
-    assert "of java as drivers; not franz-go, sarama: Go is missing" in lacking.text
-    assert machine.clients({"java": ""}).ok is True
+    assert lacking.text.endswith("of java as drivers; not franz-go, sarama: Go is missing")
+    assert machine.clients({"java": ""}, lambda _: ["4.3.0"]).ok is True
+
+
+def test_versions_that_are_built_are_named_beside_what_is_missing():
+    lacking = machine.clients({"franz-go": "Go is missing", "java": ""}, lambda name: ["1.22.1", "1.22.2"])
+    assert lacking.text.endswith("not franz-go: Go is missing; built already, and usable: franz-go@1.22.1, franz-go@1.22.2")

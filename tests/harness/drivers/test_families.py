@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from harness.api import CampaignError, ClusterError
+from harness.api import CampaignError, ClusterError, UnusableLibrary
 from harness.drivers import families
 from harness.plugins import registry
 
@@ -27,27 +27,30 @@ class Pigeons:
     """A family whose library is one file."""
 
     default, versions = "9", "9 and 10"
-    downloads, builds, lacks = [], [], ""
+    downloads, builds, lacks, lacks_built = [], [], "", ""
     source = None
+    stale = ()  # downloads that cannot be used any more, by their number
 
     def refusal(self, version):
         return "" if version in ("9", "10") else f"there is no {version}, only 9 and 10"
 
-    def missing(self):
-        return self.lacks
+    def missing(self, built=False):
+        return self.lacks_built if built else self.lacks
 
     def sources(self):
         return [self.source]
 
     def download(self, version, directory, progress):
         self.downloads.append(version)
-        (directory / "library.txt").write_text(version)
+        (directory / "library.txt").write_text(f"{version} {len(self.downloads)}")
 
     def build(self, version, library, directory):
         self.builds.append(version)
         (directory / "driver.py").write_text(self.source.read_text())
 
     def command(self, version, library, built):
+        if int((library / "library.txt").read_text().split()[1]) in self.stale:
+            raise UnusableLibrary(f"pigeons {version} have flown: fencepost client fetch pigeons@{version}")
         return [sys.executable, str(built / "driver.py")]
 
     def reads(self):
@@ -60,7 +63,7 @@ def pigeons(tmp_path, monkeypatch):
     source = tmp_path / "source.py"
     source.write_text(DRIVER)
     monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path / "cache"))
-    for name, value in {"source": source, "downloads": [], "builds": [], "lacks": ""}.items():
+    for name, value in {"source": source, "downloads": [], "builds": [], "lacks": "", "stale": ()}.items():
         monkeypatch.setattr(Pigeons, name, value)
     real_names, real_load = registry.names, registry.load
     monkeypatch.setattr(registry, "names", lambda group: ["pigeons"] if group == "driver" else real_names(group))
@@ -109,6 +112,42 @@ def test_what_cannot_be_had_is_one_sentence(pigeons, tmp_path):
     pigeons.lacks = "a loft is missing (build one)"
     with pytest.raises(CampaignError, match=r"pigeons@9: a loft is missing \(build one\)"):
         families.obtain("pigeons@9")
+
+
+def test_what_is_built_is_driven_where_nothing_can_be_built(pigeons, monkeypatch):
+    families.obtain("pigeons@10")
+    monkeypatch.setattr(pigeons, "lacks", "a loft is missing")
+    assert families.obtain("pigeons@10").version == "10"
+    assert (families.missing(), families.drivable("pigeons")) == ({"pigeons": "a loft is missing"}, ["10"])
+    assert families.mistakes("pigeons@9") == ["pigeons@9: a loft is missing"]  # nothing of it is there
+    pigeons.source.write_text(DRIVER + "# changed\n")
+    assert families.mistakes("pigeons@10") == ["pigeons@10: a loft is missing"]  # it would have to be built again
+
+
+def test_what_is_built_is_of_no_use_without_what_runs_it(pigeons, monkeypatch):
+    families.obtain("pigeons@10")
+    monkeypatch.setattr(pigeons, "lacks", "grain and a loft are missing")
+    monkeypatch.setattr(pigeons, "lacks_built", "grain is missing")
+    assert families.mistakes("pigeons@10") == ["pigeons@10: grain is missing"]
+    assert families.drivable("pigeons") == []
+
+
+def test_a_library_that_cannot_be_used_any_more_is_fetched_anew_on_demand(pigeons, monkeypatch):
+    families.obtain("pigeons@10")
+    monkeypatch.setattr(pigeons, "stale", (1,))
+    with pytest.raises(UnusableLibrary, match="fencepost client fetch pigeons@10"):
+        families.obtain("pigeons@10")
+    assert pigeons.downloads == ["10"]
+    assert families.obtain("pigeons@10", repair=True).version == "10"
+    assert families.obtain("pigeons@10").version == "10"
+    assert pigeons.downloads == ["10", "10"]
+
+
+def test_a_library_that_is_of_no_use_when_fetched_anew_is_fetched_once(pigeons, monkeypatch):
+    monkeypatch.setattr(pigeons, "stale", (1, 2, 3))
+    with pytest.raises(UnusableLibrary):
+        families.obtain("pigeons@10", repair=True)
+    assert pigeons.downloads == ["10", "10"]
 
 
 def test_a_program_that_is_no_driver_is_named(tmp_path):

@@ -54,6 +54,7 @@ def test_versions_that_lack_what_the_driver_calls_are_refused_with_the_reason():
 
 def test_a_missing_go_is_named_with_its_remedy(go):
     assert "apt install golang-go" in FranzGo().missing()
+    assert FranzGo().missing(built=True) == ""  # the program is static
     go("")
     assert FranzGo().missing() == ""
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from support.fencepost_command import fencepost, only_run, verdict
 
-from harness.api import CampaignError, ClusterError
+from harness.api import CampaignError, ClusterError, UnusableLibrary
 from harness.fetching import tools
 from workloads.clients.python_packages import DRIVERS, PYTHON, Aiokafka, KafkaPython
 
@@ -63,6 +63,65 @@ def test_a_package_is_installed_for_the_named_interpreter_and_run_by_it(family, 
     command = family().command(family.default, tmp_path, tmp_path)
     assert (command[0], command[-2:]) == ("/bin/sh", [str(DRIVERS / family.driver), str(tmp_path / "packages")])
     assert "-B" in command
+
+
+ABI = "cpython-311-x86_64-linux-gnu"
+
+
+@pytest.fixture
+def pythons(tmp_path, monkeypatch):
+    """What makes an interpreter: a shell script that says what it is. The one that runs is named by the environment."""
+
+    def put(name, abi):
+        path = tmp_path / name
+        path.write_text(f"#!/bin/sh\necho {path}\necho {abi}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    monkeypatch.setenv(PYTHON, put("now", ABI))
+    return put
+
+
+def library(tmp_path, python, abi):
+    (tmp_path / "python").write_text(python)
+    if abi:
+        (tmp_path / "abi").write_text(abi)
+    return tmp_path
+
+
+def chosen(directory):
+    return KafkaPython().command("3.0.12", directory, directory)[0]
+
+
+def test_packages_are_run_by_this_python_where_it_has_their_abi(tmp_path, pythons):
+    former = pythons("former", ABI)
+    assert chosen(library(tmp_path, former, ABI)) == str(tmp_path / "now")
+    (tmp_path / "former").unlink()  # a virtual environment that is gone
+    assert chosen(library(tmp_path, former, ABI)) == str(tmp_path / "now")
+
+
+def test_packages_of_another_abi_are_run_by_the_python_they_were_installed_for(tmp_path, pythons):
+    former = pythons("former", "cpython-39")
+    assert chosen(library(tmp_path, former, "cpython-39")) == former
+    pythons("former", "cpython-313")  # another version in the same place
+    with pytest.raises(UnusableLibrary, match=rf"installed for {former} \(cpython-39\), which is no more, and .*now is {ABI}"):
+        chosen(library(tmp_path, former, "cpython-39"))
+
+
+def test_packages_without_a_noted_abi_need_the_python_they_were_installed_for(tmp_path, pythons):
+    former = pythons("former", "cpython-39")
+    assert chosen(library(tmp_path, former, "")) == former
+    (tmp_path / "former").unlink()
+    with pytest.raises(UnusableLibrary, match=r"unknown.*fencepost client fetch kafka-python@3\.0\.12"):
+        chosen(library(tmp_path, former, ""))
+
+
+def test_what_is_noted_of_this_python_is_no_virtual_environment(tmp_path, monkeypatch):
+    monkeypatch.delenv(PYTHON, raising=False)
+    monkeypatch.setattr(tools, "run", lambda *_, **__: "")
+    KafkaPython().download("3.0.12", tmp_path, print)
+    assert (tmp_path / "python").read_text() == sys._base_executable
+    assert chosen(tmp_path) == sys._base_executable
 
 
 def test_an_interpreter_that_is_not_there_is_missing(monkeypatch):
