@@ -27,6 +27,7 @@ from checkers.spark.overview import Overview
 from checkers.spark.source import READ_ERRORS, Source
 from harness.api import MAX_OP, ClockAhead, Evidence, Isolation, record_ids
 
+NO_MASTER = "none: this process judged a short history"
 Made = TypeVar("Made")
 
 
@@ -49,12 +50,14 @@ class RunView:
     gathered: what run checks gathered of each partition, likewise.
     original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
         checks ran.
+    session: makes, or waits for, the Spark session. here: this process judges a short history, and no session is made
+        unless a check asks for `spark` or one of its tables.
     """
 
     def __init__(
         self,
         history: Source,
-        spark: SparkSession,
+        session: Callable[[], SparkSession],
         overview: Overview,
         contract: Mapping[str, str],
         missing: Collection[Evidence] = (),
@@ -62,8 +65,10 @@ class RunView:
         transaction_timeout_s: float = 60.0,
         fencings: Sequence[Fencing] | None = (),
         clocks: Sequence[ClockAhead] | None = (),
+        here: bool = False,
     ) -> None:
-        self.history, self.spark, self.overview, self.contract = history, spark, overview, contract
+        self.history, self.overview, self.contract = history, overview, contract
+        self._session, self.here = session, here
         self.missing = frozenset(missing)
         self.stored, self.transaction_timeout_s = stored, transaction_timeout_s
         self.fencings, self.clocks = fencings, clocks
@@ -80,6 +85,16 @@ class RunView:
         return self._made[make]  # type: ignore[no-any-return]
 
     # ---- Spark tables, for checks that need joins over everything ----
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self._session()
+
+    @property
+    def master(self) -> str:
+        """The Spark master that judged, or that none was needed."""
+        return str(self.spark.sparkContext.master) if not self.here or "spark" in self.__dict__ else NO_MASTER
+
     @cached_property
     def ops(self) -> DataFrame:
         """The history, a row per operation (docs/history.md)."""

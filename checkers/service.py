@@ -26,13 +26,18 @@ class SparkJudge(Judge):
         warm(session)
 
     def judge(
-        self, run: Run, session: Callable[[], Any], contract: Mapping[str, str] | None, more: Mapping[str, Any]
+        self,
+        run: Run,
+        session: Callable[[], Any],
+        contract: Mapping[str, str] | None,
+        more: Mapping[str, Any],
+        here: bool = False,
     ) -> dict[str, Any]:
         from checkers.verdict.judge import judge
 
-        return judge(run, spark=session, contract=contract, more=more)
+        return judge(run, spark=session, contract=contract, more=more, here=here)
 
-    def selfcheck(self, run: Run | None, session: Any, seed: int) -> Sequence[SelfcheckRow]:
+    def selfcheck(self, run: Run | None, session: Callable[[], Any], seed: int) -> Sequence[SelfcheckRow]:
         from checkers.selfcheck.selfcheck import selfcheck
 
         return selfcheck(run, session, seed=seed)

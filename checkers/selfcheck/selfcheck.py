@@ -59,7 +59,7 @@ class Checker:
     """The checker as it is asked here: of a run in a directory of our own, under one contract."""
 
     run: Run
-    spark: SparkSession
+    spark: SparkSession | Callable[[], SparkSession]
     contract: Mapping[str, str]
     checks: Sequence[Check[Any]] | None
 
@@ -87,7 +87,8 @@ class Checker:
         if rows is not None:
             write_rows(rows, Path(self.run.history))
         forbidden = ",".join(filter(None, (self.full["cycles"], cycle)))
-        document = judge(self.run, spark=self.spark, contract={**self.contract, "cycles": forbidden}, checks=self.checks)
+        contract = {**self.contract, "cycles": forbidden}
+        document = judge(self.run, spark=self.spark, here=callable(self.spark), contract=contract, checks=self.checks)
         return Judgement(document, pq.read_table(self.run.path(RunFile.ANOMALIES)).to_pylist())
 
     def unjudged(self, name: str) -> str:
@@ -98,7 +99,7 @@ class Checker:
 
 def selfcheck(
     run: Run | None,
-    spark: SparkSession,
+    spark: SparkSession | Callable[[], SparkSession],
     seed: int = 0,
     checks: Sequence[Check[Any]] | None = None,
     contract: Mapping[str, str] | None = None,
@@ -106,8 +107,9 @@ def selfcheck(
 ) -> list[SelfcheckRow]:
     """Judge a clean history, then the same history with each damage in turn; nothing is written into its directory.
 
-    run: a run whose history is merged, or None for a generated lawful one. checks: instead of the installed ones; the damages
-    that checks bring themselves are planted too.
+    run: a run whose history is merged, or None for a generated lawful one. spark: a session, or what makes one: called when a
+    history is long, or a check asks for Spark's tables; this process judges short histories by itself. checks: instead of the
+    installed ones; the damages that checks bring themselves are planted too.
     The same seed plants the same damages. Raises HistoryError when the run has no readable history.
     """
     with liveness.temporary_directory("selfcheck") as temporary:

@@ -107,7 +107,7 @@ class PartitionResult:
 
 
 def run_partition_checks(
-    spark: SparkSession,
+    spark: Callable[[], SparkSession],
     history: Source,
     checks: Sequence[Check[PartitionLog]],
     finals: Mapping[str, FinalRead],
@@ -115,13 +115,23 @@ def run_partition_checks(
     resets: Resets | None = None,
     moments: Ints | None = None,
     gathered: GatheredMessages | None = None,
+    here: bool = False,
 ) -> JobResult:
-    """Run every partition check over every partition in one job. `gathered` gets the messages for run checks."""
+    """Run every partition check over every partition in one job. `gathered` gets the messages for run checks.
+
+    here: this process judges a short history by itself, without a session.
+    """
     bare = [replace(check, resolve=None, explain=None) for check in checks]  # what the workers need
     moments = np.empty(0, dtype=np.int64) if moments is None else moments
     gathered = gathered or GatheredMessages()
     judge = _partition_judge(bare, dict(finals), settings, resets or Resets(), moments, gathered.gatherers)
-    made = gathered.split(_partition_results(spark, history, judge, gathered.short)).collect()
+    groups = _scanned_here(history) if gathered.short else None
+    if groups is None:
+        made = gathered.split(_scanned_and_judged(spark(), history, judge)).collect()
+    elif here:
+        made = [one for group in groups.items() for one in judge(*group)]
+    else:
+        made = _judged_in_tasks(spark(), groups, judge).collect()
     results = sorted((one for one in made if isinstance(one, PartitionResult)), key=lambda one: one.partition)
     gathered.collected = [one for one in made if isinstance(one, ExecutorMessage)]
     gathered.to_driver = [message for one in results for message in one.to_driver]
@@ -134,24 +144,30 @@ def run_partition_checks(
     return JobResult(combined, counts, unsent, total_unseen(moments, [one.unseen for one in results]), late)
 
 
-def _partition_results(spark: SparkSession, history: Source, judge: PartitionJudge, short: bool) -> RDD[Any]:
-    """The results and messages of every partition."""
-    groups = scan_locally(history) if short else {}
-    sizes = {name: sum(len(part.shared) + len(part.own) for part in parts) for name, parts in groups.items()}
-    if short and sum(sizes.values()) <= MOST_BYTES_IN_TASKS:
-        return _short_results(spark, groups, sum(sizes.values()), judge)
+def _scanned_and_judged(spark: SparkSession, history: Source, judge: PartitionJudge) -> RDD[Any]:
+    """The results and messages of every partition, which the executors scan, shuffle and judge."""
     buckets = max(BUCKETS, BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism)
     return scan(spark, history).partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, judge))
 
 
-def _short_results(spark: SparkSession, groups: Mapping[str, Sequence[PackedPart]], size: int, judge: PartitionJudge) -> RDD[Any]:
-    """The same for a short history, whose partitions the driver has packed: they go to the workers inside the tasks.
+def _scanned_here(history: Source) -> Mapping[str, Sequence[PackedPart]] | None:
+    """The packed partitions of a history with few operations; None where they hold too many records."""
+    groups = scan_locally(history)
+    return groups if _size(groups) <= MOST_BYTES_IN_TASKS else None
+
+
+def _judged_in_tasks(spark: SparkSession, groups: Mapping[str, Sequence[PackedPart]], judge: PartitionJudge) -> RDD[Any]:
+    """The results and messages of partitions that the driver has packed: they go to the workers inside the tasks.
 
     A shuffle would take longer than everything else together.
     """
     context = spark.sparkContext
-    tasks = max(1, min(len(groups), context.defaultParallelism, 1 + size // BYTES_PER_TASK))
+    tasks = max(1, min(len(groups), context.defaultParallelism, 1 + _size(groups) // BYTES_PER_TASK))
     return context.parallelize(list(groups.items()), tasks).flatMap(lambda group: judge(*group))
+
+
+def _size(groups: Mapping[str, Sequence[PackedPart]]) -> int:
+    return sum(len(part.shared) + len(part.own) for parts in groups.values() for part in parts)
 
 
 def _bucket(partition: str) -> int:

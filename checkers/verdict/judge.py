@@ -76,19 +76,20 @@ ANOMALIES_SCHEMA = pa.schema(
 def judge(
     run: Run,
     spark: SparkSession | Callable[[], SparkSession] | None = None,
-    master: str = "local[2]",
+    here: bool = False,
     contract: Mapping[str, str] | None = None,
     checks: Sequence[Check[Any]] | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Judge a run whose history is merged; write `anomalies.parquet`, and return the verdict's document.
 
-    contract: laid over the plan's own. spark: a session to use, or what waits for one (called late); else one is started at
-    `master`. checks: instead of the installed ones. more: checks beside those (import path -> check, or why there is none).
+    contract: laid over the plan's own. spark: a session to use, or what waits for one (called late); else one is started on
+    this machine. here: this process judges a short history, and no session is called for unless a check asks for Spark's tables.
+    checks: instead of the installed ones. more: checks beside those (import path -> check, or why there is none).
     Raises HistoryError when there is no readable history or plan, CampaignError for a contract that no client keeps.
     """
     begun = time.monotonic()
-    session = cache(spark if callable(spark) else lambda: spark or start_session(master))
+    session = cache(spark if callable(spark) else lambda: spark or start_session())
     run.demand_readable(RunFile.PLAN)
     run.demand_readable(RunFile.DAMAGE)
     full = overlaid_contract(_promised(run), contract or {})
@@ -102,13 +103,15 @@ def judge(
     receipts = run.known_receipts()
     view = RunView(
         history,
-        session(),
+        session,
         overview,
         full,
         missing_evidence(run.gaps),
         run.path(RunFile.STORED),
         _timeout_s(run.plan),
-        *((None, None) if _faults_unknown(run) else (_fencings(receipts), clocks_ahead(receipts))),
+        fencings=None if _faults_unknown(run) else _fencings(receipts),
+        clocks=None if _faults_unknown(run) else clocks_ahead(receipts),
+        here=here and not run.is_remote,
     )
     job = run_checks(view, found)
     judged = [one for check in found for one in _judged(check, job.results[check.name], view, receipts)]
@@ -121,7 +124,7 @@ def judge(
     document["weakened"] += filter(None, [questions_ended(view)])
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
-    document["checker"] = {"spark": pyspark.__version__, "master": view.spark.sparkContext.master}
+    document["checker"] = {"spark": pyspark.__version__, "master": view.master}
     _write_anomalies(run, judged)
     return document
 

@@ -32,7 +32,7 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
     run.gathered = GatheredMessages(_gatherers(checks, run), short=len(overview) <= SHORT_HISTORY)
     try:
         job = run_partition_checks(
-            run.spark,
+            lambda: run.spark,
             run.history,
             of_partitions,
             overview.final_reads,
@@ -40,6 +40,7 @@ def run_checks(run: RunView, checks: Sequence[Check[Any]]) -> JobResult:
             positions(overview, run.history, run.contract, incomplete=Evidence.POLLS in run.missing),
             moments(overview),
             run.gathered,
+            run.here,
         )
     except Exception as error:  # noqa: BLE001 - memory gave out, an executor was lost: every result is unknown
         reason = f"the Spark job did not finish ({type(error).__name__}: {last_cause(error)})"

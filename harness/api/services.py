@@ -44,16 +44,25 @@ class Judge(Protocol):
         """Make a session ready for its first history."""
 
     def judge(
-        self, run: Run, session: Callable[[], Any], contract: Mapping[str, str] | None, more: Mapping[str, Any]
+        self,
+        run: Run,
+        session: Callable[[], Any],
+        contract: Mapping[str, str] | None,
+        more: Mapping[str, Any],
+        here: bool = False,
     ) -> dict[str, Any]:
         """The verdict's document of a run whose history is merged; writes `anomalies.parquet`.
 
-        session: waits for the session, and is called late. contract: laid over the plan's. more: checks beside the installed
-        ones, by import path, or why there is none. Raises HistoryError when the history cannot be read.
+        session: makes the session, or waits for it, and is called late. here: a short history is judged in this process, and
+        `session` is called only when a check asks for Spark's tables. contract: laid over the plan's. more: checks beside the
+        installed ones, by import path, or why there is none. Raises HistoryError when the history cannot be read.
         """
 
-    def selfcheck(self, run: Run | None, session: Any, seed: int) -> Sequence[SelfcheckRow]:
-        """Plant one damage after the other in a run's history, or in a generated one, and demand its anomaly."""
+    def selfcheck(self, run: Run | None, session: Callable[[], Any], seed: int) -> Sequence[SelfcheckRow]:
+        """Plant one damage after the other in a run's history, or in a generated one, and demand its anomaly.
+
+        session: makes the session; called when the history is long, or a check asks for Spark's tables.
+        """
 
     def breaches(self, check: Any) -> list[str]:
         """Every way in which a check of a plug-in breaks the interface of a check."""

@@ -13,7 +13,19 @@ import typer
 
 from harness.api import CampaignError, Exit, Run, RunFile
 from harness.cli import console
-from harness.cli.console import RUN_HELP, Checkers, Conf, Json, Master, Results, Texts, pairs, print_json, print_line
+from harness.cli.console import (
+    DEFAULT_MASTER,
+    RUN_HELP,
+    Checkers,
+    Conf,
+    Json,
+    MasterIfNeeded,
+    Results,
+    Texts,
+    pairs,
+    print_json,
+    print_line,
+)
 from harness.secrets import has_userinfo, mask
 
 EXAMPLES = """\b
@@ -23,6 +35,7 @@ Examples:
   fencepost check jepsen/store/latest/history.edn
   fencepost check results/nightly/20261121T020000Z-k3f9x2 --spark-master spark://host:7077
   fencepost check hdfs://namenode:8020/runs/20261121T020000Z-k3f9x2"""
+LARGE = 8 << 20  # bytes of a history that most likely needs Spark, so that it is started first
 HISTORY_HELP = (
     RUN_HELP
     + " Or a history from elsewhere: our JSON lines or Parquet, or Jepsen's EDN or JSON. Or the URL of a run's directory,"
@@ -41,7 +54,7 @@ def check(
     checker: Checkers = None,
     results: Results = None,
     json_: Json = False,
-    master: Master = "local[*]",
+    master: MasterIfNeeded = None,
     spark_conf: Conf = None,
 ) -> None:
     """Judge a finished run again from what it left on disk, or a history that fencepost did not record.
@@ -63,15 +76,16 @@ def check(
     overlaid, conf = contract_of(contract or ()), spark_conf_of(spark_conf or ())
     root = results_root(results)
     display = console.display(to_stderr=json_)
-    engine = console.engine(root, master, display.event, conf)
+    engine = console.engine(root, master or DEFAULT_MASTER, display.event, conf)
     try:
         found = None if is_url(run) else recorded_run(run, root, overlaid, own_checks)
         if found is not None:
             engine.hold(found.directory)
-        engine.start_spark(warm=False)
+        if master or is_url(run) or _size(Path(found.history) if found else _path(run)) > LARGE:
+            engine.start_spark(warm=False)
         if found is None:
             found = open_run(engine.fetch(run, overlaid) if is_url(run) else adopted(run, root, overlaid, engine.hold))
-        verdict = engine.judge(found, overlaid or None, own_checks, last=True)
+        verdict = engine.judge(found, overlaid or None, own_checks, last=True, here=master is None)
     finally:
         display.close()
         engine.close()
@@ -117,6 +131,14 @@ def adopted(text: str, root: Path, contract: Mapping[str, str], hold: Callable[[
         shutil.rmtree(directory)
         raise
     return directory
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; nothing where it cannot be asked, which reading it will say."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _path(text: str) -> Path:

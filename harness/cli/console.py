@@ -44,15 +44,26 @@ Results = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output; all else goes to standard error.")]
 
 
-def spark_master(text: str) -> str:
+def spark_master(text: str | None) -> str | None:
     """A Spark master as it was given. Raises CampaignError when Spark knows no such kind of master."""
-    if not _MASTER.fullmatch(text):
+    if text is not None and not _MASTER.fullmatch(text):
         kinds = "local[*], local[2], spark://host:7077, yarn, k8s://https://host:443"
         raise CampaignError([f'--spark-master "{text}": no master of Spark; there are {kinds}'])
     return text
 
 
+DEFAULT_MASTER = "local[*]"
 Master = Annotated[str, typer.Option("--spark-master", help="The Spark that judges.", callback=spark_master)]
+MasterIfNeeded = Annotated[
+    str | None,
+    typer.Option(
+        "--spark-master",
+        help="The Spark that judges. Default: none for at most 50,000 operations, which take less time than its start;"
+        f" {DEFAULT_MASTER} for more, and where a check asks for it.",
+        callback=spark_master,
+        show_default=False,
+    ),
+]
 Texts = list[str] | None
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP)]
 Checkers = Annotated[

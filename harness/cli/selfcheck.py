@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import cache
 from typing import Annotated
 
 import typer
 
 from harness.api import Exit, liveness
 from harness.api.bounds import MOST_EXACT
-from harness.cli.console import RUN_HELP, Conf, Json, Master, Results, out, print_json, print_line, table
+from harness.cli.console import DEFAULT_MASTER, RUN_HELP, Conf, Json, MasterIfNeeded, Results, out, print_json, print_line, table
 
 EXAMPLES = "\b\nExamples:\n  fencepost selfcheck\n  fencepost selfcheck latest --seed 7"
 
@@ -24,7 +25,7 @@ def selfcheck(
     seed: Annotated[int, typer.Option(min=0, max=MOST_EXACT, help="Decides what is damaged.")] = 0,
     results: Results = None,
     json_: Json = False,
-    master: Master = "local[*]",
+    master: MasterIfNeeded = None,
     spark_conf: Conf = None,
 ) -> None:
     """Prove that the checks can fail: plant one damage after the other in a clean history, and demand exactly its anomaly.
@@ -43,11 +44,12 @@ def selfcheck(
         merge.demand_local(found)
     judge = services.judge()
     with liveness.hold(found.directory) if found else nullcontext():
-        spark = judge.start_session(master, conf)
+        session = cache(lambda: judge.start_session(master or DEFAULT_MASTER, conf))
         try:
-            rows = judge.selfcheck(merged(found) if found else None, spark, seed)
+            rows = judge.selfcheck(merged(found) if found else None, session() if master else session, seed)
         finally:
-            spark.stop()
+            if session.cache_info().currsize:
+                session().stop()
     if json_:
         print_json([vars(row) for row in rows])
     else:

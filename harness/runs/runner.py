@@ -82,7 +82,7 @@ class Runner:
             self._spark_error = error
 
     def _session(self) -> Any:
-        self.start_spark()
+        self.start_spark(warm=False)
         assert self._spark_thread is not None
         self._spark_thread.join()
         if self._spark is None:
@@ -206,13 +206,18 @@ class Runner:
 
     # -- judge -----------------------------------------------------------------------------------
     def judge(
-        self, run: Run, contract: Mapping[str, str] | None = None, checkers: Sequence[str] = (), last: bool = False
+        self,
+        run: Run,
+        contract: Mapping[str, str] | None = None,
+        checkers: Sequence[str] = (),
+        last: bool = False,
+        here: bool = False,
     ) -> dict[str, Any]:
         """Merge, check and report; also for a run that was cut off, and for one judged before. Returns the verdict document.
 
         checkers: import paths of checks to ask beside the installed ones, named by whoever gave the command. The plan's are not
         loaded: a run directory may come from anywhere, and shall run no code. Raises CampaignError for a bad one.
-        last: nothing is judged after it, so Spark ends beside the report.
+        last: nothing is judged after it, so Spark ends beside the report. here: Spark is not started for a short history.
         Everything is written where the run says (`Run.judgement`).
         """
         from harness import report  # here, and not above: until Spark has started, nothing else is to do
@@ -225,7 +230,7 @@ class Runner:
         run = merged(run, lambda: self._phase("merge", "merging the workers' histories"))
         merge_s = time.monotonic() - began
         self._phase("check", "checking")
-        verdict = services.judge().judge(run, self._session, contract, own_checks)
+        verdict = services.judge().judge(run, self._session, contract, own_checks, here)
         verdict["timing"] = {**verdict.get("timing", {}), "merge_s": round(merge_s, 3)}
         verdict["weakened"] = [*verdict.get("weakened", []), *_ignored_checks(run, own_checks)]
         if run.judgement:

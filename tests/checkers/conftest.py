@@ -9,15 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from support.histories import History
-from support.local_spark import judge_here, local_spark
+from support.judging import judge_here
 
 Judge = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture(scope="session")
-def session_here() -> Any:
-    """What stands for a session where a history is short: this process judges its partitions one after the other."""
-    return local_spark()
 
 
 @pytest.fixture

@@ -26,13 +26,13 @@ def operation(number, line):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.splitlines()[0])
-def test_a_case_from_jepsens_own_tests_is_judged_alike(session_here, tmp_path, case):
+def test_a_case_from_jepsens_own_tests_is_judged_alike(tmp_path, case):
     lines = case.splitlines()[1:]
     history, run = tmp_path / "history.edn", tmp_path / "run"
     run.mkdir()
     history.write_text("".join(operation(*pair) for pair in enumerate(line for line in lines if line[:1].isdigit())))
     assert bool(adopt(history, run)) == bool(words(lines, "damaged:"))
-    document = judge(open_run(run), spark=session_here)
+    document = judge(open_run(run), here=True)
     assert violated(document) == words(lines, "forbidden:")
     for verdict in words(lines, "verdict:"):
         assert document["verdict"] == verdict

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.histories import answer, violated
 from support.history_tables import HistoryTable, with_settling
-from support.local_spark import judge_here
+from support.judging import judge_here
 
 DATA = Path(__file__).parent / "data"
 KEYS = ("contract", "forbidden", "allowed", "verdict", "reason", "held", "idle", "compared", "found", "sentence", "note")

@@ -20,7 +20,7 @@ def lawful(tmp_path_factory):
 
 
 @pytest.fixture
-def damaged(session_here, lawful, tmp_path):
+def damaged(lawful, tmp_path):
     """Judge the lawful history after a damage was done to its operations; checks that something really was done."""
 
     def run(damage):
@@ -28,7 +28,7 @@ def damaged(session_here, lawful, tmp_path):
         damage(ops)
         write_history(tmp_path, ops)
         (tmp_path / "plan.json").write_bytes((lawful / "plan.json").read_bytes())
-        return judge(open_run(tmp_path), spark=session_here)
+        return judge(open_run(tmp_path), here=True)
 
     return run
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pyarrow.parquet as pq
 import pytest
-from support.local_spark import judge_here
+from support.judging import judge_here
 from support.random_histories import moving_history, varied_contract, varied_history
 from support.reference import NAMES, anomalies, by_records
 

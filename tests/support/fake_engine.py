@@ -58,7 +58,7 @@ class FakeEngine:
             if fate == "endless":
                 raise Interrupted("stopped on demand")
 
-    def judge(self, run, contract=None, checkers=(), last=False):
+    def judge(self, run, contract=None, checkers=(), last=False, here=False):
         plan = run.plan
         self.log.append(("judge", contract, *checkers))
         anomaly = {"torn": "torn-letter", "lost": "lost-letter"}.get(plan["fate"])

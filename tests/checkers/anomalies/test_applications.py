@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.application_reference import FROM_OUTSIDE, TWINS, ApplicationHistory, by_records
 from support.histories import History, answer, finding, violated, write_history
-from support.local_spark import judge_here
+from support.judging import judge_here, no_session
 from support.random_applications import application_history
 from support.worked_examples import Example
 
@@ -160,12 +160,12 @@ def test_order_is_demanded_where_it_is_promised(judged):
     )
 
 
-def test_each_damage_to_a_program_is_found_in_a_lawful_history_of_one(session_here, tmp_path):
+def test_each_damage_to_a_program_is_found_in_a_lawful_history_of_one(tmp_path):
     h = program([(0, 5), (1, 6), (3, 7), (4, 8), (5, 9)], polled=[(0, 5)], more=[8, 9], ordered=True)
     write_history(tmp_path, h.ops)
     (tmp_path / "plan.json").write_text(json.dumps({"contract": {**LAWFUL, **CONTRACT}}))
     own = [damage for damage in DAMAGES if damage.plant.__module__.endswith(".application_damages")]
-    clean, *rows = selfcheck(open_run(tmp_path), session_here, checks=CHECKS, damages=own)
+    clean, *rows = selfcheck(open_run(tmp_path), no_session, checks=CHECKS, damages=own)
     assert clean.ok, clean.note
     assert [(row.damage, row.ok, row.note) for row in rows if not row.ok] == []
     assert len(rows) == len(own) == len(FROM_OUTSIDE)

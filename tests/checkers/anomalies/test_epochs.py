@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 from support.histories import History, answer, finding
-from support.local_spark import judge_here
+from support.judging import judge_here
 
 from harness.api import RunFile
 from harness.api.history import STORED, schema

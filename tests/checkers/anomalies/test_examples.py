@@ -27,14 +27,14 @@ EXAMPLES = {name: Example(number, check) for number, (name, check) in enumerate(
 
 
 @pytest.fixture(scope="module")
-def findings(session_here, tmp_path_factory):
+def findings(tmp_path_factory):
     """The findings in one history of all examples, which share nothing with each other; and the operations of that."""
     folder = tmp_path_factory.mktemp("examples")
     settled = {partition: offsets for one in EXAMPLES.values() for partition, offsets in one.settled.items()}
     ops = with_settling([op for one in EXAMPLES.values() for op in one.ops], settled)
     (folder / "plan.json").write_text(json.dumps({"contract": {**CONTRACT, "consumption": "recorded"}}))
     write_history(folder, ops)
-    judge(open_run(folder), spark=session_here)
+    judge(open_run(folder), here=True)
     return pq.read_table(folder / "anomalies.parquet").to_pylist(), ops
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.histories import History, answer, finding, violated
-from support.local_spark import judge_here
+from support.judging import judge_here
 
 ID = {"transactional_id": "id"}
 NAMES = ("zombie-commit", "zombie-write", "false-ack")

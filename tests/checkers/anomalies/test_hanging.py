@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from support import hanging_reference
 from support.histories import UNCOMMITTED, History, answer, finding, violated, write_faults
-from support.local_spark import judge_here
+from support.judging import judge_here, no_session
 from support.reference import FlatHistory
 
 from checkers.anomalies.hanging import hanging_transaction, misreported_transaction
@@ -273,8 +273,8 @@ def test_without_a_question_it_is_not_exercised(tmp_path):
     assert {answer(document, check.name)["verdict"] for check in CHECKS} == {"not exercised"}
 
 
-def test_every_damage_to_answers_is_found(session_here, tmp_path):
-    clean, *rows = selfcheck(write_lawful(tmp_path, transactions=20), session_here, checks=CHECKS, damages=())
+def test_every_damage_to_answers_is_found(tmp_path):
+    clean, *rows = selfcheck(write_lawful(tmp_path, transactions=20), no_session, checks=CHECKS, damages=())
     assert clean.ok, clean.note
     assert [(row.damage, row.ok) for row in rows] == [(name, True) for name in ("hang", "overdue", "misreport", "reopen")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from support.histories import History, answer, finding, violated, write_faults
-from support.local_spark import judge_here
+from support.judging import judge_here
 
 ID = {"transactional_id": "id"}
 STRICT = {"strict_errors": "true"}

@@ -6,7 +6,7 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 from support.histories import History, answer, finding, violated, write_history
-from support.local_spark import judge_here
+from support.judging import judge_here, no_session
 from support.pipeline_reference import TWINS, PipelineHistory, by_records
 from support.random_pipelines import pipeline_history
 
@@ -140,11 +140,11 @@ def lawful_pipeline():
     return h
 
 
-def test_every_damage_to_a_pipeline_is_found(session_here, tmp_path):
+def test_every_damage_to_a_pipeline_is_found(tmp_path):
     write_history(tmp_path, lawful_pipeline().ops)
     (tmp_path / "plan.json").write_text(json.dumps({"contract": {**LAWFUL, **CONTRACT}}))
     own = [damage for damage in DAMAGES if damage.plant.__module__.endswith(".pipeline_damages")]
-    clean, *rows = selfcheck(open_run(tmp_path), session_here, checks=CHECKS, damages=own)
+    clean, *rows = selfcheck(open_run(tmp_path), no_session, checks=CHECKS, damages=own)
     assert clean.ok, clean.note
     assert [(row.damage, row.ok, row.note) for row in rows if not row.ok] == []
     assert len(rows) == len(own) == len(TWINS)

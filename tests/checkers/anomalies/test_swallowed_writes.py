@@ -2,7 +2,7 @@
 
 import pytest
 from support.histories import History, finding, violated
-from support.local_spark import judge_here
+from support.judging import judge_here
 
 
 def swallowed(h, sends, type="ok", **fields):

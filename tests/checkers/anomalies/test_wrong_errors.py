@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from support.histories import History, answer, finding, violated
-from support.local_spark import judge_here
+from support.judging import judge_here
 
 from checkers.anomalies.error_table import TABLE, Answer
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 from support.histories import History, answer, finding, violated
-from support.local_spark import judge_here
+from support.judging import judge_here
 from support.pipeline_reference import PipelineHistory, offset_edges
 from support.random_pipelines import pipeline_history
 

@@ -127,7 +127,7 @@ def test_a_schedule_before_a_random_history_adds_its_cycle_and_nothing_else(seed
 @example(  # between the two lies another record of the first one's producer
     damage=BY_NAME["invert"], draw=1, seed=0, shape={"transactions": 65, "partitions": 2, "processes": 2, "sends": 4}
 )
-def test_the_reference_and_the_checker_find_the_same_in_a_damaged_history(session_here, damage, draw, seed, shape):
+def test_the_reference_and_the_checker_find_the_same_in_a_damaged_history(damage, draw, seed, shape):
     """In any lawful history: its own anomalies, record by record; nothing forbidden beside what comes along by nature."""
     with TemporaryDirectory() as text:
         folder = Path(text)
@@ -135,7 +135,7 @@ def test_the_reference_and_the_checker_find_the_same_in_a_damaged_history(sessio
         planted = damage.plant(read_rows(folder / "history.parquet"), Random(draw))
         assume(planted is not None)
         write_rows(planted.rows, folder / "history.parquet")
-        document = judge(open_run(folder), spark=session_here)
+        document = judge(open_run(folder), here=True)
         findings = pq.read_table(folder / "anomalies.parquet").to_pylist()
     ops = operations(planted.rows)
     got, expected = by_records(findings, ops), anomalies(ops)

@@ -5,6 +5,7 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 from support.histories import History, write_history
+from support.judging import no_session
 
 from checkers.api import CheckResult, partition_check, run_check
 from checkers.graph.checks import CHECKS
@@ -41,19 +42,19 @@ def test_every_installed_check_has_a_damage_or_a_reason():
     assert all(WITHOUT.values())
 
 
-def test_a_check_without_damage_has_a_row_of_its_own(session_here, lawful):
+def test_a_check_without_damage_has_a_row_of_its_own(lawful):
     """Nothing can be planted for a check from elsewhere, and the table says so."""
 
     def quiet(log):
         """Nothing anybody planted."""
         return CheckResult(1)
 
-    _, row = selfcheck(open_run(lawful), session_here, checks=[partition_check("quiet")(quiet)], damages=())
+    _, row = selfcheck(open_run(lawful), no_session, checks=[partition_check("quiet")(quiet)], damages=())
     assert (row.expected, row.ok) == (("quiet",), None)
     assert row.note.startswith("not planted: no damage is known for it")
 
 
-def test_a_check_may_bring_the_damage_that_it_must_find(session_here, lawful):
+def test_a_check_may_bring_the_damage_that_it_must_find(lawful):
     """Its family is the only file of an anomaly beside the entry point and the rule."""
 
     def beyond(log):
@@ -70,13 +71,13 @@ def test_a_check_may_bring_the_damage_that_it_must_find(session_here, lawful):
     damage = PlantedDamage("raise", raise_offset, ("beyond",), needs="needs a read")
     check = partition_check("beyond", damages=(damage,))(beyond)
     assert breaches(check) == []
-    _, row = selfcheck(open_run(lawful), session_here, checks=[check], damages=())
+    _, row = selfcheck(open_run(lawful), no_session, checks=[check], damages=())
     assert (row.damage, row.ok, row.found) == ("raise", True, ("beyond",))
     (breach,) = breaches(partition_check("beyond", damages=("raise",))(beyond))
     assert breach.startswith("beyond: damages must be PlantedDamage")
 
 
-def test_a_check_that_finds_nothing_is_reported_as_having_missed_the_damage(session_here, lawful):
+def test_a_check_that_finds_nothing_is_reported_as_having_missed_the_damage(lawful):
     """It carries the name of a real one, and never finds anything."""
 
     def blind(log):
@@ -84,12 +85,12 @@ def test_a_check_that_finds_nothing_is_reported_as_having_missed_the_damage(sess
         return CheckResult(len(log.reads))
 
     checks = [partition_check("duplicate")(blind)]
-    _, row = selfcheck(open_run(lawful), session_here, checks=checks, damages=some("repeat"))
+    _, row = selfcheck(open_run(lawful), no_session, checks=checks, damages=some("repeat"))
     assert row.ok is False
     assert "missed duplicate" in row.note
 
 
-def test_a_check_that_always_finds_something_is_reported_as_a_false_alarm(session_here, lawful):
+def test_a_check_that_always_finds_something_is_reported_as_a_false_alarm(lawful):
     """It calls every history with an offset beyond the known ones wrong, whatever was planted."""
 
     def nervous(log):
@@ -101,38 +102,38 @@ def test_a_check_that_always_finds_something_is_reported_as_a_false_alarm(sessio
 
     installed = [check for check in installed_checks()[0] if check.name == "phantom"]
     checks = [*installed, partition_check("nervous")(nervous)]
-    _, row, without = selfcheck(open_run(lawful), session_here, checks=checks, damages=some("invade"))
+    _, row, without = selfcheck(open_run(lawful), no_session, checks=checks, damages=some("invade"))
     assert without.expected == ("nervous",)
     assert (row.ok, row.found) == (False, ("nervous", "phantom"))
     assert "false alarm: nervous" in row.note
 
 
-def test_a_damage_without_a_place_in_the_history_is_planted_in_a_small_history_before_it(session_here, tmp_path):
+def test_a_damage_without_a_place_in_the_history_is_planted_in_a_small_history_before_it(tmp_path):
     """One single send: nothing to swap. What the contract does not judge is not planted at all."""
     h = History()
     h.send(0, {"t-0": [5]})
     h.final({"t-0": [5]})
     write_history(tmp_path, h.ops)
     damages = some("swap", "read early", "G1c-wr", "stall")
-    rows = {row.damage: row for row in selfcheck(open_run(tmp_path), session_here, damages=damages)}
+    rows = {row.damage: row for row in selfcheck(open_run(tmp_path), no_session, damages=damages)}
     assert [rows[name].ok for name in ("none", "swap", "read early", "G1c-wr", "stall")] == [True, True, True, None, True]
     assert "in a small history put before this one: the records at planted-" in rows["swap"].note
     assert rows["G1c-wr"].note.startswith("not judged under this contract (G1c-wr: the workload uses no transactions")
 
 
-def test_read_early_outside_transactions_is_a_read_before_the_send(session_here, tmp_path):
+def test_read_early_outside_transactions_is_a_read_before_the_send(tmp_path):
     h = History()
     h.send(0, {"t-0": [5, 7]})
     h.final({"t-0": [5, 7]})
     write_history(tmp_path, h.ops)
-    _, row, *_ = selfcheck(open_run(tmp_path), session_here, damages=some("read early"))
+    _, row, *_ = selfcheck(open_run(tmp_path), no_session, damages=some("read early"))
     assert (row.ok, row.found) == (True, ("dirty-read",))
     assert "t-0@5 is read 1 ns before it is sent" in row.note
 
 
-def test_a_history_with_cycles_of_its_own_shows_the_planted_one(session_here, lawful):
+def test_a_history_with_cycles_of_its_own_shows_the_planted_one(lawful):
     """Interleaved transactions are normal; the planted cycle is as small as theirs, and the first."""
-    _, row = selfcheck(open_run(lawful), session_here, checks=list(CHECKS.values()), damages=some("G0"))
+    _, row = selfcheck(open_run(lawful), no_session, checks=list(CHECKS.values()), damages=some("G0"))
     assert (row.ok, row.found) == (True, ("G0",))
     assert row.note.endswith("forbidden for this by cycles = 'G0'; the history has one too; this one is shown")
 
@@ -152,16 +153,16 @@ def own_first(name, alone):
     return run_check(name, across=True, gather=gather)(some_cycle)
 
 
-def test_a_cycle_hidden_by_another_is_searched_again_without_the_records_of_the_history(session_here, lawful):
+def test_a_cycle_hidden_by_another_is_searched_again_without_the_records_of_the_history(lawful):
     """Of two equally small ones a check may show either; that it sees the planted one is proven apart."""
-    _, row = selfcheck(open_run(lawful), session_here, checks=[own_first("G0", CHECKS["G0"])], damages=some("G0"))
+    _, row = selfcheck(open_run(lawful), no_session, checks=[own_first("G0", CHECKS["G0"])], damages=some("G0"))
     assert (row.ok, row.found) == (True, ("G0",))
     assert "what is shown is the history's own (1 operations), so asked again without its records" in row.note
 
 
-def test_a_check_that_reports_only_the_cycle_of_the_history_itself_is_reported_as_having_missed_the_damage(session_here, lawful):
+def test_a_check_that_reports_only_the_cycle_of_the_history_itself_is_reported_as_having_missed_the_damage(lawful):
     """It reports a G0 of the history itself, whatever was planted."""
-    _, row = selfcheck(open_run(lawful), session_here, checks=[own_first("G0", lambda run: CheckResult(1))], damages=some("G0"))
+    _, row = selfcheck(open_run(lawful), no_session, checks=[own_first("G0", lambda run: CheckResult(1))], damages=some("G0"))
     assert row.ok is False
     assert "missed G0" in row.note
 
@@ -181,7 +182,7 @@ def test_a_history_read_as_rows_and_written_again_is_unchanged(lawful, tmp_path)
     assert before.to_pylist() == after.select(before.column_names).to_pylist()
 
 
-def test_selfcheck_changes_nothing_in_the_run_directory(session_here, lawful):
+def test_selfcheck_changes_nothing_in_the_run_directory(lawful):
     before = {path.name: path.read_bytes() for path in lawful.iterdir()}
-    selfcheck(open_run(lawful), session_here, damages=some("lose"))
+    selfcheck(open_run(lawful), no_session, damages=some("lose"))
     assert {path.name: path.read_bytes() for path in lawful.iterdir()} == before

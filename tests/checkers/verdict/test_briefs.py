@@ -1,7 +1,7 @@
 """What a gathering function has to know of the whole run, where that cannot be had."""
 
 from support.histories import History
-from support.local_spark import judge_here
+from support.judging import judge_here
 
 from checkers.api import CheckResult, run_check
 from checkers.registry import installed_checks

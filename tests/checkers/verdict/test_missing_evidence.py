@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from support.histories import violated
-from support.local_spark import local_spark
 from support.recorded_run import attest, of_former_days, record_run
 
 from checkers.verdict.judge import judge
@@ -30,7 +29,7 @@ def run(request, tmp_path) -> Path:
 
 
 def judged(folder: Path) -> dict[str, Any]:
-    return judge(merged(open_run(folder)), spark=local_spark())
+    return judge(merged(open_run(folder)), here=True)
 
 
 def answers(document: dict[str, Any]) -> dict[str, str]:

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.histories import History, finding, violated
-from support.local_spark import judge_here
+from support.judging import judge_here
 
 from harness.api import RunFile, record_id
 from harness.api.history import STORED, schema

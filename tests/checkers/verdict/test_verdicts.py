@@ -205,17 +205,17 @@ def test_an_empty_history_is_unknown(judged):
     assert document["reason"].startswith("nothing was compared")
 
 
-def test_an_empty_plan_is_judged_by_kafkas_defaults(session_here, tmp_path):
+def test_an_empty_plan_is_judged_by_kafkas_defaults(tmp_path):
     write_history(tmp_path, good().ops)
     (tmp_path / "plan.json").write_text("{}")
-    document = judge(open_run(tmp_path), spark=session_here, contract=CONTRACT)
+    document = judge(open_run(tmp_path), here=True, contract=CONTRACT)
     assert document["verdict"] == "valid"
     assert json.loads(json.dumps(document)) == document
 
 
-def test_the_error_for_a_missing_history_says_what_to_do(session_here, tmp_path):
+def test_the_error_for_a_missing_history_says_what_to_do(tmp_path):
     with pytest.raises(HistoryError, match="merges it again from the lines"):
-        judge(open_run(tmp_path), spark=session_here)
+        judge(open_run(tmp_path), here=True)
 
 
 def test_a_final_read_with_malformed_detail_counts_as_none(judged):
@@ -227,26 +227,26 @@ def test_a_final_read_with_malformed_detail_counts_as_none(judged):
     assert document["verdict"] == "unknown"
 
 
-def test_parquet_has_every_finding_and_json_a_hundred_of_each_anomaly(session_here, tmp_path):
+def test_parquet_has_every_finding_and_json_a_hundred_of_each_anomaly(tmp_path):
     h = History()
     for number in range(150):
         h.txn(number, {"t-0": [number]}, type="fail")
     h.final({"t-0": list(range(150))})
     write_history(tmp_path, h.ops)
-    document = judge(open_run(tmp_path), spark=session_here, contract=CONTRACT)
+    document = judge(open_run(tmp_path), here=True, contract=CONTRACT)
     assert len(document["findings"]) == 100
     assert answer(document, "aborted-read")["count"] == 150
     assert pq.read_table(tmp_path / "anomalies.parquet").num_rows == 150
 
 
-def test_parquet_has_all_records_of_a_huge_finding_and_json_the_first(session_here, tmp_path):
+def test_parquet_has_all_records_of_a_huge_finding_and_json_the_first(tmp_path):
     h = History()
     for number in range(300):
         h.txn(0, {"t-0": [number]})
     h.txn(0, {"t-0": [300]})
     h.final({"t-0": [300]})
     write_history(tmp_path, h.ops)
-    found = finding(judge(open_run(tmp_path), spark=session_here, contract=CONTRACT), "lost-write")
+    found = finding(judge(open_run(tmp_path), here=True, contract=CONTRACT), "lost-write")
     assert (len(found["records"]), found["size"]) == (200, 300)
     (whole,) = pq.read_table(tmp_path / "anomalies.parquet").to_pylist()
     assert len(whole["records"]) == len(whole["operations"]) == 300

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from support.histories import History, finding, violated
-from support.local_spark import judge_here
+from support.judging import judge_here
 from support.play_scenes import play
 
 from checkers.anomalies.hanging import hanging_transaction, misreported_transaction

@@ -181,7 +181,16 @@ def test_check_of_a_url_fetches_the_run_unless_it_is_a_file_url(fencepost):
     [directory] = Path("results/adopted").iterdir()
     assert out.splitlines()[-1] == f"{directory}/report.html"
     assert fencepost("check", f"file://{directory.resolve()}")[0] == 0
-    assert fencepost.engines[-1].log == ["hold", "start_spark", ("judge", None), "close"]
+    assert fencepost.engines[-1].log == ["hold", ("judge", None), "close"]
+
+
+def test_check_starts_spark_first_for_a_large_history_and_where_a_master_is_named(fencepost, monkeypatch):
+    fencepost(*RUN, "--name", "valid")
+    assert fencepost("check", "latest", "--spark-master", "local[2]")[0] == 0
+    assert "start_spark" in fencepost.engines[-1].log
+    monkeypatch.setattr("harness.cli.check.LARGE", -1)
+    assert fencepost("check", "latest")[0] == 0
+    assert "start_spark" in fencepost.engines[-1].log
 
 
 @pytest.mark.parametrize("command", [["check", "latest"], ["selfcheck"], RUN, ["campaign", "night.toml"]])

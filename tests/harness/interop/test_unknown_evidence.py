@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from support.histories import History, answer, violated
 from support.jepsen_example import Adopted, adopted
-from support.local_spark import local_spark
 
 from checkers.verdict.judge import judge
 from harness.api import missing_evidence
@@ -24,7 +23,7 @@ EDN_NEMESIS = "{:type :info, :f :start-partition, :value nil, :time 1, :process 
 
 
 def judged(folder: Path, **contract: str) -> dict:
-    return judge(open_run(folder), spark=local_spark(), contract=contract)
+    return judge(open_run(folder), here=True, contract=contract)
 
 
 def read_of_nobody(first: int, process: int = 3) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.local_spark import local_spark
 from support.recorded_run import attest, record_run
 
 from checkers.verdict.judge import judge
@@ -279,10 +278,10 @@ def test_a_table_that_was_changed_after_it_was_written_is_not_believed(tmp_path)
 @pytest.mark.parametrize("file", [RunFile.DAMAGE, RunFile.RECEIPTS])
 def test_what_an_adopted_run_has_lost_beside_its_history_is_said(tmp_path, file):
     folder = an_adopted_run(tmp_path)
-    whole = judge(open_run(folder), spark=local_spark())
+    whole = judge(open_run(folder), here=True)
     assert (whole["verdict"], whole["weakened"]) == ("valid", [])
     (folder / file).unlink()
-    assert any(file in text for text in judge(open_run(folder), spark=local_spark())["weakened"])
+    assert any(file in text for text in judge(open_run(folder), here=True)["weakened"])
 
 
 @pytest.mark.parametrize(
@@ -295,7 +294,7 @@ def test_a_lost_manifest_makes_every_answer_unknown_and_accuses_nobody(tmp_path,
     path.write_text(path.read_text().replace("[[0, ", "[[1, ", 1))
     path = folder / RunFile.MANIFEST
     path.unlink() if damage is Path.unlink else damage(path)
-    document = judge(merged(open_run(folder)), spark=local_spark())
+    document = judge(merged(open_run(folder)), here=True)
     assert document["verdict"] == "unknown"
     assert not document["findings"]
     assert any("manifest.json" in text for text in document["weakened"])

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from support.local_spark import local_spark
+from support.judging import no_session
 from support.recorded_run import record_run
 
 from checkers.service import SparkJudge
@@ -24,7 +24,7 @@ OWN = (RunFile.VERDICT, RunFile.REPORT, RunFile.SUMMARY, RunFile.ANOMALIES)
 def call(capsys, monkeypatch):
     """Runs a command on local Spark, in a wide terminal; returns its exit code and what it printed."""
     monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setattr(SparkJudge, "start_session", lambda *_: local_spark())
+    monkeypatch.setattr(SparkJudge, "start_session", no_session)
 
     def run(*arguments) -> tuple[int, str]:
         with pytest.raises(SystemExit) as left:

@@ -12,7 +12,7 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 from support.file_damage import damage
-from support.local_spark import local_spark
+from support.judging import no_session
 from support.recorded_run import record_run
 
 from checkers.service import SparkJudge
@@ -30,7 +30,7 @@ def recordings(tmp_path_factory):
     """The same run as it was recorded, and after it was judged."""
     root = tmp_path_factory.mktemp("recordings")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SparkJudge, "start_session", lambda *_: local_spark())
+        patch.setattr(SparkJudge, "start_session", no_session)
         yield record_both(root)
 
 

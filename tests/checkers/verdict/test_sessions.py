@@ -1,0 +1,50 @@
+"""When a Spark session is needed, and when this process judges by itself."""
+
+from support.judging import no_session
+
+from checkers.api import CheckResult, run_check
+from checkers.lawful_history import write_lawful
+from checkers.registry import installed_checks
+from checkers.run_view import NO_MASTER
+from checkers.verdict.judge import judge
+
+
+@run_check("counted")
+def counted(run):
+    """Asks for a table of Spark's."""
+    return CheckResult(run.ops.count())
+
+
+def judged(tmp_path, session, here=True, checks=None):
+    """The verdict's document on a short lawful history."""
+    return judge(write_lawful(tmp_path / "run", transactions=20), spark=session, here=here, checks=checks)
+
+
+def test_a_short_history_needs_no_session(tmp_path):
+    document = judged(tmp_path, no_session)
+    assert document["verdict"] == "valid"
+    assert document["checker"]["master"] == NO_MASTER
+
+
+def test_a_session_and_this_process_come_to_the_same_verdict(spark, tmp_path):
+    here, there = judged(tmp_path / "a", no_session), judged(tmp_path / "b", spark, here=False)
+    assert there["checker"]["master"].startswith("local[2")
+    assert [there[name] for name in ("verdict", "properties", "allowed", "counts")] == [
+        here[name] for name in ("verdict", "properties", "allowed", "counts")
+    ]
+
+
+def test_a_check_that_asks_for_a_table_has_a_session_made(spark, tmp_path):
+    calls = []
+    document = judged(tmp_path, lambda: calls.append(1) or spark, checks=[*installed_checks()[0], counted])
+    assert calls == [1]
+    assert document["checker"]["master"].startswith("local[2")
+    [answer] = [one for one in (*document["properties"], *document["allowed"]) if one["name"] == "counted"]
+    assert answer["compared"] > 20
+
+
+def test_few_operations_with_many_records_go_to_spark(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("checkers.spark.job.MOST_BYTES_IN_TASKS", 0)
+    document = judged(tmp_path, lambda: spark)
+    assert document["verdict"] == "valid"
+    assert document["checker"]["master"].startswith("local[2")
