@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from harness.api import (
+    Authorizing,
     Between,
     CampaignError,
     Fillable,
@@ -34,6 +35,7 @@ CLIENT_CAPABILITIES: tuple[type, ...] = (Killable, Pausable, Scalable)  # what c
 NETWORK_CAPABILITIES: tuple[type, ...] = (Partitionable, Losable, Slowable)
 BROKER_CAPABILITIES: tuple[type, ...] = (
     *(Stoppable, Upgradable, Wipeable, Powered, Fillable, Throttleable, Skewable),
+    Authorizing,
     ListingTransactions,
 )
 _ADDRESS = re.compile(r"[^\s,:]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")

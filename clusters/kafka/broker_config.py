@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from clusters.kafka.client_rights import listener_properties
 from clusters.kafka.protocol import Address
 
 CLIENT, BROKER, CONTROLLER = "CLIENT", "BROKER", "CONTROLLER"
@@ -26,8 +27,10 @@ class PlannedNode:
         return self.listeners.get(CLIENT) or self.listeners[CONTROLLER]
 
 
-def properties(node: PlannedNode, controllers: Iterable[PlannedNode], settings: Mapping[str, str], data: Path) -> dict[str, str]:
-    """The complete server.properties of `node` (KRaft, static quorum, plain text listeners)."""
+def properties(
+    node: PlannedNode, controllers: Iterable[PlannedNode], settings: Mapping[str, str], data: Path, acls: bool = False
+) -> dict[str, str]:
+    """The complete server.properties of `node` (KRaft, static quorum, plain text listeners; with `acls` an authorizer)."""
     listeners = {name: f"{name}://{host}:{port}" for name, (host, port) in node.listeners.items()}
     voters = [f"{c.id}@{c.listeners[CONTROLLER][0]}:{c.listeners[CONTROLLER][1]}" for c in controllers]
     own = {
@@ -36,13 +39,13 @@ def properties(node: PlannedNode, controllers: Iterable[PlannedNode], settings: 
         "controller.quorum.voters": ",".join(voters),
         "controller.listener.names": CONTROLLER,
         "listeners": ",".join(listeners.values()),
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in (CLIENT, BROKER, CONTROLLER)),
+        "listener.security.protocol.map": f"{CLIENT}:{'SASL_' * acls}PLAINTEXT,{BROKER}:PLAINTEXT,{CONTROLLER}:PLAINTEXT",
         "log.dirs": str(data),
     }
     if "broker" in node.roles:
         own["advertised.listeners"] = ",".join(text for name, text in listeners.items() if name != CONTROLLER)
         own["inter.broker.listener.name"] = BROKER
-    return {**settings, **own}
+    return {**settings, **own, **(listener_properties(CLIENT) if acls else {})}
 
 
 def write_properties(path: Path, values: Mapping[str, str]) -> None:

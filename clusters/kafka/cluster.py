@@ -15,11 +15,12 @@ import structlog
 
 from clusters.kafka import broker_config, log_segments, node_directory, node_plan, protocol, protocol_admin, storage
 from clusters.kafka.admin import KafkaAdmin
+from clusters.kafka.client_rights import CONNECTION, ClientRights
 from clusters.kafka.instances import RunningInstances
 from clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions
 from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from clusters.kafka.transaction_listing import transaction_listing
-from harness.api import ClusterError, StoredRow, TopicSpec, TransactionListing
+from harness.api import ClusterError, Right, StoredRow, TopicSpec, TransactionListing
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -48,6 +49,7 @@ class KafkaCluster(RunningInstances, ABC):
         self.controllers = tuple(n.name for n in nodes if "controller" in n.roles)
         self._settings = options.effective_settings()
         self._features = getattr(options, "features", {})  # not of Redpanda
+        self._acls = getattr(options, "acls", False)
         self._topics: tuple[str, ...] = ()
         self._clients: list[str] = []
         self._transactional_ids: tuple[str, ...] = ()
@@ -57,7 +59,9 @@ class KafkaCluster(RunningInstances, ABC):
             brokers={name: self.request_address(name) for name in self.brokers},
             controllers={name: self._planned[name].listeners[broker_config.CONTROLLER] for name in self.controllers},
         )
-        self._admin = KafkaAdmin(self.bootstrap(), self._roles)
+        own = ",".join("{}:{}".format(*self.request_address(name)) for name in self.brokers)
+        self._admin = KafkaAdmin(own if self._acls else self.bootstrap(), self._roles)
+        self._rights = ClientRights(self._roles.brokers, self._admin.ask_to_change)
 
     # ---- what a provider adds
 
@@ -91,7 +95,8 @@ class KafkaCluster(RunningInstances, ABC):
 
     def request_address(self, node: str) -> protocol.Address:
         """The address to which the harness itself sends requests."""
-        return self._planned[node].address
+        planned = self._planned[node]
+        return planned.listeners.get(broker_config.BROKER, planned.address) if self._acls else planned.address
 
     def data_directory(self, node: str) -> Path:
         """The directory of the node's data, where the node runs."""
@@ -142,6 +147,8 @@ class KafkaCluster(RunningInstances, ABC):
         for name in self._planned:
             self.start(name)
         self._wait(_READY_S, "the brokers to join", self._missing_brokers)
+        if self._acls:
+            self._wait(_READY_S, "the clients' rights", self._rights.restored)
         self._make_topics({name: node_plan.fitted(spec, len(self.brokers)) for name, spec in topics.items()})
 
     def collect_storage(self, run_dir: Path) -> None:
@@ -153,7 +160,7 @@ class KafkaCluster(RunningInstances, ABC):
         configs = {name: self._config(name) for name in self._planned}
         for name, path in configs.items():
             broker_config.write_properties(
-                path, broker_config.properties(self._planned[name], voters, self._settings, self.data_directory(name))
+                path, broker_config.properties(self._planned[name], voters, self._settings, self.data_directory(name), self._acls)
             )
         return configs
 
@@ -256,13 +263,24 @@ class KafkaCluster(RunningInstances, ABC):
         return ",".join("{}:{}".format(*self._planned[name].address) for name in self.brokers)
 
     def connection(self) -> Mapping[str, str]:
-        return {}
+        return CONNECTION if self._acls else {}
 
     def admin(self) -> KafkaAdmin:
         return self._admin
 
     def roles(self) -> WireRoles:
         return self._roles
+
+    # ---- rights of clients
+
+    def rights(self) -> dict[str, tuple[Right, ...]]:
+        return self._rights.rights()
+
+    def revoke(self, names: Iterable[str], operation: str, resource: str) -> int:
+        return self._rights.revoke(names, operation, resource)
+
+    def regrant(self, number: int) -> None:
+        self._rights.regrant(number)
 
     # ---- healing
 
@@ -274,6 +292,8 @@ class KafkaCluster(RunningInstances, ABC):
         for name in self._planned:
             self.start(name)
         self._wait(_HEAL_S, "all nodes to answer", self._unanswering_nodes, once_more=self._planned)
+        if self._acls:
+            self._wait(_HEAL_S, "the clients' rights", self._rights.restored)
 
     def answers(self, node: str) -> bool:
         """Whether a broker answers a Kafka request right now (a client: whether it lives)."""

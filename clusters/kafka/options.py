@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from clusters.kafka.broker_settings import broker_settings
 from clusters.kafka.versions import numbers, refusal
-from harness.api import Between, CampaignError, Fillable, Skewable, Throttleable, Wipeable, out_of_bounds
+from harness.api import Authorizing, Between, CampaignError, Fillable, Skewable, Throttleable, Wipeable, out_of_bounds
 
 MOST_MB, MOST_BROKERS = 1 << 16, 50
 SMALLEST_DISK_MB = 64
@@ -18,6 +18,7 @@ THROTTLE_ONLY_LOCAL = (
     'what brokers write is held back only where they are processes of this machine: kind = "local" in [test.cluster]'
 )
 NO_THROTTLE = "nothing stands between the brokers and their disk; let something: slow_disks = true in [test.cluster]"
+NO_AUTHORIZER = "clients may do everything; let an authorizer rule over them: acls = true in [test.cluster]"
 NO_SETTABLE_CLOCK = "brokers read their machine's clock; let theirs be set: skewable = true in [test.cluster]"
 
 
@@ -32,6 +33,7 @@ class KafkaOptions:
     controllers: Annotated[int, Between(0, 9)] = 0  # separate KRaft controllers k1...; 0: every broker is one too
     settings: Mapping[str, Any] = field(default_factory=dict)  # broker settings, laid over ours
     features: Mapping[str, int] = field(default_factory=dict)  # levels from the start: { "transaction.version" = 1 }
+    acls: bool = False  # an authorizer, and clients with rights of their own, for the fault `revoke-acl`
     heap_mb: Annotated[int, Between(128, MOST_MB)] = 512  # of each JVM
     keep_storage: bool = False  # copy the nodes' log segments into the run's `storage/`
 
@@ -67,7 +69,10 @@ class KafkaOptions:
 
     def missing(self) -> dict[type, str]:
         """What such a cluster cannot do, wherever it runs."""
-        return {Throttleable: THROTTLE_ONLY_LOCAL} | ({} if self.controllers else {Wipeable: COMBINED_CONTROLLER})
+        found: dict[type, str] = {Throttleable: THROTTLE_ONLY_LOCAL}
+        if not self.controllers:
+            found[Wipeable] = COMBINED_CONTROLLER
+        return found if self.acls else {**found, Authorizing: NO_AUTHORIZER}
 
     def version(self, node: str) -> str:
         """The Kafka version of a node."""

@@ -35,21 +35,21 @@ class PlacementAdmin:
     def reassign(self, replicas: Mapping[str, Sequence[str]]) -> None:
         ids = {node: i for i, node in self._roles.names.items()}
         wanted = {_topic_and_number(name): [ids[node] for node in nodes] for name, nodes in replicas.items()}
-        self._ask_to_change("replicas were not reassigned", lambda address: protocol_admin.reassign(address, wanted, _ASK_S))
+        self.ask_to_change("replicas were not reassigned", lambda address: protocol_admin.reassign(address, wanted, _ASK_S))
 
     def elect(self, partitions: Iterable[str]) -> None:
         wanted = [_topic_and_number(name) for name in partitions]
-        self._ask_to_change("leaders were not elected", lambda address: protocol_admin.elect_preferred(address, wanted, _ASK_S))
+        self.ask_to_change("leaders were not elected", lambda address: protocol_admin.elect_preferred(address, wanted, _ASK_S))
 
     def unregister(self, node: str) -> None:
         (number,) = [i for i, name in self._roles.names.items() if name == node]
-        self._ask_to_change(f"{node} was not unregistered", lambda address: protocol_admin.unregister(address, number, _ASK_S))
+        self.ask_to_change(f"{node} was not unregistered", lambda address: protocol_admin.unregister(address, number, _ASK_S))
 
     def topic_settings(self, topic: str) -> dict[str, str]:
         return self._ask(f"settings of {topic} not told", lambda address: protocol_admin.topic_settings(address, topic, _ASK_S))
 
     def set_topic_settings(self, topic: str, settings: Mapping[str, str | None]) -> None:
-        self._ask_to_change(
+        self.ask_to_change(
             f"settings of {topic} not changed",
             lambda address: protocol_admin.set_topic_settings(address, topic, settings, _ASK_S),
         )
@@ -60,9 +60,11 @@ class PlacementAdmin:
         raise ClusterError("features not told: no broker answers")
 
     def set_feature(self, name: str, level: int) -> None:
-        self._ask_to_change(f"{name} not changed", lambda address: protocol_admin.set_feature(address, name, level, _ASK_S))
+        self.ask_to_change(f"{name} not changed", lambda address: protocol_admin.set_feature(address, name, level, _ASK_S))
 
-    def _ask_to_change(self, what: str, call: Callable[[Address], None]) -> None:
+    def ask_to_change(self, what: str, call: Callable[[Address], None]) -> None:
+        """Ask one broker after the other that answers at all, until one accepts it. Raises ClusterError."""
+
         def if_it_answers(address: Address) -> None:
             if not protocol.answers(address):
                 raise OSError("it does not answer")

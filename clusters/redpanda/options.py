@@ -8,7 +8,18 @@ from typing import Annotated, Any, ClassVar
 
 from clusters.kafka.options import THROTTLE_ONLY_LOCAL
 from clusters.redpanda.settings import properties
-from harness.api import Between, CampaignError, Fillable, Powered, Skewable, Throttleable, Upgradable, Wipeable, out_of_bounds
+from harness.api import (
+    Authorizing,
+    Between,
+    CampaignError,
+    Fillable,
+    Powered,
+    Skewable,
+    Throttleable,
+    Upgradable,
+    Wipeable,
+    out_of_bounds,
+)
 
 LEAST_MB, MOST_MB = 512, 1 << 17
 _OTHERS_MB = 256  # of a container's memory: for what is not the broker's own
@@ -55,6 +66,7 @@ class RedpandaOptions:
             Wipeable: "every broker of Redpanda is one of its controllers, and a controller must not forget",
             Fillable: "how Redpanda does without room on its disk is not known here",
             Throttleable: THROTTLE_ONLY_LOCAL,
+            Authorizing: "what Redpanda's clients may do is not known here",
             Skewable: "how Redpanda tells its time is not known here",
             Powered: "what Redpanda has synced, and where it notes it, is not known here",
         }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from harness.api.bounds import HOUR_S, Between, Wait, bounds_of, demand_bounds, out_of_bounds
 from harness.api.capabilities import (
+    Authorizing,
     Fillable,
     HeldBack,
     Killable,
@@ -82,6 +83,7 @@ from harness.api.history import OPERATIONS, STORED, UNREADABLE, VALUES, demand_c
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.python_command import interpreter_script, module_command
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, identity_in, record_id, split_record_id
+from harness.api.rights import Right
 from harness.api.run import Plan, Problem, Receipts, Run, RunFile, TopicPlan
 from harness.api.services import DockerImage, DockerLeftover, DockerService, Judge, KafkaCache, KafkaVersion, SelfcheckRow
 from harness.api.transactions import (
@@ -129,6 +131,7 @@ __all__ = [
     "WHEN",
     "ActiveProducer",
     "Admin",
+    "Authorizing",
     "Between",
     "Budget",
     "CallError",
@@ -202,6 +205,7 @@ __all__ = [
     "Rebalance",
     "Receipt",
     "Receipts",
+    "Right",
     "Rival",
     "Rivals",
     "Role",

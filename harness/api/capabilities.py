@@ -20,6 +20,7 @@ from harness.api.effects import (
     prepares,
     restores_node,
 )
+from harness.api.rights import Right
 
 Pair = tuple[str, str]  # (source node, destination node): packets from source are dropped on arrival at destination
 PacketTimes = list[float | None]  # milliseconds that each of some packets took, in sending order; None: it has not arrived
@@ -266,6 +267,26 @@ class Slowable(Measurable, Protocol):
     @ends_change
     def unslow(self, number: int) -> dict[Pair, tuple[int, int]]:
         """End what `slow` began; packets (seen, dropped for want of room) of each pair. Nothing for what has ended already."""
+
+
+@runtime_checkable
+class Authorizing(Protocol):
+    """A cluster with an authorizer, where clients are a principal with rights of their own."""
+
+    @looks
+    def rights(self) -> dict[str, tuple[Right, ...]]:
+        """The clients' rights as each broker that answers has them: brokers learn of changes one by one."""
+
+    @changes_until("regrant")
+    def revoke(self, names: Iterable[str], operation: str, resource: str) -> int:
+        """Take from the clients the right to `operation` on these (`*`: every one); a number for `regrant`.
+
+        Raises ClusterError, also when it is taken away already.
+        """
+
+    @ends_change
+    def regrant(self, number: int) -> None:
+        """Give back what `revoke` took; nothing for what was given back already."""
 
 
 # Every capability above.

@@ -35,6 +35,7 @@ ASPECTS: dict[str, tuple[Aspect, ...]] = {  # call -> where it shows; nothing: i
     "unregister": ((snapshot.SERVICE, "out"),),
     "set_topic_settings": ((snapshot.SETTINGS, CHANGED),),
     "set_feature": ((snapshot.FEATURES, CHANGED),),
+    "revoke": ((snapshot.RIGHTS, CHANGED),),
     "lose_unsynced": (),
     "fence_producer": ((snapshot.EPOCH, CHANGED),),
     "delete_topic": (),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.api import (
+    Authorizing,
     Cluster,
     Fillable,
     HarnessError,
@@ -25,8 +26,9 @@ from harness.api import (
 
 PROCESS, STATE, ANSWERS, NETWORK = "process", "state", "answers", "network"
 CLOCK, DISK, REPLICAS, ORDER, SETTINGS, FEATURES = "clock", "disk", "replicas", "order of replicas", "settings", "level"
+RIGHTS = "rights"
 LEADER, SERVICE, DATA, VERSION, EPOCH = "leader", "service", "data", "version", "producer id and epoch"
-RESTORED = (CLOCK, DISK, REPLICAS, ORDER, SETTINGS, FEATURES, SERVICE)  # each must be again what it was when all was well
+RESTORED = (CLOCK, DISK, REPLICAS, ORDER, SETTINGS, FEATURES, SERVICE, RIGHTS)  # each must be again what it was when all was well
 BY_THEMSELVES = (ANSWERS, LEADER, SERVICE, ORDER, VERSION, EPOCH)  # may change without a fault, or hurt nobody
 SHOWN_ONLY = (LEADER, DATA, EPOCH)  # nothing must be restored of them
 FROZEN = "T"
@@ -207,6 +209,14 @@ def _features(cluster: Cluster) -> dict[str, str]:
         return {}
 
 
+def _rights(cluster: Any) -> dict[str, tuple[str, ...]]:
+    """What clients may do and may not, of each name and of every one (`*`), by all brokers that answer."""
+    topics = {name.rpartition("-")[0] for name in cluster.topics}
+    known = {right for rights in cluster.rights().values() for right in rights}
+    names = sorted({"*", *topics, *cluster.transactional_ids, *cluster.groups})
+    return {name: tuple(str(right) for right in sorted(known) if right.name == name) for name in names}
+
+
 def _epoch(cluster: Cluster, transactional_id: str) -> tuple[str, str]:
     """-1 for an id of which the coordinator knows nothing."""
     state = cluster.admin().transactions([transactional_id]).get(transactional_id)
@@ -242,5 +252,6 @@ _LOOKS: dict[str, tuple[type | None, Callable[[Any], Mapping[str, Any]]]] = {
     SERVICE: (None, _service),
     DATA: (Wipeable, lambda cluster: _of_each(lambda node: _data(cluster, node), cluster.brokers)),
     EPOCH: (None, lambda cluster: _of_each(lambda name: _epoch(cluster, name), cluster.transactional_ids)),
+    RIGHTS: (Authorizing, _rights),
     VERSION: (Upgradable, lambda cluster: {node: cluster.version(node) for node in servers(cluster)}),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from harness.api import (
+    Authorizing,
     Cluster,
     ClusterView,
     Fillable,
@@ -73,6 +74,10 @@ class ThrottleableCluster(Cluster, Throttleable, Protocol):
 
 class SkewableCluster(Cluster, Skewable, Protocol):
     """A cluster whose clocks can be set."""
+
+
+class AuthorizingCluster(Cluster, Authorizing, Protocol):
+    """A cluster with an authorizer, whose clients can lose rights."""
 
 
 class ScalableCluster(Cluster, Killable, Scalable, Protocol):

@@ -13,6 +13,7 @@ from typing import Any
 from harness.api import ClusterError, Isolation, SharedState, TopicSpec, Wipeable
 from nemesis.testing.fake_environment import FakeEnvironment
 from nemesis.testing.fake_partitions import FakePartitions
+from nemesis.testing.fake_rights import FakeRights
 from nemesis.testing.fake_transactions import FakeTransactions
 
 FIRST_PID = 4000
@@ -52,7 +53,7 @@ class FakeCluster(FakeEnvironment):
     stubborn: nodes on which kill, stop, pause and start have no effect; leaky: pairs to which nothing can be done;
     mute_for: node -> how often it still does not answer; missing: capability -> why it is unavailable here;
     upgrades: versions that nodes may change to (they run "fake").
-    coordinated: the transactions that its coordinators know.
+    coordinated: the transactions that its coordinators know. client_rights: the rights of clients, and brokers `deaf` to changes.
     unsynced: node -> what `lose_unsynced` answers; disks: node -> bytes that are free on it (default: a million).
     settles_at_once: nothing changes by itself, so that waiting shows nothing new.
     calls: what was done to the cluster, in order: (verb, node), and for networks (verb, (pair, ...)).
@@ -96,6 +97,8 @@ class FakeCluster(FakeEnvironment):
         self.fence_producer, self.end_transaction = self.coordinated.fence_producer, self.coordinated.end_transaction
         self.raise_epoch, self.transaction_listing = self.coordinated.raise_epoch, self.coordinated.transaction_listing
         self.abort_on_partition = self.coordinated.abort_on_partition
+        self.client_rights = FakeRights(self.brokers, self.awake, self._done)
+        self.rights, self.revoke, self.regrant = self.client_rights.rights, self.client_rights.revoke, self.client_rights.regrant
         for node in dict.fromkeys((*self.brokers, *self.controllers, *self.clients)):
             self._start_process(node)
 
@@ -223,7 +226,8 @@ class FakeCluster(FakeEnvironment):
 
     def whole(self) -> bool:
         """Whether nothing is dead, frozen, or hurt around it: what every `heal` must lead to."""
-        return self.environment_whole() and all(self.awake(node) for node in (*self.brokers, *self.controllers, *self.clients))
+        nodes = (*self.brokers, *self.controllers, *self.clients)
+        return self.environment_whole() and self.client_rights.whole() and all(self.awake(node) for node in nodes)
 
     def leader(self, topic: str, partition: int) -> str:
         if f"{topic}-{partition}" not in self.topics:
@@ -295,6 +299,7 @@ class FakeCluster(FakeEnvironment):
     def heal(self) -> None:
         """Undo everything."""
         self.mend_environment()
+        self.client_rights.mend()
         self._frozen.clear()
         self.stubborn.clear()
         for node in (*self.brokers, *self.controllers):
