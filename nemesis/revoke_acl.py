@@ -56,7 +56,7 @@ class RevokeAcl:
             during = poll_until(cluster.rights, lambda seen: bool(seen) and not _allowing(seen, gone), SEEN_WITHIN_S)
         late = _allowing(during, gone)
         return Receipt(
-            role=gone.what,
+            role=f"{self.target}: {gone.what}",
             targets=tuple(sorted(during)),
             evidence={"number": number, "before": _texts(before), "during": _texts(during)},
             effective=bool(during) and not late and before != during,

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 COORDINATOR = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "CONCURRENT_TRANSACTIONS")
+FORBIDDEN_ID = ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION")
+FORBIDDEN = tuple(f"{kind}_AUTHORIZATION{end}" for kind in ("TOPIC", "GROUP") for end in ("_FAILED", ""))
 FENCED_CODES = (47, 90, -144)  # INVALID_PRODUCER_EPOCH, PRODUCER_FENCED, librdkafka's _FENCED
 DECIDING = ("commit", "abort", "send_offsets")  # answered by the coordinator
 SENDING = ("send", "flush")  # answered by the leaders of partitions
@@ -170,6 +172,22 @@ TABLE: Sequence[Demand] = (
         demanded="not retriable",
         source="KIP-98: InvalidTransactionTimeout is fatal",
         applies=lambda answer: answer.named("INVALID_TRANSACTION_TIMEOUT"),
+        met=lambda answer: not answer.retriable,
+    ),
+    Demand(
+        situation="clients may not write with the transactional id",
+        calls="any",
+        demanded="fatal",
+        source="KIP-98; KafkaProducer's documentation: AuthorizationException is fatal",
+        applies=lambda answer: answer.named(*FORBIDDEN_ID) and not answer.after_fatal,
+        met=lambda answer: answer.final,
+    ),
+    Demand(
+        situation="clients may not write to the topic, or not read as members of the group",
+        calls="send, flush, send_offsets, commit",
+        demanded="not retriable",
+        source="KIP-98: the transaction can be aborted; KafkaProducer's documentation: an AuthorizationException is fatal",
+        applies=lambda answer: answer.call in (*SENDING, *DECIDING) and answer.named(*FORBIDDEN) and not answer.after_fatal,
         met=lambda answer: not answer.retriable,
     ),
     Demand(

@@ -312,6 +312,33 @@ def hanging(cluster, seen):
     seen["ended by an operator"] = until(lambda: not cluster.transaction_listing(["t-0"]).opened, 10.0)
 
 
+def rights(cluster, seen):
+    """A client with the cluster's own connection: what it is told while it lacks a right, and when it has it again."""
+    settings = {"bootstrap.servers": cluster.bootstrap(), **cluster.connection(), "log_level": 0}
+    seen["written"] = [_write(settings)]
+    number = cluster.revoke(["t"], "write", "topic")
+    seen["denied"] = until(lambda: _write(settings) == "TOPIC_AUTHORIZATION_FAILED")
+    seen["rights"] = sorted(str(right) for right in cluster.rights()["n1"] if right.name == "t")
+    seen["the harness reads on"] = sorted(cluster.admin().end_offsets(["t-0"], Isolation.COMMITTED))
+    cluster.regrant(number)
+    cluster.regrant(number)
+    seen["again"] = until(lambda: _write(settings) == "")
+    cluster.revoke(["*"], "write", "topic")
+    seen["nobody writes"] = until(lambda: _write(settings) == "TOPIC_AUTHORIZATION_FAILED")
+    cluster.heal()
+    seen["healed"] = _write(settings)
+    seen["nameless"] = _write({"bootstrap.servers": cluster.bootstrap(), "log_level": 0})
+
+
+def _write(settings):
+    """The name of the error of one record; empty when it was delivered."""
+    told = []
+    producer = Producer({**settings, "message.timeout.ms": 3000})
+    producer.produce("t", b"x", partition=0, on_delivery=lambda error, _: told.append(error.name() if error else ""))
+    producer.flush(10)
+    return told[0]
+
+
 def _controller(cluster):
     try:
         return cluster.roles().controller()

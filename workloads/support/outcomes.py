@@ -39,6 +39,17 @@ class Row:
     library: str = ANY
 
 
+# What Kafka refuses to clients without the right, by the names of librdkafka and of the Java client.
+FORBIDDEN = (
+    "TOPIC_AUTHORIZATION_FAILED",
+    "GROUP_AUTHORIZATION_FAILED",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    "CLUSTER_AUTHORIZATION_FAILED",
+    "TopicAuthorizationException",
+    "GroupAuthorizationException",
+    "TransactionalIdAuthorizationException",
+    "ClusterAuthorizationException",
+)
 NEVER_COMMITTED = "commit was never called, and nobody else may call it for this producer: the coordinator can only abort"
 NEVER_LEFT = "refused inside the client: it never left the process"
 TABLE: tuple[Row, ...] = (
@@ -50,6 +61,7 @@ TABLE: tuple[Row, ...] = (
     Row("send_offsets", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED),
     Row("abort", (ANY,), "transaction", Outcome.FAIL, NEVER_COMMITTED + " (whether the abort was heard or not)"),
     Row("commit", (ANY,), "aborted", Outcome.FAIL, "the client demanded an abort, and the coordinator acknowledged it"),
+    Row("commit", FORBIDDEN, "not aborted", Outcome.INFO, "this EndTxn was refused; an earlier one may have been written"),
     Row("commit", (ANY,), "not aborted", Outcome.INFO, "EndTxn may have been written and its answer lost"),
     Row(
         "deliver",
@@ -77,6 +89,7 @@ TABLE: tuple[Row, ...] = (
     ),
     Row("deliver", ("ErrMaxBuffered",), "no transaction", Outcome.FAIL, NEVER_LEFT, "franz-go"),
     Row("deliver", ("RecordTooLargeException",), "no transaction", Outcome.FAIL, "too large at each attempt", "kafka-clients"),
+    Row("deliver", FORBIDDEN, "no transaction", Outcome.INFO, "this attempt was refused; an earlier one may have been appended"),
     Row("deliver", (ANY,), "no transaction", Outcome.INFO, "an earlier attempt may have been appended and its answer lost"),
     Row("committed", (ANY,), "no transaction", Outcome.FAIL, "asking for offsets changes nothing in the cluster"),
     Row("poll", (ANY,), "no transaction", Outcome.FAIL, "a poll changes nothing in the cluster"),

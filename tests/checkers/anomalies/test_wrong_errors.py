@@ -43,6 +43,10 @@ def rows_of(given):
                 ("INVALID_PRODUCER_ID_MAPPING", {"fatal": True}, {"abortable": True}),
                 ("OutOfOrderSequenceException", {"abortable": True}, {"retriable": True}),
                 ("_TIMED_OUT", {"retriable": True}, {"fatal": True}),
+                ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", {"fatal": True}, {"abortable": True}),
+                ("TransactionalIdAuthorizationException", {"fatal": True}, {"retriable": True}),
+                ("TOPIC_AUTHORIZATION_FAILED", {"abortable": True}, {"retriable": True}),
+                ("GroupAuthorizationException", {"abortable": True}, {"retriable": True}),
             )
         ),
         (None, Answer(op=1, call="flush", time=5, name="DUPLICATE_SEQUENCE_NUMBER", abortable=True)),

@@ -74,5 +74,5 @@ def test_the_calls_that_hurt():
     }
     assert {name for name, effect in effects.items() if effect is Effect.CHANGES} == {
         *("skew", "lose", "slow", "throttle", "reassign", "elect", "unregister", "set_topic_settings", "set_feature"),
-        *("delete_topic", "fence_producer", "end_transaction", "abort_on_partition"),
+        *("delete_topic", "fence_producer", "end_transaction", "abort_on_partition", "revoke"),
     }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from harness.api import Outcome
 from workloads.support import outcomes
 from workloads.testing import error
@@ -34,6 +36,14 @@ def test_a_purged_record_may_have_been_appended_by_an_attempt_before():
     """librdkafka purges what waits for a retry from the same queue as what was never sent."""
     for name in ("_PURGE_QUEUE", "_PURGE_INFLIGHT"):
         assert outcomes.judge("deliver", error("deliver", name), "no transaction").outcome is Outcome.INFO
+
+
+@pytest.mark.parametrize("name", ["TOPIC_AUTHORIZATION_FAILED", "TopicAuthorizationException"])
+def test_what_was_refused_for_want_of_a_right_may_have_been_done_by_an_attempt_before(name):
+    refused = error("deliver", name)
+    assert outcomes.judge("deliver", refused, "no transaction").outcome is Outcome.INFO
+    assert outcomes.judge("commit", refused, "not aborted").outcome is Outcome.INFO
+    assert outcomes.judge("commit", refused, "aborted").outcome is Outcome.FAIL
 
 
 def test_no_row_of_commit_ever_says_that_it_surely_failed_unless_an_abort_was_acknowledged():
