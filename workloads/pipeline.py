@@ -40,6 +40,7 @@ class Pipeline:
     """Members of a group, each with a transactional producer, between an input and an output topic.
 
     members: processes of the pipeline
+    producers_per_member: transactional producers of a member, each with an id of its own; the next takes over after each commit
     spares: how many more members the fault `scale` may start
     writers: processes that write input records, in transactions
     readers: read_committed processes that only poll, both topics
@@ -67,6 +68,7 @@ class Pipeline:
     """
 
     members: Annotated[int, Between(1, 200)] = 4
+    producers_per_member: Annotated[int, Between(1, 20)] = 1
     spares: Annotated[int, Between(0, 200)] = 0
     writers: Annotated[int, Between(1, 200)] = 2
     readers: Annotated[int, Between(0, 200)] = 1
@@ -118,6 +120,7 @@ class Pipeline:
             static=self.static_members,
             needs=(*outside, *memberless),
             new_ids=self.new_ids,
+            producers=self.producers_per_member,
         )
 
     def producer_settings(self) -> Mapping[str, Any]:
@@ -155,8 +158,10 @@ class Pipeline:
     def _member(self, inputs: Sequence[str], targets: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         """Poll, make a transaction of what came, and after one that did not commit seek back to its first records.
 
-        A member of unknown outcome is replaced by a new process, which goes on at the group's offsets.
+        A member of unknown outcome is replaced by a new process, which goes on at the group's offsets. Of several producers the
+        next one takes over after a commit alone: then nothing of the one before is on its way any more.
         """
+        turn = 0
         while True:
             polling = yield PlannedOperation(f="poll", mops=(("poll",),), limit=self.batch)
             batch = Batch.of(polling)
@@ -166,9 +171,10 @@ class Pipeline:
                 continue
             intent = "abort" if rng.random() < self.abort_share else "commit"
             mops = tuple(batch.mops(self._outputs(targets, rng) for _ in batch.records))
-            deciding = yield PlannedOperation(f="txn", mops=mops, intent=intent, think_s=self.think_ms / 1000)
+            deciding = yield PlannedOperation(f="txn", mops=mops, intent=intent, think_s=self.think_ms / 1000, producer=turn)
             replaced = deciding is None or deciding.renew
             whole = deciding is not None and deciding.outcome is Outcome.OK and intent == "commit"
+            turn = (turn + whole) % self.producers_per_member
             if self.seek_back and not replaced and not whole:
                 yield PlannedOperation(f="seek", mops=(), positions=batch.first)
 
@@ -186,27 +192,28 @@ class Pipeline:
 
     def _transaction(self, op: Operation, client: Client, run: str) -> Outcome:
         bound_s = 2 * self.transaction_timeout_s + MARGIN_S
+        producer = op.producers[op.planned.producer] if op.producers else client
         offsets = {mop[1]: mop[2] for mop in op.planned.mops if mop[0] == "offset"}
         try:
             if self.offsets == "before":
                 client.commit_offsets(offsets, CALL_S)
-            client.begin()
+            producer.begin()
         except CallError as error:
             return never_begun(op, error)
         try:
             for seq, mop in enumerate(op.planned.mops):
                 if mop[0] == "send":
-                    send(op, seq, client, run, self.record_bytes)
+                    send(op, seq, producer, run, self.record_bytes)
             think(op)
             if self.offsets == "transaction":
-                client.send_offsets(offsets, client.group() if self.group_metadata else client.memberless_group(), CALL_S)
+                producer.send_offsets(offsets, client.group() if self.group_metadata else client.memberless_group(), CALL_S)
             if op.planned.intent == "abort":
-                client.flush(CALL_S)
+                producer.flush(CALL_S)
         except CallError as error:
-            return aborted(op, client, error, bound_s)
+            return aborted(op, producer, error, bound_s)
         if op.planned.intent == "abort":
-            return aborted(op, client, None, bound_s)
-        outcome = committed(op, client, bound_s)
+            return aborted(op, producer, None, bound_s)
+        outcome = committed(op, producer, bound_s)
         if self.offsets == "after" and outcome is Outcome.OK:
             self._commit_after(op, client, offsets)
         return outcome

@@ -50,7 +50,8 @@ class Role:
     whether its operations may open rivals (`Operation.rivals`). operator: whether they may have something done from outside
     (`Operation.operator`). new_ids: each process has a transactional id of its own, as nobody should. needs: what else its
     client must be able to do (names of `harness.api.clients.CAPABILITIES`). program: what an `instance` runs. spare: an
-    instance or member that only the fault `scale` starts.
+    instance or member that only the fault `scale` starts. producers: how many a process has, each with a transactional id of its
+    own (`Operation.producers`).
     """
 
     name: str
@@ -67,6 +68,7 @@ class Role:
     needs: tuple[str, ...] = ()
     program: Program | None = None
     spare: bool = False
+    producers: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +79,8 @@ class PlannedOperation:
     (the sends up to the next input are made of it), `("offset", partition, next)` for a group offset that is committed.
     ``think_s`` is slept before each of them and before the decision; ``intent`` is `commit` or `abort` for transactions;
     ``positions`` is where a `seek` goes, by partition; ``partitions`` those of which `committed` asks the group's offsets;
-    ``limit`` how many records a poll returns at most; ``cell`` names the situation that a workload's matrix plans for it.
+    ``limit`` how many records a poll returns at most; ``cell`` names the situation that a workload's matrix plans for it;
+    ``producer`` is whose turn it is, of a role with several.
     """
 
     f: str
@@ -88,6 +91,7 @@ class PlannedOperation:
     positions: Mapping[str, int] = field(default_factory=dict)
     partitions: Sequence[str] = ()
     limit: int = 1000
+    producer: int = 0
 
 
 class Rival(Protocol):
@@ -127,7 +131,7 @@ class Operation:
     """An operation under way. ``value`` grows from its planned to its done form, micro-operation by micro-operation.
 
     Both forms are those of docs/history.md; ``planned.mops`` and ``value`` run in parallel. ``rivals``, ``operator``: for
-    roles with them.
+    roles with them. ``producers``: all of the process, the client itself first.
     """
 
     process: int
@@ -139,6 +143,7 @@ class Operation:
     renew: bool = False  # the producer cannot be used any more: go on as a new process
     rivals: Rivals | None = None
     operator: Operator | None = None
+    producers: Sequence[Client] = ()
     outcome: Outcome | None = None  # how it ended
     rebalances: list[tuple[str, list[str]]] = field(default_factory=list)  # of the consumer, while it was under way
 

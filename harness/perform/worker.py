@@ -131,6 +131,7 @@ class WorkerLoop:
         self._op_since = 0.0
         self._completing = threading.Lock()
         self._rivals = SlotRivals(self._rival, self._begin_rival, self._perform_beside) if role.rivals else None
+        self._clients: list[Client] = []
         self._operator = RemoteOperator(report, self._transactional_id) if role.operator else None
         if self._operator is not None:
             control.answered = self._operator.answered
@@ -139,13 +140,15 @@ class WorkerLoop:
     def open(self) -> Client:
         """A client for the slot's present process; tried again until it opens or the run ends (no operation depends on it)."""
         while True:
-            client: Client = self._client_class(self._settings())
+            self._clients = [self._client_class(one) for one in self._pool_settings()]
+            client: Client = self._clients[0]
             try:
-                client.open(OPEN_S)
+                for one in self._clients:
+                    one.open(OPEN_S)
                 if self._role.polls and not self._role.group:
                     client.assign(dict.fromkeys(self._partitions(), "start"))
             except CallError as error:
-                client.close()
+                self.close()
                 self._report({"note": secrets.mask(f"process {self._slot.process} cannot open its client yet: {error}")})
                 if self._control.stop.wait(0.2):
                     raise
@@ -154,6 +157,17 @@ class WorkerLoop:
                 if self._role.group and self._role.joins:
                     self._subscribe(client)
                 return client
+
+    def close(self) -> None:
+        """Close what `open` has opened."""
+        for one in self._clients:
+            one.close()
+
+    def _pool_settings(self) -> list[ClientSettings]:
+        """Of the client, and of the further producers of the process."""
+        own = self._settings()
+        further = pool_ids(own.transactional_id or "", self._role)[1:]
+        return [own, *(replace(own, transactional_id=name, consumer=None) for name in further)]
 
     def _subscribe(self, client: Client) -> None:
         """The first operation of a member: it joins with its first poll."""
@@ -242,7 +256,7 @@ class WorkerLoop:
             if pace.wait(self._control.stop) or self._control.stop.is_set():
                 break
             if self._perform(op, client):
-                client.close()
+                self.close()
                 self._rebalances.clear()
                 self._slot.renew()
                 self._number = 0
@@ -250,7 +264,7 @@ class WorkerLoop:
                     client = self.open()
                 except CallError:
                     break  # stopped meanwhile
-        client.close()
+        self.close()
         self._report_counts(force=True)
 
     def _operations(self, rng: Random) -> Iterator[Operation]:
@@ -269,7 +283,7 @@ class WorkerLoop:
         with self._completing:
             self._op, self._op_since = op, time.monotonic()
         self._writer.invoke(op.process, op.number, planned.f, op.value, planned.intent)
-        op.rivals, op.operator = self._rivals, self._operator
+        op.rivals, op.operator, op.producers = self._rivals, self._operator, self._clients
         outcome = self._attempt(op, client)
         op.outcome, op.rebalances, self._rebalances[:] = outcome, list(self._rebalances), ()
         with self._completing:
@@ -387,12 +401,17 @@ def group_of(plan: Mapping[str, Any], role: Role) -> str:
     return f"{plan['prefix']}{role.group}" if role.group else ""
 
 
+def pool_ids(name: str, role: Role) -> list[str]:
+    """The transactional ids of a role's producers: the slot's own, and for each further one that with a number."""
+    return [name, *(f"{name}-p{number}" for number in range(1, role.producers))]
+
+
 def coordinated(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, list[str]]:
     """The transactional ids and the consumer groups of a run's clients, for faults that aim at their coordinators."""
     names = {slot: name_of(plan, slot) for slot in range(len(roles))}
     programs = {group_of_program(plan, role.program) for role in roles if role.program} - {""}
     shared = dict.fromkeys([*(group_of(plan, role) for role in roles if role.group), *sorted(programs)])
-    ids = [names[slot] for slot, role in enumerate(roles) if role.transactional]
+    ids = [name for slot, role in enumerate(roles) if role.transactional for name in pool_ids(names[slot], role)]
     own = [consumer_group(name) for name, role in zip(names.values(), roles, strict=True) if not (role.group or role.program)]
     return {"transactional_ids": ids, "groups": [*shared, *own]}
 

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from harness.api import Operation, Outcome, PlannedOperation, Polled, Role
+from harness.perform.worker import coordinated
 from workloads.pipeline import Pipeline
 from workloads.support import record_format
 from workloads.testing.fake_client import FakeClient, error, perform
@@ -140,3 +141,34 @@ def test_observers_ask_for_the_groups_offsets_of_the_input_and_never_join():
     assert {(plan.f, *plan.partitions) for plan in asked} == {("committed", "in-0", "in-1")}
     outcome, op = perform(workload, asked[0], FakeClient())
     assert (outcome, op.value) == (Outcome.OK, {"offsets": {"in-0": None, "in-1": None}})
+
+
+def test_producers_of_a_member_take_turns_after_commits_alone():
+    plans, planned = member(Pipeline(producers_per_member=2, abort_share=0.0, look_share=0.0), ("in-0", 5))
+    turns = []
+    for outcome in (Outcome.OK, Outcome.FAIL, Outcome.OK, Outcome.OK):
+        turns.append(planned.producer)
+        following = plans.send(ended(planned, outcome))
+        while following.f != "poll":
+            following = plans.send(ended(following, Outcome.OK))
+        _, op = perform(Pipeline(), following, FakeClient(polled=[records(("in-0", 5))]))
+        op.outcome = Outcome.OK
+        planned = plans.send(op)
+    assert turns == [0, 1, 1, 0]
+
+
+def test_the_one_whose_turn_it_is_makes_the_transaction_for_the_members_consumer():
+    consumer, other = FakeClient(), FakeClient()
+    consumer.group = lambda: "the member's"
+    planned = PlannedOperation(f="txn", mops=(("send", "out-0"), ("offset", "in-0", 6)), intent="commit", producer=1)
+    op = Operation.of(2, 1, planned)
+    op.producers = (consumer, other)
+    assert Pipeline().perform(op, consumer, "run1") is Outcome.OK
+    assert (consumer.calls, other.calls) == ([], ["begin", "send", "send_offsets", "commit"])
+    assert other.groups == ["the member's"]
+
+
+def test_each_producer_of_a_member_has_a_transactional_id_that_faults_know():
+    (first, *_) = [role for role in Pipeline(producers_per_member=3).roles() if role.name == "member"]
+    noted = coordinated({"prefix": "fp-"}, (first,))
+    assert noted["transactional_ids"] == ["fp-0", "fp-0-p1", "fp-0-p2"]
