@@ -276,14 +276,14 @@ def running_broker(distribution: Distribution, folder: Path) -> Iterator[Broker]
         subprocess.run(tool, check=True, stdout=log, stderr=log)
         process = subprocess.Popen(distribution.command("kafka.Kafka", [str(config)], heap_mb=256), stdout=log, stderr=log)
     try:
-        _await_port(port, process, folder / "server.log")
+        await_port(port, process, folder / "server.log")
         yield Broker(process.pid, folder / "data", LosingProxy(proxy_port, port), f"127.0.0.1:{proxy_port}")
     finally:
         process.kill()
         process.wait()
 
 
-def _await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+def await_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + READY_S
     while process.poll() is None and time.monotonic() < deadline:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):

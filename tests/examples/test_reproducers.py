@@ -1,0 +1,40 @@
+"""Reproducers that start brokers of their own, by night: what they show must still be so with the version that they name."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support import external_kafka
+
+from clusters.kafka.distribution import fetch
+
+PROGRAMS = Path(__file__).parents[2] / "examples" / "reproducers"
+MINUTES_5 = 300
+
+
+def output(*argv):
+    return subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=MINUTES_5, check=False)
+
+
+@pytest.mark.nightly
+@pytest.mark.cluster
+def test_a_transaction_that_could_not_be_logged_is_over_when_the_request_timeout_has_passed():
+    found = output(sys.executable, PROGRAMS / "late_completion.py", "--tries", "1", "--request-timeout-ms", "5000")
+    assert found.returncode == 1, found.stderr
+    assert "late: 1 of 1" in found.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.cluster
+@pytest.mark.skipif(not shutil.which("javac"), reason="a JDK compiles it (apt install default-jdk-headless)")
+def test_a_lower_transaction_version_ends_a_java_producer(tmp_path):
+    with external_kafka.started(tmp_path) as cluster:
+        jars = fetch("4.3.0").directory / "*"
+        program = PROGRAMS / "LoweredTransactionVersion.java"
+        found = output("java", "-cp", jars, program, cluster.inside["bootstrap.servers"], "1")
+    assert "commit at once: commit: TransactionAbortableException; abort: InvalidTxnStateException" in found.stdout, found.stderr
+    assert "flush, then commit: committed" in found.stdout
