@@ -20,7 +20,7 @@ def _writers(rows: HistoryRows) -> pd.DataFrame:
     return txns[levels[txns["op"]] == "read_committed"].drop_duplicates("op").sort_values("op").reset_index(drop=True)
 
 
-def _with_reads(rows: HistoryRows, *pairs: tuple[Any, Any]) -> HistoryRows:
+def with_polls(rows: HistoryRows, *pairs: tuple[Any, Any]) -> HistoryRows:
     """Each first transaction polls, as the last thing before it is decided, a record of the second."""
     made = []
     for reader, record in pairs:
@@ -40,7 +40,7 @@ def read_each_other(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     chosen = int(pairs[rng.randrange(len(pairs))])
     one, two = txns.iloc[chosen], txns.iloc[chosen + 1]
     what = f"transactions {one['op']} and {two['op']} poll each other's records"
-    return DamagedHistory(_with_reads(rows, (one, two), (two, one)), what, frozenset([one["v"], two["v"]]))
+    return DamagedHistory(with_polls(rows, (one, two), (two, one)), what, frozenset([one["v"], two["v"]]))
 
 
 def read_own_future(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -52,7 +52,7 @@ def read_own_future(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     chosen = int(pairs[rng.randrange(len(pairs))])
     one, two = txns.iloc[chosen], txns.iloc[chosen + 1]
     what = f"transaction {one['op']} polls a record of {two['op']}, which its own process began later"
-    return DamagedHistory(_with_reads(rows, (one, two)), what, frozenset([two["v"]]))
+    return DamagedHistory(with_polls(rows, (one, two)), what, frozenset([two["v"]]))
 
 
 def read_future(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -66,4 +66,4 @@ def read_future(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
         return None
     two = later.iloc[0]
     what = f"transaction {one['op']} polls a record of {two['op']}, which began after it had ended"
-    return DamagedHistory(_with_reads(rows, (one, two)), what, frozenset([two["v"]]))
+    return DamagedHistory(with_polls(rows, (one, two)), what, frozenset([two["v"]]))

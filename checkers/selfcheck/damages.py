@@ -235,6 +235,13 @@ DAMAGES = (
         (*FUTURE, *STEPS),
         "needs two committed transactions one after the other whose processes read at read_committed",
     ),
+    PlantedDamage(
+        "poll successor",
+        pipelines.poll_successor,
+        ("G1c-wr",),
+        (*FUTURE, *STEPS),
+        "needs two committed transactions of a pipeline, the second of which goes on at the group's offset of the first",
+    ),
     *(_schedule(name, plant) for name, plant in schedules()),
 )
 WITHOUT: dict[str, str] = {  # installed checks that no damage expects, each with the reason

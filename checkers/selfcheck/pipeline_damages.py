@@ -11,7 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.partition.log import NONE
+from checkers.graph.group_offsets import Commit, GroupPartition
+from checkers.partition.log import COMMITTED, NONE
+from checkers.selfcheck.cycle_damages import with_polls
 from checkers.selfcheck.history_rows import HistoryRows
 from checkers.selfcheck.planted import DamagedHistory
 from checkers.selfcheck.record_damages import pick
@@ -135,6 +137,38 @@ def share(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
 def _rebalanced(rows: HistoryRows, first: int, last: int) -> bool:
     """Whether anybody's partitions moved after one operation and up to another."""
     return bool(rows.ops["detail"].iloc[first + 1 : last + 1].str.contains("assigned", na=False).any())
+
+
+def poll_successor(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """A member's transaction polls an output of the one that goes on at the group's offset that it commits."""
+    outputs = rows.witnessed.set_index("v")
+    chains = _known(rows, "chains")
+    made = chains[chains["output"].isin(outputs.index)].drop_duplicates("op").set_index("op")["output"]
+    fit = [(before, after) for before, after in _successors(rows) if after in made.index]
+    if not fit:
+        return None
+    before, after = fit[rng.randrange(len(fit))]
+    v = int(made[after])
+    reader = {"op": before, "decided": rows.ops.loc[before, "decided"]}
+    what = f"transaction {before} polls an output of {after}, whose inputs begin at the offset that it commits"
+    return DamagedHistory(with_polls(rows, (reader, {**outputs.loc[v], "v": v})), what, frozenset([v]))
+
+
+def _successors(rows: HistoryRows) -> list[tuple[int, int]]:
+    """Two committed transactions each: the inputs of the second begin at an offset that only the first may have committed."""
+    every, known = structs_of(rows, "offsets"), _known(rows, "offsets")
+    unique = ~every.duplicated(["partition", "offset"], keep=False)
+    alone = set(zip(every["partition"][unique], every["offset"][unique], strict=True))
+    firsts = _known(rows, "chains").groupby(["op", "partition"])["offset"].min().to_dict()
+    found = []
+    for partition, some in known.groupby("partition"):
+        commits = [
+            Commit(one.op, one.offset, firsts.get((one.op, partition), NONE), COMMITTED, one.time, one.end)
+            for one in some.itertuples()
+        ]
+        before = GroupPartition(commits).before
+        found += [(first.op, op) for op, first in before.items() if (partition, first.offset) in alone]
+    return found
 
 
 # --------------------------------------------------------------------------------------------------

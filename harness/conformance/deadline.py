@@ -10,6 +10,8 @@ from typing import Any
 
 from harness.api import HarnessError
 
+MEANWHILE_S = 0.1
+
 
 @dataclass(frozen=True)
 class CallResult:
@@ -35,8 +37,11 @@ class CallResult:
         return f"raised {text}" if self.refused else f"raised {type(self.error).__name__}: {text}"
 
 
-def call_within(call: Callable[[], Any], within_s: float) -> CallResult:
-    """Call in a thread of its own. A call that hangs keeps its thread: what it holds must not be used any more."""
+def call_within(call: Callable[[], Any], within_s: float, meanwhile: Callable[[], None] | None = None) -> CallResult:
+    """Call in a thread of its own. A call that hangs keeps its thread: what it holds must not be used any more.
+
+    meanwhile: what this thread does again and again until the call has ended.
+    """
     caught: list[CallResult] = []
     began = time.monotonic()
 
@@ -48,7 +53,10 @@ def call_within(call: Callable[[], Any], within_s: float) -> CallResult:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(within_s)
+    while meanwhile and thread.is_alive() and time.monotonic() - began < within_s:
+        meanwhile()
+        thread.join(MEANWHILE_S)
+    thread.join(max(0.0, began + within_s - time.monotonic()))
     if not caught:
         return CallResult(hung=True, took_s=within_s)
     return CallResult(caught[0].value, caught[0].error, took_s=time.monotonic() - began)

@@ -117,7 +117,7 @@ class Fixture:
             with clock.waiting_by(clock.AtOnce() if settles_at_once(self.cluster) else clock.MachineClock()):
                 return call()
 
-        return call_within(call_by_clock, within_s)
+        return call_within(call_by_clock, within_s, None if settles_at_once(self.cluster) else self._tend)
 
     def heal_flaws(self, answer: CallResult) -> list[Flaw]:
         """What is wrong with the result of `heal` itself, whatever became of the cluster."""

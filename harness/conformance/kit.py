@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.api import CampaignError, ChangesTopicSettings, Choice, ClusterError, Fault, HarnessError, Obtains, Test
+from harness.api import CampaignError, ChangesTopicSettings, Choice, ClusterError, Fault, HarnessError, Obtains, Scalable, Test
 from harness.api.python_command import module_command
 from harness.conformance.results import STORIES, StoryResult, unplayed
 from harness.planning.plan import make_plan
@@ -31,6 +31,7 @@ LOG = Path("logs", "kit.log")  # where all logs are, so that secrets are taken o
 GONE_S, END_S = 30.0, 30.0
 SMALL: dict[str, Any] = {"brokers": 3, "heap_mb": 256}  # where the provider has such options and nobody gave others
 WORKLOAD = Choice(kind="transactions", options={"writers": 1, "readers": 1, "uncommitted_readers": 0, "partitions": 3})
+MEMBERS = Choice(kind="pipeline", options={"members": 3, "writers": 1, "readers": 1})  # for faults that change how many there are
 PLAYED = tuple(STORIES)[2:]
 NONSENSE: dict[str, Any] = {"target": "nobody-of-this-name", "count": 0}
 
@@ -123,7 +124,8 @@ class ConformanceCheck:
 
     def _write_plan(self, names: Sequence[str], run_dir: Path) -> None:
         (run_dir / "logs").mkdir()
-        test = Test(name="nemesis-check", cluster=self._cluster, workload=WORKLOAD)
+        scalable = any(Scalable in self._faults[name][1].needs for name in names)
+        test = Test(name="nemesis-check", cluster=self._cluster, workload=MEMBERS if scalable else WORKLOAD)
         plan = make_plan(test, run=secrets.token_hex(3), seed=self._seed, command="fencepost nemesis check")
         choices = [{"name": name, "kind": self._faults[name][0].kind, "options": self._faults[name][0].options} for name in names]
         wanted = {"faults": choices, "seed": self._seed, "stories": list(self._on_cluster)}

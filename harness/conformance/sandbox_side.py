@@ -20,7 +20,7 @@ from harness.api import Cluster, HarnessError, TopicSpec
 from harness.conformance.results import STORIES
 from harness.conformance.stories import Kit
 from harness.perform import parent_watch
-from harness.perform.worker import coordinated, roles_of
+from harness.perform.worker import coordinated, instances_of, roles_of
 from harness.perform.worker_pool import WorkerPool
 from harness.planning.plan import cluster_of, workload_of
 from harness.plugins import registry
@@ -66,6 +66,7 @@ def _on_a_cluster(plan: Mapping[str, Any], run_dir: Path, emit: Emit) -> None:
     with cluster_of(plan).up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
         roles = workload.roles()
         cluster.note_clients(**coordinated(plan, roles))
+        cluster.note_instances(instances_of(roles))
         emit("phase", text="starting clients, so that there is something to hurt")
         pool = WorkerPool(cluster, run_dir, len(roles_of(workload)), lambda text: emit("phase", text=text))
         pool.start(range(len(roles)))

@@ -17,6 +17,7 @@ from checkers.selfcheck.selfcheck import selfcheck
 from harness.runs.directory import open_run
 
 CHECKS = [check for check in installed_checks()[0] if check.name in TWINS]
+CYCLE = next(check for check in installed_checks()[0] if check.name == "G1c-wr")
 CONTRACT = {"consumption": "recorded"}
 SEEDS, NIGHTLY_SEEDS, TOGETHER = 20, 4000, 20
 
@@ -144,10 +145,11 @@ def test_every_damage_to_a_pipeline_is_found(tmp_path):
     write_history(tmp_path, lawful_pipeline().ops)
     (tmp_path / "plan.json").write_text(json.dumps({"contract": {**LAWFUL, **CONTRACT}}))
     own = [damage for damage in DAMAGES if damage.plant.__module__.endswith(".pipeline_damages")]
-    clean, *rows = selfcheck(open_run(tmp_path), no_session, checks=CHECKS, damages=own)
+    clean, *rows = selfcheck(open_run(tmp_path), no_session, checks=[*CHECKS, CYCLE], damages=own)
     assert clean.ok, clean.note
     assert [(row.damage, row.ok, row.note) for row in rows if not row.ok] == []
-    assert len(rows) == len(own) == len(TWINS)
+    assert len(rows) == len(own) == len(TWINS) + 1
+    assert next(row.found for row in rows if row.damage == "poll successor") == ("G1c-wr",)
 
 
 def test_without_members_pipelines_are_not_judged(judged):
