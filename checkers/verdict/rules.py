@@ -214,7 +214,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
             "a program processes every record below the offset that its group commits (KIP-98)",
             {"application": "!none"},
         ),
-        Rule(FORBIDDEN, "outputs and offsets are committed together; after an abort a member reads the same again (KIP-98)"),
+        Rule(
+            FORBIDDEN,
+            "outputs and offsets are committed together; after an abort a member reads the same again (KIP-98)",
+            essential=True,
+        ),
     ),
     "phantom-output": (
         _NO_PROGRAM,

@@ -122,7 +122,9 @@ class WorkerLoop:
         self._plan, self._workload, self._role, self._slot = plan, workload, role, slot
         self._writer, self._control, self._report = writer, control, report
         self._client_plan = client_plan_of(plan, role)
-        self._client_class = client_factory(self._client_plan)
+        self._client_classes = [
+            client_factory(self._client_plan) for _ in range(role.producers)
+        ]  # a driver has one client at a time
         self._counts = dict.fromkeys(Outcome, 0)
         self._number = 0  # of the next operation of the present process
         self._rebalances: list[tuple[str, list[str]]] = []  # since the operation before
@@ -140,7 +142,7 @@ class WorkerLoop:
     def open(self) -> Client:
         """A client for the slot's present process; tried again until it opens or the run ends (no operation depends on it)."""
         while True:
-            self._clients = [self._client_class(one) for one in self._pool_settings()]
+            self._clients = [make(one) for make, one in zip(self._client_classes, self._pool_settings(), strict=True)]
             client: Client = self._clients[0]
             try:
                 for one in self._clients:
