@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from harness import secrets
 from harness.api import CallError, ClientSettings, Delivered, Done, GroupMetadata, Outgoing, Polled, Position, Rebalance
-from harness.drivers.frames import FrameError
+from harness.drivers.frames import FrameError, whole
 from harness.drivers.process import BROKEN, DriverProcess, Hello, call_error
 
 
@@ -98,10 +98,10 @@ class DriverClient:
         self._call("seek", positions=dict(positions))
 
     def position(self, partitions: Sequence[str]) -> Mapping[str, int | None]:
-        return dict(self._result("positions", "position", partitions=list(partitions)))
+        return self._offsets("positions", "position", partitions=list(partitions))
 
     def committed(self, partitions: Sequence[str], timeout_s: float) -> Mapping[str, int | None]:
-        return dict(self._result("offsets", "committed", partitions=list(partitions), timeout_ms=_ms(timeout_s)))
+        return self._offsets("offsets", "committed", partitions=list(partitions), timeout_ms=_ms(timeout_s))
 
     def commit_offsets(self, offsets: Mapping[str, int], timeout_s: float) -> None:
         self._call("commit_offsets", offsets=dict(offsets), timeout_ms=_ms(timeout_s))
@@ -115,10 +115,11 @@ class DriverClient:
     def poll(self, timeout_s: float, limit: int = 1000) -> list[Polled]:
         answer = self._call("poll", timeout_ms=_ms(timeout_s), limit=limit)
         try:
-            self._ends.update({str(partition): int(offset) for partition, offset in (answer.get("ends") or {}).items()})
-            return [_polled(record) for record in answer["records"]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._broken("poll", f"records that cannot be understood: {error!r}") from error
+            records = [_polled(record) for record in _listed(answer["records"])]
+            self._ends.update({str(partition): whole(offset) for partition, offset in (answer.get("ends") or {}).items()})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self._broken("poll", f"records or ends that cannot be understood: {error!r}") from error
+        return records
 
     def ends(self) -> Mapping[str, int]:
         return self._ends
@@ -151,6 +152,14 @@ class DriverClient:
             raise self._broken(call, f"an answer whose `{name}` is no object: {found!r}")
         return found
 
+    def _offsets(self, name: str, call: str, **arguments: Any) -> dict[str, int | None]:
+        """One result of a call, partitions with their offsets."""
+        found = self._result(name, call, **arguments)
+        try:
+            return {partition: None if offset is None else whole(offset) for partition, offset in found.items()}
+        except ValueError as error:
+            raise self._broken(call, f"offsets that cannot be understood: {error}") from error
+
     def _broken(self, call: str, text: str) -> CallError:
         self._process.end()
         return CallError(call, BROKEN, 0, text, fatal=True)
@@ -170,7 +179,7 @@ class DriverClient:
 
     def _deliver(self, event: Mapping[str, Any]) -> None:
         """A record's fate; one that is reported twice, or was never sent, breaks the protocol: what it says is not believed."""
-        waiting = self._waiting.pop(int(event["record"]), None)
+        waiting = self._waiting.pop(whole(event["record"]), None)
         if waiting is None:
             raise ValueError("a delivery of a record that is not under way")
         partition, done = waiting
@@ -179,14 +188,16 @@ class DriverClient:
         else:
             number = event.get("partition")
             topic = partition.rpartition("-")[0]
-            done(Delivered(partition if number is None else f"{topic}-{int(number)}", _offset(event.get("offset"))))
+            done(Delivered(partition if number is None else f"{topic}-{whole(number)}", _offset(event.get("offset"))))
 
 
 def _polled(record: Sequence[Any]) -> Polled:
     topic, number, offset, key, value, headers, timestamp = record
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic of the name {topic!r}")
     return Polled(
-        f"{topic}-{int(number)}",
-        int(offset),
+        f"{topic}-{whole(number)}",
+        whole(offset),
         _bytes(value) or b"",
         _bytes(key),
         tuple((str(name), _bytes(text) or b"") for name, text in headers or ()),
@@ -194,12 +205,19 @@ def _polled(record: Sequence[Any]) -> Polled:
     )
 
 
+def _listed(records: Any) -> list[Any]:
+    if not isinstance(records, list):
+        raise TypeError(f"records that are no list: {records!r}")
+    return records
+
+
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else b64decode(text, validate=True)  # other letters would be left out: another value
 
 
 def _offset(value: Any) -> int | None:
-    return None if value is None or int(value) < 0 else int(value)
+    """None also for -1, which clients give where they do not know it."""
+    return None if value in (None, -1) else whole(value)
 
 
 def _ms(seconds: float) -> int:

@@ -36,8 +36,15 @@ def read(stream: IO[bytes]) -> dict[str, Any] | None:
         raise FrameError(f"the stream ends after {len(body)} of {length} bytes of a frame")
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError(f"a frame is no JSON object: {error}: {_shown(body)}") from error
+
+
+def whole(value: Any) -> int:
+    """A whole number that Kafka's int64 holds, 0 or above: an offset, a partition. Raises ValueError for anything else."""
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError(f"{value!r} is no whole number from 0 to 2^63 - 1")
+    return value
 
 
 def _shown(body: bytes) -> str:

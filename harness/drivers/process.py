@@ -137,10 +137,16 @@ class DriverProcess:
 def call_error(call: str, error: Any) -> CallError:
     """A driver's error as a CallError. Raises FrameError when it is none."""
     try:
-        flags = {flag: bool(error.get(flag, False)) for flag in ("fatal", "retriable", "abortable")}
+        flags = {flag: _flag(error.get(flag, False)) for flag in ("fatal", "retriable", "abortable")}
         return CallError(call, str(error["name"]), int(error.get("code") or 0), str(error.get("text", "")), **flags)
     except (AttributeError, KeyError, TypeError, ValueError) as wrong:
         raise frames.FrameError(f"an error without name, code and text: {error!r}") from wrong
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return value
 
 
 def _results(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,13 +160,16 @@ def _hello(answer: Mapping[str, Any]) -> Hello:
     if answer.get("protocol") != PROTOCOL:
         text = f"it speaks version {answer.get('protocol')} of the protocol of drivers, fencepost speaks {PROTOCOL}"
         raise CallError("hello", BROKEN, 0, text, fatal=True)
-    return Hello(
-        client=str(answer.get("client", "")),
-        version=str(answer.get("version", "")),
-        runtime=str(answer.get("runtime", "")),
-        capabilities=frozenset(map(str, answer.get("capabilities") or ())),
-        transactions=answer.get("transactions"),
-    )
+    try:
+        return Hello(
+            client=str(answer.get("client", "")),
+            version=str(answer.get("version", "")),
+            runtime=str(answer.get("runtime", "")),
+            capabilities=frozenset(map(str, answer.get("capabilities") or ())),
+            transactions={None: None, 1: 1, 2: 2}[answer.get("transactions")],
+        )
+    except (KeyError, TypeError) as error:
+        raise CallError("hello", BROKEN, 0, f"a hello that cannot be understood: {answer!r}", fatal=True) from error
 
 
 def _close(pipe: IO[bytes] | None) -> None:

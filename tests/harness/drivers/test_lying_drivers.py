@@ -102,6 +102,17 @@ BREAKS = {
     "a fate without a record": ("write({'event': 'delivered'})", "cannot be understood"),
     "a fate with an error without a name": ("delivered(1, error={})", "an error without name"),
     "a fate with an offset that is no number": ("delivered(1, partition=0, offset='far')", "cannot be understood"),
+    "a fate with half an offset": ("delivered(1, partition=0, offset=7.5)", "cannot be understood"),
+    "a fate with an offset that no log has": ("delivered(1, partition=0, offset=2**63)", "cannot be understood"),
+    "a fate in a partition below the first": ("delivered(1, partition=-1, offset=7)", "cannot be understood"),
+    "flags that are texts": (
+        "write({'id': request['id'], 'error': {'name': 'X', 'code': 1, 'text': '', 'fatal': 'no'}})",
+        "an error without name",
+    ),
+    "an object too deep to be read": (
+        "write(b'{\"id\": 4, \"ok\": {\"x\": ' + b'[' * 100000 + b']' * 100000 + b'}}')",
+        "no JSON object",
+    ),
     "a rebalance without partitions": ("write({'event': 'rebalanced', 'kind': 'lost'})", "cannot be understood"),
 }
 
@@ -117,6 +128,54 @@ def test_what_is_not_the_protocol_is_fatal_and_ends_the_driver(liar, trick, sent
     assert fates == []
     assert dead(pid)
     assert client._process.pid is None
+
+
+POLLS = {
+    "ends that are a list": "records=[], ends=[1]",
+    "ends that are a text": "records=[], ends='t-0'",
+    "half an end": "records=[], ends={'t-0': 1.5}",
+    "an end below the first offset": "records=[], ends={'t-0': -1}",
+    "no records": "",
+    "records that are an object": "records={}",
+    "a record that is a number": "records=[5]",
+    "a record with half an offset": "records=[['t', 0, 1.5, None, 'dg==', [], 0]]",
+    "a record below the first offset": "records=[['t', 0, -1, None, 'dg==', [], 0]]",
+    "a record beyond every log": "records=[['t', 0, 2**63, None, 'dg==', [], 0]]",
+    "a record in a partition that is a text": "records=[['t', '0', 1, None, 'dg==', [], 0]]",
+    "a topic that is a number": "records=[[7, 0, 1, None, 'dg==', [], 0]]",
+    "a value that is no base64": "records=[['t', 0, 1, None, '*', [], 0]]",
+    "headers that are a number": "records=[['t', 0, 1, None, 'dg==', 5, 0]]",
+    "a time that is a text": "records=[['t', 0, 1, None, 'dg==', [], 'now']]",
+}
+
+
+@pytest.mark.parametrize("results", POLLS.values(), ids=POLLS)
+def test_what_a_poll_cannot_mean_is_not_read(liar, results):
+    client = liar(f"tricks['poll'] = lambda request: ok(request, {results})")
+    error = refused(client.poll, 1)
+    assert (error.call, error.name, error.fatal) == ("poll", BROKEN, True)
+    assert (client.ends(), client._process.pid) == ({}, None)
+
+
+@pytest.mark.parametrize("value", ["'far'", "1.5", "True", "-3", "2**63", "[1]"])
+@pytest.mark.parametrize(("call", "result"), [("position", "positions"), ("committed", "offsets")])
+def test_an_offset_that_is_none_is_not_taken_for_one(liar, call, result, value):
+    client = liar(f"tricks['{call}'] = lambda request: ok(request, {result}={{'t-0': {value}}})")
+    error = refused(getattr(client, call), ["t-0"], *([1] if call == "committed" else []))
+    assert (error.name, error.fatal) == (BROKEN, True)
+
+
+def test_a_position_that_the_driver_does_not_know_is_none(liar):
+    client = liar("tricks['position'] = lambda request: ok(request, positions={'t-0': None})")
+    assert client.position(["t-0"]) == {"t-0": None}
+
+
+@pytest.mark.parametrize("wrong", ["capabilities=5", "transactions='two'", "transactions=3"])
+def test_a_hello_that_cannot_be_understood_is_none(liar, wrong):
+    client = liar(
+        f"tricks['hello'] = lambda request: ok(request, protocol=1, client='c', version='1', runtime='', {wrong})", open=False
+    )
+    assert refused(client.open, 1).name == BROKEN
 
 
 def test_a_second_answer_is_no_answer_to_the_next_request(liar):

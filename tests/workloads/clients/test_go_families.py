@@ -143,7 +143,8 @@ def topic(broker):
     from confluent_kafka.admin import AdminClient, NewTopic
 
     name = f"t{time.time_ns()}"
-    AdminClient({"bootstrap.servers": broker}).create_topics([NewTopic(name, 1, 1)])[name].result()
+    admin = AdminClient({"bootstrap.servers": broker})  # a name of its own: what is made would end with it
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result()
     return name
 
 

@@ -192,4 +192,4 @@ def test_the_drivers_import_nothing_of_ours():
 def test_a_run_without_faults_is_valid(client, tmp_path):
     code, out, err = fencepost(tmp_path, "run", "--client", client, "--time", "15", "-n", "none", "--kafka", "3.9.1")
     assert code == 0, out + err
-    assert verdict(only_run(tmp_path))["valid"] is True
+    assert verdict(only_run(tmp_path))["verdict"] == "valid"
