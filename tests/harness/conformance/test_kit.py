@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from harness.api import CampaignError, Choice, Exit
 from harness.cli import main
 from harness.cli.arguments import faults_of
+from harness.conformance.deadline import call_within
 from harness.conformance.kit import PLAYED, ConformanceCheck, missing_stories
 from harness.conformance.results import STORIES, StoryResult, counted, exit_code, markdown
 from harness.conformance.stories import Kit
+from harness.runs.directory import read_plan
 from nemesis.graceful_stop import GracefulStop
 from nemesis.kill import Kill
 from nemesis.pause import Pause
@@ -144,3 +147,18 @@ def test_a_bad_plug_in_ends_the_command_with_254(capsys):
     said = capsys.readouterr().err
     assert "Stutter must be a frozen dataclass" in said
     assert "nothing was started" in said
+
+
+def test_what_a_call_waits_for_is_done_meanwhile():
+    """A member that is to end does so by the pool of workers, which somebody has to tend."""
+    tended = threading.Event()
+    done = call_within(lambda: tended.wait(60), 60.0, tended.set)
+    assert (done.value, done.hung) == (True, False)
+    hung = call_within(threading.Event().wait, 0.3, lambda: None)
+    assert hung.hung
+
+
+@pytest.mark.parametrize(("fault", "kind"), [("kill", "transactions"), ("scale", "pipeline")])
+def test_faults_that_change_how_many_run_get_members_of_a_pipeline(tmp_path, fault, kind):
+    check(fault, cluster="local")._write_plan([fault], tmp_path)
+    assert read_plan(tmp_path)["workload"]["kind"] == kind
