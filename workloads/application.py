@@ -29,7 +29,7 @@ from harness.api import (
     demand_bounds,
 )
 from workloads.support import record_format
-from workloads.support.inputs_and_outputs import HEADER, NAME, name_of, named, naming, templated
+from workloads.support.inputs_and_outputs import HEADER, NAME, counting, counts_of, name_of, named, naming, templated
 from workloads.support.polling import failed_poll, mop_of, poll_records, reader_operations
 from workloads.support.sending import Content
 from workloads.transactions import Transactions
@@ -52,6 +52,8 @@ class Application:
     names_input_by: how an output names its input: header NAME, key, json POINTER, regex PATTERN, value
     value: the value of an input record, {input} stands for its name; empty: text of ours
     ordered_by_key: the outputs of inputs with one key keep their order; keys are then shared by several inputs
+    counts: where an output says how many inputs with its key the program has counted, that of the output included: header NAME,
+        json POINTER, regex PATTERN; empty: it has no such state. Several inputs then share a key
     group: the program's consumer group; FENCEPOST_GROUP: the one that its environment names; empty: unknown
     inputs_per_transaction: input records that a writer sends in one transaction, (fewest, most)
     input_abort_share: share of input transactions that are aborted, so that the input topic has gaps
@@ -76,6 +78,7 @@ class Application:
     names_input_by: str = f"header {HEADER}"
     value: str = ""
     ordered_by_key: bool = False
+    counts: str = ""
     group: str = OWN_GROUP
     inputs_per_transaction: Annotated[tuple[int, int], Between(1, 4000)] = (2, 12)
     input_abort_share: Annotated[float, Between(0, 1)] = 0.1
@@ -96,9 +99,17 @@ class Application:
             raise ValueError(f"output_topic: not the end of the input's name, {self.input_topic}")
         if self.value and NAME not in self.value:
             raise ValueError(f"value: a text with {NAME} in it, which stands for the input's name")
-        if self.ordered_by_key and self.names_input_by == "key":
-            raise ValueError("names_input_by: not the key, which several inputs share with ordered_by_key")
+        if self._shared_keys and self.names_input_by == "key":
+            raise ValueError("names_input_by: not the key, which several inputs share with ordered_by_key or counts")
+        if self.counts and self.outputs_per_input != (1, 1):
+            raise ValueError("counts: an output for each input, so outputs_per_input is [1, 1]")
         naming(self.names_input_by)
+        if self.counts:
+            counting(self.counts)
+
+    @property
+    def _shared_keys(self) -> bool:
+        return self.ordered_by_key or bool(self.counts)
 
     @cached_property
     def _words(self) -> tuple[str, ...]:
@@ -119,6 +130,7 @@ class Application:
             group=self.group,
             outputs=self.outputs_per_input,
             ordered=self.ordered_by_key,
+            counts=bool(self.counts),
             transaction_timeout_s=self.transaction_timeout_s,
             quiet_s=self.quiet_s,
             drain_s=self.drain_s,
@@ -142,7 +154,7 @@ class Application:
             think_ms=self.think_ms,
             record_bytes=self.record_bytes,
             template=self.value,
-            shared_keys=self.ordered_by_key,
+            shared_keys=self._shared_keys,
         )
 
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
@@ -169,6 +181,8 @@ class Application:
         op.value[0] = mop_of("poll", inputs, lambda record: self._input(record, run))
         if outputs:
             op.value.append(mop_of("output", outputs, lambda record: named(record, self._naming, run)))
+        if outputs and self.counts:
+            op.value.append(["count", counts_of(outputs, self._counting)])
         return Outcome.OK
 
     def _input(self, record: Polled, run: str) -> tuple[int, str | None]:
@@ -177,6 +191,10 @@ class Application:
     @cached_property
     def _naming(self) -> Any:
         return naming(self.names_input_by)
+
+    @cached_property
+    def _counting(self) -> Any:
+        return counting(self.counts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,8 @@ NO_PROGRAM = "no output of a program of somebody's own was read"
 NOT_READ_BACK = "not every partition of the output was read back by a complete final read"
 MAY_DROP = "the program may drop inputs (`outputs_per_input`)"
 NOT_DONE = "the program had not caught up, or its group has committed no offset"
+UNCOUNTED = "the program has no state of which its outputs tell (`counts`)"
+UNNAMED = "an output names no input that is visible, or says no count"
 UNORDERED = "the program does not promise the order of inputs with one key (`ordered_by_key`)"
 
 
@@ -271,3 +273,79 @@ def vanished_output(run: RunView) -> CheckResult:
         return CheckResult(len(got))
     found = got[gone].assign(cause=-2 - stretches(gone, got["partition"]))
     return CheckResult(len(got), rows_of(found.assign(time=found["ended"]), "read"))
+
+
+def _explain_state(finding: Finding, text: FindingText) -> str:
+    places = finding.records("read")
+    counts = text.run.shared(Application).counts_at(places)
+    says = f"The output {places[-1].place} says that {counts[-1]} inputs of its key were counted"
+    if len(counts) == 1:
+        return f"{says}, and no committed output says fewer: the state has inputs whose outputs are not committed."
+    more = counts[1] - counts[0] - 1
+    what = (
+        f"the state has {more} more, whose output is not committed, or one twice" if more > 0 else "the state had lost an input"
+    )
+    return f"{says}, and the one before, {places[0].place}, {counts[0]}: {what}."
+
+
+@run_check(
+    "torn-state",
+    across=True,
+    gather=input_places,
+    brief=has_application,
+    explain=_explain_state,
+    needs=f"{NO_PROGRAM}, or {UNCOUNTED}",
+)
+def torn_state(run: RunView) -> CheckResult:
+    """The state of a program has effects of inputs without committed outputs, or lacks effects of inputs that have them.
+
+    Each output says how many inputs with the key of its input the program had counted (`counts`). The committed outputs of a
+    key say 1, 2, 3, ..., each once. Of each input its first output counts.
+
+    compared: committed outputs of visible inputs. One cause: two outputs that follow each other by what they say, with another
+    difference than one; or the first of a key, which does not say 1.
+
+    Example::
+
+        ms   process  operation            in-0                   out-0                       outcome
+        0-1  1        txn                  send a@5, b@6, c@7     -                           committed
+        2-3  3        final read           read a@5, b@6, c@7     output a@0=1, b@1=2, c@4=4
+        4-5  harness  drain 1 1 counts     8                      -
+
+    Found: read b@1 and read c@4, for the state had counted one more in between.
+
+    Slow twin: `torn_states` in tests/support/application_reference.py.
+    """
+    if not has_application(run):
+        return CheckResult(0)
+    program = run.shared(Application)
+    if not program.counts:
+        return CheckResult(0, lacking=UNCOUNTED)
+    if not program.output_read_back:
+        return CheckResult(0, lacking=NOT_READ_BACK)
+    said = _counted(program)
+    if said is None:
+        return CheckResult(0, lacking=UNNAMED)
+    found = []
+    for _, some in said.groupby("key", sort=True):
+        found += list(_breaks(some))
+    rows = [rows_of(one.assign(cause=-2 - number), "read") for number, one in enumerate(found)]
+    return CheckResult(len(said), join_rows(*rows) if rows else {})
+
+
+def _counted(program: Application) -> pd.DataFrame | None:
+    """The first output of each input with its `count` and `key`, by these; None where an output tells no input or no count."""
+    inputs = program.inputs
+    known = pd.DataFrame({"v": inputs["v"], "key": keys(inputs).groupby(["partition", "process"]).ngroup()})
+    said = program.final.merge(known, on="v", how="left").merge(program.counted, on=["partition", "offset"], how="left")
+    if said[["key", "count"]].isna().any(axis=None):
+        return None
+    return said.drop_duplicates("v").sort_values(["key", "count", "partition", "offset"])
+
+
+def _breaks(some: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Of the outputs of one key, by their counts: those that follow each other with another difference than one."""
+    counts = some["count"].to_numpy()
+    for at in np.flatnonzero(np.diff(counts, prepend=0) != 1):
+        rows = some.iloc[max(0, at - 1) : at + 1]
+        yield rows.assign(time=rows["ended"].max())

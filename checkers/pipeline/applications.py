@@ -110,6 +110,7 @@ class Application:
         self.outputs = outputs_of(run)
         self.fewest, self.most = self.outputs.declared["outputs"]
         self.ordered = bool(self.outputs.declared["ordered"])
+        self.counts = bool(self.outputs.declared.get("counts"))  # not declared in histories of before
         self.written = frozenset(self.outputs.declared["output_partitions"])
 
     @cached_property
@@ -130,6 +131,19 @@ class Application:
         whole = self.read_back(self.written)
         found = records[records["final"] & records["partition"].isin(whole)]
         return found.drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"], ignore_index=True)
+
+    @cached_property
+    def counted(self) -> pd.DataFrame:
+        """What committed outputs say of the program's state: `partition`, `offset`, `count`, each once."""
+        rows = self.run.history.select(("index", "counts"), pc.list_value_length(ds.field("counts")) > 0)
+        structs = [row for batch in rows.to_batches() for row in batch.column("counts").flatten().to_pylist()]
+        table = pd.DataFrame(structs, columns=["partition", "offset", "count"])
+        return table.drop_duplicates(["partition", "offset"])
+
+    def counts_at(self, places: Iterable[Any]) -> list[int]:
+        """What the outputs at some places say (with `partition` and `offset`), in their order."""
+        said = self.counted.set_index(["partition", "offset"])["count"]
+        return [int(said[one.partition, one.offset]) for one in places]
 
     @cached_property
     def output_read_back(self) -> bool:

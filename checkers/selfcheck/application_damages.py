@@ -16,7 +16,7 @@ from checkers.selfcheck.planted import DamagedHistory
 from checkers.selfcheck.record_damages import pick
 from harness.api import record_ids
 
-OUTPUTS = "outputs"
+OUTPUTS, COUNTS = "outputs", "counts"
 
 
 def drop_output(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
@@ -74,6 +74,23 @@ def swap_outputs(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     outputs["v"] = outputs["v"].replace({one["v"]: one["next_v"], one["next_v"]: one["v"]})
     what = f"the outputs at {one['partition']}@{one['offset']} and @{one['next_offset']} change places"
     return _damaged(rows, outputs, what, one["v"])
+
+
+def count_more(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """An output, and all later ones of its key, say one more than they did."""
+    counts, inputs = structs_of(rows, COUNTS), _inputs(rows)
+    final = _final(rows).merge(inputs.rename(columns={"partition": "of"}), on="v").drop_duplicates("v", keep=False)
+    final = final.merge(counts.drop(columns="op").drop_duplicates(["partition", "offset"]), on=["partition", "offset"])
+    if final.empty or not _declared(rows).get("counts"):
+        return None
+    writer = record_ids.process_of(final["v"].to_numpy())
+    one = pick(final.assign(writer=writer), rng)
+    mine = final[(final["of"] == one["of"]) & (writer == one["writer"]) & (final["count"] >= one["count"])]
+    more = pd.MultiIndex.from_frame(counts[["partition", "offset"]]).isin(pd.MultiIndex.from_frame(mine[["partition", "offset"]]))
+    what = f"the output at {one['partition']}@{one['offset']} and the later ones of its key count one input more"
+    return DamagedHistory(
+        with_structs(rows, COUNTS, counts.assign(count=counts["count"] + more)), what, frozenset([int(one["v"])])
+    )
 
 
 def show_output(rows: HistoryRows, rng: Random) -> DamagedHistory | None:

@@ -16,7 +16,7 @@ from checkers.selfcheck.schedules import Schedule, schedules
 from checkers.verdict.rules import ALLOWED, RULES
 
 PIPELINES = ("reprocessed", "unprocessed", "torn-offset", "dirty-offset", "offset-regression", "stale-offset", "double-ownership")
-PROGRAMS = ("phantom-output", "output-order", "vanished-output")
+PROGRAMS = ("phantom-output", "output-order", "torn-state", "vanished-output")
 NO_PROGRAM = "needs the output of a program of somebody's own"
 SKIPS = ("poll-skip", "int-poll-skip")
 FUTURE = ("dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime")
@@ -177,11 +177,16 @@ DAMAGES = (
         "needs two commits of one member in one partition, no rebalance between them, and another member's commit in between",
     ),
     PlantedDamage(
-        "drop output", programs.drop_output, ("unprocessed",), ("output-order",), f"{NO_PROGRAM} below its group's offset"
+        "drop output",
+        programs.drop_output,
+        ("unprocessed",),
+        ("output-order", "torn-state"),
+        f"{NO_PROGRAM} below its group's offset",
     ),
     PlantedDamage("repeat output", programs.repeat_output, ("reprocessed",), (), NO_PROGRAM),
     PlantedDamage("invent output", programs.invent_output, ("phantom-output",), (), NO_PROGRAM),
     PlantedDamage("swap outputs", programs.swap_outputs, ("output-order",), (), f"{NO_PROGRAM} that promises their order"),
+    PlantedDamage("count more", programs.count_more, ("torn-state",), (), f"{NO_PROGRAM} that says what it has counted"),
     PlantedDamage("show output", programs.show_output, ("vanished-output",), (), f"{NO_PROGRAM}, and a reader before the end"),
     PlantedDamage("stall", records.stall, ("lso-stall",), (), "needs a look at last stable offsets (a `settle` operation)"),
     PlantedDamage("skip", reads.skip_between, ("poll-skip",), ("stale-read",), "needs two polls of one partition by one reader"),

@@ -230,6 +230,16 @@ RULES: dict[str, tuple[Rule, ...]] = {
         *_cut_off("what is processed again then lies after what was kept"),
         Rule(FORBIDDEN, "the program promises the order of inputs with one key, in each partition of its output"),
     ),
+    "torn-state": (
+        _NO_PROGRAM,
+        *_cut_off("outputs may be gone, and what the program's state has of them not"),
+        Rule(
+            FORBIDDEN,
+            "what a program keeps of an input is committed with its output or not at all (KIP-129)",
+            {"application": "!at-least-once"},
+        ),
+        Rule(ALLOWED, "a program that promises its outputs at least once may have an input in its state twice"),
+    ),
     "vanished-output": (
         _NO_PROGRAM,
         _COMPACTED,

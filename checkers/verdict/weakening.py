@@ -145,6 +145,9 @@ NEEDS: dict[str, Needs] = {
         {SENDS, OUTCOMES, *READS}, _ANYBODY, {SENDS, *FINAL}, "a line that is missing may have sent or shown the input"
     ),
     "output-order": Needs({SENDS, *READS}, _ANYBODY, {COMMITTED}, "a line that is missing may have shown an earlier output"),
+    "torn-state": Needs(
+        {SENDS, *READS}, _ANYBODY, {SENDS, COMMITTED}, "a line that is missing may have shown the output in between"
+    ),
     "vanished-output": Needs(
         {POLLS, COMMITTED}, _ANYBODY, {COMMITTED}, "the final read may have returned in a missing line what seems to be gone"
     ),

@@ -1,7 +1,10 @@
-"""Runs Streams.java with kafka-streams, which is fetched once, from Maven's central repository.
+"""Runs Streams.java, or StreamsCount.java, with kafka-streams, which is fetched once, from Maven's central repository.
 
 .venv/bin/python examples/applications/streams.py fetch
 fencepost run -w application --set 'command=.venv/bin/python examples/applications/streams.py' -n kill,target=client
+
+`count` runs the one with a state. A version is another release than 4.3.0: `streams.py fetch 4.2.0`, `streams.py count 4.2.0`.
+GUARANTEE=at_least_once in the environment is the other guarantee, STANDBYS=1 a standby task for each task.
 
 A run may have no network but its own, so fetch first. A JDK of 17 or newer compiles the program as it starts. A machine that has
 only a Java runtime needs a class file, made once where there is a JDK: `javac -cp 'DIRECTORY/*' -d DIRECTORY Streams.java`; then
@@ -19,25 +22,34 @@ from harness.fetching.java import java
 from harness.fetching.store import Store, cache_dir
 
 VERSION = "4.3.0"
-WANTED = (("org.apache.kafka", "kafka-streams", VERSION), ("org.slf4j", "slf4j-simple", "1.7.36"))
+LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
 STORE = Store(cache_dir() / "streams", "kafka-streams", ".venv/bin/python examples/applications/streams.py fetch")
-SOURCE = Path(__file__).with_name("Streams.java")
+HERE = Path(__file__).parent
 MEMORY = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
-def fetch() -> None:
+def fetch(version: str) -> None:
     """Put kafka-streams and what it needs into the cache, if it is not there."""
-    STORE.fetch(VERSION, lambda directory: maven.fetch(f"kafka-streams {VERSION}", WANTED, directory), print)
+    wanted = (("org.apache.kafka", "kafka-streams", version), LOGGING)
+    STORE.fetch(version, lambda directory: maven.fetch(f"kafka-streams {version}", wanted, directory), print)
 
 
-def run() -> None:
+def run(version: str, source: Path) -> None:
     """Become the program."""
-    if STORE.present(VERSION) is None:
-        sys.exit("kafka-streams is not there yet: .venv/bin/python examples/applications/streams.py fetch")
+    if STORE.present(version) is None:
+        sys.exit(f"kafka-streams {version} is not there yet: .venv/bin/python examples/applications/streams.py fetch {version}")
     program = java()[0]
-    os.execv(program, [program, *MEMORY, QUIET, "-cp", f"{STORE.directory / VERSION}/*", str(SOURCE)])
+    os.execv(program, [program, *MEMORY, QUIET, "-cp", f"{STORE.directory / version}/*", str(source)])
+
+
+def main(words: list[str]) -> None:
+    version = next((word for word in words if word[0].isdigit()), VERSION)
+    if "fetch" in words:
+        fetch(version)
+    else:
+        run(version, HERE / ("StreamsCount.java" if "count" in words else "Streams.java"))
 
 
 if __name__ == "__main__":
-    fetch() if sys.argv[1:] == ["fetch"] else run()
+    main(sys.argv[1:])

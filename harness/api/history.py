@@ -66,6 +66,7 @@ OPERATIONS = (
     ),
     Column("chains", "list of chain", "input records that the operation processed, and what it made of them", optional=True),
     Column("outputs", "list of output", "records that it read and that a program of somebody's own wrote", optional=True),
+    Column("counts", "list of count", "what these records say of the program's state", optional=True),
     Column("offsets", "list of position", "group offsets that it commits: the next records to be read", optional=True),
 )
 STRUCTS = {
@@ -88,6 +89,11 @@ STRUCTS = {
         Column("offset", "int64", "its offset"),
         Column("v", "int64", "identity of the input record that it names; -1: none of this run (`strange` says why)"),
         Column("ended", "int64", "when it was returned by poll"),
+    ),
+    "count": (
+        Column("partition", "string", "where the record was read, `topic-number`"),
+        Column("offset", "int64", "its offset"),
+        Column("count", "int64", "how many inputs with the key of its input the program had counted, that one included"),
     ),
     "position": (
         Column("partition", "string", "`topic-number`"),

@@ -105,6 +105,12 @@ class Output(msgspec.Struct, array_like=True, tag="output"):
     strange: list[column_type("strange")] = []  # type: ignore[valid-type]
 
 
+class Count(msgspec.Struct, array_like=True, tag="count"):
+    """What such records say of the program's state: (offset, inputs counted) by partition."""
+
+    got: dict[str, list[tuple[Int64, Int64]]]
+
+
 class Offset(msgspec.Struct, array_like=True, tag="offset"):
     """A group offset that the operation commits: the next record to be read."""
 
@@ -122,7 +128,7 @@ Line: Any = msgspec.defstruct(
         ),
         ("op", Int32 | None, None),  # as the checks hold it
         ("type", str | None, None),
-        ("value", list[Send | Poll | Input | Offset | Output] | dict[str, Any] | None, None),
+        ("value", list[Send | Poll | Input | Offset | Output | Count] | dict[str, Any] | None, None),
         ("rebalances", list[tuple[str, list[str]]] | None, None),
         ("format", str | None, None),
         ("version", int | None, None),

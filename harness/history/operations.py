@@ -16,7 +16,20 @@ import msgspec
 
 from harness.api import HISTORY_VERSION, Evidence, Gap, GapKind, HistoryError, HistoryFile, Outcome, evidence_of
 from harness.api.history import OPERATIONS, UNREADABLE
-from harness.history.lines import COMPLETION, CUT_OFF, HEADER, INVOCATION, PROCESS, Input, Offset, Output, Poll, Send, decoded
+from harness.history.lines import (
+    COMPLETION,
+    CUT_OFF,
+    HEADER,
+    INVOCATION,
+    PROCESS,
+    Count,
+    Input,
+    Offset,
+    Output,
+    Poll,
+    Send,
+    decoded,
+)
 
 Row = dict[str, Any]
 _NAMES = {which: [one.name for one in OPERATIONS if one.line == which] for which in (HEADER, PROCESS, INVOCATION, COMPLETION)}
@@ -221,7 +234,13 @@ def _micro_operations(value: Any) -> Row:
     if not any(isinstance(mop, (Input, Offset, Output)) for mop in value or ()):
         return {"mops": _mops(value)}
     offsets = [{"partition": mop.partition, "offset": mop.offset} for mop in value if isinstance(mop, Offset)]
-    return {"mops": _mops(value), "chains": _chains(value), "offsets": offsets, "outputs": list(_outputs(value))}
+    counts = [
+        {"partition": partition, "offset": offset, "count": count}
+        for mop in value
+        for partition, got in (mop.got.items() if isinstance(mop, Count) else ())
+        for offset, count in got
+    ]
+    return {"mops": _mops(value), "chains": _chains(value), "offsets": offsets, "outputs": [*_outputs(value)], "counts": counts}
 
 
 def _outputs(value: Any) -> Iterator[Row]:

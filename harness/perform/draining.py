@@ -66,6 +66,7 @@ class Draining:
             "outputs": list(self.program.outputs),
             "output_partitions": list(self.outputs),
             "ordered": self.program.ordered,
+            "counts": self.program.counts,
             "drained": done,
             "waited_s": round(time.monotonic() - began, 3),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from harness.api import record_ids
@@ -38,6 +39,11 @@ class ApplicationHistory(PipelineHistory):
     def finally_there(self) -> set[tuple[str, int, int]]:
         """(partition, offset, v) of the outputs that complete final reads returned."""
         return {place(one) for one in self.outputs if one["final"] and self.whole(one["partition"])}
+
+    @cached_property
+    def counted(self) -> dict[tuple[str, int], int]:
+        """What the outputs at (partition, offset) say of the program's state."""
+        return {(one["partition"], one["offset"]): one["count"] for op in self.ops for one in op.get("counts") or ()}
 
     @cached_property
     def inputs(self) -> dict[int, tuple[str, int]]:
@@ -96,6 +102,23 @@ def output_orders(h: ApplicationHistory) -> Found:
     return found
 
 
+def torn_states(h: ApplicationHistory) -> Found:
+    if not h.declared.get("counts") or not all(h.whole(partition) for partition in h.declared["output_partitions"]):
+        return set()
+    if any(v not in h.inputs or (partition, offset) not in h.counted for partition, offset, v in h.finally_there):
+        return set()
+    first: dict[int, tuple[str, int]] = {}
+    for partition, offset, v in sorted(h.finally_there):
+        first.setdefault(v, (partition, offset))
+    found = set()
+    for mine in {key(h, v) for v in first}:
+        said = sorted((h.counted[at], *at) for v, at in first.items() if key(h, v) == mine)
+        for before, now in pairwise([(0, "", NONE), *said]):
+            if now[0] != before[0] + 1:
+                found.add((*(one[1:] for one in (before, now) if one[1]),))
+    return found
+
+
 def key(h: ApplicationHistory, v: int) -> tuple[str, int]:
     return h.inputs[v][0], record_ids.process_of(v)
 
@@ -111,6 +134,7 @@ def vanished_outputs(h: ApplicationHistory) -> Found:
 TWINS: dict[str, Callable[[ApplicationHistory], Found]] = {
     "phantom-output": phantom_outputs,
     "output-order": output_orders,
+    "torn-state": torn_states,
     "vanished-output": vanished_outputs,
 }
 FROM_OUTSIDE = {**TWINS, "reprocessed": reprocessed, "unprocessed": unprocessed}
@@ -127,6 +151,8 @@ def by_records(findings: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
             found[name] |= {record["v"] for record in records if record["role"] == role}
         elif name == "output-order":
             found[name] |= {(*min(read), offset) for _, offset in sorted(read)[1:]}
+        elif name == "torn-state":
+            found[name].add(tuple(read))
         elif name in found:
             found[name] |= set(read)
     return found

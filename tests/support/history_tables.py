@@ -7,7 +7,8 @@ with `short` (it ended before the end) and `to 6` (the end was at offset 6). A `
 commit `offset 6` of a group, and `send x@0 of a` (made of the input a); `group offsets` are those at the end. To a `list`
 coordinators answer `id Ongoing 6000 since 1` (the state of the one transactional id, its timeout and begin in ms), leaders
 `open 7` (from that offset on). A reader
-may get `output a@0` of a program (a record that names the input a; `?@0` names none); `drain 1 1 ordered` is what the program
+may get `output a@0` of a program (a record that names the input a; `?@0` names none; `a@0=1` says that one input
+of its key was counted); `drain 1 1 ordered` is what the program
 declares, and that it had caught up. Outcomes:
 `committed`, `aborted`, `unknown`, for a transaction also `unasked` (unknown, commit was never called) and `failed` (whose commit
 was called).
@@ -103,11 +104,11 @@ class HistoryTable:
         op |= {"transactional_id": None, "intent": ("commit" if called else "abort") if f == "txn" else None, "type": type}
         op |= {"time": start, "end": over, "decided": over if called else None}
         op["errors"] = [_error(error, over)] if error else []
-        return {**op, "strange": [], "detail": None, "mops": [], "chains": [], "offsets": [], "outputs": []}
+        return {**op, "strange": [], "detail": None, "mops": [], "chains": [], "offsets": [], "outputs": [], "counts": []}
 
     def _drain(self, begin: int, end: int | None, words: list[str], partitions: list[str]) -> None:
         detail = {"group": "", "outputs": [int(words[1]), int(words[2])], "output_partitions": partitions}
-        detail |= {"ordered": "ordered" in words, "drained": True, "waited_s": 1.0}
+        detail |= {"ordered": "ordered" in words, "counts": "counts" in words, "drained": True, "waited_s": 1.0}
         row = self._row(0, "drain", "harness", "", begin, end) | {"process": -1, "slot": -1, "isolation": None}
         self.ops.append({**row, "detail": json.dumps(detail)})
 
@@ -156,7 +157,10 @@ class HistoryTable:
                 op["offsets"].append({"partition": partition, "offset": int(word)})
             elif verb == "output" and word != "-":
                 name, _, at = word.partition("@")
+                at, _, count = at.partition("=")
                 op["outputs"].append({"partition": partition, "offset": int(at), "v": name, "ended": op["end"]})
+                if count:
+                    op["counts"].append({"partition": partition, "offset": int(at), "count": int(count)})
             elif verb == "process":
                 name, _, at = word.partition("@")
                 op["chains"].append({"partition": partition, "offset": int(at), "v": name})

@@ -23,11 +23,12 @@ def application_history(rng: Random) -> list[dict[str, Any]]:
     h.final({**shown, **{partition: [] for partition in OUTPUTS}})
     finals = [op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed"]
     finals[0]["outputs"] = _rows(h, outputs)
+    finals[0]["counts"] = _counts(rng, outputs, {v: (partition, v >> 39) for partition, _, v, _ in sent})
     group = rng.choice(["", "g"])
     ends = {partition: rng.choice([END, END, 6]) for partition in INPUTS}
     h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": group, "offsets": ends}))
     declared = {"group": group, "outputs": rng.choice([[1, 1], [1, 1], [0, 1], [1, 2]]), "output_partitions": [*OUTPUTS]}
-    declared |= {"ordered": rng.random() < 0.5, "drained": rng.random() < 0.8, "waited_s": 1.0}
+    declared |= {"counts": rng.random() < 0.7, "ordered": rng.random() < 0.5, "drained": rng.random() < 0.8, "waited_s": 1.0}
     h.add(-1, "drain", isolation=None, detail=json.dumps(declared))
     return h.ops
 
@@ -61,6 +62,18 @@ def _outputs(rng: Random, sent: list[tuple[str, int, int, str]]) -> list[tuple[s
     elif trouble == "order":
         rng.shuffle(made)
     return [(rng.choice(OUTPUTS), offset, v) for offset, v in enumerate(made)]
+
+
+def _counts(rng: Random, outputs: list[tuple[str, int, int]], keys: dict[int, Any]) -> list[dict[str, Any]]:
+    """What each output says of the program's state: how many of its key there were; now and then a wrong number, or nothing."""
+    counted, rows = dict[Any, int](), []
+    trouble, at = rng.choice(["", "", "more", "less", "nothing"]), rng.randrange(len(outputs) + 1)
+    for number, (partition, offset, v) in enumerate(outputs):
+        key = keys.get(v)
+        counted[key] = counted.get(key, 0) + 1 + {"more": 1, "less": -1}.get(trouble, 0) * (number == at)
+        if trouble != "nothing" or number != at:
+            rows.append({"partition": partition, "offset": offset, "count": counted[key]})
+    return rows
 
 
 def _troubled(rng: Random, outputs: list[tuple[str, int, int]]) -> list[tuple[str, int, int]]:

@@ -86,6 +86,21 @@ def test_an_output_names_its_input(how, output):
 
 
 @pytest.mark.parametrize(
+    ("how", "output"),
+    [
+        ("header count", {"headers": [("count", b"12")]}),
+        ("json /state/count", {"value": b'{"state": {"count": 12}}'}),
+        ("regex count=([0-9]+)", {"value": b"count=12;"}),
+    ],
+)
+def test_an_output_says_what_was_counted(how, output):
+    record = Polled("out-2", 7, **{"value": b"", **output})
+    silent = Polled("out-2", 8, b"")
+    assert polled(record, counts=how)[2] == ["count", {"out-2": [[7, 12]]}]
+    assert polled(silent, counts=how)[2] in (["count", {}], ["count", {"out-2": []}])
+
+
+@pytest.mark.parametrize(
     ("how", "value", "why"),
     [
         (f"header {HEADER}", b"ab12|1|0|0", f"it names no input (it has no header {HEADER})"),
@@ -117,6 +132,10 @@ def test_topics_of_a_shared_cluster_begin_with_the_runs_prefix():
         ({"names_input_by": "regex (a)(b)"}, "has 2 groups"),
         ({"names_input_by": "headers"}, '"headers" is no way to name an input'),
         ({"names_input_by": "key", "ordered_by_key": True}, "names_input_by: not the key"),
+        ({"names_input_by": "key", "counts": "json /n"}, "names_input_by: not the key"),
+        ({"counts": "key"}, '"key" is no way to say a number'),
+        ({"counts": "json n"}, '"n" is no JSON pointer'),
+        ({"counts": "json /n", "outputs_per_input": (0, 1)}, "counts: an output for each input"),
         ({"value": "always the same"}, "value: a text with {input} in it"),
         ({"output_topic": "in"}, "output_topic: not the end of"),
         ({"input_topic": "my-out"}, "output_topic: not the end of"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from harness.api import Polled, identity_in, split_record_id
@@ -18,6 +19,7 @@ NOBODY = -1
 NAME = "{input}"  # in the text of a value
 HOWS = ("header", "key", "json", "regex", "value")
 Name = Callable[[Polled], str]
+CountOf = Callable[[Polled], int]
 
 
 def name_of(run: str, v: int) -> str:
@@ -50,6 +52,30 @@ def naming(text: str) -> Name:
     return lambda record: ((record.key or b"") if how == "key" else record.value).decode()
 
 
+def counting(text: str) -> CountOf:
+    """How outputs say a number: `header NAME`, `json POINTER`, `regex PATTERN`.
+
+    What it returns raises ValueError, LookupError or TypeError for an output that says none. Raises ValueError.
+    """
+    how, _, rest = text.partition(" ")
+    if how not in ("header", "json", "regex") or not rest:
+        raise ValueError(f'"{text}" is no way to say a number; there are: header NAME, json POINTER, regex PATTERN')
+    if how == "json":
+        steps = _steps(rest)
+        return lambda record: int(_at(json.loads(record.value), steps))
+    name = naming(text)
+    return lambda record: int(name(record))
+
+
+def counts_of(records: Sequence[Polled], count: CountOf) -> dict[str, list[list[int]]]:
+    """What outputs say of the program's state: [offset, inputs counted] by partition; nothing of an output that says none."""
+    found: dict[str, list[list[int]]] = {}
+    for record in records:
+        with suppress(ValueError, LookupError, TypeError):
+            found.setdefault(record.partition, []).append([record.offset, count(record)])
+    return found
+
+
 def named(record: Polled, name: Name, run: str) -> tuple[int, str | None]:
     """(identity of the input that an output names, None), or (NOBODY, why)."""
     try:
@@ -74,9 +100,14 @@ def _steps(pointer: str) -> list[str]:
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/")]
 
 
-def _pointed(value: Any, steps: list[str]) -> str:
+def _at(value: Any, steps: list[str]) -> Any:
     for step in steps:
         value = value[int(step)] if isinstance(value, list) else value[step]
+    return value
+
+
+def _pointed(value: Any, steps: list[str]) -> str:
+    value = _at(value, steps)
     if not isinstance(value, str):
         raise TypeError(f"/{'/'.join(steps)} is no text")
     return value

@@ -56,6 +56,57 @@ def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_pat
     assert by_records(findings)[name] == TWINS[name](ApplicationHistory(ops))
 
 
+def counted(said, **declared):
+    """A program with a state: inputs in-0@5, 6 and 7 of one key; outputs in out-0: (offset, input's offset, count)."""
+    h = program([(offset, of) for offset, of, _ in said], counts=True, **declared)
+    first = next(op for op in h.ops if op["final"] and op["isolation"] == "read_committed")
+    first["counts"] = [{"partition": "out-0", "offset": at, "count": count} for at, _, count in said if count is not None]
+    return h
+
+
+def test_a_state_that_counts_each_input_once_holds(judged):
+    document = judged(counted([(0, 5, 1), (1, 6, 2), (3, 7, 3)]), CONTRACT)
+    assert violated(document) == []
+    assert answer(document, "torn-state")["compared"] == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            [(0, 5, 1), (1, 6, 3), (3, 7, 4)],
+            "The output out-0@1 says that 3 inputs of its key were counted, and the one before, out-0@0, 1: the state has 1 "
+            "more, whose output is not committed, or one twice.",
+        ),
+        (
+            [(0, 5, 1), (1, 6, 2), (3, 7, 2)],
+            "The output out-0@3 says that 2 inputs of its key were counted, and the one before, out-0@1, 2: the state had lost "
+            "an input.",
+        ),
+        (
+            [(0, 5, 2), (1, 6, 3), (3, 7, 4)],
+            "The output out-0@0 says that 2 inputs of its key were counted, and no committed output says fewer: the state has "
+            "inputs whose outputs are not committed.",
+        ),
+    ],
+)
+def test_a_state_with_other_inputs_than_those_with_committed_outputs_is_torn(judged, said, sentence):
+    document = judged(counted(said), CONTRACT)
+    assert violated(document) == ["torn-state"]
+    assert finding(document, "torn-state")["sentence"] == sentence
+
+
+def test_a_state_of_a_program_that_promises_at_least_once_may_count_twice(judged):
+    assert violated(judged(counted([(0, 5, 1), (1, 6, 3), (3, 7, 4)]), {"application": "at-least-once"})) == []
+
+
+@pytest.mark.parametrize("said", [[(0, 5, 1), (1, 6, None), (3, 7, 4)], [(0, 5, 1), (1, None, 7), (3, 7, 4)]])
+def test_a_state_of_which_not_every_output_tells_is_not_judged(judged, said):
+    document = judged(counted(said), CONTRACT)
+    assert "torn-state" not in violated(document)
+    assert answer(document, "torn-state")["verdict"] == "not exercised"
+
+
 def program(outputs, aborted=(), group="g", offsets=10, polled=(), per_input=(1, 1), more=(), **declared):
     """Inputs in-0@5, 6 and 7, of which the last may be aborted; outputs in out-0: (offset, input's offset or None)."""
     h = History()
@@ -161,7 +212,9 @@ def test_order_is_demanded_where_it_is_promised(judged):
 
 
 def test_each_damage_to_a_program_is_found_in_a_lawful_history_of_one(tmp_path):
-    h = program([(0, 5), (1, 6), (3, 7), (4, 8), (5, 9)], polled=[(0, 5)], more=[8, 9], ordered=True)
+    h = program([(0, 5), (1, 6), (3, 7), (4, 8), (5, 9)], polled=[(0, 5)], more=[8, 9], ordered=True, counts=True)
+    first = next(op for op in h.ops if op["final"] and op["isolation"] == "read_committed")
+    first["counts"] = [{"partition": "out-0", "offset": at, "count": 1 + number} for number, at in enumerate((0, 1, 3, 4, 5))]
     write_history(tmp_path, h.ops)
     (tmp_path / "plan.json").write_text(json.dumps({"contract": {**LAWFUL, **CONTRACT}}))
     own = [damage for damage in DAMAGES if damage.plant.__module__.endswith(".application_damages")]
