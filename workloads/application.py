@@ -27,6 +27,7 @@ from harness.api import (
     Role,
     TopicSpec,
     demand_bounds,
+    record_ids,
 )
 from workloads.support import record_format
 from workloads.support.inputs_and_outputs import HEADER, NAME, counting, counts_of, name_of, named, naming, templated
@@ -54,6 +55,7 @@ class Application:
     ordered_by_key: the outputs of inputs with one key keep their order; keys are then shared by several inputs
     counts: where an output says how many inputs with its key the program has counted, that of the output included: header NAME,
         json POINTER, regex PATTERN; empty: it has no such state. Several inputs then share a key
+    keys: how many keys the inputs of one writer in one partition share, with ordered_by_key or counts
     group: the program's consumer group; FENCEPOST_GROUP: the one that its environment names; empty: unknown
     inputs_per_transaction: input records that a writer sends in one transaction, (fewest, most)
     input_abort_share: share of input transactions that are aborted, so that the input topic has gaps
@@ -79,6 +81,7 @@ class Application:
     value: str = ""
     ordered_by_key: bool = False
     counts: str = ""
+    keys: Annotated[int, Between(1, 1_000_000)] = 1
     group: str = OWN_GROUP
     inputs_per_transaction: Annotated[tuple[int, int], Between(1, 4000)] = (2, 12)
     input_abort_share: Annotated[float, Between(0, 1)] = 0.1
@@ -101,7 +104,7 @@ class Application:
             raise ValueError(f"value: a text with {NAME} in it, which stands for the input's name")
         if self._shared_keys and self.names_input_by == "key":
             raise ValueError("names_input_by: not the key, which several inputs share with ordered_by_key or counts")
-        if self.counts and self.outputs_per_input != (1, 1):
+        if self.counts and (low, high) != (1, 1):
             raise ValueError("counts: an output for each input, so outputs_per_input is [1, 1]")
         naming(self.names_input_by)
         if self.counts:
@@ -131,6 +134,7 @@ class Application:
             outputs=self.outputs_per_input,
             ordered=self.ordered_by_key,
             counts=bool(self.counts),
+            keys=self.keys,
             transaction_timeout_s=self.transaction_timeout_s,
             quiet_s=self.quiet_s,
             drain_s=self.drain_s,
@@ -154,7 +158,7 @@ class Application:
             think_ms=self.think_ms,
             record_bytes=self.record_bytes,
             template=self.value,
-            shared_keys=self._shared_keys,
+            keys=self.keys if self._shared_keys else 0,
         )
 
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
@@ -201,16 +205,17 @@ class Application:
 class Feed(Transactions):
     """What the writers of input records do.
 
-    template: of a value; empty: text of ours. shared_keys: several inputs have one key, that of their partition and writer.
+    template: of a value; empty: text of ours. keys: how many keys the inputs of a writer in a partition share; 0: each input has
+    a key of its own.
     """
 
     template: str = ""
-    shared_keys: bool = False
+    keys: int = 0
 
     def content(self, op: Operation, seq: int, run: str) -> Content:
         partition, v = op.value[seq][1:3]
         name = name_of(run, v)
         own = self.template.replace(NAME, name).encode()
         value = own or record_format.encode(run, op.process, op.number, seq, partition, op.planned.intent, self.record_bytes)
-        key = f"{partition}/{op.process}" if self.shared_keys else name
+        key = f"{partition}/{op.process}/{record_ids.key_number_of(v, self.keys)}" if self.keys else name
         return Content(key.encode(), value, ((HEADER, name.encode()),))

@@ -15,7 +15,7 @@ import pandas as pd
 from checkers.api import CheckResult, join_rows, run_check
 from checkers.arrays import Bools
 from checkers.partition.log import COMMITTED, INFO, NONE
-from checkers.pipeline.applications import Application, has_application, input_places, keys, stretches
+from checkers.pipeline.applications import Application, has_application, input_places, stretches
 from checkers.pipeline.chains import rows_of
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
@@ -219,8 +219,7 @@ def output_order(run: RunView) -> CheckResult:
 def _keyed(program: Application) -> pd.DataFrame:
     """The first output of each input in each partition, with the number of its `key` and its `input` offset."""
     inputs = program.inputs
-    numbers = keys(inputs).groupby(["partition", "process"]).ngroup()
-    known = pd.DataFrame({"v": inputs["v"], "input": inputs["offset"], "key": numbers})
+    known = pd.DataFrame({"v": inputs["v"], "input": inputs["offset"], "key": program.keys(inputs)})
     return program.final.drop_duplicates(["partition", "v"]).merge(known, on="v").sort_values(["partition", "offset"])
 
 
@@ -276,16 +275,17 @@ def vanished_output(run: RunView) -> CheckResult:
 
 
 def _explain_state(finding: Finding, text: FindingText) -> str:
-    places = finding.records("read")
-    counts = text.run.shared(Application).counts_at(places)
-    says = f"The output {places[-1].place} says that {counts[-1]} inputs of its key were counted"
-    if len(counts) == 1:
-        return f"{says}, and no committed output says fewer: the state has inputs whose outputs are not committed."
-    more = counts[1] - counts[0] - 1
+    said = text.run.shared(Application).said
+    (first, before), *rest = sorted((said[row.partition, row.offset], row.place) for row in finding.records("read"))
+    if not rest:
+        counted = f"The output {before} says that {first} inputs of its key were counted"
+        return f"{counted}, and no committed output says fewer: the state has inputs whose outputs are not committed."
+    ((count, place),) = rest
+    more = count - first - 1
     what = (
         f"the state has {more} more, whose output is not committed, or one twice" if more > 0 else "the state had lost an input"
     )
-    return f"{says}, and the one before, {places[0].place}, {counts[0]}: {what}."
+    return f"The output {place} says that {count} inputs of its key were counted, and the one before, {before}, {first}: {what}."
 
 
 @run_check(
@@ -336,7 +336,7 @@ def torn_state(run: RunView) -> CheckResult:
 def _counted(program: Application) -> pd.DataFrame | None:
     """The first output of each input with its `count` and `key`, by these; None where an output tells no input or no count."""
     inputs = program.inputs
-    known = pd.DataFrame({"v": inputs["v"], "key": keys(inputs).groupby(["partition", "process"]).ngroup()})
+    known = pd.DataFrame({"v": inputs["v"], "key": program.keys(inputs)})
     said = program.final.merge(known, on="v", how="left").merge(program.counted, on=["partition", "offset"], how="left")
     if said[["key", "count"]].isna().any(axis=None):
         return None

@@ -140,10 +140,10 @@ class Application:
         table = pd.DataFrame(structs, columns=["partition", "offset", "count"])
         return table.drop_duplicates(["partition", "offset"])
 
-    def counts_at(self, places: Iterable[Any]) -> list[int]:
-        """What the outputs at some places say (with `partition` and `offset`), in their order."""
-        said = self.counted.set_index(["partition", "offset"])["count"]
-        return [int(said[one.partition, one.offset]) for one in places]
+    @cached_property
+    def said(self) -> dict[tuple[str, int], int]:
+        """The same by (partition, offset)."""
+        return {(one.partition, one.offset): int(one.count) for one in self.counted.itertuples(index=False, name="Said")}
 
     @cached_property
     def output_read_back(self) -> bool:
@@ -160,15 +160,17 @@ class Application:
         committed = self.inputs["partition"].map(chains_of(self.run).committed).fillna(NONE)
         return self.inputs[self.inputs["offset"] < committed]
 
+    def keys(self, inputs: pd.DataFrame) -> pd.Series:
+        """A number for the key of each input, where inputs share keys: those of one writer in one partition have so many."""
+        v = inputs["v"].to_numpy()
+        number = record_ids.key_number_of(v, int(self.outputs.declared.get("keys", 1)))  # not declared in histories of before
+        parts = pd.DataFrame({"partition": inputs["partition"], "process": record_ids.process_of(v), "number": number})
+        return parts.groupby(["partition", "process", "number"]).ngroup()
+
     def senders(self, v: Ints) -> pd.DataFrame:
         """Of identities those that an operation of this run sent: `v`, `partition`, `op`."""
         found = self.run.senders(v[v >= 0])
         return pd.DataFrame(list(found), columns=["v", "partition", "op"]).astype({"v": np.int64, "op": np.int64})
-
-
-def keys(inputs: pd.DataFrame) -> pd.DataFrame:
-    """What makes the key of inputs that share keys: their partition, and the process that wrote them."""
-    return pd.DataFrame({"partition": inputs["partition"], "process": record_ids.process_of(inputs["v"].to_numpy())})
 
 
 def stretches(chosen: Bools, partitions: Any) -> Ints:

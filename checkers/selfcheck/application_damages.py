@@ -63,8 +63,8 @@ def invent_output(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
 def swap_outputs(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """Two outputs of one key in one partition change places, for everybody."""
     final = _final(rows).merge(_inputs(rows).rename(columns={"partition": "of"}), on="v").sort_values(["partition", "offset"])
-    final = final.drop_duplicates("v", keep=False).assign(writer=lambda table: record_ids.process_of(table["v"].to_numpy()))
-    after = final.groupby(["partition", "of", "writer"])[["offset", "v", "place"]].shift(-1)
+    final = final.drop_duplicates("v", keep=False).assign(key=lambda table: _keys(rows, table))
+    after = final.groupby(["partition", "of", "key"])[["offset", "v", "place"]].shift(-1)
     fit = final.assign(next_offset=after["offset"], next_v=after["v"], later=after["place"])
     fit = fit[fit["later"] > fit["place"]]
     if fit.empty or not _declared(rows).get("ordered"):
@@ -83,9 +83,9 @@ def count_more(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     final = final.merge(counts.drop(columns="op").drop_duplicates(["partition", "offset"]), on=["partition", "offset"])
     if final.empty or not _declared(rows).get("counts"):
         return None
-    writer = record_ids.process_of(final["v"].to_numpy())
-    one = pick(final.assign(writer=writer), rng)
-    mine = final[(final["of"] == one["of"]) & (writer == one["writer"]) & (final["count"] >= one["count"])]
+    final = final.assign(key=_keys(rows, final))
+    one = pick(final, rng)
+    mine = final[(final["of"] == one["of"]) & (final["key"] == one["key"]) & (final["count"] >= one["count"])]
     more = pd.MultiIndex.from_frame(counts[["partition", "offset"]]).isin(pd.MultiIndex.from_frame(mine[["partition", "offset"]]))
     what = f"the output at {one['partition']}@{one['offset']} and the later ones of its key count one input more"
     return DamagedHistory(
@@ -110,6 +110,12 @@ def _declared(rows: HistoryRows) -> Mapping[str, Any]:
     """What the program declares; empty where there is none."""
     drains = rows.ops[(rows.ops["f"] == "drain") & rows.ops["detail"].notna()]
     return json.loads(drains["detail"].iloc[-1]) if len(drains) else {}
+
+
+def _keys(rows: HistoryRows, outputs: pd.DataFrame) -> Any:
+    """The key of each output's input, within its partition."""
+    v, keys = outputs["v"].to_numpy(), int(_declared(rows).get("keys", 1))
+    return record_ids.process_of(v) * keys + record_ids.key_number_of(v, keys)
 
 
 def _inputs(rows: HistoryRows) -> pd.DataFrame:

@@ -45,9 +45,9 @@ public class StreamsCount {
     System.exit(1);
   }
 
-  /** Counts in the store. What is kept of a key is its count and a kilobyte, so that RocksDB has something to write to disk. */
+  /** Counts in the store. What is kept of a key is its count and 8 kB, so that RocksDB has something to write to disk. */
   static class Counter implements Processor<String, String, String, String> {
-    private static final String PADDING = "x".repeat(1000);
+    private static final String PADDING = "x".repeat(8000);
     private ProcessorContext<String, String> context;
     private KeyValueStore<String, String> store;
 
@@ -82,7 +82,7 @@ public class StreamsCount {
     settings.put(StreamsConfig.APPLICATION_ID_CONFIG, environment.get("FENCEPOST_GROUP"));
     settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, environment.get("FENCEPOST_BOOTSTRAP"));
     settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, environment.getOrDefault("GUARANTEE", StreamsConfig.EXACTLY_ONCE_V2));
-    settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 1000);
+    settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 2000);
     settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 1);
     settings.put(StreamsConfig.NUM_STANDBY_REPLICAS_CONFIG, environment.getOrDefault("STANDBYS", "0"));
     settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 3);

@@ -57,3 +57,8 @@ def operation_key(process: Any, op: Any) -> Any:
 def seq_of(v: Any) -> Any:
     """The record's place among the records of its operation, from 0."""
     return v & MAX_SEQ
+
+
+def key_number_of(v: Any, keys: int) -> Any:
+    """Which of so many keys a record has, from 0, where the records of one process in one partition share some keys."""
+    return (operation_key_of(v) * 31 + seq_of(v)) % keys

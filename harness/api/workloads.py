@@ -23,7 +23,8 @@ class Program:
     command: its words. image: of a container in which it runs, on a cluster in Docker; the command may be empty then. input,
     output: the topics, by their names in the workload. group: its consumer group; `OWN_GROUP`: the one that its environment
     names; empty: not known. outputs: records that it makes of an input, (fewest, most). ordered: it keeps the order of inputs of
-    one key. counts: its outputs say how many inputs of their key it has counted. transaction_timeout_s: how long a transaction of
+    one key. counts: its outputs say how many inputs of their key it has counted. keys: how many keys the inputs of one writer in
+    one partition share, in both cases. transaction_timeout_s: how long a transaction of
     it may stay open after its end. quiet_s: for how long it must have written nothing to be taken for done, where its group says
     nothing. drain_s: how long that may take.
     """
@@ -36,6 +37,7 @@ class Program:
     outputs: tuple[int, int] = (1, 1)
     ordered: bool = False
     counts: bool = False
+    keys: int = 1
     transaction_timeout_s: float = 60.0
     quiet_s: float = 60.0
     drain_s: float = 180.0

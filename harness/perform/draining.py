@@ -67,6 +67,7 @@ class Draining:
             "output_partitions": list(self.outputs),
             "ordered": self.program.ordered,
             "counts": self.program.counts,
+            "keys": self.program.keys,
             "drained": done,
             "waited_s": round(time.monotonic() - began, 3),
         }

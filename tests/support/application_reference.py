@@ -115,12 +115,12 @@ def torn_states(h: ApplicationHistory) -> Found:
         said = sorted((h.counted[at], *at) for v, at in first.items() if key(h, v) == mine)
         for before, now in pairwise([(0, "", NONE), *said]):
             if now[0] != before[0] + 1:
-                found.add((*(one[1:] for one in (before, now) if one[1]),))
+                found.add((*sorted(one[1:] for one in (before, now) if one[1]),))
     return found
 
 
-def key(h: ApplicationHistory, v: int) -> tuple[str, int]:
-    return h.inputs[v][0], record_ids.process_of(v)
+def key(h: ApplicationHistory, v: int) -> tuple[str, int, int]:
+    return h.inputs[v][0], record_ids.process_of(v), record_ids.key_number_of(v, h.declared.get("keys", 1))
 
 
 def vanished_outputs(h: ApplicationHistory) -> Found:
@@ -152,7 +152,7 @@ def by_records(findings: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
         elif name == "output-order":
             found[name] |= {(*min(read), offset) for _, offset in sorted(read)[1:]}
         elif name == "torn-state":
-            found[name].add(tuple(read))
+            found[name].add(tuple(sorted(read)))
         elif name in found:
             found[name] |= set(read)
     return found

@@ -6,6 +6,7 @@ import json
 from random import Random
 from typing import Any
 
+from harness.api.record_ids import key_number_of
 from support.histories import History
 
 INPUTS, OUTPUTS = ("in-0", "in-1"), ("out-0", "out-1")
@@ -23,12 +24,19 @@ def application_history(rng: Random) -> list[dict[str, Any]]:
     h.final({**shown, **{partition: [] for partition in OUTPUTS}})
     finals = [op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed"]
     finals[0]["outputs"] = _rows(h, outputs)
-    finals[0]["counts"] = _counts(rng, outputs, {v: (partition, v >> 39) for partition, _, v, _ in sent})
+    keys = rng.choice([1, 1, 3])
+    finals[0]["counts"] = _counts(rng, outputs, {v: (partition, v >> 39, key_number_of(v, keys)) for partition, _, v, _ in sent})
     group = rng.choice(["", "g"])
     ends = {partition: rng.choice([END, END, 6]) for partition in INPUTS}
     h.add(-1, "group-offsets", isolation=None, detail=json.dumps({"group": group, "offsets": ends}))
     declared = {"group": group, "outputs": rng.choice([[1, 1], [1, 1], [0, 1], [1, 2]]), "output_partitions": [*OUTPUTS]}
-    declared |= {"counts": rng.random() < 0.7, "ordered": rng.random() < 0.5, "drained": rng.random() < 0.8, "waited_s": 1.0}
+    declared |= {
+        "keys": keys,
+        "counts": rng.random() < 0.7,
+        "ordered": rng.random() < 0.5,
+        "drained": rng.random() < 0.8,
+        "waited_s": 1.0,
+    }
     h.add(-1, "drain", isolation=None, detail=json.dumps(declared))
     return h.ops
 

@@ -66,7 +66,7 @@ def test_a_value_of_ones_own_form_has_the_name_in_it_and_must_come_back_unchange
 
 def test_keys_are_shared_where_their_order_is_promised():
     record = written(ordered_by_key=True)
-    assert record.key.decode() == f"in-{record.partition}/1"
+    assert record.key.decode() == f"in-{record.partition}/1/0"
 
 
 @pytest.mark.parametrize(
