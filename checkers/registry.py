@@ -36,13 +36,26 @@ def installed_checks() -> tuple[list[Check[Any]], list[Broken]]:
         except Exception as error:  # noqa: BLE001 - a plug-in's module may raise anything; it becomes `unknown`
             broken.append(Broken(entry.name, f"could not be loaded: {type(error).__name__}: {error}"))
             continue
-        if wrong := breaches(check):
+        if wrong := _breaches(check):
             broken.append(Broken(entry.name, f"{entry.value} cannot be used: {'; '.join(wrong)}"))
         else:
             checks[check.name] = check
     if not checks and not broken:
         raise HarnessError(f"no checks are installed (entry-point group {GROUP}); reinstall fencepost")
     return list(checks.values()), broken
+
+
+_SOUND: dict[int, Any] = {}  # by identity: a selfcheck judges many times, and a check does not change
+
+
+def _breaches(check: Any) -> list[str]:
+    """The breaches of a check, which is looked at once."""
+    if _SOUND.get(id(check)) is check:
+        return []
+    wrong = breaches(check)
+    if not wrong:
+        _SOUND[id(check)] = check
+    return wrong
 
 
 @lru_cache(maxsize=8)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from checkers.arrays import Bools, Ints
 from checkers.partition.log import NONE
 from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages
-from checkers.spark.lookup import READ_COLUMNS, READ_TEXTS, records_of, returned
+from checkers.spark.lookup import MOPS, READ_COLUMNS, READ_TEXTS, records_of, returned
 from checkers.spark.overview import Overview
 from checkers.spark.source import READ_ERRORS, Source
 from harness.api import MAX_OP, ClockAhead, Evidence, Isolation, record_ids
@@ -134,6 +134,8 @@ class RunView:
 
     def sends_of(self, ops: Any) -> pd.DataFrame:
         """Records sent by some operations: op, partition, v, offset, began, ended (NONE for unknown)."""
+        if not len(ops):
+            return no_sends()
         sent = records_of(self.history, ops)
         return sent.filter(pc.equal(sent["kind"], 0)).drop_columns(["kind"]).to_pandas()
 
@@ -203,6 +205,12 @@ class RunView:
     def unreadable(self, op: int, partition: str, offset: int) -> str:
         """Why a record is unreadable, in words; empty when the history does not say."""
         return self._unreadable.get((op, partition, offset), "")
+
+
+@cache
+def no_sends() -> pd.DataFrame:
+    """What `RunView.sends_of` no operation gives."""
+    return MOPS.empty_table().drop_columns(["kind"]).to_pandas()
 
 
 def _unreadable_reasons(batch: pa.RecordBatch) -> dict[tuple[int, str, int], str]:

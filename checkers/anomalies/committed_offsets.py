@@ -59,6 +59,8 @@ def torn_offset(run: RunView) -> CheckResult:
     """
     pipeline = run.shared(Pipeline)
     committed = pipeline.chains.committed
+    if pipeline.chains.offsets.empty:
+        return CheckResult(len(pipeline.looks), lacking="" if committed or pipeline.chains.records.empty else NO_OFFSETS)
     offsets = pipeline.offsets[pipeline.offsets["partition"].isin(list(committed))] if committed else pipeline.offsets.iloc[:0]
     at_end = offsets["partition"].map(committed)
     behind = offsets[(offsets["fate"] == COMMITTED) & (offsets["offset"] > at_end)]
@@ -128,7 +130,10 @@ def offset_regression(run: RunView) -> CheckResult:
 
     Slow twin: `offset_regressions` in tests/support/pipeline_reference.py.
     """
-    offsets = known_commits(run.shared(Pipeline))
+    pipeline = run.shared(Pipeline)
+    if pipeline.chains.offsets.empty:
+        return CheckResult(0)
+    offsets = known_commits(pipeline)
     return _below(offsets, offsets, "sent")
 
 
@@ -163,6 +168,8 @@ def stale_offset(run: RunView) -> CheckResult:
     Slow twin: `stale_offsets` in tests/support/pipeline_reference.py.
     """
     pipeline = run.shared(Pipeline)
+    if pipeline.looks.empty or pipeline.chains.offsets.empty:
+        return CheckResult(0)
     return _below(pipeline.looks, known_commits(pipeline), "missing")
 
 
@@ -235,6 +242,8 @@ def dirty_offset(run: RunView) -> CheckResult:
     Slow twin: `dirty_offsets` in tests/support/pipeline_reference.py.
     """
     pipeline, overview = run.shared(Pipeline), run.overview
+    if pipeline.looks.empty or pipeline.chains.offsets.empty:
+        return CheckResult(0)
     at = overview.at(pipeline.offsets["op"].to_numpy())
     asked = np.where(
         overview.end[at] == NONE, NONE, np.where(overview.decided[at] == NONE, np.iinfo(np.int64).max, overview.decided[at])

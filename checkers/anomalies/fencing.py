@@ -6,6 +6,7 @@ instance is fenced: `checkers.anomalies.instances`.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from checkers.partition.false_acks import false_ack_rows, falsely_acknowledged
 from checkers.partition.final_witness import final_witness
 from checkers.partition.log import ABORTED, COMMITTED, NONE, PartitionLog
 from checkers.partition.result_rows import send_rows
-from checkers.run_view import RunView
+from checkers.run_view import RunView, no_sends
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 
@@ -27,9 +28,20 @@ NO_ZOMBIE = "no instance of a transactional id did anything after it had been fe
 # --------------------------------------------------------------------------------------------------
 # What fenced instances did
 # --------------------------------------------------------------------------------------------------
+@cache
+def no_zombies() -> pd.DataFrame:
+    """What `zombie_records` and `visible_zombies` give where no instance was fenced."""
+    sends = no_sends()
+    numbers = {name: np.empty(0, dtype=np.int64) for name in ("fenced", "fenced_by", "decided", "status")}
+    flags = {name: np.empty(0, dtype=np.bool_) for name in ("late", "wrote")}
+    return sends.assign(**numbers, **flags)
+
+
 def zombie_records(run: RunView) -> pd.DataFrame:
     """Records of `fenced_operations`: their columns, and partition, v, offset, began, ended; late: sent after the fencing."""
     operations = run.shared(fenced_operations)
+    if operations.empty:
+        return no_zombies()
     records = run.sends_of(operations["op"]).merge(operations, on="op")
     return records.assign(late=(records["began"] != NONE) & (records["began"] > records["fenced"]))
 
@@ -38,6 +50,8 @@ def visible_zombies(run: RunView) -> pd.DataFrame:
     """Records of fenced instances that a read_committed reader got, of transactions that did not surely fail, and of which commit
     was called, or the record sent, after the fencing. wrote: of a transaction that shows a record sent after it."""
     records = run.shared(zombie_records)
+    if records.empty:
+        return no_zombies()
     records = records[(records["status"] != ABORTED) & (records["late"] | (records["decided"] > records["fenced"]))]
     shown = records[run.got_at_read_committed(records)]
     return shown.assign(wrote=shown.groupby("op")["late"].transform("any"))
@@ -171,7 +185,7 @@ def _explain_false(finding: Finding, text: FindingText) -> str:
 
 def _resolve_false(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     """The missing records of the transactions that were never committed."""
-    return rows[rows["op"].isin(falsely_acknowledged(rows, run, fenced_commits(run))) & (rows["role"] == "missing")]
+    return rows[rows["op"].isin(falsely_acknowledged(rows, run, run.shared(fenced_commits))) & (rows["role"] == "missing")]
 
 
 @partition_check(

@@ -50,7 +50,7 @@ def _result(run: RunView, compared: int, rows: dict[str, Any]) -> CheckResult:
     """With what was missing where nothing was compared."""
     if rows and run.clocks is None:
         return CheckResult(compared, unknown=NO_RECEIPTS.format(count=len(rows["op"])))
-    asked = has_questions(run)
+    asked = run.shared(has_questions)
     silent = asked and not run.shared(listings)
     return CheckResult(compared, rows, "" if asked else NO_LISTING, unknown=NO_ANSWER if silent else "")
 
@@ -324,6 +324,8 @@ def misreported_transaction(run: RunView) -> CheckResult:
     Slow twin: `misreported_transactions` in tests/support/hanging_reference.py.
     """
     ongoing, opened, passed = run.shared(reported_ongoing), run.shared(reported_open), _passed(run)
+    if not ongoing and not opened:
+        return _result(run, 0, {})
     known = run.shared(transactions_by_id)
     found: list[tuple[Any, ...]] = []
     for one, seen, last in _decided(run):

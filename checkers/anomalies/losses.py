@@ -44,7 +44,7 @@ def _resolve_lost(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     (`checkers.partition.undecided`). Of its records that nobody got, those that nobody had to get stay unread: they are counted.
     Misplaced records are not lost: `wrong-partition` has them. What was never committed is not lost: `false-ack` has it.
     """
-    uncommitted = falsely_acknowledged(rows, run, fenced_commits(run))
+    uncommitted = falsely_acknowledged(rows, run, run.shared(fenced_commits))
     rows = rows[~rows["op"].isin(uncommitted) & ~rows["role"].isin((HIDDEN, SHOWN))]
     undecided = run.status(rows["op"].to_numpy()) == INFO
     undecided &= run.transactional(rows["op"].to_numpy())

@@ -68,6 +68,8 @@ def reprocessed(run: RunView) -> CheckResult:
     if has_application(run):
         return too_many(run.shared(Application))
     pipeline = run.shared(Pipeline)
+    if pipeline.chains.records.empty:
+        return CheckResult(0)
     shown = pipeline.records[pipeline.records["visible"]]
     makers = shown.groupby("v")["op"].agg(["nunique", "max"])
     twice = makers.index[makers["nunique"] > 1]
@@ -127,10 +129,11 @@ def unprocessed(run: RunView) -> CheckResult:
     if has_application(run):
         return too_few(run.shared(Application))
     pipeline = run.shared(Pipeline)
+    if not pipeline.chains.committed:
+        return CheckResult(0, lacking=NO_OFFSETS)
     inputs = _inputs(pipeline)
-    lacking = "" if pipeline.chains.committed else NO_OFFSETS
     if inputs.empty or not pipeline.all_read_back:
-        return CheckResult(0, lacking=lacking or (NO_PIPELINE if pipeline.records.empty else NOT_READ_BACK))
+        return CheckResult(0, lacking=NO_PIPELINE if pipeline.records.empty else NOT_READ_BACK)
     done, unknown = _processed(pipeline)
     inputs = inputs[~inputs["v"].isin(unknown)]
     gone = inputs[~inputs["v"].isin(done)]

@@ -163,6 +163,8 @@ def _resolve_torn(rows: pd.DataFrame, run: RunView) -> pd.DataFrame:
     swallowed = rows.loc[rows["role"] == SWALLOWED, "v"]
     rows = passed_in_time(rows)
     rows = _may_be_torn(rows[rows["role"].isin(["read", "missing"])], run)
+    if rows.empty:
+        return rows
     reported = rows.drop_duplicates("v").set_index("v")["role"]
     sends = run.sends_of(rows["op"].unique())
     sends = sends[~sends["v"].isin(swallowed)]

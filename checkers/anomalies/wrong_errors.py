@@ -5,6 +5,7 @@ The docstring is the definition of the anomaly. What is forbidden under which se
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -81,14 +82,15 @@ def compared(run: RunView) -> list[tuple[int, Answer, bool]]:
 
 def _table(pairs: Sequence[tuple[int, Answer, bool]]) -> tuple[dict[str, Any], ...]:
     """The rows of the table with how often each was met and violated."""
+    counts = Counter((row, bool(met)) for row, _, met in pairs)
     return tuple(
         {
             "situation": demand.situation,
             "calls": demand.calls,
             "demanded": demand.demanded,
             "source": demand.source,
-            "met": sum(met for row, _, met in pairs if row == number),
-            "violated": sum(not met for row, _, met in pairs if row == number),
+            "met": counts[number, True],
+            "violated": counts[number, False],
         }
         for number, demand in enumerate(TABLE)
     )
@@ -138,9 +140,10 @@ def wrong_error(run: RunView) -> CheckResult:
     Slow twin: `wrong_errors` in tests/support/fencing_reference.py.
     """
     pairs = run.shared(compared)
-    violations = pd.DataFrame(
-        [(row, one.op, one.time) for row, one, met in pairs if not met], columns=["cause", "op", "time"], dtype=np.int64
-    ).drop_duplicates(["cause", "op"])
+    wrong = [(row, one.op, one.time) for row, one, met in pairs if not met]
+    if not wrong:
+        return CheckResult(len(pairs), table=_table(pairs))
+    violations = pd.DataFrame(wrong, columns=["cause", "op", "time"], dtype=np.int64).drop_duplicates(["cause", "op"])
     sends = run.sends_of(violations["op"].unique()).drop_duplicates("op")[["op", "partition", "v", "offset"]]
     rows = violations.merge(sends, on="op", how="left")
     rows = rows.assign(

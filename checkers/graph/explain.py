@@ -126,6 +126,8 @@ def records_behind(cycles: Iterable[Sequence[Edge]], run: RunView) -> Records:
     A record whose acknowledgement had no offset is found by what was read, when one of these operations read it.
     """
     ops = {op for cycle in cycles for edge in cycle if edge.place != NONE for op in (edge.source, edge.target)}
+    if not ops:
+        return {}
     mops: pd.DataFrame = records_of(run.history, ops).to_pandas()
     read = mops[mops["kind"] == 1]
     places = {(row.partition, row.v): row.offset for row in read.itertuples() if row.offset != NONE}

@@ -160,6 +160,16 @@ def _first_after(begins: Sequence[int], end: int, order: int) -> int:
 # --------------------------------------------------------------------------------------------------
 # Walks
 # --------------------------------------------------------------------------------------------------
+class _Onward:
+    """The edges from an operation, each with the state after it. places: by target, where they stand in the list."""
+
+    def __init__(self, edges: list[tuple[Edge, int]]) -> None:
+        self.edges = edges
+        self.places: dict[int, list[int]] = {}
+        for place, (edge, _) in enumerate(edges):
+            self.places.setdefault(edge.target, []).append(place)
+
+
 @dataclass
 class _Component:
     """A strongly connected component of one layer: its edges by operation, and its timelines.
@@ -171,6 +181,7 @@ class _Component:
     edges: Sequence[Edge]
     intervals: Mapping[int, OperationInterval]
     distinct: list[Edge] = field(init=False)
+    onward: dict[tuple[int, int], _Onward] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         first: dict[tuple[int, int, int], Edge] = {}
@@ -286,18 +297,38 @@ class _Component:
         self, walk: tuple[Edge, ...], state: int, seen: set[int], length: int, budget: list[int], found: BestCycle
     ) -> bool:
         """Depth first: whether a walk can be closed within so many edges, without a second visit anywhere. Keeps the cycle."""
-        for edge, after in self._edges_onward(walk[-1].target, state, {}):
+        goal, onward = walk[0].source, self._all_onward(walk[-1].target, state)
+        if len(walk) + 1 == length and not found.cycle:
+            return self._closed(walk, onward, budget, found)
+        for edge, after in onward.edges:
             budget[0] -= 1
             found.count_step()
-            if budget[0] < 0 or found.good_enough:
+            if budget[0] < 0 or (found.cycle and found.good_enough):
                 return False
-            if edge.target == walk[0].source and self.is_cycle(after):
+            if edge.target == goal and self.is_cycle(after):
                 found.offer((*walk, edge))
                 return True
             longer = len(walk) + 1 < length and edge.target not in seen
             if longer and self._simple_cycle((*walk, edge), after, seen | {edge.target}, length, budget, found):
                 return True
         return False
+
+    def _closed(self, walk: tuple[Edge, ...], onward: _Onward, budget: list[int], found: BestCycle) -> bool:
+        """Whether an edge closes a walk, at the cost of looking at one after the other: the last step, as most steps are."""
+        for at in onward.places.get(walk[0].source, ()):
+            edge, after = onward.edges[at]
+            if at < budget[0] and self.is_cycle(after):
+                budget[0] -= at + 1
+                found.offer((*walk, edge))
+                return True
+        budget[0] = max(-1, budget[0] - len(onward.edges))
+        return False
+
+    def _all_onward(self, op: int, state: int) -> _Onward:
+        """Every edge from an operation, listed once: a detour comes by again and again."""
+        if (op, state) not in self.onward:
+            self.onward[op, state] = _Onward(list(self._edges_onward(op, state, {})))
+        return self.onward[op, state]
 
 
 def _path(parents: Mapping[tuple[int, int], tuple[tuple[int, int], Edge] | None], state: tuple[int, int]) -> list[Edge]:

@@ -42,6 +42,8 @@ def falsely_acknowledged(rows: pd.DataFrame, run: RunView, fenced: Ints) -> Ints
     evident = rows.loc[(rows["role"] == HIDDEN) | rows["op"].isin(fenced), "op"]
     known = run.transactional(ops) & (run.status(ops) == COMMITTED) & ~rows["op"].isin(rows.loc[rows["role"] == SHOWN, "op"])
     candidates = np.intersect1d(rows.loc[known, "op"], evident)
+    if not len(candidates):
+        return np.empty(0, dtype=np.int64)
     sends = run.sends_of(candidates)
     sends = sends[sends["op"].isin(candidates)]
     gone = sends["v"].isin(missing["v"]) & ~sends["v"].isin(run.misplaced)

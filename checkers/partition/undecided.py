@@ -55,6 +55,8 @@ def passed_in_time(rows: pd.DataFrame) -> pd.DataFrame:
 
     Only where the place is unknown: of a known place the partition itself said that nobody read beyond it.
     """
+    if not (rows["role"] == UNREAD).any():
+        return rows
     proof = rows[rows["role"] == PROOF].groupby("op")["time"].min()
     bound = proof.reindex(rows["op"], fill_value=FOREVER).to_numpy()
     passed = (rows["role"] == UNREAD) & (rows["offset"] == NONE) & (rows["time"] > bound)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from checkers.spark.gathering import PartitionMessages
 from checkers.spark.source import from_message, to_message
 
 PLACES = "places of records"
+LOOKS = ["op", "partition", "offset", "began", "ended"]
 NO_PIPELINE = "no operation processed input records"
 NO_OFFSETS = "nobody looked at the group's offsets at the end (no `group-offsets` operation)"
 
@@ -78,11 +79,18 @@ def _read(run: RunView) -> Chains:
     return Chains(pd.concat(records, ignore_index=True), pd.concat(offsets, ignore_index=True), committed, at)
 
 
+@cache
+def _no_looks() -> pd.DataFrame:
+    return pd.DataFrame({name: np.empty(0, dtype=object if name == "partition" else np.int64) for name in LOOKS})
+
+
+@cache
 def _no_records() -> pd.DataFrame:
     numbers = {name: np.empty(0, dtype=np.int64) for name in ("op", "offset", "v", "output")}
     return pd.DataFrame({"partition": np.empty(0, dtype=object), **numbers})
 
 
+@cache
 def _no_offsets() -> pd.DataFrame:
     return _no_records()[["partition", "op", "offset"]]
 
@@ -175,17 +183,21 @@ class Pipeline:
 
         `op`, `partition`, `offset` (NONE: there was none), and when the operation began and had ended (ns).
         """
+        if not has_members(self.run):
+            return _no_looks()
         columns = ("index", "f", "type", "time", "end", "detail")
-        asked = ds.field("f") == "committed"
-        rows = self.run.history.select(columns, asked).sort_by("index").to_pylist() if has_members(self.run) else []
+        rows = self.run.history.select(columns, ds.field("f") == "committed").sort_by("index").to_pylist()
         known = [(row, json.loads(row["detail"])["offsets"]) for row in rows if row["type"] == "ok" and row["detail"]]
         found = [
             (row["index"], partition, NONE if offset is None else offset, row["time"], row["end"])
             for row, offsets in known
             for partition, offset in offsets.items()
         ]
-        names = ["op", "partition", "offset", "began", "ended"]
-        return pd.DataFrame(found, columns=names).astype({name: "int64" for name in names if name != "partition"})
+        return (
+            pd.DataFrame(found, columns=LOOKS).astype({name: "int64" for name in LOOKS if name != "partition"})
+            if found
+            else _no_looks()
+        )
 
     @cached_property
     def offsets(self) -> pd.DataFrame:

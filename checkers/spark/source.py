@@ -33,6 +33,7 @@ from harness.api import VALUES, Run, RunFile, demand_columns
 Job = Callable[[Iterator[pa.RecordBatch]], Iterator[Any]]
 MOPS_PER_BATCH = 250_000
 TASKS_PER_CORE = 4
+SMALL_FILE = 4 << 20  # bytes of a file that is read once, into memory
 ROWS = 8_192  # searched at once for the operations wanted
 DICTIONARY_COLUMNS = ["f", "type", "intent", "isolation", "mops.list.element.partition"]  # texts that repeat
 READ_ERRORS = (OSError, pa.ArrowException, PySparkException, Py4JJavaError)  # what a source's methods raise
@@ -82,18 +83,25 @@ def last_cause(error: Exception) -> str:
 # --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class LocalSource:
-    """A history in a file that this machine has (on a cluster: every machine, under the same path)."""
+    """A history in a file that this machine has (on a cluster: every machine, under the same path).
+
+    Of a small file each column is read once, and kept: it is looked at a dozen times, and each time to open it costs more.
+    """
 
     path: Path
 
     def __str__(self) -> str:
         return str(self.path)
 
+    @cached_property
+    def _small(self) -> SmallFile | None:
+        return SmallFile(self.path.read_bytes()) if self.path.stat().st_size <= SMALL_FILE else None
+
     def table(self, spark: SparkSession) -> DataFrame:
         return spark.read.parquet(str(self.path))
 
     def has(self, column: str) -> bool:
-        return column in pq.read_schema(self.path).names
+        return column in (self._small.names if self._small else pq.read_schema(self.path).names)
 
     def map_batches(self, spark: SparkSession, columns: Sequence[str], job: Job) -> RDD[Any]:
         path, context = os.path.abspath(self.path), spark.sparkContext
@@ -101,6 +109,8 @@ class LocalSource:
         return context.parallelize(tasks, len(tasks)).flatMap(_reader(path, columns, job))
 
     def batches(self, columns: Sequence[str], texts: Sequence[str] = ()) -> tuple[int, Iterator[pa.RecordBatch]]:
+        if self._small:
+            return self._small.rows, iter(self._small.columns(columns, texts).to_batches())
         return pq.read_metadata(self.path).num_rows, self._batches(columns, texts)
 
     def _batches(self, columns: Sequence[str], texts: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -109,14 +119,23 @@ class LocalSource:
                 yield from file.read_row_group(group, columns=list(columns)).to_batches()
 
     def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
+        if self._small:
+            return self._small.columns(columns).filter(condition)
         return ds.dataset(self.path).to_table(columns=list(columns), filter=condition)
 
     def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = np.unique(ops)
+        for batch in self._operations_near(wanted, columns):
+            yield batch.filter(pc.is_in(batch.column("index"), pa.array(wanted)))
+
+    def _operations_near(self, wanted: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of all operations in which those wanted may be."""
+        if self._small:
+            yield from self._small.columns(columns).to_batches()
+            return
         with pq.ParquetFile(self.path) as file:
             groups = [g for g in range(file.metadata.num_row_groups) if _may_hold(file.metadata.row_group(g), wanted)]
-            for batch in file.iter_batches(ROWS, row_groups=groups, columns=list(columns)) if groups else ():
-                yield batch.filter(pc.is_in(batch.column("index"), pa.array(wanted)))
+            yield from file.iter_batches(ROWS, row_groups=groups, columns=list(columns)) if groups else ()
 
     def original_values(self, identities: Ints) -> dict[int, str]:
         path = self.path.with_name(RunFile.VALUES)
@@ -124,6 +143,25 @@ class LocalSource:
             return {}
         demand_columns(path, VALUES)
         return _value_names(ds.dataset(path).to_table(columns=["v", "value"], filter=ds.field("v").isin(pa.array(identities))))
+
+
+class SmallFile:
+    """The columns of a Parquet file, read when they are first wanted."""
+
+    def __init__(self, content: bytes) -> None:
+        self._file = pq.ParquetFile(pa.BufferReader(content))
+        self._read: dict[str, pa.ChunkedArray] = {}
+        self.names, self.rows = self._file.schema_arrow.names, self._file.metadata.num_rows
+
+    def columns(self, names: Sequence[str], texts: Sequence[str] = ()) -> pa.Table:
+        """Some columns, `texts` dictionary-encoded."""
+        if unknown := set(names) - set(self.names):
+            raise pa.ArrowKeyError(f"there is no column {min(unknown)}")
+        missing = [name for name in names if name not in self._read]
+        if missing:
+            table = self._file.read(columns=missing, use_threads=False)
+            self._read |= dict(zip(table.column_names, table.columns, strict=True))
+        return pa.table({name: self._read[name].dictionary_encode() if name in texts else self._read[name] for name in names})
 
 
 def _tasks(metadata: pq.FileMetaData, most: int) -> list[list[int]]:

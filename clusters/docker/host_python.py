@@ -43,7 +43,7 @@ def mounts(writable: Iterable[Path] = (), more: Iterable[Path] = ()) -> list[Mou
     system += [Path(name) for name in _MORE if Path(name).is_dir()]
     system += [Path("/etc", name) for name in _ETC if Path("/etc", name).exists()]
     python = [Path(sys.prefix), Path(sys.base_prefix), Path(sys.base_prefix).resolve()]
-    python += [path for directory in _imported_from() for path in imported(directory)]
+    python += [path for paths in _imported_paths().values() for path in paths]
     bound = [Mount(str(path), str(path), type="bind", read_only=True) for path in outermost([*system, *python, *more])]
     return bound + [Mount(str(path), str(path), type="bind") for path in writable]
 
@@ -55,7 +55,7 @@ def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
     """
     given = os.environ if variables is None else variables
     kept = {name: value for name, value in given.items() if name in _KEPT or name.startswith(_KEPT_PREFIXES)}
-    return {**kept, "PYTHONPATH": os.pathsep.join(map(str, _imported_from())), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**kept, "PYTHONPATH": os.pathsep.join(map(str, _imported_paths())), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def python() -> str:
@@ -68,15 +68,22 @@ def user() -> str:
     return f"{os.getuid()}:{os.getgid()}"
 
 
-def _imported_from() -> list[Path]:
-    """Directories outside the interpreter on the search path from which something was imported, in their order."""
+def _imported_paths() -> dict[Path, list[Path]]:
+    """Directories outside the interpreter on the search path from which something was imported, in order, each with what was."""
     own = (Path(sys.prefix), Path(sys.base_prefix))
     directories = dict.fromkeys(Path(entry).resolve() for entry in sys.path)
     outside = [path for path in directories if path.is_dir() and not any(path.is_relative_to(prefix) for prefix in own)]
-    return [path for path in outside if imported(path)]
+    places = module_places()
+    found = {path: imported(path, places) for path in outside}
+    return {path: paths for path, paths in found.items() if paths}
 
 
-def imported(directory: Path) -> list[Path]:
+def module_places() -> list[tuple[str, Path]]:
+    """The imported modules by name, each with the places where it lies."""
+    return [(name, place) for name, module in list(sys.modules.items()) for place in _places(module)]
+
+
+def imported(directory: Path, places: Iterable[tuple[str, Path]]) -> list[Path]:
     """What of a directory on the search path is needed: the packages and files that were imported from it.
 
     The working directory and the campaign's are on the path: mounted as a whole they would show all that is in them, which may be
@@ -84,8 +91,8 @@ def imported(directory: Path) -> list[Path]:
     """
     if directory.name in _INSTALLED:
         return [directory]
-    places = [(name, place) for name, module in list(sys.modules.items()) for place in _places(module)]
-    parts = ((name, place.relative_to(directory).parts) for name, place in places if place.is_relative_to(directory))
+    inside = [(name, place) for name, place in places if str(place).startswith(os.path.join(directory, ""))]
+    parts = ((name, place.relative_to(directory).parts) for name, place in inside)
     return sorted({directory / path[0] for name, path in parts if path and path[0].partition(".")[0] == name.partition(".")[0]})
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -35,6 +36,12 @@ app = typer.Typer(
 )
 
 
+@cache
+def command_line() -> Any:
+    """All commands with their options, made once in a process: a twentieth of a second."""
+    return typer.main.get_command(app)
+
+
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """The entry point of `fencepost`: runs a command, and turns what went wrong into sentences and an exit code.
 
@@ -43,7 +50,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     words = list(sys.argv[1:] if args is None else args)
     as_json = "--json" in words and words[0] != "nemesis"  # there it names a file
     try:
-        code = app(args=args, prog_name="fencepost", standalone_mode=False)
+        code = command_line()(args=args, prog_name="fencepost", standalone_mode=False)
     except CampaignError as error:
         _fail(error.mistakes, Exit.BAD_CAMPAIGN, as_json)
     except USAGE_ERROR as error:

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from harness.api import ClusterError
 
@@ -89,8 +89,7 @@ def read(directory: Path) -> Manifest | None:
 
 
 def _below(name: str) -> bool:
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts
+    return not name.startswith("/") and ".." not in name.split("/")
 
 
 def sha256(path: Path) -> str:

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
+from itertools import chain, islice
 from typing import TypeVar
 
 MOST_CORES = 8
@@ -18,9 +19,17 @@ def cores() -> int:
 
 
 def in_turn(pool: Executor, make: Callable[..., Made], given: Iterable[tuple[object, ...]]) -> Iterator[Made]:
-    """What a function makes of each of the arguments given, in their order. A few are under way, so that memory stays bounded."""
+    """What a function makes of each of the arguments given, in their order. A few are under way, so that memory stays bounded.
+
+    A single piece of work is done here.
+    """
+    rest = iter(given)
+    first = list(islice(rest, 2))
+    if len(first) == 1:
+        yield make(*first[0])
+        return
     under_way: deque[Future[Made]] = deque()
-    for arguments in given:
+    for arguments in chain(first, rest):
         under_way.append(pool.submit(make, *arguments))
         if len(under_way) > cores():
             yield under_way.popleft().result()

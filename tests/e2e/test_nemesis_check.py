@@ -72,6 +72,7 @@ def test_what_was_seen_is_of_real_packets(ours):
     assert re.search(r"network of n\d>n\d: true -> false", ours[2]["isolate"]["effect"]["seen"])
 
 
+@pytest.mark.nightly
 def test_a_liar_is_rejected_where_it_lies_and_nowhere_else(liar):
     """Its evidence is true, of a moment that was over when inject returned."""
     code, out, answers = liar
@@ -84,6 +85,7 @@ def test_a_liar_is_rejected_where_it_lies_and_nowhere_else(liar):
     assert "| liar:Blinks | local | Kafka 4.3.0 | interface ✓ | options ✓ | inject ✓ | receipt ✓ | effect ✗ |" in out
 
 
+@pytest.mark.nightly
 def test_the_killed_harness_left_nothing(liar, tmp_path_factory):
     """By the kit's own word, and by a look at all processes of these tests."""
     place = str(tmp_path_factory.getbasetemp())

@@ -313,7 +313,7 @@ def _answers(rng, producers, state):
     return transactions, places
 
 
-@pytest.mark.parametrize("rounds", [15, pytest.param(600, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("rounds", [10, pytest.param(600, marks=pytest.mark.nightly)])
 def test_random_answers_are_judged_as_by_the_reference(tmp_path, rounds):
     seen = dict.fromkeys(hanging_reference.TWINS, 0)
     for seed in range(rounds):

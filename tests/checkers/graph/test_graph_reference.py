@@ -10,7 +10,7 @@ from support.overlapping_history import overlapping_history
 COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(6, 40))])
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(3, 40))])
 def test_the_search_by_spans_finds_the_same_cycles_as_an_enumeration_of_the_whole_graph(tmp_path, seed):
     rng = Random(seed)
     met = set()

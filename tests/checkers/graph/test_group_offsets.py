@@ -141,7 +141,7 @@ def test_the_groups_offsets_at_the_end_are_fetched_too(tmp_path):
     assert answer(judged(tmp_path, h), "G1c-wr-realtime")["compared"] == 3
 
 
-@pytest.mark.parametrize("rounds", [15, pytest.param(2000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("rounds", [8, pytest.param(2000, marks=pytest.mark.nightly)])
 def test_random_pipelines_have_the_edges_of_the_reference(tmp_path, rounds):
     seen, kinds = [], set()
 

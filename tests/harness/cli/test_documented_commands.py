@@ -7,7 +7,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-import typer
 
 from harness.cli import main
 
@@ -64,7 +63,7 @@ def words_of(line):
 
 def parse(words):
     """Parses the words as the command line does, and runs nothing. Raises what is wrong with them."""
-    command = typer.main.get_command(main.app)
+    command = main.command_line()
     context = command.make_context("fencepost", [])
     while words and hasattr(command, "commands"):
         assert words[0] in command.commands or words[0].startswith("-"), f"there is no command {words[0]}"

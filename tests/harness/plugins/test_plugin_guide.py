@@ -7,7 +7,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-import typer
 
 import checkers.api
 from harness import api
@@ -42,7 +41,7 @@ def test_every_module_of_the_example_and_every_test_of_it_is_shown_as_it_is():
 def test_every_command_can_be_given(command):
     """The options exist and are of the right form; nothing is performed."""
     _, *words = shlex.split(command)
-    found = typer.main.get_command(main.app)
+    found = main.command_line()
     while hasattr(found, "commands"):
         found = found.commands[words.pop(0)]
     assert found.make_context(found.name, words).params

@@ -20,7 +20,7 @@ from harness.api import RunFile
 from harness.cli import main
 from harness.runs.directory import open_run
 
-FEW, MANY = 8, 1000
+FEW, MANY = 5, 1000
 NAME = "nightly/20261121T120000Z-lawful"
 EVIDENCE = (RunFile.HISTORY, RunFile.RECEIPTS)
 
