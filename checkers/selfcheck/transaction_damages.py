@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 
+import numpy as np
 import pandas as pd
 
 from checkers.partition.log import ABORTED, NONE
@@ -69,20 +71,28 @@ def _aborted(rows: HistoryRows) -> dict[int, pd.DataFrame]:
     unseen = ~sends["v"].isin(rows.reads.loc[rows.reads["committed"], "v"])
     fit = (sends["status"] == ABORTED) & (sends["offset"] != NONE) & unseen
     whole = fit.groupby(sends["op"]).all()
-    return {op: spot for op in whole.index[whole] if (spot := _spots(rows, sends[sends["op"] == op])) is not None}
+    orders = _orders(rows)
+    chosen = sends[sends["op"].isin(whole.index[whole])]
+    return {int(op): spot for op, some in chosen.groupby("op") if (spot := _spots(orders, some)) is not None}
 
 
-def _spots(rows: HistoryRows, records: pd.DataFrame) -> pd.DataFrame | None:
+def _orders(rows: HistoryRows) -> dict[str, pd.DataFrame]:
+    """Partition -> the reads of one reader that reads it last."""
+    lasts = rows.last_polls((True,)).drop_duplicates("partition").set_index("partition")["process"]
+    reads = rows.reads[rows.reads["process"] == rows.reads["partition"].map(lasts)]
+    return {str(partition): some for partition, some in reads.groupby("partition")}
+
+
+def _spots(orders: Mapping[str, pd.DataFrame], records: pd.DataFrame) -> pd.DataFrame | None:
     """Reads of records in their places in the order of one reader that reads last; None when one has no place there."""
-    lasts = rows.last_polls((True,))
     made = []
     for record in records.itertuples():
-        reader = lasts.loc[lasts["partition"] == record.partition, "process"]
-        reads = rows.reads[(rows.reads["partition"] == record.partition) & rows.reads["process"].isin(reader[:1])]
-        below, above = reads[reads["offset"] < record.offset], reads[reads["offset"] > record.offset]
-        if not len(below) or not len(above):
+        reads = orders.get(record.partition)
+        offsets = np.empty(0) if reads is None else reads["offset"].to_numpy()
+        below = np.flatnonzero(offsets < record.offset)
+        if reads is None or not len(below) or not (offsets > record.offset).any():
             return None
-        before = below.iloc[-1]
+        before = reads.iloc[below[-1]]
         made.append({**before, "at": before["at"] + 0.5, "v": record.v, "offset": record.offset})
     return pd.DataFrame(made)
 
