@@ -69,6 +69,7 @@ class RunView:
     ) -> None:
         self.history, self.overview, self.contract = history, overview, contract
         self._session, self.here = session, here
+        self._spark: SparkSession | None = None
         self.missing = frozenset(missing)
         self.stored, self.transaction_timeout_s = stored, transaction_timeout_s
         self.fencings, self.clocks = fencings, clocks
@@ -85,15 +86,20 @@ class RunView:
         return self._made[make]  # type: ignore[no-any-return]
 
     # ---- Spark tables, for checks that need joins over everything ----
-    @cached_property
+    @property
     def spark(self) -> SparkSession:
-        """The session."""
-        return self._session()
+        """The session.
+
+        Not a cached property: until Python 3.12 these share one lock for all instances, and the thread that makes the session
+        judges a run to warm it.
+        """
+        self._spark = self._spark or self._session()
+        return self._spark
 
     @property
     def master(self) -> str:
         """The Spark master that judged, or that none was needed."""
-        return str(self.spark.sparkContext.master) if not self.here or "spark" in self.__dict__ else NO_MASTER
+        return str(self.spark.sparkContext.master) if not self.here or self._spark is not None else NO_MASTER
 
     @cached_property
     def ops(self) -> DataFrame:

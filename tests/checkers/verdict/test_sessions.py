@@ -1,5 +1,7 @@
 """When a Spark session is needed, and when this process judges by itself."""
 
+from threading import Thread
+
 from support.judging import no_session
 
 from checkers.api import CheckResult, run_check
@@ -48,3 +50,17 @@ def test_few_operations_with_many_records_go_to_spark(spark, tmp_path, monkeypat
     document = judged(tmp_path, lambda: spark)
     assert document["verdict"] == "valid"
     assert document["checker"]["master"].startswith("local[2")
+
+
+def test_the_thread_that_makes_the_session_may_judge_a_run_meanwhile(spark, tmp_path):
+    """As the one that warms it does."""
+    judging = []
+
+    def session():
+        other = Thread(target=lambda: judging.append(judged(tmp_path / "warm", spark, here=False)), daemon=True)
+        other.start()
+        other.join(60)
+        return spark
+
+    assert judged(tmp_path / "run", session, here=False)["verdict"] == "valid"
+    assert [one["verdict"] for one in judging] == ["valid"]
