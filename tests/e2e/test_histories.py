@@ -13,7 +13,7 @@ from support.fencepost_command import answers, fencepost
 
 from checkers.lawful_history import CONTRACT, write_lawful
 from checkers.registry import installed_checks
-from checkers.selfcheck.damages import WITHOUT
+from checkers.selfcheck.damages import DAMAGES, WITHOUT
 from checkers.verdict.rules import INAPPLICABLE, RULES, full_contract, rule_for
 
 CLEAN = (Path(__file__).parent / "data" / "clean.edn").read_text()
@@ -130,11 +130,13 @@ def test_an_exported_run_comes_back_with_the_same_verdict(here, tmp_path):
 
 
 def test_the_checks_can_fail_and_selfcheck_proves_it(here, monkeypatch):
-    """Each installed check was made to speak, and said only what it had to."""
+    """Each installed check was made to speak, and said only what it had to. Damages to pipelines have histories of their own."""
     monkeypatch.setattr("checkers.selfcheck.selfcheck.GENERATED", 150)  # enough for every damage to have its place
     code, out, err = here("selfcheck", "--json")
     rows = json.loads(out)
     assert code == 0, out + err
     idle = {name for name in RULES if rule_for(name, full_contract(CONTRACT)).judged == INAPPLICABLE} | set(WITHOUT)
-    assert [(row["damage"], row["note"]) for row in rows if row["ok"] is not True and not set(row["expected"]) <= idle] == []
+    elsewhere = {damage.name for damage in DAMAGES if damage.plant.__module__.endswith(".pipeline_damages")}
+    asked = [row for row in rows if not set(row["expected"]) <= idle and row["damage"] not in elsewhere]
+    assert [(row["damage"], row["note"]) for row in asked if row["ok"] is not True] == []
     assert {check.name for check in installed_checks()[0]} - idle <= {name for row in rows for name in row["found"]}
