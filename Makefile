@@ -14,7 +14,7 @@ help:  ## what there is
 run: setup  ## perform campaigns/first.toml on a real cluster and report
 	$(BIN)/fencepost campaign campaigns/first.toml
 
-check: lint  ## under a minute: lint, types, and all tests that need no broker, no Spark and no browser
+check: lint  ## for every save: lint, types, and all tests that need no broker, no Spark and no browser
 	$(BIN)/python -m pytest --numprocesses 2 -m "not cluster and not spark and not browser and not nightly"
 
 test: setup  ## all tests, those on real clusters included
