@@ -275,8 +275,8 @@ def vanished_output(run: RunView) -> CheckResult:
 
 
 def _explain_state(finding: Finding, text: FindingText) -> str:
-    said = text.run.shared(Application).said
-    (first, before), *rest = sorted((said[row.partition, row.offset], row.place) for row in finding.records("read"))
+    counts = text.run.shared(Application).count_at
+    (first, before), *rest = sorted((counts[row.partition, row.offset], row.place) for row in finding.records("read"))
     if not rest:
         counted = f"The output {before} says that {first} inputs of its key were counted"
         return f"{counted}, and no committed output says fewer: the state has inputs whose outputs are not committed."

@@ -141,7 +141,7 @@ class Application:
         return table.drop_duplicates(["partition", "offset"])
 
     @cached_property
-    def said(self) -> dict[tuple[str, int], int]:
+    def count_at(self) -> dict[tuple[str, int], int]:
         """The same by (partition, offset)."""
         return {(one.partition, one.offset): int(one.count) for one in self.counted.itertuples(index=False, name="Said")}
 
