@@ -117,9 +117,7 @@ def _explained(spark: SparkSession, url: str, error: Py4JJavaError) -> HarnessEr
     """An exception of the JVM as an error of ours: one line, with what to do."""
     causes = list(_causes(error.java_exception))
     names, everything, text = {name for name, _ in causes}, str(causes), ": ".join(causes[-1])
-    if names & {"AccessControlException", "AccessDeniedException"} or re.search(
-        r"permission denied|\b40[13]\b", everything, re.I
-    ):
+    if names & {"AccessControlException", "AccessDeniedException"} or _DENIED.search(_PATHS.sub("", everything)):
         return HistoryError(f"{url}: no permission ({text}); docs/spark.md says where credentials go")
     if "is not a Parquet file" in everything or "CANNOT_READ_FILE_FOOTER" in everything:
         return HistoryError(f"{url}: cannot be read as Parquet ({text}); {_INSTEAD}")
@@ -128,6 +126,10 @@ def _explained(spark: SparkSession, url: str, error: Py4JJavaError) -> HarnessEr
     if names & {"UnsupportedFileSystemException", "ClassNotFoundException", "NoClassDefFoundError"}:
         return HistoryError(f"{url}: Spark has no file system for {url.partition(':')[0]}:// ({text}); {_connector(spark, url)}")
     return HistoryError(f"{url}: cannot be reached ({text}); {HELP}")
+
+
+_PATHS = re.compile(r"\S*/\S*")  # a directory may be named 401, too
+_DENIED = re.compile(r"permission denied|\b40[13]\b", re.I)  # by HDFS; by HTTP
 
 
 def _causes(thrown: Any) -> Iterator[tuple[str, str]]:

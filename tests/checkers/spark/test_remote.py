@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from random import Random
 
@@ -193,6 +194,7 @@ def test_a_directory_of_part_files_is_a_history_without_a_plan(spark, runs, larg
 
 REFUSED = {
     "viewfs://far/runs/none": (CampaignError, "there is nothing at this address"),
+    "viewfs://far/runs/status-403/none": (CampaignError, "there is nothing at this address"),
     "viewfs://far/runs/empty": (HistoryError, "neither plan.json nor history.parquet is in it"),
     "viewfs://far/runs/unmerged": (HistoryError, "not merged"),
     "viewfs://far/runs/notes.txt": (HistoryError, "cannot be read as Parquet"),
@@ -218,21 +220,27 @@ def test_an_address_without_a_readable_run_is_refused_in_one_line(spark, runs, t
     assert "\n" not in str(refused.value)
 
 
-def test_a_denied_address_and_an_empty_one_are_different_errors(spark, runs, large, tmp_path, monkeypatch):
-    """The file system says so in the words of HDFS."""
+DENIALS = {  # in the words of HDFS, and of what speaks HTTP
+    "Permission denied: user=stranger, access=EXECUTE": "org.apache.hadoop.security.AccessControlException",
+    "Server returned HTTP response code: 403 for URL: http://far/runs": "java.io.IOException",
+}
+
+
+@pytest.mark.parametrize("message", DENIALS)
+def test_a_denied_address_and_an_empty_one_are_different_errors(spark, large, tmp_path, monkeypatch, message):
     from py4j.protocol import Py4JJavaError
 
     from checkers.spark import remote
 
-    jvm = spark._jvm
-    thrown = jvm.org.apache.hadoop.security.AccessControlException("Permission denied: user=stranger, access=EXECUTE")
+    thrown = attrgetter(DENIALS[message])(spark._jvm)(message)
 
     def denied(files, url, run_dir):
         raise Py4JJavaError("calling getFileStatus", thrown)
 
     monkeypatch.setattr(remote, "_fetched", denied)
-    with pytest.raises(HistoryError, match=r"no permission .*user=stranger.*where credentials go"):
+    with pytest.raises(HistoryError, match=r"no permission .*where credentials go") as refused:
         fetch(spark, f"{FAR}/{large}", tmp_path, OPS_SCHEMA)
+    assert message in str(refused.value)
 
 
 def test_a_history_whose_index_does_not_follow_time_is_refused(spark, runs, tmp_path):
