@@ -18,9 +18,10 @@ from clusters.kafka.admin import KafkaAdmin
 from clusters.kafka.client_rights import CONNECTION, ClientRights
 from clusters.kafka.instances import RunningInstances
 from clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions
+from clusters.kafka.protocol_fetch import read_log
 from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from clusters.kafka.transaction_listing import transaction_listing
-from harness.api import ClusterError, Right, StoredRow, TopicSpec, TransactionListing
+from harness.api import ClusterError, LogRecord, Right, StoredRow, TopicSpec, TransactionListing
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -138,6 +139,18 @@ class KafkaCluster(RunningInstances, ABC):
 
     def transaction_listing(self, partitions: Iterable[str]) -> TransactionListing:
         return transaction_listing(self._roles, partitions)
+
+    def partitions_of(self, topic: str) -> Sequence[str]:
+        return [one.name for one in self._roles.partitions().values() if one.topic == topic]
+
+    def log(self, partition: str) -> Sequence[LogRecord]:
+        found = self._roles.partitions()[partition]
+        try:
+            address = self._roles.brokers[self._roles.leader(found.topic, found.number)]
+            (start,) = protocol.list_offsets(address, [found], when=protocol.EARLIEST, committed=False).values()
+            return list(read_log(address, found, start))
+        except (OSError, ValueError) as e:
+            raise ClusterError(f"the log of {partition} could not be read: {e}") from e
 
     # ---- up
 

@@ -1,6 +1,7 @@
 """What a node's log segments hold, record by record: the witness of what was appended, and with which sequence number.
 
-Reads record batches of version 2 (KIP-98), as every broker since 0.11 writes them. Of a compressed batch only its head is read.
+Reads record batches of version 2 (KIP-98), as every broker since 0.11 writes them. Of a compressed batch only its head is read;
+`batch_records` unpacks gzip.
 Standard library only, because it is copied to hosts too (`ssh`).
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ _PARTITION = re.compile(r"(?!__).+-\d+")  # Kafka's own topics begin with two un
 _BATCH = struct.Struct(">qiiBiHiqqqhii")  # a batch's head, to the number of its records
 _MAGIC, _MAGIC_BYTE, _LENGTH_BYTES = 2, 16, 12
 _COMPRESSION, _CONTROL = 0b111, 0b100000  # bits of a batch's attributes
+_GZIP, _TRANSACTIONAL = 1, 0b10000
 _CODECS = ("", "gzip", "snappy", "lz4", "zstd")
 _MARKERS = {0: "ABORT", 1: "COMMIT"}
 _CONTROL_KEY = struct.Struct(">hh")  # version, kind
@@ -40,40 +43,70 @@ def stored_records(data: Path) -> tuple[list[Row], str]:
 
 
 def segment_rows(segment: bytes) -> Iterator[Row]:
-    """The rows of one segment without the partition. It ends where a batch is cut off, or is none of version 2."""
+    """The rows of one segment without the partition."""
+    for batch in batches(segment):
+        yield from ([*row[:7], _text(row[8])] for row in batch_records(batch))
+
+
+def batches(content: bytes) -> Iterator[bytes]:
+    """The record batches of a log's bytes. They end where one is cut off, or is none of version 2."""
     at = 0
-    while at + _BATCH.size <= len(segment) and segment[at + _MAGIC_BYTE] == _MAGIC:
-        end = at + _LENGTH_BYTES + int.from_bytes(segment[at + 8 : at + 12], "big", signed=True)
-        if not at + _BATCH.size <= end <= len(segment):
+    while at + _BATCH.size <= len(content) and content[at + _MAGIC_BYTE] == _MAGIC:
+        end = at + _LENGTH_BYTES + int.from_bytes(content[at + 8 : at + 12], "big", signed=True)
+        if not at + _BATCH.size <= end <= len(content):
             return
-        yield from _batch_rows(segment[at:end])
+        yield content[at:end]
         at = end
 
 
-def _batch_rows(batch: bytes) -> Iterator[Row]:
+def last_offset(batch: bytes) -> int:
+    """The offset of a batch's last record, which compaction may have taken away."""
+    head = _BATCH.unpack_from(batch)
+    return int(head[0] + head[6])
+
+
+def is_transactional(batch: bytes) -> bool:
+    """Whether the records of a batch belong to a transaction."""
+    return bool(_BATCH.unpack_from(batch)[5] & _TRANSACTIONAL)
+
+
+def batch_records(batch: bytes, unpack: bool = False) -> Iterator[Row]:
+    """The records of a batch: a `Row` without the partition, then key and headers: offset, leader epoch, producer id and epoch,
+    sequence, timestamp, kind, key, value, headers.
+
+    unpack: also those of a batch that is compressed by gzip.
+    """
     offset, _, leader_epoch, _, _, attributes, _, time, _, producer, epoch, sequence, count = _BATCH.unpack_from(batch)
-    codec = attributes & _COMPRESSION
-    if codec:
+    codec, content = attributes & _COMPRESSION, batch[_BATCH.size :]
+    if codec == _GZIP and unpack:
+        content = zlib.decompress(content, wbits=31)
+    elif codec:
         name = _CODECS[codec] if codec < len(_CODECS) else f"codec {codec}"
-        yield [offset, leader_epoch, producer, epoch, sequence, time, f"{name} batch", None]
+        yield [offset, leader_epoch, producer, epoch, sequence, time, f"{name} batch", None, None, []]
         return
-    at = _BATCH.size
+    at = 0
     for number in range(count):
-        length, at = _varint(batch, at)
-        time_delta, offset_delta, key, value = _record(batch, at)
+        length, at = _varint(content, at)
+        time_delta, offset_delta, key, value, headers = _record(content, at)
         kind = _kind(key) if attributes & _CONTROL else "record"
         own = sequence + number & 0x7FFFFFFF if sequence >= 0 else sequence  # sequence numbers begin anew at 2^31
-        yield [offset + offset_delta, leader_epoch, producer, epoch, own, time + time_delta, kind, _text(value)]
+        yield [offset + offset_delta, leader_epoch, producer, epoch, own, time + time_delta, kind, key, value, headers]
         at += length
 
 
-def _record(batch: bytes, at: int) -> tuple[int, int, bytes | None, bytes | None]:
-    """Time and offset since the batch's, key and value of the record whose attributes are at a position."""
-    time_delta, at = _varint(batch, at + 1)
-    offset_delta, at = _varint(batch, at)
-    key, at = _bytes(batch, at)
-    value, _ = _bytes(batch, at)
-    return time_delta, offset_delta, key, value
+def _record(content: bytes, at: int) -> tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes]]]:
+    """Time and offset since the batch's, key, value and headers of the record whose attributes are at a position."""
+    time_delta, at = _varint(content, at + 1)
+    offset_delta, at = _varint(content, at)
+    key, at = _bytes(content, at)
+    value, at = _bytes(content, at)
+    count, at = _varint(content, at)
+    headers = []
+    for _ in range(count):
+        name, at = _bytes(content, at)
+        own, at = _bytes(content, at)
+        headers.append(((name or b"").decode(), own or b""))
+    return time_delta, offset_delta, key, value, headers
 
 
 def _kind(key: bytes | None) -> str:

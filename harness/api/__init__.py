@@ -80,6 +80,7 @@ from harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from harness.api.faults import ChangesTopicSettings, ClusterView, DemandsContract, Fault, Receipt, SharedState
 from harness.api.files import regular, replacing
 from harness.api.history import OPERATIONS, STORED, UNREADABLE, VALUES, demand_columns
+from harness.api.logs import LogEntry, LogRecord, ReadingLogs
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.python_command import interpreter_script, module_command
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, identity_in, record_id, split_record_id
@@ -97,6 +98,9 @@ from harness.api.values import DAMAGE_SCHEMA, HISTORY_VERSION, PLAN_SCHEMA, VERD
 from harness.api.workloads import (
     ONLY_READ,
     OWN_GROUP,
+    ConnectAnswer,
+    ConnectClient,
+    ConnectWorker,
     Operation,
     Operator,
     PlannedOperation,
@@ -145,6 +149,9 @@ __all__ = [
     "ClusterError",
     "ClusterProvider",
     "ClusterView",
+    "ConnectAnswer",
+    "ConnectClient",
+    "ConnectWorker",
     "ContractKey",
     "CoordinatedTransaction",
     "Delivered",
@@ -177,6 +184,8 @@ __all__ = [
     "Killable",
     "Lane",
     "ListingTransactions",
+    "LogEntry",
+    "LogRecord",
     "Losable",
     "Manifest",
     "Measurable",
@@ -202,6 +211,7 @@ __all__ = [
     "Problem",
     "Program",
     "Property",
+    "ReadingLogs",
     "Rebalance",
     "Receipt",
     "Receipts",

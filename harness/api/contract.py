@@ -121,6 +121,12 @@ _TABLE = (
         "(your-application.md)); `none`: there is none.",
     ),
     ContractKey(
+        name="connect",
+        values=("none", "disabled", "preparing", "enabled"),
+        default="none",
+        meaning="The weakest `exactly.once.source.support` of Connect's workers ([connect.md](connect.md)); `none`: no workers.",
+    ),
+    ContractKey(
         name="max_in_flight",
         values=("NUMBER",),
         default="5",

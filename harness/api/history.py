@@ -67,6 +67,12 @@ OPERATIONS = (
     Column("chains", "list of chain", "input records that the operation processed, and what it made of them", optional=True),
     Column("outputs", "list of output", "records that it read and that a program of somebody's own wrote", optional=True),
     Column("counts", "list of count", "what these records say of the program's state", optional=True),
+    Column(
+        "entries",
+        "list of entry",
+        "records of a connector, and of the topics of Connect's own state",
+        optional=True,
+    ),
     Column("offsets", "list of position", "group offsets that it commits: the next records to be read", optional=True),
 )
 STRUCTS = {
@@ -94,6 +100,17 @@ STRUCTS = {
         Column("partition", "string", "where the record was read, `topic-number`"),
         Column("offset", "int64", "its offset"),
         Column("count", "int64", "how many inputs with the key of its input the program had counted, that one included"),
+    ),
+    "entry": (
+        Column("partition", "string", "where it was read, `topic-number`"),
+        Column("offset", "int64", "its offset"),
+        Column("timestamp", "int64", "its timestamp (ms); null where the client has none"),
+        Column("producer_id", "int64", "the producer's id; -1 without idempotence; null: the client does not say it"),
+        Column("producer_epoch", "int32", "the producer's epoch; likewise"),
+        Column("transactional", "bool", "whether it belongs to a transaction; likewise"),
+        Column("kind", "string", "what it is (docs/connect.md): `record`, `offset`, `COMMIT`, `ABORT`, `task-count`, ..."),
+        Column("name", "string", "of what: a source partition, a connector, a transactional id"),
+        Column("number", "int64", "a position in the source, a count, a state; -1: none"),
     ),
     "position": (
         Column("partition", "string", "`topic-number`"),

@@ -137,6 +137,7 @@ class Plan(TypedDict, total=False):
     cluster: ClusterPlan
     workload: WorkloadPlan
     client: ClientPlan
+    connect: Mapping[str, Mapping[str, str]]  # versions of Kafka Connect that are run, each with the SHA-256 of its jars
     topics: Mapping[str, TopicPlan]
     contract: Mapping[str, str]
     overridden: Mapping[str, str]

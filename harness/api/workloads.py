@@ -12,7 +12,7 @@ from harness.api.clusters import TopicSpec
 from harness.api.record_ids import record_id
 from harness.api.values import Isolation, Outcome
 
-ONLY_READ = ("reader", "final", "instance")  # names of roles without a producer of ours
+ONLY_READ = ("reader", "final", "instance", "conductor")  # names of roles without a producer of ours
 OWN_GROUP = "FENCEPOST_GROUP"  # the group of a program that takes its group from its environment
 
 
@@ -44,16 +44,36 @@ class Program:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConnectWorker:
+    """A distributed worker of Kafka Connect, which is the process of an instance (KIP-618).
+
+    version: of Kafka Connect. support: its `exactly.once.source.support`; where the workers differ each has its own. ours: its
+    only plug-ins are those of fencepost and of Connect. plugins: directories and jars of connectors. settings: of the worker,
+    laid over ours. connectors: their names.
+    transaction_timeout_s: how long a transaction of a task may stay open after its end.
+    """
+
+    version: str
+    support: str = "enabled"
+    ours: bool = True
+    plugins: tuple[str, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    connectors: tuple[str, ...] = ()
+    transaction_timeout_s: float = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Role:
     """What the process of one slot is: a `writer` or a `member` (producer and consumer), a `reader` or a `final` reader (consumer
-    only), or an `instance` of a program, which has no client of ours.
+    only), an `instance` of a program, which has no client of ours, or a `conductor`, which tells Connect what to do.
 
     polls: whether it has a consumer at all. topics: what the consumer reads; empty: every topic of the workload. group: the
     consumer is a member of this consumer group, and subscribes to its topics; empty: it is assigned their partitions. joins:
     whether it really does so; else it only asks for the group's offsets. static: it is a static member (KIP-345). rivals:
     whether its operations may open rivals (`Operation.rivals`). operator: whether they may have something done from outside
     (`Operation.operator`). new_ids: each process has a transactional id of its own, as nobody should. needs: what else its
-    client must be able to do (names of `harness.api.clients.CAPABILITIES`). program: what an `instance` runs. spare: an
+    client must be able to do (names of `harness.api.clients.CAPABILITIES`). program, connect: what an `instance` runs. conducts:
+    its client is one of Connect's REST interface (`ConnectClient`), and none of Kafka. spare: an
     instance or member that only the fault `scale` starts. producers: how many a process has, each with a transactional id of its
     own (`Operation.producers`).
     """
@@ -71,8 +91,15 @@ class Role:
     static: bool = False
     needs: tuple[str, ...] = ()
     program: Program | None = None
+    connect: ConnectWorker | None = None
+    conducts: bool = False
     spare: bool = False
     producers: int = 1
+
+    @property
+    def runs(self) -> Program | ConnectWorker | None:
+        """What an instance runs; None of a role that has clients of ours."""
+        return self.program or self.connect
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +111,7 @@ class PlannedOperation:
     ``think_s`` is slept before each of them and before the decision; ``intent`` is `commit` or `abort` for transactions;
     ``positions`` is where a `seek` goes, by partition; ``partitions`` those of which `committed` asks the group's offsets;
     ``limit`` how many records a poll returns at most; ``cell`` names the situation that a workload's matrix plans for it;
-    ``producer`` is whose turn it is, of a role with several.
+    ``producer`` is whose turn it is, of a role with several; ``request`` what a conductor asks Connect: `method`, `path`, `body`.
     """
 
     f: str
@@ -96,6 +123,7 @@ class PlannedOperation:
     partitions: Sequence[str] = ()
     limit: int = 1000
     producer: int = 0
+    request: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Rival(Protocol):
@@ -130,6 +158,22 @@ class Operator(Protocol):
         """Have the slot's open transaction ended by another process, with the stored producer id and epoch; ok or info."""
 
 
+@dataclass(frozen=True)
+class ConnectAnswer:
+    """What a worker of Connect answered: HTTP's status, the document (None: none), and the node that was asked."""
+
+    status: int
+    document: Any
+    worker: str
+
+
+class ConnectClient(Protocol):
+    """The REST interface of Connect's workers."""
+
+    def ask(self, method: str, path: str, body: Any = None) -> ConnectAnswer:
+        """One request to the next of the workers that are known. Raises CallError when it is not answered."""
+
+
 @dataclass
 class Operation:
     """An operation under way. ``value`` grows from its planned to its done form, micro-operation by micro-operation.
@@ -156,6 +200,8 @@ class Operation:
         """An operation about to be made: every planned record gets its identity, so that the invoke line already names it."""
         if planned.positions:
             return cls(process, number, planned, {"positions": dict(planned.positions)})
+        if planned.request:
+            return cls(process, number, planned, dict(planned.request))
         if planned.partitions:
             return cls(process, number, planned, {"partitions": list(planned.partitions)})
         value = [

@@ -111,6 +111,16 @@ class Count(msgspec.Struct, array_like=True, tag="count"):
     got: dict[str, list[tuple[Int64, Int64]]]
 
 
+class Entries(msgspec.Struct, array_like=True, tag="entries"):
+    """Records of a connector, or of Connect's own topics, in one partition.
+
+    rows: offset, timestamp (ms), producer id, producer epoch, transactional, kind, name, number.
+    """
+
+    partition: str
+    rows: list[tuple[Int64, Int64 | None, Int64 | None, Int32 | None, bool | None, str, str, Int64]]
+
+
 class Offset(msgspec.Struct, array_like=True, tag="offset"):
     """A group offset that the operation commits: the next record to be read."""
 
@@ -128,7 +138,7 @@ Line: Any = msgspec.defstruct(
         ),
         ("op", Int32 | None, None),  # as the checks hold it
         ("type", str | None, None),
-        ("value", list[Send | Poll | Input | Offset | Output | Count] | dict[str, Any] | None, None),
+        ("value", list[Send | Poll | Input | Offset | Output | Count | Entries] | dict[str, Any] | None, None),
         ("rebalances", list[tuple[str, list[str]]] | None, None),
         ("format", str | None, None),
         ("version", int | None, None),

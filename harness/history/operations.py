@@ -23,6 +23,7 @@ from harness.history.lines import (
     INVOCATION,
     PROCESS,
     Count,
+    Entries,
     Input,
     Offset,
     Output,
@@ -231,7 +232,7 @@ def _copied(which: str, line: Any) -> Row:
 
 def _micro_operations(value: Any) -> Row:
     """The columns that an operation's value fills."""
-    if not any(isinstance(mop, (Input, Offset, Output)) for mop in value or ()):
+    if not any(isinstance(mop, (Input, Offset, Output, Entries)) for mop in value or ()):
         return {"mops": _mops(value)}
     offsets = [{"partition": mop.partition, "offset": mop.offset} for mop in value if isinstance(mop, Offset)]
     counts = [
@@ -240,7 +241,20 @@ def _micro_operations(value: Any) -> Row:
         for partition, got in (mop.got.items() if isinstance(mop, Count) else ())
         for offset, count in got
     ]
-    return {"mops": _mops(value), "chains": _chains(value), "offsets": offsets, "outputs": [*_outputs(value)], "counts": counts}
+    return {
+        "mops": _mops(value),
+        "chains": _chains(value),
+        "offsets": offsets,
+        "outputs": [*_outputs(value)],
+        "counts": counts,
+        "entries": [*_entries(value)],
+    }
+
+
+def _entries(value: Any) -> Iterator[tuple[Any, ...]]:
+    """A row for each record of a connector, or of Connect's own topics."""
+    for mop in value:
+        yield from ((mop.partition, *row) for row in mop.rows) if isinstance(mop, Entries) else ()
 
 
 def _outputs(value: Any) -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""One instance of a program of somebody's own: a worker whose child the program is, started again whenever it ends.
+"""One instance: a worker whose child is a program of somebody's own, or a worker of Connect, started again whenever it ends.
 
 Worker and program are one process group, so that they are killed and frozen together. What the program writes to its standard
 output and error is in `logs/cN/application.log`.
@@ -11,13 +11,16 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 from harness import secrets
-from harness.api import OWN_GROUP, Outcome, Program
+from harness.api import OWN_GROUP, ClusterError, ConnectWorker, Outcome, Program
+from harness.connect import jars
+from harness.connect.worker import prepare, serves
 from harness.fetching.parent_death import die_with
 from harness.history.writer import HistoryWriter
 from harness.perform.remote_program import RemoteProgram
@@ -93,25 +96,65 @@ def environment(plan: Mapping[str, Any], program: Program, slot: int, directory:
     }
 
 
+@dataclass(frozen=True)
+class Launch:
+    """How an instance is started. command: its words, made for each life; raises ClusterError or OSError when there are none.
+
+    image: of a container in which it runs; empty: it is a process here. environment: all of its variables. name: in the history;
+    title: in a sentence.
+    """
+
+    command: Callable[[], Sequence[str]]
+    environment: Mapping[str, str]
+    image: str = ""
+    name: str = ""
+    title: str = ""
+    answers: Callable[[], bool] = lambda: True  # whether it does its work, once it has lived for `STARTED_S`
+
+    @classmethod
+    def of_program(cls, plan: Mapping[str, Any], program: Program, slot: int, directory: Path) -> Launch:
+        """A program of somebody's own."""
+        title = f"the command {' '.join(program.command)}" if program.command else f"the image {program.image}"
+        name = program.image or program.command[0]
+        return cls(lambda: program.command, environment(plan, program, slot, directory), program.image, name, title)
+
+    @classmethod
+    def of_connect(cls, plan: Mapping[str, Any], worker: ConnectWorker, slot: int, directory: Path) -> Launch:
+        """A worker of Connect, whose jars the planning has fetched."""
+
+        def command() -> Sequence[str]:
+            found = jars.installed(worker.version)
+            if found is None:
+                raise ClusterError(f"the jars of Kafka Connect {worker.version} are not in the cache any more, or damaged")
+            return prepare(worker, found, plan, slot, directory)
+
+        title = f"the worker of Kafka Connect {worker.version}"
+        return cls(
+            command,
+            secrets.environment_without_secrets(),
+            name=f"connect {worker.version}",
+            title=title,
+            answers=lambda: serves(directory),
+        )
+
+
 class Instance:
     """Runs a program, as one operation `instance` for each of its lives."""
 
     def __init__(
         self,
-        plan: Mapping[str, Any],
-        program: Program,
+        launch: Launch,
         places: tuple[int, int],
         writer: HistoryWriter,
         control: Control,
         report: Report,
         run_dir: Path,
     ) -> None:
-        self._program, (self._slot, self._process) = program, places
+        self._launch, (self._slot, self._process) = launch, places
         self._directory = directory_of(run_dir, self._slot)
-        self._environment = environment(plan, program, self._slot, self._directory)
         self._log = run_dir / "logs" / f"c{self._slot}" / LOG
         self._writer, self._control, self._report = writer, control, report
-        self._remote = RemoteProgram(report) if program.image else None
+        self._remote = RemoteProgram(report) if launch.image else None
         if self._remote is not None:
             control.on_program = self._remote.answered
         self._ready = False
@@ -127,7 +170,7 @@ class Instance:
             isolation=None,
             final=False,
             transactional_id=None,
-            client=self._program.image or self._program.command[0],
+            client=self._launch.name,
         )
         self._report({"process": self._process})
         number = 0
@@ -137,7 +180,7 @@ class Instance:
             self._writer.complete(Outcome.OK, self._process, number, "instance", value, errors=[])
             number += 1
             if self._short >= MOST_SHORT:
-                self._report({"broken": f"{self._words()} ends at once again and again: {value['ending']}"})
+                self._report({"broken": f"{self._launch.title} ends at once again and again: {value['ending']}"})
                 return
             self._control.stop.wait(PAUSE_S)
 
@@ -162,24 +205,24 @@ class Instance:
     def _start(self, log: IO[bytes]) -> Child | str:
         """The program, or why it cannot be started."""
         if self._remote is not None:
-            problem = self._remote.start(self._environment)
-            return f"the image {self._program.image} cannot be started: {problem}" if problem else self._remote
+            problem = self._remote.start(self._launch.environment)
+            return f"the image {self._launch.image} cannot be started: {problem}" if problem else self._remote
         try:
             return subprocess.Popen(
-                self._program.command,
-                env=self._environment,
+                list(self._launch.command()),
+                env=self._launch.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 preexec_fn=die_with(os.getpid()),
             )
-        except OSError as error:
-            return f"{self._program.command[0]} cannot be started: {error.strerror}"
+        except (ClusterError, OSError) as error:
+            return f"{self._launch.name} cannot be started: {getattr(error, 'strerror', '') or error}"
 
     def _watch(self, child: Child, began: float) -> bool:
         """Until its end; whether it was asked to end."""
         while child.poll() is None:
-            if not self._ready and time.monotonic() - began > STARTED_S:
+            if not self._ready and time.monotonic() - began > STARTED_S and self._launch.answers():
                 self._ready = True
                 self._report({"ready": True})
             if self._control.stop.wait(0.1):
@@ -206,9 +249,6 @@ class Instance:
             file.seek(max(0, self._log.stat().st_size - SHOWN_BYTES))
             lines = file.read().decode("utf-8", "replace").strip().splitlines()[-SHOWN_LINES:]
         return secrets.mask(f": {' / '.join(lines)} ({self._log})") if lines else ", and it wrote nothing"
-
-    def _words(self) -> str:
-        return f"the command {' '.join(self._program.command)}" if self._program.command else f"the image {self._program.image}"
 
 
 def leads_group() -> bool:

@@ -46,9 +46,12 @@ from harness.api import (
     note_event,
     phase_event,
 )
+from harness.connect import jars
+from harness.connect.worker import jar_directories
 from harness.history.manifest import ManifestWriter
 from harness.history.writer import HistoryWriter, file_name
 from harness.perform import parent_watch
+from harness.perform.connect_logs import record_logs
 from harness.perform.draining import Draining, last_inputs
 from harness.perform.fault_runner import NOT_HEALED, FaultRunner
 from harness.perform.image_programs import ImagePrograms
@@ -84,6 +87,7 @@ LOOK_MARGIN_S = 8.0  # beyond that: a transaction that hangs must be seen to do 
 CLOCKS_S = 120.0  # so long at most is waited for what clocks that were ahead have stamped
 LOOKS_S = 14.0  # and for so long after settling, for markers that are not written
 FINAL_READ_S = 120.0
+GROWTH_S = 60.0  # for connectors to write again when all is healed
 UNKNOWN_END = 2**62  # of a partition whose end is unknown: no reader can reach it, so its final read is never called complete
 TRANSACTION_TIMEOUT_MS = 60_000  # Kafka's default
 
@@ -105,14 +109,16 @@ class Performance:
         self._settle_s = float(getattr(workload, "settle_s", 0.0))  # for last stable offsets; 0: by the timeouts
         self._first_epoch = int(getattr(workload, "first_epoch", 0))
         self._partitions = partitions_of(plan)
-        self._instances = {slot for slot, role in enumerate(self._roles) if role.program}
+        self._instances = {slot for slot, role in enumerate(self._roles) if role.runs}
         self._program = next((role.program for role in self._roles if role.program), None)
+        self._connect = next((role.connect for role in self._roles if role.connect), None)
+        self._workload = workload
         self._numbers = itertools.count()  # of the harness's own operations
         self._receipts: dict[int, Mapping[str, Any]] = {}
 
     def run(self) -> None:
         """The workload with faults, then the final read. A stop shortens the first; the second always happens."""
-        directories = driver_directories(self._plan["client"])
+        directories = [*driver_directories(self._plan["client"]), *self._connect_directories()]
         pool = WorkerPool(self._cluster, self._run_dir, self._slots, self._note, self._expect, directories)
         self._manifest.expect(
             [HistoryFile(RunFile.FAULT_LINES, role="faults"), HistoryFile("harness.jsonl", -1, "harness", "harness")]
@@ -129,6 +135,12 @@ class Performance:
             self._cluster.heal()
             self._read_back(pool, time.monotonic_ns())
         self._manifest.complete()
+
+    def _connect_directories(self) -> list[str]:
+        """What the workers of Connect need to see."""
+        wanted = {role.connect.version: role.connect for role in self._roles if role.connect}
+        found = ((one, jars.installed(version)) for version, one in wanted.items())
+        return [path for one, kept in found if kept for path in jar_directories(one, kept)]
 
     def _raise_epochs(self) -> None:
         """Bring the epochs of all transactional ids to where the workload wants them."""
@@ -148,7 +160,7 @@ class Performance:
 
     def _looks(self) -> TransactionLooks | None:
         """The questions about open transactions; None where the cluster cannot be asked."""
-        writes = any(role.transactional or role.program for role in self._roles)
+        writes = any(role.transactional or role.runs for role in self._roles)
         if not (writes and isinstance(self._cluster, ListingTransactions)):
             return None
         return TransactionLooks(self._cluster, self._partitions, self._writer, lambda: next(self._numbers))
@@ -241,6 +253,9 @@ class Performance:
             looks.ask(self._partitions, lambda: healed_ns)
         if self._program:
             self._drain(self._program, pool, writer)
+        if self._connect:
+            self._await_growth(pool)
+        self._end_instances(pool)
         self._emit(phase_event("settle", "waiting for replicas, then for the last stable offsets"))
         self._manifest.look()
         self._replicas_in_sync()
@@ -256,6 +271,9 @@ class Performance:
             if not worker.done.wait(FINAL_READ_S + STOP_MARGIN_S) or worker.final != Outcome.OK.value:
                 self._emit(note_event(f"final reader {worker.slot} did not reach every end: the final read is incomplete"))
             end(worker)
+        if self._connect:
+            for problem in record_logs(self._cluster, self._workload, self._plan["prefix"], writer, lambda: next(self._numbers)):
+                self._emit(note_event(problem))
         writer.close()
         for problem in write_stored(self._cluster, self._plan["run"], self._run_dir):
             self._emit(note_event(problem))
@@ -273,7 +291,23 @@ class Performance:
         writer.complete(Outcome.OK if done else Outcome.INFO, -1, number, "drain", value, errors=[])
         if not done:
             self._emit(note_event(f"the application had not caught up with its input after {program.drain_s:g} s"))
-        pool.stop(INSTANCE_END_S, self._instances)
+
+    def _await_growth(self, pool: WorkerPool) -> None:
+        """Let the connectors write something after the last fault, so that what a fault has delayed is seen."""
+        self._emit(phase_event("drain", f"waiting until the connectors write again, at most {GROWTH_S:g} s"))
+        deadline, before = time.monotonic() + GROWTH_S, self._ends()
+        while self._ends() == before and time.monotonic() < deadline:
+            pool.tend()
+            time.sleep(PROGRESS_EVERY_S)
+        if time.monotonic() >= deadline:
+            self._emit(note_event(f"no connector has written a record in {GROWTH_S:g} s after the last fault"))
+
+    def _ends(self) -> dict[str, int]:
+        return self._cluster.admin().end_offsets(self._partitions, Isolation.COMMITTED)
+
+    def _end_instances(self, pool: WorkerPool) -> None:
+        if self._instances:
+            pool.stop(INSTANCE_END_S, self._instances)
         for slot in self._instances:
             shutil.rmtree(directory_of(self._run_dir, slot), ignore_errors=True)
 
@@ -346,7 +380,7 @@ class Performance:
 
     def _transaction_timeout_s(self) -> float:
         ours = float(self._producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
-        return max(ours, self._program.transaction_timeout_s if self._program else 0.0)
+        return max(ours, *(role.runs.transaction_timeout_s for role in self._roles if role.runs), 0.0)
 
 
 def receipt_text(line: Mapping[str, Any]) -> str:

@@ -35,10 +35,13 @@ from harness.api import (
     Role,
     consumer_group,
 )
+from harness.connect.rest import RestClient
+from harness.connect.worker import addresses, transactional_ids
+from harness.connect.worker import group_of as group_of_connect
 from harness.drivers.client import DriverClient
 from harness.drivers.process import DriverProcess
 from harness.history.writer import HistoryWriter, file_name
-from harness.perform.instance import Instance, end_group
+from harness.perform.instance import Instance, Launch, directory_of, end_group
 from harness.perform.instance import group_of as group_of_program
 from harness.perform.operators import RemoteOperator
 from harness.perform.rivals import SlotRivals
@@ -122,9 +125,7 @@ class WorkerLoop:
         self._plan, self._workload, self._role, self._slot = plan, workload, role, slot
         self._writer, self._control, self._report = writer, control, report
         self._client_plan = client_plan_of(plan, role)
-        self._client_classes = [
-            client_factory(self._client_plan) for _ in range(role.producers)
-        ]  # a driver has one client at a time
+        self._client_classes = [self._client_class() for _ in range(role.producers)]  # a driver has one client at a time
         self._counts = dict.fromkeys(Outcome, 0)
         self._number = 0  # of the next operation of the present process
         self._rebalances: list[tuple[str, list[str]]] = []  # since the operation before
@@ -139,6 +140,12 @@ class WorkerLoop:
             control.answered = self._operator.answered
 
     # -- clients ---------------------------------------------------------------------------------
+    def _client_class(self) -> Callable[[ClientSettings], Any]:
+        if self._role.conducts:
+            data = Path(self._plan["data"])
+            return lambda settings: RestClient(lambda: addresses(data))
+        return client_factory(self._client_plan)
+
     def open(self) -> Client:
         """A client for the slot's present process; tried again until it opens or the run ends (no operation depends on it)."""
         while True:
@@ -412,15 +419,18 @@ def coordinated(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, lis
     """The transactional ids and the consumer groups of a run's clients, for faults that aim at their coordinators."""
     names = {slot: name_of(plan, slot) for slot in range(len(roles))}
     programs = {group_of_program(plan, role.program) for role in roles if role.program} - {""}
-    shared = dict.fromkeys([*(group_of(plan, role) for role in roles if role.group), *sorted(programs)])
+    workers = [role.connect for role in roles if role.connect][:1]
+    connect = [group_of_connect(plan["prefix"]) for _ in workers]
+    shared = dict.fromkeys([*(group_of(plan, role) for role in roles if role.group), *sorted(programs), *connect])
     ids = [name for slot, role in enumerate(roles) if role.transactional for name in pool_ids(names[slot], role)]
-    own = [consumer_group(name) for name, role in zip(names.values(), roles, strict=True) if not (role.group or role.program)]
+    ids += [name for one in workers for name in transactional_ids(plan["prefix"], one, tasks=1)]
+    own = [consumer_group(name) for name, role in zip(names.values(), roles, strict=True) if not (role.group or role.runs)]
     return {"transactional_ids": ids, "groups": [*shared, *own]}
 
 
 def instances_of(roles: Sequence[Role]) -> dict[str, bool]:
     """The nodes of a program's instances, or of a group's members, and whether each runs from the start."""
-    return {f"c{slot}": not role.spare for slot, role in enumerate(roles) if role.program or (role.group and role.joins)}
+    return {f"c{slot}": not role.spare for slot, role in enumerate(roles) if role.runs or (role.group and role.joins)}
 
 
 def topics_of(plan: Mapping[str, Any], role: Role) -> list[str]:
@@ -449,6 +459,7 @@ def main(argv: list[str]) -> None:
         **read_plan(run_dir),
         "bootstrap": os.environ["FENCEPOST_BOOTSTRAP"],
         "connection": json.loads(os.environ["FENCEPOST_CONNECTION"]),
+        "data": str(run_dir.resolve() / "data"),
     }
     secrets.guard()
     out = os.dup(1)
@@ -472,8 +483,8 @@ def main(argv: list[str]) -> None:
     )
     control = Control()
     threading.Thread(target=control.listen, daemon=True).start()
-    if program := roles[index].program:
-        Instance(plan, program, (index, process), writer, control, report, run_dir).run()
+    if launch := launch_of(plan, roles[index], index, run_dir):
+        Instance(launch, (index, process), writer, control, report, run_dir).run()
         report({"done": True})
         end_group()
         os._exit(0)
@@ -484,6 +495,14 @@ def main(argv: list[str]) -> None:
         loop.run()
     report({"done": True})
     os._exit(0)  # librdkafka's threads may be waiting for a broker that is gone; nothing of ours is left to do
+
+
+def launch_of(plan: Mapping[str, Any], role: Role, slot: int, run_dir: Path) -> Launch | None:
+    """How a slot's instance is started; None of a role that has clients of ours."""
+    directory = directory_of(run_dir, slot)
+    if role.connect:
+        return Launch.of_connect(plan, role.connect, slot, directory)
+    return Launch.of_program(plan, role.program, slot, directory) if role.program else None
 
 
 def roles_of(workload: Any) -> tuple[Role, ...]:

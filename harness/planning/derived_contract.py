@@ -38,6 +38,7 @@ def derive(
         "isolation": (Isolation.COMMITTED if committed else Isolation.UNCOMMITTED).value,
         "consumption": "recorded" if any(role.group for role in roles) else "assigned",
         "application": "exactly-once" if any(role.program for role in roles) else "none",
+        "connect": _support([role.connect.support for role in roles if role.connect]),
         "max_in_flight": in_flight,
         "unclean_leader_election": _text(unclean_coordinator or _flag(overlaid.get("unclean.leader.election.enable"))),
         "unclean_coordinator": _text(unclean_coordinator),
@@ -46,6 +47,11 @@ def derive(
         "retention": _retention(topic, broker),
     }
     return {name: found.get(name, key.default) for name, key in CONTRACT_KEYS.items() if key.planned}
+
+
+def _support(levels: Sequence[str]) -> str:
+    """The weakest support of exactly-once sources among the workers of Connect."""
+    return min(levels, key=("disabled", "preparing", "enabled").index, default="none")
 
 
 def _first(settings: Mapping[str, Any], names: Iterable[str], default: str) -> Any:

@@ -26,6 +26,7 @@ from harness.api import (
 )
 from harness.api.plans import declared
 from harness.api.run import InjectionPlan
+from harness.connect import jars
 from harness.planning import derived_contract, schedule
 from harness.planning.clients import client_plan, member_settings, unsuited
 from harness.plugins import registry
@@ -61,6 +62,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         "cluster": {"kind": test.cluster.kind, "options": dict(test.cluster.options), "description": description},
         "workload": {"kind": test.workload.kind, "options": dataclasses.asdict(workload)},
         "client": client_plan(test, producer, member_settings(workload, test)),
+        "connect": _connect_plan(workload.roles()),
         "topics": topics,
         "contract": overlaid_contract(promised, test.contract),
         "overridden": dict(test.contract),
@@ -70,6 +72,17 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
         "machine": machine(),
         "manifest": True,
     }
+
+
+def connect_versions(roles: Iterable[Role]) -> list[str]:
+    """The versions of Kafka Connect that workers among these roles run."""
+    return list(dict.fromkeys(role.connect.version for role in roles if role.connect))
+
+
+def _connect_plan(roles: Iterable[Role]) -> dict[str, Any]:
+    """What is run of Kafka Connect: its versions, each with the SHA-256 of every jar. Empty without workers of it."""
+    found = {version: jars.installed(version) for version in connect_versions(roles)}
+    return {version: dict(one.jars) if one else {} for version, one in found.items()}
 
 
 def plain_values(test: Test) -> Plan:
@@ -107,6 +120,8 @@ def obtain(tests: Iterable[Test], on_progress: Callable[[str], None]) -> None:
         if isinstance(provider, Obtains):
             provider.obtain(on_progress)
         workload = _instance("workload", test.workload.kind, test.workload.options)
+        for wanted in connect_versions(workload.roles()):
+            jars.fetch(wanted, on_progress)
         wrong += [f"{test.name}: {text}" for text in unsuited(test, workload, on_progress)]
         if isinstance(provider, JudgesSettings):
             for table, name, text in provider.judged_settings(test.topic)[0]:

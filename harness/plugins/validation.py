@@ -18,8 +18,8 @@ from harness.plugins import fault_validation, services
 
 PROTOCOLS: dict[str, type] = {"workload": Workload, "cluster": ClusterProvider, "client": Client}
 CONFIGURED = ("workload", "cluster")  # frozen dataclasses, whose fields are the options
-ROLES = ("writer", "member", "reader", "instance")
-FUNCTIONS = ("txn", "send", "poll", "seek", "committed", "initialise")
+ROLES = ("writer", "member", "reader", "instance", "conductor")
+FUNCTIONS = ("txn", "send", "poll", "seek", "committed", "initialise", "rest")
 LOOKED_AT = 25  # operations of each role
 
 
@@ -116,7 +116,7 @@ def _of_workload(workload: Any) -> list[str]:
     if wrong:
         return wrong
     partitions = [f"{topic}-{number}" for topic, spec in topics.items() for number in range(spec.partitions)]
-    return [text for role in dict.fromkeys(roles) if not role.program for text in _wrong_operations(workload, role, partitions)]
+    return [text for role in dict.fromkeys(roles) if not role.runs for text in _wrong_operations(workload, role, partitions)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,8 +144,8 @@ def _wrong_roles(name: str, roles: Any) -> Iterator[str]:
         return
     odd = {role.name for role in roles} - {*ROLES}
     yield from (f'{name}.roles(): "{one}" is no role; there are {", ".join(ROLES)} (final readers are added)' for one in odd)
-    if not any(role.name == "writer" for role in roles):
-        yield f"{name}.roles(): at least one role must be a writer"
+    if not any(role.name == "writer" or role.connect for role in roles):
+        yield f"{name}.roles(): at least one role must be a writer, or a worker of Connect"
 
 
 def _wrong_settings(name: str, settings: Any) -> Iterator[str]:
@@ -194,5 +194,9 @@ def _wrong_transaction(planned: PlannedOperation, role: Role) -> Iterator[str]:
         yield f'plans a transaction with intent = {planned.intent!r}; it must be "commit" or "abort"'
     if planned.f == "txn" and not role.transactional:
         yield "plans transactions; say so in its role: Role(name=..., transactional=True)"
+    if role.conducts:
+        if planned.f != "rest" or not {"method", "path"} <= planned.request.keys():
+            yield f"plans f = {planned.f!r} for a conductor; it asks: PlannedOperation(f='rest', mops=(), request={{...}})"
+        return
     if planned.f not in (("poll", "committed") if role.group else ("poll",)) and role.name in ONLY_READ:
         yield f'plans f = "{planned.f}" for a reader, which has no producer; readers only poll, or ask for their group\'s offsets'

@@ -100,6 +100,11 @@ def _steps(pointer: str) -> list[str]:
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer[1:].split("/")]
 
 
+def pointed(value: Any, pointer: str) -> Any:
+    """What a JSON pointer names; all of it for an empty one. Raises ValueError, LookupError, TypeError."""
+    return _at(value, _steps(pointer)) if pointer else value
+
+
 def _at(value: Any, steps: list[str]) -> Any:
     for step in steps:
         value = value[int(step)] if isinstance(value, list) else value[step]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from dataclasses import replace
 
 import pytest
 
@@ -13,7 +12,7 @@ from harness.api import ClusterError, Program
 from harness.history.writer import HistoryWriter
 from harness.perform import instance, remote_program
 from harness.perform.image_programs import ImagePrograms
-from harness.perform.instance import Instance
+from harness.perform.instance import Instance, Launch
 from harness.perform.remote_program import RemoteProgram
 
 PLAN = {"prefix": "fp-ab12-", "topics": {"in": {}, "out": {}}, "bootstrap": "10.0.0.1:9092"}
@@ -117,7 +116,7 @@ def test_an_instance_of_an_image_has_lives_like_any_other(tmp_path, monkeypatch)
                 control.stop.set()
 
     writer = HistoryWriter(tmp_path / "c2-0.jsonl", run="ab12", slot=2, node="c2", role="instance", pid=1)
-    Instance(PLAN, replace(PROGRAM), (2, 2), writer, control, report, tmp_path).run()
+    Instance(Launch.of_program(PLAN, PROGRAM, 2, tmp_path / "data" / "c2"), (2, 2), writer, control, report, tmp_path).run()
     lines = [json.loads(line) for line in (tmp_path / "c2-0.jsonl").read_text().splitlines()]
     endings = [line["value"]["ending"] for line in lines if line.get("type") == "ok"]
     assert endings[0].startswith("exit 1: no such topic")

@@ -13,7 +13,7 @@ import pytest
 from harness.api import Program
 from harness.history.writer import HistoryWriter
 from harness.perform import instance
-from harness.perform.instance import Instance, environment, group_of
+from harness.perform.instance import Instance, Launch, environment, group_of
 
 PLAN = {"prefix": "fp-ab12-", "topics": {"in": {}, "fp-ab12-out": {}}, "bootstrap": "10.0.0.1:9092"}
 PROGRAM = Program(command=("true",), input="in", output="out")
@@ -40,7 +40,7 @@ def lives(tmp_path, code, stop_after=None):
 
     program = replace(PROGRAM, command=(sys.executable, "-c", code) if isinstance(code, str) else code)
     writer = HistoryWriter(tmp_path / "c2-0.jsonl", run="ab12", slot=2, node="c2", role="instance", pid=1)
-    Instance(PLAN, program, (2, 2), writer, control, report, tmp_path).run()
+    Instance(Launch.of_program(PLAN, program, 2, tmp_path / "data" / "c2"), (2, 2), writer, control, report, tmp_path).run()
     lines = [json.loads(line) for line in (tmp_path / "c2-0.jsonl").read_text().splitlines()]
     return reports[1:], [line["value"]["ending"] for line in lines if line.get("type") == "ok"]
 

@@ -1,0 +1,56 @@
+"""Partitions as their leaders have them: every record with its producer, markers of transactions included (KIP-98)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogRecord:
+    """One record of a partition's log. timestamp_ms: since 1970. producer_id, producer_epoch: -1 where there are none.
+    transactional: it belongs to a transaction.
+
+    kind: `record`, `COMMIT`, `ABORT`, `control` (another marker), or `zstd batch` and the like: all records of a batch that is
+    compressed in a way that is not read here.
+    """
+
+    partition: str
+    offset: int
+    timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    transactional: bool
+    kind: str
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[tuple[str, bytes]] = ()
+
+    @property
+    def topic(self) -> str:
+        return self.partition.rpartition("-")[0]
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """What a record says (docs/connect.md has the kinds): of what, and a number; -1: none.
+
+    producer: id and epoch of the producer that it is about; None: it says of none, and the one that wrote it counts.
+    """
+
+    kind: str
+    name: str
+    number: int
+    producer: tuple[int, int] | None = None
+
+
+@runtime_checkable
+class ReadingLogs(Protocol):
+    """A running cluster whose partitions can be read as their leaders have them."""
+
+    def partitions_of(self, topic: str) -> Sequence[str]:
+        """The partitions of any topic, Kafka's own included; none where there is no such topic. Raises ClusterError."""
+
+    def log(self, partition: str) -> Sequence[LogRecord]:
+        """All of a partition up to its high watermark. Raises ClusterError."""

@@ -1,0 +1,73 @@
+"""Kafka Connect by version: the jars of a distributed worker, fetched once from Maven's central repository and kept."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.api import CampaignError
+from harness.fetching import maven
+from harness.fetching.manifest import Manifest
+from harness.fetching.store import Store, cache_dir
+
+FIRST = (3, 3)  # the first release whose sources can be exactly-once (KIP-618)
+_LOG = "1.7.36"
+_GROUP = "org.apache.kafka"
+_PARTS = ("connect-runtime", "connect-json", "connect-file", "connect-mirror")
+
+
+@dataclass(frozen=True)
+class ConnectJars:
+    """The jars of one version: `jars` maps each file name to its SHA-256."""
+
+    version: str
+    directory: Path
+    jars: Mapping[str, str]
+
+    def class_path(self) -> str:
+        return os.pathsep.join(str(self.directory / name) for name in sorted(self.jars))
+
+
+def refusal(version: str) -> str:
+    """Why no worker of such a version can be run, by its text alone; empty when one may."""
+    found = re.fullmatch(r"(\d+)\.(\d+)\.\d+", version)
+    if found is None:
+        return f'"{version}" is no version of Kafka Connect; one is 4.3.0'
+    if (int(found[1]), int(found[2])) < FIRST:
+        return f"Kafka Connect {version} has no exactly-once sources (KIP-618); 3.3.1 is the first release with them that runs"
+    return ""
+
+
+def fetch(
+    version: str, progress: Callable[[str], None] = lambda _: None, ivy: maven.Ivy | None = None, repair: bool = False
+) -> ConnectJars:
+    """The jars of a version, from the cache or else from Maven's central repository (about a minute, 50 MB).
+
+    Raises CampaignError when there is no such version, ClusterError when it cannot be fetched or the cache is damaged.
+    """
+    if wrong := refusal(version):
+        raise CampaignError([wrong])
+
+    def fill(directory: Path) -> None:
+        progress(f"fetching Kafka Connect {version} from Maven's central repository")
+        wanted = [*((_GROUP, part, version) for part in _PARTS), ("org.slf4j", "slf4j-simple", _LOG)]
+        maven.fetch(f"Kafka Connect {version}", wanted, directory, "3.9.1, 4.2.0 and 4.3.0 are whole; 4.2.1 is not", ivy)
+
+    return _jars(_store().fetch(version, fill, progress, repair))
+
+
+def installed(version: str) -> ConnectJars | None:
+    """A version of the cache; None when it is not there, or damaged."""
+    found = _store().present(version)
+    return _jars(found) if found else None
+
+
+def _store() -> Store:
+    return Store(cache_dir() / "connect", "Kafka Connect", "fencepost connect fetch {}")
+
+
+def _jars(found: Manifest) -> ConnectJars:
+    return ConnectJars(found.directory.name, found.directory, found.files)

@@ -1,0 +1,59 @@
+"""The REST interface of Connect's workers, asked by a conductor."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from harness.api import CallError, ConnectAnswer
+
+TIMEOUT_S = 10.0
+
+
+class RestClient:
+    """`ConnectClient`. workers: tells the addresses of the workers by their nodes; each request goes to the next one."""
+
+    library, version = "connect-rest", "1"
+
+    def __init__(self, workers: Callable[[], Mapping[str, str]], timeout_s: float = TIMEOUT_S) -> None:
+        self._workers, self._timeout_s, self._turn = workers, timeout_s, itertools.count()
+
+    def open(self, timeout_s: float) -> None:
+        """Nothing is kept open: each request has a connection of its own."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def ask(self, method: str, path: str, body: Any = None) -> ConnectAnswer:
+        """One request to the next worker. Raises CallError: `NOBODY` (no worker has an address yet), `UNREACHED` (it was surely
+        not sent), `UNANSWERED` (nobody knows what became of it)."""
+        workers = sorted(self._workers().items())
+        if not workers:
+            raise CallError("ask", "NOBODY", 0, "no worker of Connect has said where it is", retriable=True)
+        node, url = workers[next(self._turn) % len(workers)]
+        host = urlsplit(url)
+        connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=self._timeout_s)
+        try:
+            connection.connect()
+        except OSError as error:
+            raise CallError("ask", "UNREACHED", 0, f"{node} ({url}): {error}", retriable=True) from error
+        try:
+            content = None if body is None else json.dumps(body)
+            connection.request(method, path, content, {"Content-Type": "application/json", "Accept": "application/json"})
+            answer = connection.getresponse()
+            return ConnectAnswer(answer.status, _document(answer.read()), node)
+        except (OSError, http.client.HTTPException) as error:
+            raise CallError("ask", "UNANSWERED", 0, f"{node} ({url}): {error or type(error).__name__}") from error
+        finally:
+            connection.close()
+
+
+def _document(content: bytes) -> Any:
+    try:
+        return json.loads(content) if content.strip() else None
+    except ValueError:  # an error page
+        return content.decode("utf-8", "replace")[:1000]

@@ -1,0 +1,122 @@
+"""A distributed worker of Connect: its settings, its command line, and where it answers requests.
+
+Internal topics, group and transactional ids begin with the run's prefix, so that runs share nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.api import ConnectWorker
+from harness.connect.jars import ConnectJars
+from harness.fetching.java import java
+
+MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
+ADDRESS = "rest"  # in an instance's directory: where its REST interface is
+FIRST_PORT = 8083
+GROUP, CONFIGS, OFFSETS, STATUS = "connect", "connect-configs", "connect-offsets", "connect-status"
+_FLAGS = (
+    "-Xms64m",
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss,SSS",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients=warn",
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",
+)
+
+
+def group_of(prefix: str) -> str:
+    """The group of the workers."""
+    return prefix + GROUP
+
+
+def transactional_ids(prefix: str, worker: ConnectWorker, tasks: int) -> list[str]:
+    """The transactional ids of the leader and of so many tasks of each connector, as KIP-618 names them."""
+    group = group_of(prefix)
+    of_tasks = [f"{group}-{connector}-{task}" for connector in worker.connectors for task in range(tasks)]
+    return [f"connect-cluster-{group}", *of_tasks]
+
+
+def own_address(bootstrap: str) -> str:
+    """This node's address, as the brokers see it."""
+    host, _, port = bootstrap.split(",")[0].rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, int(port)))
+        return str(probe.getsockname()[0])
+
+
+def properties(worker: ConnectWorker, plan: Mapping[str, Any], connection: Mapping[str, str], url: str) -> dict[str, str]:
+    """The settings of a worker that answers at `url`; connection: what its clients need to reach the cluster."""
+    prefix, replicas = plan["prefix"], str(min(3, int(plan.get("brokers", 3))))
+    topics = {"config": CONFIGS, "offset": OFFSETS, "status": STATUS}
+    internal = {
+        f"{kind}.storage.{key}": value
+        for kind, name in topics.items()
+        for key, value in (("topic", prefix + name), ("replication.factor", replicas))
+    }
+    clients = {f"{part}{key}": value for part in ("", "producer.", "consumer.", "admin.") for key, value in connection.items()}
+    return {
+        "bootstrap.servers": plan["bootstrap"],
+        "group.id": group_of(prefix),
+        **internal,
+        "offset.storage.partitions": "3",
+        "status.storage.partitions": "1",
+        "exactly.once.source.support": worker.support,
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "listeners": url,
+        "plugin.path": ",".join(worker.plugins),
+        "plugin.discovery": "service_load" if worker.ours else "hybrid_warn",
+        "connector.client.config.override.policy": "All",
+        "session.timeout.ms": "6000",  # a dead worker is noticed within a run, and its tasks are given away
+        "heartbeat.interval.ms": "1500",
+        "rebalance.timeout.ms": "10000",
+        "scheduled.rebalance.max.delay.ms": "3000",
+        "task.shutdown.graceful.timeout.ms": "5000",
+        "offset.flush.interval.ms": "1000",
+        "producer.transaction.timeout.ms": str(round(worker.transaction_timeout_s * 1000)),
+        "producer.max.block.ms": "60000",
+        "producer.delivery.timeout.ms": "120000",
+        **clients,
+        **dict(worker.settings),
+    }
+
+
+def prepare(worker: ConnectWorker, jars: ConnectJars, plan: Mapping[str, Any], slot: int, directory: Path) -> list[str]:
+    """Write the settings of an instance's next life into its directory; the command line. Raises ClusterError, OSError."""
+    host = own_address(plan["bootstrap"])
+    url = f"http://{host}:{FIRST_PORT + slot}"
+    settings = properties(worker, plan, plan.get("connection", {}), url)
+    path = directory / "worker.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    (directory / ADDRESS).write_text(url)
+    return [java()[0], *_FLAGS, "-cp", jars.class_path(), MAIN, str(path)]
+
+
+def addresses(data: Path) -> dict[str, str]:
+    """Where the workers of a run answer, by their nodes. data: the directory that holds those of the instances."""
+    return {path.parent.name: path.read_text() for path in sorted(data.glob(f"c*/{ADDRESS}"))}
+
+
+def serves(directory: Path) -> bool:
+    """Whether the worker with this directory answers requests."""
+    try:
+        with urllib.request.urlopen((directory / ADDRESS).read_text(), timeout=1.0):
+            return True
+    except OSError:
+        return False
+
+
+def jar_directories(worker: ConnectWorker, jars: ConnectJars) -> list[str]:
+    """The directories that a worker's process needs to see."""
+    plugins = [path if os.path.isdir(path) else os.path.dirname(path) for path in worker.plugins]
+    return [str(jars.directory), str(Path(java()[0]).resolve().parents[1]), *plugins]

@@ -1,0 +1,274 @@
+"""A source connector of Kafka Connect under faults: its records and its offsets are one transaction (KIP-618).
+
+Workers of Connect are the processes of instances. A conductor creates the connector and changes it by the REST interface.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any, Literal
+
+from harness.api import (
+    Between,
+    CallError,
+    Client,
+    ConnectClient,
+    ConnectWorker,
+    Isolation,
+    LogEntry,
+    LogRecord,
+    Operation,
+    Outcome,
+    PlannedOperation,
+    Polled,
+    Role,
+    TopicSpec,
+    clock,
+    demand_bounds,
+)
+from workloads.support import connect_records
+from workloads.support.connect_records import SourceRecords
+from workloads.support.polling import failed_poll, note, poll_records, reader_operations
+
+NAME = "source"  # of the connector
+NUMBERED = "fencepost.NumberedSource"
+JAR = Path(__file__).with_name("connectors") / "numbered.jar"
+STATUS_S = 1.0  # between two looks at the connector's state
+SUPPORT = ("disabled", "preparing", "enabled")
+Change = Literal["tasks", "restart", "restart-task", "pause", "stop", "delete"]
+Asking = Generator[PlannedOperation, Operation | None, None]  # is sent each operation when it has ended
+CHANGES: tuple[Change, ...] = ("tasks", "restart", "restart-task", "pause", "stop", "delete")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connect:
+    """A source connector on distributed workers of Kafka Connect (docs/connect.md).
+
+    version: of Kafka Connect. workers: how many. support: their `exactly.once.source.support`: of all, or of each one.
+    worker_settings: of the workers, laid over ours.
+    connector: the class of the connector. plugins: directories and jars with it; empty: the numbered source that comes along.
+    config: of the connector, laid over ours. tasks: `tasks.max`. boundary: `transaction.boundary`.
+    own_offsets: the connector has an offsets topic of its own (`offsets.storage.topic`).
+    topic, partitions: where its records go. sources: source partitions of the numbered source. records_per_s: about how many it
+    makes in a second, in all.
+    source_by: how a record names its source partition: header NAME, key, json POINTER, regex PATTERN, value; empty: there is one
+    without a name. position_by: how it tells its position there: header NAME, json POINTER, regex PATTERN. Positions rise by one.
+    offset_source, offset_position: JSON pointers to both in stored source partitions and offsets. next_offset: the stored
+    position is that of the next record.
+    changes: what the conductor does meanwhile, one at random every change_every_s; empty: nothing.
+    restart_failed: the conductor restarts tasks that have failed, as an operator does.
+    readers: read_committed processes that only poll. transaction_timeout_s: of the tasks' producers.
+    """
+
+    version: str = "4.3.0"
+    workers: Annotated[int, Between(1, 50)] = 3
+    support: str | tuple[str, ...] = "enabled"
+    worker_settings: Mapping[str, Any] = field(default_factory=dict)
+    connector: str = NUMBERED
+    plugins: tuple[str, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
+    tasks: Annotated[int, Between(1, 500)] = 3
+    boundary: Literal["poll", "interval", "connector"] = "poll"
+    own_offsets: bool = False
+    topic: str = "records"
+    partitions: Annotated[int, Between(1, 5000)] = 4
+    sources: Annotated[int, Between(1, 5000)] = 6
+    records_per_s: Annotated[float, Between(1, 1_000_000)] = 300.0
+    source_by: str = "json /source"
+    position_by: str = "json /number"
+    offset_source: str = "/source"
+    offset_position: str = "/number"
+    next_offset: bool = False
+    changes: tuple[Change, ...] = ()
+    change_every_s: Annotated[float, Between(1, 3600)] = 10.0
+    restart_failed: bool = True
+    readers: Annotated[int, Between(0, 200)] = 1
+    transaction_timeout_s: Annotated[float, Between(1, 900)] = 10.0
+
+    def __post_init__(self) -> None:
+        demand_bounds(self)
+        for level in self._levels:
+            if level not in SUPPORT:
+                raise ValueError(f'support: "{level}" is none of {", ".join(SUPPORT)}')
+        if len(self._levels) not in (1, self.workers):
+            raise ValueError(f"support: one for all workers, or one for each of the {self.workers}, not {len(self._levels)}")
+        for change in self.changes:
+            if change not in CHANGES:
+                raise ValueError(f'changes: "{change}" is none of {", ".join(CHANGES)}')
+        if self.connector != NUMBERED and not self.plugins:
+            raise ValueError("plugins: the directory or jar that holds the class of `connector`")
+        _ = self._records
+
+    @property
+    def _levels(self) -> tuple[str, ...]:
+        return (self.support,) if isinstance(self.support, str) else tuple(self.support)
+
+    @cached_property
+    def _records(self) -> SourceRecords:
+        return SourceRecords(self.source_by, self.position_by, self.offset_source, self.offset_position, self.next_offset)
+
+    def topics(self) -> dict[str, TopicSpec]:
+        return {self.topic: TopicSpec(partitions=self.partitions)}
+
+    def roles(self) -> tuple[Role, ...]:
+        levels = self._levels * (self.workers if len(self._levels) == 1 else 1)
+        return (
+            *(Role(name="instance", polls=False, connect=self._worker(level)) for level in levels),
+            Role(name="conductor", polls=False, conducts=True),
+            *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers,
+        )
+
+    def _worker(self, level: str) -> ConnectWorker:
+        return ConnectWorker(
+            version=self.version,
+            support=level,
+            ours=not self.plugins,
+            plugins=tuple(str(Path(path).resolve()) for path in self.plugins) or (str(JAR),),
+            settings=tuple((key, _text(value)) for key, value in self.worker_settings.items()),
+            connectors=(NAME,),
+            transaction_timeout_s=self.transaction_timeout_s,
+        )
+
+    def producer_settings(self) -> Mapping[str, Any]:
+        return {}
+
+    # -- the conductor -----------------------------------------------------------------------------
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
+        if role.name != "conductor":
+            return reader_operations()
+        topic = partitions[0].rpartition("-")[0]
+        return Conductor(self, topic, rng).operations()
+
+    def configuration(self, topic: str, tasks: int) -> dict[str, str]:
+        """The connector's configuration, with so many tasks."""
+        enabled = "enabled" in self._levels
+        own = {"offsets.storage.topic": own_offsets(topic)} if self.own_offsets else {}
+        once = {"exactly.once.support": "required", "transaction.boundary": self.boundary} if enabled else {}
+        numbered = self._numbered(topic) if self.connector == NUMBERED else {}
+        ours = {"connector.class": self.connector, "tasks.max": str(tasks), **once, **own, **numbered}
+        return {**ours, **{key: _text(value).replace("{topic}", topic) for key, value in self.config.items()}}
+
+    def _numbered(self, topic: str) -> dict[str, str]:
+        per_poll = 20
+        of_task = self.records_per_s / self.tasks
+        return {
+            "topic": topic,
+            "topic.partitions": str(self.partitions),
+            "sources": str(self.sources),
+            "records.per.poll": str(per_poll),
+            "poll.interval.ms": str(max(1, round(1000 * per_poll / of_task))),
+        }
+
+    def perform(self, op: Operation, client: Any, run: str) -> Outcome:
+        return self._ask(op, client) if op.planned.f == "rest" else self._read(op, client)
+
+    def _ask(self, op: Operation, client: ConnectClient) -> Outcome:
+        """One request to Connect, its answer recorded; what was not done for sure has failed."""
+        clock.sleep(op.planned.think_s)
+        try:
+            answer = client.ask(op.value["method"], op.value["path"], op.value.get("body"))
+        except CallError as error:
+            note(op, error)
+            return Outcome.FAIL if error.retriable else Outcome.INFO
+        op.value = {**op.value, "status": answer.status, "worker": answer.worker, "answer": answer.document}
+        return Outcome.OK if answer.status < 300 else Outcome.FAIL if answer.status < 500 else Outcome.INFO
+
+    # -- readers, and what is in the logs ------------------------------------------------------------
+    def _read(self, op: Operation, client: Client) -> Outcome:
+        try:
+            records = poll_records(client, op.planned.limit)
+        except CallError as error:
+            return failed_poll(op, error)
+        op.value = [["entries", partition, rows] for partition, rows in self._rows(records).items()]
+        return Outcome.OK
+
+    def _rows(self, records: Sequence[Polled]) -> dict[str, list[list[Any]]]:
+        rows: dict[str, list[list[Any]]] = {}
+        for record in records:
+            entry = self._records.entry(record)
+            row = [record.offset, record.timestamp_ms, None, None, None, entry.kind, entry.name, entry.number]
+            rows.setdefault(record.partition, []).append(row)
+        return rows
+
+    def logs(self, prefix: str) -> tuple[str, ...]:
+        """The topics that are read at the end as the brokers have them; not every one exists."""
+        names = [self.topic, own_offsets(self.topic)]
+        internal = [f"{prefix}connect-offsets", f"{prefix}connect-configs", connect_records.TRANSACTIONS]
+        return (*names, *(prefix + name for name in names), *internal)
+
+    def entry(self, record: LogRecord, prefix: str) -> LogEntry | None:
+        """What a record of these topics is."""
+        topic = record.topic.removeprefix(prefix)
+        if topic == self.topic:
+            return self._records.entry(record)
+        if topic in ("connect-offsets", own_offsets(self.topic)):
+            return self._records.offset(record)
+        if topic == "connect-configs":
+            return connect_records.configuration(record)
+        return connect_records.transaction(record, (f"{prefix}connect-", f"connect-cluster-{prefix}"))
+
+
+@dataclass
+class Conductor:
+    """What one conductor asks Connect, one request after the other."""
+
+    workload: Connect
+    topic: str
+    rng: Random
+
+    def operations(self) -> Asking:
+        """Create the connector; then look at it again and again, restart what has failed, and change it now and then."""
+        yield from self._until_ok(lambda: self._configured(self.workload.tasks, think_s=STATUS_S))
+        for look in itertools.count(1):
+            seen = yield self._planned("GET", "/status", think_s=STATUS_S)
+            if self.workload.restart_failed and seen and failed(seen.value.get("answer")):
+                yield self._planned("POST", "/restart?includeTasks=true&onlyFailed=true")
+            if self.workload.changes and look % max(1, round(self.workload.change_every_s / STATUS_S)) == 0:
+                yield from self._change(self.rng.choice(self.workload.changes))
+
+    def _change(self, change: Change) -> Asking:
+        pause = self.rng.uniform(0.5, 3.0)
+        if change == "tasks":
+            yield self._configured(self.rng.randint(1, 2 * self.workload.tasks))
+        elif change == "restart":
+            yield self._planned("POST", "/restart?includeTasks=true")
+        elif change == "restart-task":
+            yield self._planned("POST", "/tasks/0/restart")
+        elif change in ("pause", "stop"):
+            yield self._planned("PUT", f"/{change}")
+            yield from self._until_ok(lambda: self._planned("PUT", "/resume", think_s=pause))
+        else:
+            yield self._planned("DELETE", "")
+            yield from self._until_ok(lambda: self._configured(self.workload.tasks, think_s=pause))
+
+    def _until_ok(self, plan: Callable[[], PlannedOperation]) -> Asking:
+        while (ended := (yield plan())) and ended.outcome is not Outcome.OK:
+            pass
+
+    def _configured(self, tasks: int, think_s: float = 0.0) -> PlannedOperation:
+        return self._planned("PUT", "/config", self.workload.configuration(self.topic, tasks), think_s)
+
+    def _planned(self, method: str, path: str, body: Any = None, think_s: float = 0.0) -> PlannedOperation:
+        request = {"method": method, "path": f"/connectors/{NAME}{path}", **({} if body is None else {"body": body})}
+        return PlannedOperation(f="rest", mops=(), request=request, think_s=think_s)
+
+
+def failed(status: Any) -> bool:
+    """Whether a connector or one of its tasks has failed, by the answer about its state."""
+    if not isinstance(status, dict) or "connector" not in status:
+        return False
+    return any(one.get("state") == "FAILED" for one in (status["connector"], *status.get("tasks", ())))
+
+
+def own_offsets(topic: str) -> str:
+    """The offsets topic of a connector of its own."""
+    return f"{topic}-source-offsets"
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

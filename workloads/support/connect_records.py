@@ -1,0 +1,111 @@
+"""What the records of a connector say, and those of the topics in which Connect and the coordinators keep their state.
+
+Layouts: KIP-618 and `KafkaConfigBackingStore` (the configuration), `TransactionLogKey` and `TransactionLogValue` (coordinators).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from harness.api import LogEntry, LogRecord, Polled
+from workloads.support.inputs_and_outputs import counting, naming, pointed
+
+STRANGE = "strange"
+TRANSACTIONS = "__transaction_state"
+EMPTY = 0  # of the states of a transaction
+_CONFIG_KINDS = (  # beginnings of keys, the longest of those that share a beginning first
+    ("tasks-fencing-", "task-count", "task-count"),
+    ("commit-", "generation", "tasks"),
+    ("connector-", "connector", ""),
+    ("task-", "task", ""),
+    ("target-state-", "target-state", ""),
+    ("restart-connector-", "restart", ""),
+)
+_STATE = struct.Struct(">hqhib")  # version, producer id and epoch, timeout, state: the same in both versions
+_NOTHING = (ValueError, LookupError, TypeError)
+
+
+@dataclass(frozen=True)
+class SourceRecords:
+    """How records and stored offsets name a position in a source.
+
+    source, position: of a record, as `inputs_and_outputs.naming` and `counting` have it; source empty: there is one source,
+    without a name. offset_source, offset_position: JSON pointers into a stored source partition and source offset. next_offset:
+    the stored position is that of the next record, not of the last one.
+    """
+
+    source: str
+    position: str
+    offset_source: str
+    offset_position: str
+    next_offset: bool = False
+
+    def __post_init__(self) -> None:
+        if self.source:
+            naming(self.source)
+        counting(self.position)
+
+    @cached_property
+    def _ways(self) -> tuple[Callable[[Any], str], Callable[[Any], int]]:
+        return naming(self.source) if self.source else lambda record: "", counting(self.position)
+
+    def entry(self, record: Polled | LogRecord) -> LogEntry:
+        """What a record of a connector says."""
+        name, number = self._ways
+        try:
+            return LogEntry("record", name(record), number(record))
+        except _NOTHING as error:
+            return LogEntry(STRANGE, f"{error}"[:100], -1)
+
+    def offset(self, record: LogRecord) -> LogEntry | None:
+        """What a record of an offsets topic says; None: it is of something else."""
+        try:
+            _, partition = json.loads(record.key or b"null")
+            name = str(pointed(partition, self.offset_source)) if self.source else ""
+            if record.value is None:
+                return LogEntry("offset", name, -1)
+            position = int(pointed(json.loads(record.value), self.offset_position))
+        except _NOTHING as error:
+            return LogEntry(STRANGE, f"{error}"[:100], -1)
+        return LogEntry("offset", name, position - self.next_offset)
+
+
+def configuration(record: LogRecord) -> LogEntry | None:
+    """What a record of the configuration topic says; None: nothing that is of interest here."""
+    key = (record.key or b"").decode("utf-8", "replace")
+    for beginning, kind, field in _CONFIG_KINDS:
+        if key.startswith(beginning):
+            return LogEntry(kind, key.removeprefix(beginning), _count(record.value, field))
+    return LogEntry("other", key, -1)
+
+
+def _count(value: bytes | None, field: str) -> int:
+    """A number in a document; -1: there is none, or the record is a tombstone; 0: none was to be."""
+    if value is None:
+        return -1
+    found: Mapping[str, Any] = {}
+    with suppress(ValueError):
+        found = json.loads(value)
+    return int(found.get(field, -1)) if field else 0
+
+
+def transaction(record: LogRecord, beginnings: tuple[str, ...]) -> LogEntry | None:
+    """What a record of the coordinators' log says of a transactional id that begins in one of these ways; else None.
+
+    `initialised` has the timeout (ms) of the producer that was initialised, `transaction` the transaction's new state.
+    """
+    key, value = record.key or b"", record.value or b""
+    if len(value) < _STATE.size:
+        return None
+    name = key[4:].decode("utf-8", "replace")
+    if not name.startswith(beginnings):
+        return None
+    _, producer, epoch, timeout_ms, state = _STATE.unpack_from(value)
+    kind, number = ("initialised", timeout_ms) if state == EMPTY else ("transaction", state)
+    return LogEntry(kind, name, number, (producer, epoch))
