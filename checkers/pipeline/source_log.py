@@ -1,0 +1,133 @@
+"""What lies in the topics of a source connector, as readers got it and as the leaders have it (docs/connect.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from checkers.arrays import Bools, Ints
+from checkers.partition.log import NONE
+from checkers.run_view import RunView
+from harness.api import Isolation
+
+PLAIN, OPEN, ABORTED, COMMITTED = 0, 1, 2, 3  # how the transaction of an entry ended, by the next marker of its producer
+MARKERS = {"COMMIT": COMMITTED, "ABORT": ABORTED}
+_NUMBERS = ("offset", "timestamp", "producer_id", "producer_epoch", "number", "op", "end")
+
+
+@dataclass(frozen=True)
+class Entries:
+    """read: what readers got, a row for each time: `partition`, `offset`, `kind`, `name`, `number`, `op`, `end` (ns), `final`,
+    `isolation`. stored: what the leaders have, by partition and offset: these columns, `timestamp` (ms), `producer_id`,
+    `producer_epoch`, `transactional`, and for what is in a transaction `txn` (a number, the same for all of the transaction's
+    entries in a partition; NONE outside) and `ended` (PLAIN, OPEN, ABORTED, COMMITTED).
+    """
+
+    read: pd.DataFrame
+    stored: pd.DataFrame
+
+
+def has_connector(run: RunView) -> bool:
+    """Whether the history is one of a source connector."""
+    return run.contract["connect"] != "none" and run.history.has("entries")
+
+
+def entries_of(run: RunView) -> Entries:
+    """The entries of a run, read once."""
+    return run.shared(_read)
+
+
+def _read(run: RunView) -> Entries:
+    columns = ("index", "f", "end", "isolation", "final", "entries")
+    flat = [_flat(batch, run) for batch in run.history.batches(columns)[1]]
+    found = pd.concat(flat, ignore_index=True) if flat else _flat_of({})
+    stored = found[found["f"] == "read-log"].drop_duplicates(["partition", "offset"])
+    stored = stored.sort_values(["partition", "offset"], ignore_index=True)
+    return Entries(found[found["f"] != "read-log"].reset_index(drop=True), _with_transactions(stored))
+
+
+def _flat(batch: pa.RecordBatch, run: RunView) -> pd.DataFrame:
+    lists = batch.column("entries")
+    rows = dict(zip((one.name for one in lists.type.value_type), lists.flatten().flatten(), strict=True))
+    parents = pc.list_parent_indices(lists)
+    rows["op"], rows["end"] = (batch.column(name).take(parents).cast(pa.int64()) for name in ("index", "end"))
+    rows["f"] = batch.column("f").take(parents)
+    rows["final"] = pc.fill_null(batch.column("final").take(parents), False)
+    rows["isolation"] = pc.fill_null(batch.column("isolation").take(parents), run.contract["isolation"])
+    return _flat_of(rows)
+
+
+def _flat_of(rows: dict[str, pa.Array]) -> pd.DataFrame:
+    table = pa.table(rows).to_pandas() if rows else pd.DataFrame(columns=["partition", "kind", "name", "f", "isolation"])
+    for name in _NUMBERS:
+        table[name] = table.get(name, pd.Series(dtype=np.int64)).fillna(NONE).astype(np.int64)
+    for name in ("transactional", "final"):
+        table[name] = table.get(name, pd.Series(dtype=np.bool_)).fillna(False).astype(np.bool_)
+    return table
+
+
+def _with_transactions(stored: pd.DataFrame) -> pd.DataFrame:
+    """Adds `txn` and `ended`. A producer has one transaction at a time in a partition, and its marker ends it."""
+    code = stored["kind"].map(MARKERS).fillna(0).to_numpy(dtype=np.int64)
+    keys = stored.groupby(["partition", "producer_id"], sort=False).ngroup().to_numpy()
+    marks = np.zeros(len(stored), dtype=np.int64)
+    ended = np.full(len(stored), OPEN, dtype=np.int64)
+    for rows in pd.Series(np.arange(len(stored))).groupby(keys).indices.values():
+        marker = code[rows] > 0
+        marks[rows] = np.cumsum(marker) - marker  # how many markers lie before
+        following = np.append(code[rows][marker], OPEN)
+        ended[rows] = following[marks[rows]]
+    inside = stored["transactional"].to_numpy() & ~np.asarray(stored["kind"].isin((*MARKERS, "control")))
+    txn = pd.Series(list(zip(keys, marks, strict=True)), dtype=object).factorize()[0] if len(stored) else marks
+    return stored.assign(txn=np.where(inside, txn, NONE), ended=np.where(inside, ended, PLAIN))
+
+
+class SourceLog:
+    """Records and offsets of a connector. Made once for all checks of a run (`RunView.shared`)."""
+
+    def __init__(self, run: RunView) -> None:
+        self.run = run
+        self.entries = entries_of(run)
+        self.stored = self.entries.stored
+
+    @cached_property
+    def targets(self) -> frozenset[str]:
+        """The partitions of the target topic: those of the run's final reads."""
+        return frozenset(self.run.overview.final_reads)
+
+    @cached_property
+    def read_back(self) -> bool:
+        """Whether every partition of the target has a complete read_committed final read."""
+        finals = self.run.overview.final_reads
+        return bool(finals) and all(one.committed and not one.stalled for one in finals.values())
+
+    @cached_property
+    def visible(self) -> pd.DataFrame:
+        """The records that the read_committed final read got, each once, by partition and offset."""
+        read = self.entries.read
+        chosen = read["final"] & (read["isolation"] == Isolation.COMMITTED.value) & (read["kind"] == "record")
+        return read[chosen].drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"], ignore_index=True)
+
+    @cached_property
+    def records(self) -> pd.DataFrame:
+        """The records of the target as the leaders have them."""
+        return self.stored[(self.stored["kind"] == "record") & self.stored["partition"].isin(self.targets)]
+
+    @cached_property
+    def offsets(self) -> pd.DataFrame:
+        """The stored source offsets that are committed, in the topic that holds the connector's: its own, else the workers'."""
+        found = self.stored[(self.stored["kind"] == "offset") & self.stored["ended"].isin((PLAIN, COMMITTED))]
+        own = found[~found["partition"].str.contains("connect-offsets-", regex=False)]
+        return own if len(own) else found
+
+
+def stretches(chosen: Bools, names: pd.Series) -> Ints:
+    """A number for each chosen row, the same for neighbours of one name between which no other row lies."""
+    codes = pd.factorize(np.asarray(names))[0]
+    numbers = (~chosen).cumsum() * (1 + codes.max(initial=0)) + codes
+    return np.asarray(numbers[chosen], dtype=np.int64)
