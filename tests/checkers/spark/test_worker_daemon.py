@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pyarrow as pa
 import pyspark
 
-from checkers.spark.worker_daemon import without_zips
+from checkers.spark.worker_daemon import without_imports_in_collections, without_zips
 
 INSTALLED = Path(pyspark.__file__).parent
 
@@ -34,3 +37,22 @@ def test_workers_import_the_installed_pyspark(spark):
 
     modules = spark.range(0, 1, 1, 1).mapInArrow(module_file, "file string").toArrow()
     assert modules["file"].to_pylist() == [pyspark.__file__]
+
+
+def test_garbage_collections_leave_out_what_a_task_imported(monkeypatch):
+    """After a task without imports nothing more is left out: what it made may be garbage."""
+    frozen = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(len(sys.modules)))
+    task = without_imports_in_collections(lambda name: monkeypatch.setitem(sys.modules, name, ModuleType(name)))
+    for name in ("imported_once", "imported_once", "imported_later"):
+        task(name)
+    assert [count - frozen[0] for count in frozen] == [0, 1]
+
+
+def test_workers_leave_their_imports_out_of_collections(spark):
+    def frozen_objects(numbers):
+        return [gc.get_freeze_count() for _ in numbers]
+
+    for _ in range(2):  # the imports of the first job's tasks
+        counts = spark.sparkContext.parallelize(range(8), 8).mapPartitions(frozen_objects).collect()
+    assert min(counts) > 0
