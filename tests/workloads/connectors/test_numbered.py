@@ -1,0 +1,79 @@
+"""The built connector: it is what its sources say, and its page names it."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from workloads.connectors import build
+
+NUMBERED = "numbered"
+SERVICE = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
+
+
+def entries() -> Mapping[str, bytes]:
+    with ZipFile(build.jar_of(NUMBERED)) as jar:
+        return {name: jar.read(name) for name in jar.namelist()}
+
+
+def test_the_jar_was_built_from_the_sources_beside_it():
+    """Whoever changes a source builds the jar again; no compiler is needed to see that."""
+    assert entries()[build.SUMS].decode() == build.sums(NUMBERED).decode()
+
+
+def test_every_source_has_its_class_for_java_11():
+    found = entries()
+    for source in (name for name in build.sources(NUMBERED) if name.endswith(".java")):
+        content = found[f"fencepost/{source.removesuffix('.java')}.class"]
+        assert content[:4] == bytes.fromhex("cafebabe")
+        assert int.from_bytes(content[6:8], "big") == 44 + int(build.RELEASE)
+
+
+def test_the_service_file_names_the_connector():
+    found = entries()
+    assert found[SERVICE].decode().split() == ["fencepost.NumberedSource"]
+    assert "fencepost/NumberedSource.class" in found
+
+
+def test_the_page_has_the_jars_checksum_and_every_key():
+    page = (build.HERE / "README.md").read_text()
+    assert hashlib.sha256(build.jar_of(NUMBERED).read_bytes()).hexdigest() in page
+    assert build.COMPILER in page
+    assert build.API in page
+    settings = build.sources(NUMBERED)["Settings.java"].decode()
+    keys = [line.split('"')[1] for line in settings.splitlines() if "static final String" in line]
+    own = {"task", "tasks", "supported", "unsupported", "null"}
+    assert [key for key in keys if key not in own and f"| `{key}` |" not in page] == []
+
+
+def test_a_jar_is_the_same_whenever_it_is_written(tmp_path: Path):
+    build.write(tmp_path / "again.jar", entries())
+    with ZipFile(tmp_path / "again.jar") as again, ZipFile(build.jar_of(NUMBERED)) as jar:
+        assert [(one.filename, one.date_time, one.CRC) for one in again.infolist()] == [
+            (one.filename, one.date_time, one.CRC) for one in jar.infolist()
+        ]
+
+
+@pytest.mark.nightly
+def test_building_again_gives_the_same_jar(tmp_path: Path):
+    """Fetches the compiler and Connect's API."""
+    build.fetch(tmp_path)
+    assert build.build(NUMBERED, tmp_path) == entries()
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(not shutil.which("javac"), reason="a JDK compiles it (apt install default-jdk-headless)")
+def test_the_sources_need_nothing_of_a_java_after_11(tmp_path: Path):
+    """The compiler of `build` sees the classes of whichever Java runs it; a JDK knows those of 11."""
+    build.fetch(tmp_path)
+    api = ":".join(map(str, tmp_path.glob("*.jar")))
+    sources = sorted(map(str, (build.HERE / NUMBERED).glob("*.java")))
+    argv = ["javac", "--release", build.RELEASE, "-Xlint:all", "-Werror", "-cp", api, "-d", str(tmp_path / "classes"), *sources]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

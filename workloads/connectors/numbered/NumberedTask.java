@@ -1,0 +1,112 @@
+package fencepost;
+
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.source.SourceTask;
+import org.apache.kafka.connect.source.TransactionContext;
+
+/** Emits the next numbers of its source partitions by turns, from their stored offsets on. */
+public final class NumberedTask extends SourceTask {
+    private static final long LONGEST_WAIT_MS = 200; // a worker may wait for the end of poll() before it calls stop()
+    private static final int RUN = 5; // consecutive numbers in one partition of the topic
+
+    private final CountDownLatch stopped = new CountDownLatch(1);
+    private final List<Numbers> sources = new ArrayList<>();
+    private Settings settings;
+    private int task;
+    private String session;
+    private Transactions transactions; // null: the boundaries are the worker's
+    private int turn;
+    private long dueNs;
+
+    @Override
+    public String version() {
+        return NumberedSource.VERSION;
+    }
+
+    @Override
+    public void start(Map<String, String> properties) {
+        settings = new Settings(Settings.A_TASK, properties);
+        task = settings.getInt(Settings.TASK);
+        session = String.format("%08x", new SecureRandom().nextInt());
+        TransactionContext boundaries = context.transactionContext();
+        transactions = boundaries == null ? null : new Transactions(boundaries, settings);
+        readOffsets(settings.getInt(Settings.TASKS));
+        schedule();
+    }
+
+    private void readOffsets(int tasks) {
+        List<Map<String, String>> partitions = new ArrayList<>();
+        for (int source = task; source < settings.sources; source += tasks) {
+            partitions.add(Numbers.partition(source));
+        }
+        Map<Map<String, String>, Map<String, Object>> stored = context.offsetStorageReader().offsets(partitions);
+        for (Map<String, String> partition : partitions) {
+            sources.add(new Numbers(Numbers.of(partition), stored.get(partition), settings));
+        }
+    }
+
+    @Override
+    public List<SourceRecord> poll() throws InterruptedException {
+        if (!due()) {
+            return null;
+        }
+        schedule();
+        List<SourceRecord> batch = new ArrayList<>();
+        boolean ended = false;
+        while (!ended && batch.size() < settings.recordsPerPoll) {
+            SourceRecord record = record(sources.get(turn));
+            turn = (turn + 1) % sources.size();
+            batch.add(record);
+            ended = transactions != null && (transactions.full() ? end(record) : transactions.aborts());
+        }
+        return batch;
+    }
+
+    @Override
+    public void stop() {
+        stopped.countDown();
+    }
+
+    private void schedule() {
+        dueNs = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(settings.pollIntervalMs);
+    }
+
+    private boolean due() throws InterruptedException {
+        long waitNs = dueNs - System.nanoTime();
+        long boundedNs = Math.min(waitNs, TimeUnit.MILLISECONDS.toNanos(LONGEST_WAIT_MS));
+        return !stopped.await(boundedNs, TimeUnit.NANOSECONDS) && boundedNs == waitNs;
+    }
+
+    /**
+     * The next record of a source.
+     *
+     * A worker commits the offsets of an aborted transaction too. These therefore name the last record before it, so that its
+     * numbers are emitted again after a restart as well.
+     */
+    private SourceRecord record(Numbers source) {
+        boolean aborted = transactions != null && transactions.aborted();
+        long number = source.take();
+        long offset = (aborted ? source.before() : number) + settings.offsetAhead;
+        int partition = (int) ((source.source + number / RUN) % settings.partitions);
+        String value = value(source.source, number, aborted ? "abort" : "commit");
+        return new SourceRecord(source.partition, Map.of(Numbers.NUMBER, offset), settings.topic, partition,
+                Schema.STRING_SCHEMA, Integer.toString(source.source), Schema.STRING_SCHEMA, value);
+    }
+
+    private String value(int source, long number, String fate) {
+        return "{\"source\":\"" + source + "\",\"number\":" + number + ",\"task\":" + task + ",\"session\":\"" + session
+                + "\",\"fate\":\"" + fate + "\"}";
+    }
+
+    private boolean end(SourceRecord last) {
+        sources.forEach(transactions.aborted() ? Numbers::abort : Numbers::commit);
+        return transactions.end(last);
+    }
+}
