@@ -1,7 +1,7 @@
 """Builds the connectors' jars: `python -m workloads.connectors.build`. Only who changes a connector needs it.
 
-The compiler is a fixed release of Eclipse's, the API a fixed release of Kafka's, both from Maven's central repository. So a jar is
-the same wherever it is built.
+The compiler is a fixed release of Eclipse's, the API a fixed release of Kafka's, both from Maven's central repository: so a
+jar is the same wherever it is built.
 """
 
 from __future__ import annotations
