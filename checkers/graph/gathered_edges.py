@@ -45,8 +45,8 @@ class GatheredEdges(Protocol):
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
         """A job over all edges."""
 
-    def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema) -> pa.Table:
-        """A job over all edges, and a second one over its rows, those of one `bucket` together."""
+    def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema, buckets: int) -> pa.Table:
+        """A job over all edges, and a second one over its rows, those of one `bucket` (of so many) together."""
 
 
 def gathered_edges(gathered: GatheredMessages, more: Sequence[Message], more_to_driver: Sequence[Message]) -> GatheredEdges:
@@ -92,7 +92,7 @@ class DriverEdges:
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
         return pa.Table.from_batches(job(self._edges), schema)
 
-    def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema) -> pa.Table:
+    def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema, buckets: int) -> pa.Table:
         rows = self.each(job, schema)
         return pa.concat_tables([result.empty_table(), *(reduce(group) for _, group in _by_bucket(rows))])
 
@@ -126,7 +126,7 @@ class SparkEdges:
     def each(self, job: Job, schema: pa.Schema) -> pa.Table:
         return _collected(self._edges.mapPartitions(lambda edges: map(message, job(edges))), schema)
 
-    def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema) -> pa.Table:
+    def grouped(self, job: Job, schema: pa.Schema, reduce: Reduce, result: pa.Schema, buckets: int) -> pa.Table:
         def parts(edges: Iterable[Message]) -> Iterator[tuple[int, bytes]]:
             return ((bucket, message(group)) for batch in job(edges) for bucket, group in _by_bucket(batch))
 
@@ -134,7 +134,8 @@ class SparkEdges:
             rows = pa.concat_tables([schema.empty_table(), *(from_message(group) for _, group in groups)])
             return (to_message(reduce(group)) for _, group in _by_bucket(rows))
 
-        shuffled = self._edges.mapPartitions(parts).partitionBy(self._edges.getNumPartitions(), lambda bucket: bucket)
+        tasks = min(buckets, self._edges.getNumPartitions())
+        shuffled = self._edges.mapPartitions(parts).partitionBy(tasks, lambda bucket: bucket)
         return _collected(shuffled.mapPartitions(reduced), result)
 
 

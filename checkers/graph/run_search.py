@@ -190,7 +190,9 @@ def _search(edges: GatheredEdges, tasks: Sequence[SearchTask], shared: SharedOrd
     if not tasks:
         return
     places = {partition: number for number, partition in enumerate(cycles.partitions)}
-    table = edges.grouped(_edges_inside(tasks, places, shared), EDGES_INSIDE, _search_bucket(tasks, shared), LAYER_CYCLE)
+    buckets = np.cumsum([0, *(1 + int(task.spans.sizes.sum()) // BUCKET for task in tasks)])
+    inside = _edges_inside(tasks, buckets, places, shared)
+    table = edges.grouped(inside, EDGES_INSIDE, _search_bucket(tasks, shared), LAYER_CYCLE, int(buckets[-1]))
     best: dict[str, BestCycle] = {}
     for row in table.to_pylist():
         found = best.setdefault(row["layer"], BestCycle())
@@ -204,13 +206,12 @@ def _search(edges: GatheredEdges, tasks: Sequence[SearchTask], shared: SharedOrd
             answer.unknown = f"{found.unfinished} search(es) among tangled operations were given up"
 
 
-def _edges_inside(tasks: Sequence[SearchTask], places: Mapping[str, int], shared: SharedOrder) -> Job:
+def _edges_inside(tasks: Sequence[SearchTask], buckets: Ints, places: Mapping[str, int], shared: SharedOrder) -> Job:
     """Edges with both ends in one span of a task.
 
     The spans of a task are dealt out to buckets, one for every so many operations; the edges of one bucket are searched in one
     process. `buckets[n]` is the first bucket of task n.
     """
-    buckets = np.cumsum([0, *(1 + int(task.spans.sizes.sum()) // BUCKET for task in tasks)])
 
     def job(edges: Iterable[Message]) -> Iterator[pa.RecordBatch]:
         orders: OperationOrder = shared.value

@@ -19,9 +19,9 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import NamedTuple
 
+from checkers.graph.components import strongly_connected
 from checkers.graph.layers import BY_PROCESS, BY_TIME, NO_ORDER, PROCESS, REALTIME, RW, SEVERAL, WW, Layer
 from checkers.partition.log import FOREVER
 
@@ -119,27 +119,29 @@ def _components(layer: Layer, edges: Sequence[Edge], intervals: Mapping[int, Ope
     order. A node leads to the next node and to its operation; an operation leads to the node of the first operation that
     follows it, and so along the chain to all that follow. So the graph stays linear in the number of operations.
     """
-    import networkx as nx  # where something is searched: every process of a check would wait for it
-
-    graph = nx.DiGraph()
-    graph.add_edges_from((edge.source, edge.target) for edge in edges)
-    ops = list(graph)
+    ops = list(dict.fromkeys(op for edge in edges for op in (edge.source, edge.target)))
+    number = {op: place for place, op in enumerate(ops)}
+    onward: list[list[int]] = [[] for _ in ops]
+    for edge in edges:
+        onward[number[edge.source]].append(number[edge.target])
     for order in ORDERS[layer.order]:
-        graph.add_edges_from(_chain(ops, intervals, order))
-    groups = ({node for node in group if isinstance(node, int)} for group in nx.strongly_connected_components(graph))
+        _add_chains(onward, number, intervals, order)
+    groups = ({ops[node] for node in group if node < len(ops)} for group in strongly_connected(onward))
     return sorted((group for group in groups if len(group) > 1), key=min)
 
 
-def _chain(ops: Sequence[int], intervals: Mapping[int, OperationInterval], order: int) -> Iterator[tuple[object, object]]:
-    """The edges of the auxiliary nodes of all timelines of an order."""
-    for timeline, members, begins in _timelines(ops, intervals, order):
-        nodes = [(order, timeline, at) for at in range(len(members))]
-        yield from pairwise(nodes)
-        yield from zip(nodes, members, strict=True)
+def _add_chains(
+    onward: list[list[int]], number: Mapping[int, int], intervals: Mapping[int, OperationInterval], order: int
+) -> None:
+    """Add the auxiliary nodes of all timelines of an order, and the edges from and to them."""
+    for _, members, begins in _timelines(number, intervals, order):
+        first, last = len(onward), len(onward) + len(members) - 1
+        onward.extend([node + 1, number[op]] for node, op in enumerate(members, first))
+        onward[last] = [number[members[-1]]]
         for place, op in enumerate(members):
             at = max(_first_after(begins, intervals[op].end, order), place + 1)
             if intervals[op].end != FOREVER and at < len(members):
-                yield op, nodes[at]
+                onward[number[op]].append(first + at)
 
 
 def _timelines(

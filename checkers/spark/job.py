@@ -34,7 +34,7 @@ from checkers.spark.source import Source, from_message, message
 
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
 MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB
-BUCKETS, BUCKETS_PER_CORE = 16, 4  # at least; partitions are shared out among them
+BUCKETS_PER_CORE = 4  # partitions are shared out among them
 PartitionJudge = Callable[[str, Sequence[PackedPart]], Iterator["PartitionResult | ExecutorMessage"]]
 
 
@@ -146,7 +146,7 @@ def run_partition_checks(
 
 def _scanned_and_judged(spark: SparkSession, history: Source, judge: PartitionJudge) -> RDD[Any]:
     """The results and messages of every partition, which the executors scan, shuffle and judge."""
-    buckets = max(BUCKETS, BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism)
+    buckets = BUCKETS_PER_CORE * spark.sparkContext.defaultParallelism
     return scan(spark, history).partitionBy(buckets, _bucket).mapPartitions(partial(_bucket_results, judge))
 
 

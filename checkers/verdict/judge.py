@@ -6,7 +6,6 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -99,7 +98,6 @@ def judge(
         run.demand_table(RunFile.HISTORY, OPERATIONS)
     history = source_of(run, session)
     overview = _overview(history, full["isolation"])
-    import_module("networkx")  # the search for cycles needs it; here, while Spark starts, its import costs no time
     receipts = run.known_receipts()
     view = RunView(
         history,

@@ -7,8 +7,7 @@ import pytest
 # Fewer tasks than for a long history: each costs a twentieth of a second, and finds little to do.
 SETTINGS = {
     "checkers.verdict.run_checks.SHORT_HISTORY": 0,
-    "checkers.spark.job.BUCKETS": 4,
-    "checkers.spark.job.BUCKETS_PER_CORE": 1,
+    "checkers.spark.job.BUCKETS_PER_CORE": 2,
 }
 
 
