@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,10 +10,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from checkers.arrays import Bools, Ints
 from checkers.partition.log import NONE
 from checkers.run_view import RunView
+from checkers.verdict.findings import FindingRecord
 from harness.api import Isolation
 
 PLAIN, OPEN, ABORTED, COMMITTED = 0, 1, 2, 3  # how the transaction of an entry ended, by the next marker of its producer
@@ -67,7 +70,7 @@ def _flat_of(rows: dict[str, pa.Array]) -> pd.DataFrame:
     for name in _NUMBERS:
         table[name] = table.get(name, pd.Series(dtype=np.int64)).fillna(NONE).astype(np.int64)
     for name in ("transactional", "final"):
-        table[name] = table.get(name, pd.Series(dtype=np.bool_)).fillna(False).astype(np.bool_)
+        table[name] = np.asarray(table.get(name, pd.Series(dtype=np.bool_)) == True)  # noqa: E712 - null is false
     return table
 
 
@@ -85,6 +88,21 @@ def _with_transactions(stored: pd.DataFrame) -> pd.DataFrame:
     inside = stored["transactional"].to_numpy() & ~np.asarray(stored["kind"].isin((*MARKERS, "control")))
     txn = pd.Series(list(zip(keys, marks, strict=True)), dtype=object).factorize()[0] if len(stored) else marks
     return stored.assign(txn=np.where(inside, txn, NONE), ended=np.where(inside, ended, PLAIN))
+
+
+@dataclass(frozen=True)
+class Known:
+    """An entry in words. place: `t-0@17`."""
+
+    kind: str
+    name: str
+    number: int
+    place: str
+
+
+def _alters(detail: str | None) -> bool:
+    request = json.loads(detail) if detail else {}
+    return str(request.get("path", "")).endswith("/offsets") and request.get("method") != "GET"
 
 
 class SourceLog:
@@ -117,6 +135,29 @@ class SourceLog:
     def records(self) -> pd.DataFrame:
         """The records of the target as the leaders have them."""
         return self.stored[(self.stored["kind"] == "record") & self.stored["partition"].isin(self.targets)]
+
+    @cached_property
+    def altered(self) -> bool:
+        """Whether somebody may have altered or reset the connector's offsets on request (KIP-875)."""
+        asked = self.run.history.select(("f", "type", "detail"), ds.field("f") == "rest").to_pylist()
+        return any(one["type"] != "fail" and _alters(one["detail"]) for one in asked)
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, int], Known]:
+        both = pd.concat([self.stored, self.visible])[["partition", "offset", "kind", "name", "number"]]
+        return {
+            row[:2]: Known(row[2], row[3], int(row[4]), f"{row[0]}@{row[1]}") for row in both.itertuples(index=False, name=None)
+        }
+
+    def at(self, row: FindingRecord) -> Known:
+        """What the record of a finding says."""
+        return self._places[row.partition, row.offset]
+
+    def transaction(self, row: FindingRecord) -> str:
+        """The transaction of a record of a finding in words: `by producer 7 in epoch 3`, or `outside transactions`."""
+        mine = self.stored[(self.stored["partition"] == row.partition) & (self.stored["offset"] == row.offset)].iloc[0]
+        inside = f"by producer {mine['producer_id']} in epoch {mine['producer_epoch']}"
+        return inside if mine["transactional"] else "outside transactions"
 
     @cached_property
     def offsets(self) -> pd.DataFrame:

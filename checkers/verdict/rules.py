@@ -40,6 +40,15 @@ _NO_TRANSACTIONS = Rule(INAPPLICABLE, "the workload uses no transactions", {"tra
 _NO_GROUP = Rule(INAPPLICABLE, "no consumer is a member of a group", {"consumption": "assigned", "application": "none"})
 _NO_MEMBER = Rule(INAPPLICABLE, "no consumer of ours is a member of a group", {"consumption": "assigned"})
 _NO_PROGRAM = Rule(INAPPLICABLE, "no program of somebody's own was judged", {"application": "none"})
+_NO_CONNECTOR = Rule(INAPPLICABLE, "no connector was judged", {"connect": "none"})
+_UNFENCED = tuple(
+    Rule(
+        ALLOWED,
+        f"a worker with exactly.once.source.support={level} writes offsets apart from records, and fences nobody (KIP-618)",
+        {"connect": level},
+    )
+    for level in ("disabled", "preparing")
+)
 _LOSSES = (  # settings under which records can be cut off that were acknowledged, or even read; each with how
     ({"unclean_leader_election": "true"}, "an unclean election cuts off what the new leader lacks (KIP-106)"),
     ({"power_failures": "all replicas"}, "what no replica had synced to disk is gone when the power of all fails"),
@@ -110,6 +119,7 @@ _G1 = "read_committed returns only records of committed transactions (KIP-98; Ad
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "lost-write": (
+        Rule(INAPPLICABLE, "the records are those of a connector, which `source-loss` judges", {"connect": "!none"}),
         _COMPACTED,
         _RETAINED,
         Rule(
@@ -239,6 +249,31 @@ RULES: dict[str, tuple[Rule, ...]] = {
             {"application": "!at-least-once"},
         ),
         Rule(ALLOWED, "a program that promises its outputs at least once may have an input in its state twice"),
+    ),
+    "source-duplicate": (
+        _NO_CONNECTOR,
+        *_cut_off("with the stored offsets, so that tasks read on from older ones"),
+        *_UNFENCED,
+        Rule(FORBIDDEN, "records and stored offsets are one transaction, and tasks read on from these (KIP-618)", essential=True),
+    ),
+    "source-loss": (
+        _NO_CONNECTOR,
+        _COMPACTED,
+        _RETAINED,
+        *_cut_off("records may be gone, and the offset that was committed with them not"),
+        Rule(FORBIDDEN, "an offset is stored after its records, or with them (KIP-618)"),
+    ),
+    "source-offset-torn": (
+        _NO_CONNECTOR,
+        *_cut_off("with the stored offsets, and not with the records, or the other way round"),
+        *_UNFENCED,
+        Rule(FORBIDDEN, "the records of a task and their offsets are one transaction (KIP-618)"),
+    ),
+    "source-offset-regression": (
+        _NO_CONNECTOR,
+        *_cut_off("with the stored offsets, so that tasks read on from older ones"),
+        *_UNFENCED,
+        Rule(FORBIDDEN, "a task reads on from the stored offset, and older tasks are fenced (KIP-618)"),
     ),
     "vanished-output": (
         _NO_PROGRAM,

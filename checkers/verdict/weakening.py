@@ -141,6 +141,20 @@ NEEDS: dict[str, Needs] = {
             "what is missing may have processed the record, or shown that it was",
         ),
     ),
+    "source-duplicate": Needs({COMMITTED}, "what is missing of the final read may hold it again"),
+    "source-loss": Needs(
+        {COMMITTED},
+        "what is missing of the final read may be of a later position",
+        {COMMITTED},
+        "a line that is missing may have it",
+    ),
+    "source-offset-torn": Needs(
+        {COMMITTED, Evidence.SETTLING},
+        "not all that the leaders have is known",
+        {COMMITTED, Evidence.SETTLING},
+        "a line that is missing may hold the offset",
+    ),
+    "source-offset-regression": Needs({Evidence.SETTLING}, "not all stored offsets are known"),
     "phantom-output": Needs(
         {SENDS, OUTCOMES, *READS}, _ANYBODY, {SENDS, *FINAL}, "a line that is missing may have sent or shown the input"
     ),

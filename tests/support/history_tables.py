@@ -9,7 +9,8 @@ coordinators answer `id Ongoing 6000 since 1` (the state of the one transactiona
 `open 7` (from that offset on). A reader
 may get `output a@0` of a program (a record that names the input a; `?@0` names none; `a@0=1` says that one input
 of its key was counted); `drain 1 1 ordered` is what the program
-declares, and that it had caught up. Outcomes:
+declares, and that it had caught up. A reader, or a `read log` of the harness, may get `record a:3@5/7` (position 3 of source a,
+written by producer 7), `stored a:3@5/7` (an offset), a marker `COMMIT@6/7`; without a producer none is known. Outcomes:
 `committed`, `aborted`, `unknown`, for a transaction also `unasked` (unknown, commit was never called) and `failed` (whose commit
 was called).
 
@@ -73,6 +74,12 @@ class HistoryTable:
         if kind == "list":
             self._listing(begin, end, dict(zip(self.partitions, cells, strict=False)))
             return
+        if kind == "read log":
+            row = self._row(0, "read-log", "harness", "", begin, end) | {"process": -1, "slot": -1, "isolation": None}
+            for partition, cell in zip(self.partitions, cells, strict=False):
+                self._entries(row, self._own(partition), cell)
+            self.ops.append(row)
+            return
         if kind.startswith("drain"):
             self._drain(begin, end, kind.split(), [self._own(name) for name in self.partitions if name.startswith("out")])
             return
@@ -86,6 +93,7 @@ class HistoryTable:
         op = self._row(process, *KINDS[kind], cells[-1], begin, end) | {"isolation": level}
         for partition, cell in zip(self.partitions, cells[:-1], strict=True):
             self._records(op, self._own(partition), cell)
+            self._entries(op, self._own(partition), cell)
         self.ops.append(op)
         if kind == "final read":
             last = int(at[1]) if at else END
@@ -104,7 +112,17 @@ class HistoryTable:
         op |= {"transactional_id": None, "intent": ("commit" if called else "abort") if f == "txn" else None, "type": type}
         op |= {"time": start, "end": over, "decided": over if called else None}
         op["errors"] = [_error(error, over)] if error else []
-        return {**op, "strange": [], "detail": None, "mops": [], "chains": [], "offsets": [], "outputs": [], "counts": []}
+        return {
+            **op,
+            "strange": [],
+            "detail": None,
+            "mops": [],
+            "chains": [],
+            "offsets": [],
+            "outputs": [],
+            "counts": [],
+            "entries": [],
+        }
 
     def _drain(self, begin: int, end: int | None, words: list[str], partitions: list[str]) -> None:
         detail = {"group": "", "outputs": [int(words[1]), int(words[2])], "output_partitions": partitions}
@@ -144,10 +162,25 @@ class HistoryTable:
         topic, _, number = partition.rpartition("-")
         return f"{self.topic}-{number}" if topic == "t" else f"{self.topic}-{topic}-{number}"
 
+    def _entries(self, op: dict[str, Any], partition: str, cell: str) -> None:
+        """`record a:3@5/7`, `stored a:3@6/7` and `COMMIT@7/7` in the order of the words."""
+        found = re.findall(r"(?:(record|stored) )?(\w+)(?::(-?\d+))?@(\d+)(?:/(\d+))?", cell)
+        kind, kinds = "", {"record": "record", "stored": "offset"}
+        for verb, name, number, offset, producer in found if re.search("record|stored|COMMIT|ABORT", cell) else ():
+            kind = kinds.get(verb, kind)
+            marker = name in ("COMMIT", "ABORT")
+            row = {"partition": partition, "offset": int(offset), "timestamp": 0, "number": -1 if marker else int(number)}
+            row |= {"kind": name if marker else kind, "name": "" if marker else name, "producer_epoch": 0 if producer else None}
+            op["entries"].append(
+                row | {"producer_id": int(producer) if producer else None, "transactional": bool(producer) or None}
+            )
+
     def _records(self, op: dict[str, Any], partition: str, cell: str) -> None:
         """`send a@5, b` and `read a@5, c@6` in the order of the words."""
         verb = last = ""
         for word in cell.replace(",", "").split():
+            if word in ("record", "stored"):  # what follows are entries
+                return
             if word in ("send", "read", "process", "offset", "of", "output"):
                 verb = word
             elif verb == "of":

@@ -1,0 +1,271 @@
+"""A source connector: each position of its source is in the topic once, and its stored offset moves with the records (KIP-618).
+
+Positions of a source partition rise by one (`position_by` of the workload `connect`). The docstring is the definition of the
+anomaly. In the examples `record a:3@5` is position 3 of source a at offset 5, `stored a:3@5` its stored offset 3 in an offsets
+topic, `/7` the producer's id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from checkers.api import CheckResult, join_rows, run_check
+from checkers.arrays import Ints
+from checkers.partition.log import NONE
+from checkers.pipeline.chains import rows_of
+from checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, has_connector
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding, FindingRecord
+from checkers.verdict.wording import FindingText
+
+NO_CONNECTOR = "no records of a connector were read back"
+NOT_READ_BACK = "not every partition of the topic was read back by a complete read_committed final read"
+NOT_STORED = "no stored offset was read from the leaders' logs"
+ALTERED = "the connector's offsets were altered or reset on request"
+
+
+# --------------------------------------------------------------------------------------------------
+# Positions
+# --------------------------------------------------------------------------------------------------
+def _explain_duplicate(finding: Finding, text: FindingText) -> str:
+    log, rows = text.run.shared(SourceLog), finding.records("read")
+    name, first, last = _span(log, rows)
+    what = f"Record {first}" if first == last else f"Records {first} to {last}"
+    return (
+        f"{what} of source {name or 'partition'} {'is' if first == last else 'are'} there more than once: "
+        f"the complete read_committed final read has {_listed(log, rows)}."
+    )
+
+
+@run_check("source-duplicate", across=True, explain=_explain_duplicate, needs=NO_CONNECTOR)
+def source_duplicate(run: RunView) -> CheckResult:
+    """A position of a source is in the target topic more than once.
+
+    compared: records that the complete read_committed final read has. One cause: a stretch of positions of a source.
+
+    Example::
+
+        ms   process  operation   t-0                       t-1           outcome
+        0-1  3        final read  record a:0@0, a:1@1       record a:1@4
+
+    Found: read t-0@1 and read t-1@4.
+
+    Slow twin: `source_duplicates` in tests/support/source_reference.py.
+    """
+    log, lacking = _judged(run)
+    if log is None:
+        return CheckResult(0, lacking=lacking)
+    visible = log.visible.sort_values(["name", "number", "partition", "offset"])
+    found = visible[visible.duplicated(["name", "number"], keep=False)]
+    if found.empty:
+        return CheckResult(len(visible))
+    found = found.assign(cause=_runs(found), v=NONE, time=found["end"])
+    return CheckResult(len(visible), rows_of(found, "read"))
+
+
+def _explain_loss(finding: Finding, text: FindingText) -> str:
+    log = text.run.shared(SourceLog)
+    known = sorted((log.at(row) for row in finding.rows), key=lambda one: one.number)
+    below, above = known[0], known[-1]
+    first, last = below.number + 1, above.number - (above.kind == "record")
+    what = f"Record {first}" if first == last else f"Records {first} to {last}"
+    verb = "is" if first == last else "are"
+    beyond = "" if above.kind == "record" else "and the stored offset "
+    found = f"the complete read_committed final read has {below.number} at {below.place}"
+    return f"{what} of source {above.name} {verb} not there: {found}, {beyond}{above.number} at {above.place}."
+
+
+@run_check("source-loss", across=True, explain=_explain_loss, needs=NO_CONNECTOR)
+def source_loss(run: RunView) -> CheckResult:
+    """A position of a source is not in the target topic, though a later one is, or is stored as the connector's offset.
+
+    Positions below the first one that was read are not judged.
+
+    compared: positions from the first one read to the last one known, of each source. One cause: a stretch of positions.
+
+    Example::
+
+        ms   process  operation   t-0                       outcome
+        0-1  3        final read  record a:0@0, a:2@1
+
+    Found: read t-0@0 and read t-0@1, for position 1 is missing.
+
+    Slow twin: `source_losses` in tests/support/source_reference.py.
+    """
+    log, lacking = _judged(run)
+    if log is None:
+        return CheckResult(0, lacking=lacking)
+    columns = ["name", "number", "partition", "offset", "op", "end"]
+    records, last = log.visible[columns], log.offsets.sort_values("number").drop_duplicates("name", keep="last")[columns]
+    beyond = last[last["number"] > last["name"].map(records.groupby("name")["number"].max())]
+    known = pd.concat([records.assign(stored=False), beyond.assign(stored=True)])
+    known = known.drop_duplicates(["name", "number"]).sort_values(["name", "number"], ignore_index=True)
+    step = known.groupby("name")["number"].diff().fillna(1).to_numpy(dtype=np.int64)
+    compared = int(step.sum())
+    above = np.flatnonzero((step > 1) | known["stored"].to_numpy())
+    if not len(above):
+        return CheckResult(compared)
+    pairs = known.iloc[np.column_stack([above - 1, above]).ravel()]
+    pairs = pairs.assign(cause=-2 - np.repeat(np.arange(len(above)), 2), v=NONE, time=pairs["end"])
+    return CheckResult(compared, rows_of(pairs, "read"))
+
+
+# --------------------------------------------------------------------------------------------------
+# Stored offsets
+# --------------------------------------------------------------------------------------------------
+def _explain_torn(finding: Finding, text: FindingText) -> str:
+    log = text.run.shared(SourceLog)
+    stored, rows = finding.records("sent"), finding.records("read")
+    name, first, last = _span(log, rows)
+    what = f"Record {first}" if first == last else f"Records {first} to {last}"
+    who = f"{what} of source {name}, {text.places(rows)}, {'is' if first == last else 'are'} committed"
+    if not stored:
+        return f"{who}, and no committed offset of the source reaches so far: they were committed without their offset."
+    offset = log.at(stored[0])
+    return (
+        f"{who}, but not in the transaction that commits the offset {offset.number} of the source, {offset.place}: "
+        f"written {log.transaction(rows[0])}, the offset {log.transaction(stored[0])}."
+    )
+
+
+@run_check("source-offset-torn", across=True, explain=_explain_torn, needs=f"{NO_CONNECTOR}, or {NOT_STORED}")
+def source_offset_torn(run: RunView) -> CheckResult:
+    """Records of a source are committed without their stored offset, or in another transaction than that, or in none.
+
+    The records up to a stored offset, from the one before on, are those of its transaction: they have its producer's id and
+    epoch, and no transaction has records of two such stretches of a source.
+
+    compared: committed records. One cause: a stretch between two stored offsets.
+
+    Example::
+
+        ms   process  operation  t-0                                                    t-1                         outcome
+        0-1  harness  read log   record a:0@0/7, COMMIT@1/7, record a:1@2/7, COMMIT@3/7  stored a:0@0/7, COMMIT@1/7
+
+    Found: read t-0@2, for its offset is not committed. Here t-1 is of an offsets topic.
+
+    Slow twin: `source_offsets_torn` in tests/support/source_reference.py.
+    """
+    log, lacking = _judged(run)
+    if log is None:
+        return CheckResult(0, lacking=lacking)
+    stored = log.offsets[log.offsets["number"] >= 0]
+    if stored.empty:
+        return CheckResult(0, lacking=NOT_STORED)
+    records = log.records[log.records["ended"].isin((PLAIN, COMMITTED))]
+    found, compared = [], 0
+    for name, some in records.groupby("name", sort=True):
+        compared += len(some)
+        found += list(_torn(some, stored[stored["name"] == name]))
+    return CheckResult(compared, join_rows(*_numbered(found)) if found else {})
+
+
+def _torn(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Of the records of one source those that are not in the transaction of their stored offset, with that."""
+    if stored.empty:
+        yield records, stored
+        return
+    ends = stored.drop_duplicates("number", keep="last").sort_values("number")
+    place = np.searchsorted(ends["number"].to_numpy(), records["number"].to_numpy())
+    inside = place < len(ends)
+    own = ends.iloc[np.minimum(place, len(ends) - 1)]
+    same = inside & (records["ended"] == COMMITTED).to_numpy()
+    for column in ("producer_id", "producer_epoch"):
+        same &= records[column].to_numpy() == own[column].to_numpy()
+    highest = records.assign(place=place).groupby(["partition", "txn"])["place"].transform("max").to_numpy()
+    bad = ~same | (highest != place)
+    for at in np.unique(place[bad]):
+        yield records[bad & (place == at)], ends.iloc[at : at + 1]
+
+
+def _numbered(found: list[tuple[pd.DataFrame, pd.DataFrame]]) -> Iterable[dict[str, Any]]:
+    for number, (records, stored) in enumerate(found):
+        for rows, role in ((records, "read"), (stored, "sent")):
+            yield rows_of(rows.assign(cause=-2 - number, v=NONE, time=records["end"].max()), role)
+
+
+def _explain_regression(finding: Finding, text: FindingText) -> str:
+    log = text.run.shared(SourceLog)
+    high, low = sorted((log.at(row) for row in finding.rows), key=lambda one: -one.number)
+    return (
+        f"The stored offset of source {high.name} goes back: {high.number} is committed at {high.place}, "
+        f"and {low.number} after it, at {low.place}."
+    )
+
+
+@run_check("source-offset-regression", across=True, explain=_explain_regression, needs=f"{NO_CONNECTOR}, or {NOT_STORED}")
+def source_offset_regression(run: RunView) -> CheckResult:
+    """The committed offset of a source goes back, though nobody altered it.
+
+    The stored offsets of one source are in one partition; their order there is meant.
+
+    compared: committed offsets after the first one of their source. One cause: an offset that lies below an earlier one.
+
+    Example::
+
+        ms   process  operation  t-1                                                     outcome
+        0-1  harness  read log   stored a:4@0/7, COMMIT@1/7, stored a:2@2/7, COMMIT@3/7
+
+    Found: read t-1@0 and read t-1@2. Here t-1 is of an offsets topic.
+
+    Slow twin: `source_offset_regressions` in tests/support/source_reference.py.
+    """
+    log, lacking = _judged(run, read_back=False)
+    if log is None:
+        return CheckResult(0, lacking=lacking)
+    stored = log.offsets.sort_values(["name", "partition", "offset"], ignore_index=True)
+    if stored.empty:
+        return CheckResult(0, lacking=NOT_STORED)
+    highest = stored.groupby(["name", "partition"])["number"].cummax()
+    at = np.flatnonzero(stored["number"] < highest)
+    compared = len(stored) - stored["name"].nunique()
+    if not len(at):
+        return CheckResult(compared)
+    tops = [_before(stored, int(i), int(highest[i])) for i in at]
+    pairs = stored.iloc[np.column_stack([tops, at]).ravel()]
+    pairs = pairs.assign(cause=-2 - np.repeat(np.arange(len(at)), 2), v=NONE, time=pairs["end"])
+    return CheckResult(compared, rows_of(pairs, "read"))
+
+
+def _before(stored: pd.DataFrame, at: int, number: int) -> int:
+    """The place of the last row before `at` that has a number, of the same source."""
+    earlier = stored.iloc[:at]
+    return int(np.flatnonzero((earlier["name"] == stored["name"][at]) & (earlier["number"] == number))[-1])
+
+
+# --------------------------------------------------------------------------------------------------
+# Shared
+# --------------------------------------------------------------------------------------------------
+def _judged(run: RunView, read_back: bool = True) -> tuple[SourceLog | None, str]:
+    """The log of a connector; None and why when nothing can be compared."""
+    if not has_connector(run):
+        return None, ""
+    log = run.shared(SourceLog)
+    if log.altered:
+        return None, ALTERED
+    return (log, "") if log.read_back or not read_back else (None, NOT_READ_BACK)
+
+
+def _runs(rows: pd.DataFrame) -> Ints:
+    """A cause for each row, the same for neighbouring positions of one source; rows are in their order."""
+    new = (rows["name"] != rows["name"].shift()) | ~rows["number"].diff().isin((0, 1))
+    return np.asarray(-2 - new.cumsum(), dtype=np.int64)
+
+
+def _span(log: SourceLog, rows: Iterable[FindingRecord]) -> tuple[str, int, int]:
+    """The source of some records, and their first and last position."""
+    known = [log.at(row) for row in rows]
+    numbers = [one.number for one in known]
+    return known[0].name, min(numbers), max(numbers)
+
+
+def _listed(log: SourceLog, rows: Iterable[FindingRecord]) -> str:
+    """`3 at t-0@5 and 3 at t-1@9`, at most six of them."""
+    known = sorted((log.at(row) for row in rows), key=lambda one: (one.number, one.place))
+    words = [f"{one.number} at {one.place}" for one in known[:6]]
+    more = f", and {len(known) - len(words)} more" if len(known) > len(words) else ""
+    return (" and ".join(words) if len(words) < 3 else ", ".join(words)) + more

@@ -1,0 +1,137 @@
+"""The anomalies of source connectors: as their slow twins say on random histories, and in words."""
+
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+from support.histories import History, answer, finding, violated
+from support.judging import judge_here
+from support.random_sources import source_history
+from support.source_reference import TWINS, SourceHistory, by_records
+from support.worked_examples import Example
+
+from checkers.registry import installed_checks
+
+CHECKS = [check for check in installed_checks()[0] if check.name in TWINS]
+CONTRACT = {"connect": "enabled", "transactional": "false"}
+SEEDS, NIGHTLY_SEEDS = 30, 3030
+
+
+def compare(folder, seed):
+    """Judge one history both ways; what was found."""
+    ops = sorted(source_history(Random(seed)), key=lambda op: op["time"])
+    judge_here(folder, ops, CONTRACT, CHECKS)
+    history = SourceHistory(ops)
+    expected = {name: twin(history) for name, twin in TWINS.items()}
+    assert by_records(pq.read_table(folder / "anomalies.parquet").to_pylist(), history) == expected, seed
+    return {name for name, found in expected.items() if found}
+
+
+def test_random_connectors_are_judged_as_by_the_reference(tmp_path):
+    assert set().union(*(compare(tmp_path, seed) for seed in range(SEEDS))) == set(TWINS)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(SEEDS, NIGHTLY_SEEDS, 300))
+def test_many_random_connectors_are_judged_as_by_the_reference(tmp_path, start):
+    assert set().union(*(compare(tmp_path, seed) for seed in range(start, start + 300))) == set(TWINS)
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_path, name):
+    example = Example(0, next(check for check in CHECKS if check.name == name))
+    h = History()
+    h.final({example._own("t-0"): []})
+    ops = sorted([*example.ops, *(h.ops if not any(op["final"] for op in example.ops) else ())], key=lambda op: op["time"])
+    judge_here(tmp_path, ops, CONTRACT, CHECKS)
+    findings = [one for one in pq.read_table(tmp_path / "anomalies.parquet").to_pylist() if one["anomaly"] == name]
+    assert example.as_found(findings) == example.found() != set()
+    assert f"Slow twin: `{TWINS[name].__name__}` in tests/support/source_reference.py." in example.text
+    history = SourceHistory(ops)
+    assert by_records(findings, history)[name] == TWINS[name](history)
+
+
+# --------------------------------------------------------------------------------------------------
+# Stories
+# --------------------------------------------------------------------------------------------------
+def row(partition, offset, name, number, kind="record", producer=7, epoch=0):
+    """An entry; producer None: outside transactions."""
+    own = {"producer_id": producer, "producer_epoch": epoch} if producer else {"producer_id": -1, "producer_epoch": -1}
+    place = {"partition": partition, "offset": offset, "timestamp": 0, "kind": kind, "name": name, "number": number}
+    return {**place, **own, "transactional": bool(producer)}
+
+
+def connector(folder, target, stored, contract=None, **rest):
+    """The verdict on a connector that wrote these entries to t-0 and to its offsets topic."""
+    h = History()
+    for request in rest.get("asked", ()):
+        h.add(3, "rest", role="conductor", detail=request)
+    h.final({"t-0": []})
+    final = next(op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed")
+    unknown = {"producer_id": None, "producer_epoch": None, "transactional": None}
+    final["entries"] = [{**one, **unknown} for one in target if one["kind"] == "record"]
+    h.add(-1, "read-log", isolation=None, entries=[*target, *stored])
+    return judge_here(folder, h.ops, {**CONTRACT, **(contract or {})}, CHECKS)
+
+
+def commit(partition, offset, epoch=0):
+    return row(partition, offset, "", -1, "COMMIT", epoch=epoch)
+
+
+WHOLE = [row("t-0", 0, "a", 0), row("t-0", 1, "a", 1), commit("t-0", 2)]
+STORED = [row("o-0", 0, "a", 1, "offset"), commit("o-0", 1)]
+
+
+def test_a_connector_that_keeps_its_promises_is_innocent(tmp_path):
+    document = connector(tmp_path, WHOLE, STORED)
+    assert violated(document) == []
+    assert {name: answer(document, name)["compared"] for name in TWINS} == {
+        "source-duplicate": 2,
+        "source-loss": 2,
+        "source-offset-torn": 2,
+        "source-offset-regression": 0,
+    }
+
+
+def test_a_record_that_is_lost_below_the_stored_offset_is_named_with_that_offset(tmp_path):
+    document = connector(tmp_path, [WHOLE[0], commit("t-0", 1)], STORED)
+    assert finding(document, "source-loss")["sentence"] == (
+        "Record 1 of source a is not there: the complete read_committed final read has 0 at t-0@0, "
+        "and the stored offset 1 at o-0@0."
+    )
+
+
+def test_a_record_outside_any_transaction_is_torn_from_its_offset(tmp_path):
+    document = connector(tmp_path, [row("t-0", 0, "a", 0, producer=None), row("t-0", 1, "a", 1), commit("t-0", 2)], STORED)
+    assert finding(document, "source-offset-torn")["sentence"] == (
+        "Record 0 of source a, t-0@0, is committed, but not in the transaction that commits the offset 1 of the source, o-0@0: "
+        "written outside transactions, the offset by producer 7 in epoch 0."
+    )
+
+
+def test_with_a_marker_in_a_later_epoch_the_transaction_is_the_same(tmp_path):
+    """Transaction protocol v2: the marker has the epoch of the next transaction (KIP-890)."""
+    target = [WHOLE[0], WHOLE[1], commit("t-0", 2, epoch=1)]
+    assert violated(connector(tmp_path, target, [STORED[0], commit("o-0", 1, epoch=1)])) == []
+
+
+def test_a_connector_on_workers_without_support_may_repeat_and_tear(tmp_path):
+    target = [row("t-0", number, "a", number % 2, producer=None) for number in range(4)]
+    stored = [row("o-0", 0, "a", 1, "offset", producer=None)]
+    document = connector(tmp_path, target, stored, {"connect": "disabled"})
+    assert violated(document) == []
+    assert answer(document, "source-duplicate")["verdict"] == "violated"
+    assert violated(connector(tmp_path, target, stored)) == ["source-duplicate", "source-offset-torn"]
+
+
+def test_offsets_that_were_altered_on_request_accuse_nobody(tmp_path):
+    target = [row("t-0", number, "a", number % 2) for number in range(4)]
+    asked = ['{"method": "PATCH", "path": "/connectors/source/offsets", "status": 200}']
+    document = connector(tmp_path, target, STORED, asked=asked)
+    assert violated(document) == []
+    assert "altered" in answer(document, "source-duplicate")["reason"]
+
+
+def test_without_a_connector_nothing_is_compared(tmp_path):
+    document = connector(tmp_path, WHOLE * 2, STORED, {"connect": "none"})
+    assert {answer(document, name)["verdict"] for name in TWINS if name in str(document)} <= {"not exercised", "inapplicable"}

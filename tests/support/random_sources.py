@@ -1,0 +1,69 @@
+"""Small random histories of source connectors, mostly lawful, with trouble of every kind now and then."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from support.histories import History
+
+TARGETS, OFFSETS = ("t-0", "t-1"), ("fp-connect-offsets-0", "t-offsets-0")
+
+
+def source_history(rng: Random) -> list[dict[str, Any]]:
+    """Transactions of two producers with records of three sources and their offsets; a final read, and the leaders' logs."""
+    logs: dict[str, list[dict[str, Any]]] = {name: [] for name in (*TARGETS, *OFFSETS)}
+    positions, store = dict.fromkeys("abc", 0), rng.choice(OFFSETS)
+    for epoch in range(rng.randint(2, 6)):
+        _transaction(rng, logs, positions, store, epoch)
+    h = History()
+    h.final({partition: [] for partition in TARGETS})
+    final = next(op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed")
+    final["entries"] = [
+        {**row, "producer_id": None, "producer_epoch": None, "transactional": None}
+        for partition in TARGETS
+        for row in _visible(logs[partition])
+        if rng.random() < 0.98
+    ]
+    for rows in logs.values():
+        h.add(-1, "read-log", isolation=None, entries=rows)
+    return h.ops
+
+
+def _transaction(rng: Random, logs: dict[str, list[dict[str, Any]]], positions: dict[str, int], store: str, epoch: int) -> None:
+    """A transaction of a producer, as Connect makes it, or with one of its faults."""
+    producer = {"producer_id": rng.choice([7, 8]), "producer_epoch": epoch, "transactional": rng.random() < 0.95}
+    fate = rng.choice(["COMMIT", "COMMIT", "COMMIT", "ABORT"])
+    used = set()
+    for name in rng.sample("abc", rng.randint(1, 2)):
+        first = positions[name] - (rng.random() < 0.1)
+        last = first + rng.randint(0, 3)
+        for number in range(max(0, first), last + 1):
+            if rng.random() < 0.97:
+                used.add(partition := rng.choice(TARGETS))
+                _append(logs, partition, "record", name, number, producer)
+        if rng.random() < 0.92:
+            _append(logs, store, "offset", name, last - rng.choice([0] * 12 + [1, 3]), producer)
+            used.add(store)
+        positions[name] = last + 1 if fate == "COMMIT" or not producer["transactional"] else positions[name]
+    for partition in sorted(used) if producer["transactional"] else ():
+        _append(logs, partition, fate, "", -1, producer)
+
+
+def _append(
+    logs: dict[str, list[dict[str, Any]]], partition: str, kind: str, name: str, number: int, producer: dict[str, Any]
+) -> None:
+    row = {"partition": partition, "offset": len(logs[partition]), "timestamp": 0, "kind": kind, "name": name, "number": number}
+    logs[partition].append({**row, **producer})
+
+
+def _visible(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The records that are not in an aborted transaction."""
+    found = []
+    for at, row in enumerate(rows):
+        fates = [
+            one["kind"] for one in rows[at:] if one["producer_id"] == row["producer_id"] and one["kind"] in ("COMMIT", "ABORT")
+        ]
+        if row["kind"] == "record" and (not row["transactional"] or fates[0] == "COMMIT"):
+            found.append(row)
+    return found
