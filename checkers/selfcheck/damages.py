@@ -10,6 +10,7 @@ from checkers.selfcheck import cycle_damages as cycles
 from checkers.selfcheck import pipeline_damages as pipelines
 from checkers.selfcheck import read_damages as reads
 from checkers.selfcheck import record_damages as records
+from checkers.selfcheck import source_damages as sources
 from checkers.selfcheck import transaction_damages as transactions
 from checkers.selfcheck.planted import COMMITTED_TXN, PlantedDamage
 from checkers.selfcheck.schedules import Schedule, schedules
@@ -18,6 +19,7 @@ from checkers.verdict.rules import ALLOWED, RULES
 PIPELINES = ("reprocessed", "unprocessed", "torn-offset", "dirty-offset", "offset-regression", "stale-offset", "double-ownership")
 PROGRAMS = ("phantom-output", "output-order", "torn-state", "vanished-output")
 NO_PROGRAM = "needs the output of a program of somebody's own"
+NO_CONNECTOR = "needs records of a source connector that were read back"
 SKIPS = ("poll-skip", "int-poll-skip")
 FUTURE = ("dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime")
 STEPS = (*SKIPS, "nonmonotonic-poll", "int-nonmonotonic-poll")
@@ -188,6 +190,16 @@ DAMAGES = (
     PlantedDamage("swap outputs", programs.swap_outputs, ("output-order",), (), f"{NO_PROGRAM} that promises their order"),
     PlantedDamage("count more", programs.count_more, ("torn-state",), (), f"{NO_PROGRAM} that says what it has counted"),
     PlantedDamage("show output", programs.show_output, ("vanished-output",), (), f"{NO_PROGRAM}, and a reader before the end"),
+    PlantedDamage("drop position", sources.drop_position, ("source-loss",), (), f"{NO_CONNECTOR}, three of one source"),
+    PlantedDamage("repeat position", sources.repeat_position, ("source-duplicate",), (), NO_CONNECTOR),
+    PlantedDamage("tear offset", sources.tear_offset, ("source-offset-torn",), (), f"{NO_CONNECTOR}, with offsets"),
+    PlantedDamage(
+        "lower offset",
+        sources.lower_offset,
+        ("source-offset-regression",),
+        ("source-offset-torn",),
+        f"{NO_CONNECTOR}, and two offsets of one source",
+    ),
     PlantedDamage("stall", records.stall, ("lso-stall",), (), "needs a look at last stable offsets (a `settle` operation)"),
     PlantedDamage("skip", reads.skip_between, ("poll-skip",), ("stale-read",), "needs two polls of one partition by one reader"),
     PlantedDamage(
