@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from harness.api import HarnessError, Partitionable, Receipt
+from harness.api import ClusterError, HarnessError, Partitionable, Receipt
 from nemesis.cut_clients import Direction, between, check_direction
 from nemesis.support import network_partition, targets
 from nemesis.support.attempts import no_target
@@ -15,17 +15,20 @@ from nemesis.support.cluster_types import PartitionableCluster
 
 @dataclass(frozen=True, kw_only=True)
 class CutClient:
-    """Drops the packets of one client towards one broker (or back, or both ways). Targets: the broker, then the client."""
+    """Drops the packets of one client towards one broker (or back, or both ways). Targets: the broker, then the client.
+
+    With a client as target too two clients are cut from each other: `target = "connect-leader"`, `client = "connect-task"`.
+    """
 
     needs: ClassVar[tuple[type, ...]] = (Partitionable,)
 
-    target: str = "random"  # the role of the broker
-    client: str = "random"  # a client's node (c3), or random
+    target: str = "random"  # the role of the broker, or of another client
+    client: str = "random"  # a client's node (c3), random, instance, connect-leader or connect-task[:NUMBER]
     direction: Direction = "to-broker"  # to-broker, from-broker or both
 
     def __post_init__(self) -> None:
-        targets.check(self.target, targets.BROKERS)
-        targets.check(self._client_role())
+        targets.check(self.target)
+        targets.check(self._client_role(), targets.ONE_CLIENT)
         check_direction(self.direction)
 
     def inject(self, cluster: PartitionableCluster, rng: Random) -> Receipt:
@@ -33,6 +36,8 @@ class CutClient:
         try:
             brokers = targets.find(self.target, cluster, rng)
             client = targets.find(self._client_role(), cluster, rng)
+            if brokers == client:
+                raise ClusterError(f"{client[0]} is both {self.target} and {self.client}")
         except HarnessError as error:
             return no_target(self.target, error)
         return network_partition.cut(cluster, self.target, brokers + client, between(client, brokers, self.direction))
@@ -42,4 +47,6 @@ class CutClient:
         return network_partition.mend(cluster, receipt)
 
     def _client_role(self) -> str:
-        return "client" if self.client == "random" else f"client:{self.client}"
+        if self.client == "random":
+            return "client"
+        return self.client if self.client.partition(":")[0] in targets.ONE_CLIENT else f"client:{self.client}"

@@ -16,12 +16,13 @@ import structlog
 from clusters.kafka import broker_config, log_segments, node_directory, node_plan, protocol, protocol_admin, storage
 from clusters.kafka.admin import KafkaAdmin
 from clusters.kafka.client_rights import CONNECTION, ClientRights
+from clusters.kafka.connect_group import duties
 from clusters.kafka.instances import RunningInstances
 from clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions
 from clusters.kafka.protocol_fetch import read_log
 from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from clusters.kafka.transaction_listing import transaction_listing
-from harness.api import ClusterError, LogRecord, Right, StoredRow, TopicSpec, TransactionListing
+from harness.api import ClusterError, ConnectDuties, LogRecord, Right, StoredRow, TopicSpec, TransactionListing
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -139,6 +140,13 @@ class KafkaCluster(RunningInstances, ABC):
 
     def transaction_listing(self, partitions: Iterable[str]) -> TransactionListing:
         return transaction_listing(self._roles, partitions)
+
+    def connect_duties(self) -> Mapping[str, ConnectDuties]:
+        group = next((name for name in self.groups if name.endswith("-connect")), "")
+        if not group:
+            raise ClusterError("no worker of Kafka Connect runs here")
+        nodes = {path.read_text(): path.parent.name for path in self._data.glob("c*/rest")}
+        return {nodes[url]: one for url, one in duties(self._roles, group).items() if url in nodes}
 
     def partitions_of(self, topic: str) -> Sequence[str]:
         return [one.name for one in self._roles.partitions().values() if one.topic == topic]

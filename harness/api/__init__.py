@@ -62,6 +62,7 @@ from harness.api.clusters import (
     TopicSpec,
     TransactionState,
 )
+from harness.api.connect import ConnectAnswer, ConnectClient, ConnectDuties, ConnectWorker, RunningConnect
 from harness.api.contract import CONTRACT_KEYS, ContractKey
 from harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
 from harness.api.errors import (
@@ -98,9 +99,6 @@ from harness.api.values import DAMAGE_SCHEMA, HISTORY_VERSION, PLAN_SCHEMA, VERD
 from harness.api.workloads import (
     ONLY_READ,
     OWN_GROUP,
-    ConnectAnswer,
-    ConnectClient,
-    ConnectWorker,
     Operation,
     Operator,
     PlannedOperation,
@@ -151,6 +149,7 @@ __all__ = [
     "ClusterView",
     "ConnectAnswer",
     "ConnectClient",
+    "ConnectDuties",
     "ConnectWorker",
     "ContractKey",
     "CoordinatedTransaction",
@@ -223,6 +222,7 @@ __all__ = [
     "Run",
     "RunEvent",
     "RunFile",
+    "RunningConnect",
     "RunningImages",
     "Scalable",
     "SelfcheckRow",

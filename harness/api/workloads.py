@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from harness.api.clients import Client
 from harness.api.clusters import TopicSpec
+from harness.api.connect import ConnectWorker
 from harness.api.record_ids import record_id
 from harness.api.values import Isolation, Outcome
 
@@ -41,25 +42,6 @@ class Program:
     transaction_timeout_s: float = 60.0
     quiet_s: float = 60.0
     drain_s: float = 180.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConnectWorker:
-    """A distributed worker of Kafka Connect, which is the process of an instance (KIP-618).
-
-    version: of Kafka Connect. support: its `exactly.once.source.support`; where the workers differ each has its own. ours: its
-    only plug-ins are those of fencepost and of Connect. plugins: directories and jars of connectors. settings: of the worker,
-    laid over ours. connectors: their names.
-    transaction_timeout_s: how long a transaction of a task may stay open after its end.
-    """
-
-    version: str
-    support: str = "enabled"
-    ours: bool = True
-    plugins: tuple[str, ...] = ()
-    settings: tuple[tuple[str, str], ...] = ()
-    connectors: tuple[str, ...] = ()
-    transaction_timeout_s: float = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,22 +138,6 @@ class Operator(Protocol):
 
     def finish(self, commit: bool) -> Outcome:
         """Have the slot's open transaction ended by another process, with the stored producer id and epoch; ok or info."""
-
-
-@dataclass(frozen=True)
-class ConnectAnswer:
-    """What a worker of Connect answered: HTTP's status, the document (None: none), and the node that was asked."""
-
-    status: int
-    document: Any
-    worker: str
-
-
-class ConnectClient(Protocol):
-    """The REST interface of Connect's workers."""
-
-    def ask(self, method: str, path: str, body: Any = None) -> ConnectAnswer:
-        """One request to the next of the workers that are known. Raises CallError when it is not answered."""
 
 
 @dataclass

@@ -41,6 +41,9 @@ def cast(provider: Any, workload: Any) -> Cast:
     )
 
 
+_CLIENT_ROLES = ("random", "instance", "connect-leader", "connect-task")  # of a fault's `client`, beside a node
+
+
 def impossible(fault: Any, there: Cast) -> list[tuple[str, str]]:
     """What of a fault can never be found in the test: pairs of an option and a sentence."""
     target, count = getattr(fault, "target", ""), getattr(fault, "count", 1)
@@ -48,7 +51,7 @@ def impossible(fault: Any, there: Cast) -> list[tuple[str, str]]:
     if isinstance(count, int) and isinstance(target, str):
         found.append(("count", _count(fault, target, count, there)))
     client = getattr(fault, "client", "random")
-    if isinstance(client, str) and client != "random":
+    if isinstance(client, str) and client.partition(":")[0] not in _CLIENT_ROLES:
         found.append(("client", _target(f"client:{client}", there)))
     version = getattr(fault, "version", "")
     if version and there.versions is not None and version not in there.versions:

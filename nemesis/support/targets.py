@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from harness.api import Cluster, ClusterError, Scalable
+from harness.api import Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable
 
 SPELLINGS = {
     "random": "random",
@@ -18,10 +18,15 @@ SPELLINGS = {
     "group-coordinator": "group-coordinator[:GROUP]",
     "broker": "broker:NODE",
     "client": "client[:NODE]",
+    "instance": "instance",
+    "connect-leader": "connect-leader",
+    "connect-task": "connect-task[:NUMBER]",
 }
 ONE_BROKER = ("random", "leader", "controller", "coordinator", "group-coordinator", "broker")
 BROKERS = (*ONE_BROKER, "all")
-ANY = (*BROKERS, "client")
+ONE_CLIENT = ("client", "instance", "connect-leader", "connect-task")
+ANY = (*BROKERS, *ONE_CLIENT)
+SEVERAL = ("random", "client", "instance")  # with a count
 
 
 def check(role: str, allowed: Sequence[str] = ANY, count: int = 1) -> None:
@@ -37,12 +42,14 @@ def check(role: str, allowed: Sequence[str] = ANY, count: int = 1) -> None:
         raise ValueError(f'unknown target "{role}"{hint} Allowed: {choices}')
     if (colon and not name) or (colon and ":" not in SPELLINGS[head]) or (head == "broker" and not name):
         raise ValueError(f'target "{role}" is spelled {SPELLINGS[head]}. Allowed: {choices}')
+    if head == "connect-task" and name and not name.isdigit():
+        raise ValueError(f'target "{role}" names no task; write it like connect-task:0')
     if head == "leader" and name and not re.fullmatch(r".+-\d+", name):
         raise ValueError(f'target "{role}" names no partition; write it like leader:orders-0')
     if count < 1:
         raise ValueError(f"count = {count}: at least one node must be hurt")
-    if count > 1 and role not in ("random", "client"):
-        raise ValueError(f'count = {count} goes with the targets "random" and "client" only, not with "{role}"')
+    if count > 1 and role not in SEVERAL:
+        raise ValueError(f'count = {count} goes with the targets {", ".join(SEVERAL)} only, not with "{role}"')
 
 
 def find(role: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str, ...]:
@@ -57,6 +64,8 @@ def find(role: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str,
         return _sample(cluster.brokers, count, "broker", rng)
     if role == "client":
         return _sample(_running(cluster), count, "client", rng)
+    if role == "instance":
+        return _sample(_running_instances(cluster), count, "instance", rng)
     return (_FINDERS[head](name, cluster, rng),)
 
 
@@ -69,6 +78,29 @@ def _running(cluster: Cluster) -> list[str]:
     """The clients, without instances of a program that are not to run now."""
     states = cluster.instances() if isinstance(cluster, Scalable) else {}
     return [node for node in cluster.clients if states.get(node, True)]
+
+
+def _running_instances(cluster: Cluster) -> list[str]:
+    """The instances of a program, the members of a group or the workers of Connect that run."""
+    states = cluster.instances() if isinstance(cluster, Scalable) else {}
+    return [node for node in _running(cluster) if node in states]
+
+
+def _duties(cluster: Cluster) -> Mapping[str, ConnectDuties]:
+    if not isinstance(cluster, RunningConnect):
+        raise ClusterError("nobody knows the workers of Kafka Connect on this cluster")
+    return cluster.connect_duties()
+
+
+def _connect_leader(_name: str, cluster: Cluster, _rng: Random) -> str:
+    leaders = [node for node, duties in _duties(cluster).items() if duties.leads]
+    return _choose(leaders, "leader of Kafka Connect's workers", _rng)
+
+
+def _connect_task(name: str, cluster: Cluster, rng: Random) -> str:
+    """A worker that has a task (of this number)."""
+    wanted = {node for node, duties in _duties(cluster).items() for _, task in duties.tasks if not name or task == int(name)}
+    return _choose(sorted(wanted), f"worker of Kafka Connect with task {name}" if name else "worker with a task", rng)
 
 
 def _sample(nodes: Sequence[str], count: int, what: str, rng: Random) -> tuple[str, ...]:
@@ -109,4 +141,6 @@ _FINDERS: dict[str, Callable[[str, Cluster, Random], str]] = {
     "group-coordinator": _group_coordinator,
     "broker": lambda name, cluster, _rng: _require_known(name, cluster.brokers, "broker"),
     "client": lambda name, cluster, _rng: _require_known(name, cluster.clients, "client"),
+    "connect-leader": _connect_leader,
+    "connect-task": _connect_task,
 }

@@ -177,7 +177,7 @@ def test_an_unknown_direction_is_refused_without_a_cluster(cls):
         cls(direction="sideways")
 
 
-@pytest.mark.parametrize("cls", [Isolate, Bridge, OneWay, CutClients, CutClient])
+@pytest.mark.parametrize("cls", [Isolate, Bridge, OneWay, CutClients])
 def test_a_client_cannot_be_isolated_from_the_servers(cls):
     with pytest.raises(ValueError, match="Allowed: random"):
         cls(target="client")

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from harness.api import ClusterError
+from harness.api import ClusterError, ConnectDuties
 from nemesis.support.targets import ANY, BROKERS, ONE_BROKER, check, find
 from nemesis.testing import FakeCluster
 
@@ -66,6 +66,25 @@ def test_each_role_finds_its_nodes():
     assert find("group-coordinator", cluster, Random(1)) == (cluster.group_coordinator("g"),)
     assert find("broker:n3", cluster, Random(1)) == ("n3",)
     assert find("client:c1", cluster, Random(1)) == ("c1",)
+
+
+class ConnectCluster(FakeCluster):
+    """c1 leads the workers of Connect, and c2 has its tasks."""
+
+    def connect_duties(self):
+        return {"c1": ConnectDuties(leads=True, connectors=("s",)), "c2": ConnectDuties(leads=False, tasks=(("s", 0), ("s", 1)))}
+
+
+def test_workers_of_connect_are_found_by_what_they_do():
+    cluster = ConnectCluster(clients=4)
+    cluster.note_instances({"c1": True, "c2": True, "c3": False})
+    assert find("connect-leader", cluster, Random(1)) == ("c1",)
+    assert find("connect-task", cluster, Random(1)) == find("connect-task:1", cluster, Random(1)) == ("c2",)
+    assert {find("instance", cluster, Random(seed)) for seed in range(20)} == {("c1",), ("c2",)}
+    with pytest.raises(ClusterError, match="no worker of Kafka Connect with task 7 is known"):
+        find("connect-task:7", cluster, Random(1))
+    with pytest.raises(ClusterError, match="nobody knows the workers of Kafka Connect"):
+        find("connect-leader", FakeCluster(), Random(1))
 
 
 def test_random_targets_are_distinct_and_decided_by_the_seed():
