@@ -20,7 +20,7 @@ from harness.cli.console import EXIT_CODES, count, err, print_json, print_line
 
 COMMANDS = (  # modules of this folder, in the order in which `--help` lists them
     "run", "campaign", "list", "check", "selfcheck", "export", "report",
-    "plugins", "doctor", "clean", "cluster", "client", "nemesis", "new", "completion",
+    "plugins", "doctor", "clean", "cluster", "client", "connect", "nemesis", "new", "completion",
 )  # fmt: skip
 START = "\b\nStart with:\n  fencepost doctor\n  fencepost run --time 30\n  fencepost campaign campaigns/smoke.toml"
 INTERRUPTED = 130

@@ -65,6 +65,11 @@ def installed(version: str) -> ConnectJars | None:
     return _jars(found) if found else None
 
 
+def all_installed() -> list[ConnectJars]:
+    """Every whole version of the cache."""
+    return [_jars(found) for found in _store().all()]
+
+
 def _store() -> Store:
     return Store(cache_dir() / "connect", "Kafka Connect", "fencepost connect fetch {}")
 

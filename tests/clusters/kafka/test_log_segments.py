@@ -1,39 +1,11 @@
 """What a broker's log segments hold, read from bytes laid out as the protocol says (KIP-98, record batches of version 2)."""
 
-import struct
+import gzip
 
 import pytest
+from support.record_batches import batch, marker, record
 
-from clusters.kafka.log_segments import segment_rows, stored_records
-
-
-def zigzag(number):
-    number, found = (number << 1) ^ (number >> 63), b""
-    while number >= 0x80:
-        found, number = found + bytes([number & 0x7F | 0x80]), number >> 7
-    return found + bytes([number])
-
-
-def field(data):
-    return zigzag(-1) if data is None else zigzag(len(data)) + data
-
-
-def record(number, value, key=b"k"):
-    body = b"\x00" + zigzag(3 * number) + zigzag(number) + field(key) + field(value) + zigzag(0)
-    return zigzag(len(body)) + body
-
-
-def batch(offset, values, producer=7, epoch=2, sequence=0, attributes=0, keys=None, payload=None):
-    keys = keys or [b"k"] * len(values)
-    records = b"".join(record(number, value, key) for number, (value, key) in enumerate(zip(values, keys, strict=True)))
-    body = struct.pack(">hiqqqhii", attributes, len(values) - 1, 1000, 1000, producer, epoch, sequence, len(values))
-    body += records if payload is None else payload
-    head = struct.pack(">ibI", 5, 2, 0)
-    return struct.pack(">qi", offset, len(head) + len(body)) + head + body
-
-
-def marker(offset, kind):
-    return batch(offset, [b"\x00\x00\x00\x00\x00\x00"], sequence=-1, attributes=0b110000, keys=[struct.pack(">hh", 0, kind)])
+from clusters.kafka.log_segments import batch_records, batches, is_transactional, last_offset, segment_rows, stored_records
 
 
 def test_each_record_has_its_offset_producer_sequence_time_and_value():
@@ -76,3 +48,23 @@ def test_more_than_can_be_read_in_a_moment_is_left_and_said(tmp_path, monkeypatc
     (tmp_path / "t-0").mkdir()
     (tmp_path / "t-0" / "0.log").write_bytes(batch(0, [b"a"]))
     assert stored_records(tmp_path) == ([], "its log segments have 0 MB, more than 0 MB")
+
+
+# --------------------------------------------------------------------------------------------------
+# Batch by batch, as a leader gives them
+# --------------------------------------------------------------------------------------------------
+def test_a_batch_gives_keys_and_headers_too():
+    content = batch(10, [b"a"], attributes=0b10000, payload=record(0, b"a", b"key", [("h", b"1"), ("h", b"")]))
+    (found,) = batches(content)
+    assert [row[7:] for row in batch_records(found)] == [[b"key", b"a", [("h", b"1"), ("h", b"")]]]
+    assert (is_transactional(found), last_offset(found)) == (True, 10)
+
+
+def test_what_gzip_has_packed_can_be_read_and_other_codecs_are_named():
+    packed = gzip.compress(record(0, b"a") + record(1, b"b"))
+    (found,) = batches(batch(10, [b"a", b"b"], attributes=1, payload=packed))
+    assert [(row[0], row[8]) for row in batch_records(found, unpack=True)] == [(10, b"a"), (11, b"b")]
+    assert [row[6] for row in batch_records(found)] == ["gzip batch"]
+    (found,) = batches(batch(10, [b"a"], attributes=4, payload=b"?"))
+    assert [row[6] for row in batch_records(found, unpack=True)] == ["zstd batch"]
+    assert not is_transactional(found)

@@ -1,0 +1,40 @@
+"""`fencepost connect`: versions of Kafka Connect in the cache."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.cli.console import Json, out, print_json, print_line, table
+
+connect_app = typer.Typer(
+    help="Kafka Connect by version: fetched once, kept for all runs.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the application."""
+    app.add_typer(connect_app, name="connect")
+
+
+@connect_app.command("fetch", epilog="\b\nExample:\n  fencepost connect fetch 4.3.0")
+def connect_fetch(version: Annotated[str, typer.Argument(metavar="VERSION")]) -> None:
+    """Fetch a version of Kafka Connect into the cache (about 40 MB); one that is damaged is fetched anew."""
+    from harness.connect import jars
+
+    found = jars.fetch(version, lambda text: print_line(f"  {text}"), repair=True)
+    print_line(f"Kafka Connect {found.version}: {len(found.jars)} jars in {found.directory}")
+
+
+@connect_app.command("list")
+def connect_list(json_: Json = False) -> None:
+    """The versions of Kafka Connect that lie in the cache."""
+    from harness.connect import jars
+
+    found = jars.all_installed()
+    if json_:
+        print_json([{"version": one.version, "directory": str(one.directory), "jars": dict(one.jars)} for one in found])
+    else:
+        rows = [(one.version, str(len(one.jars)), str(one.directory)) for one in found]
+        out().print(table(("version", "jars", "directory"), rows))

@@ -1,0 +1,47 @@
+"""The jars of Kafka Connect with a fake resolver: which versions there may be, and what is in the cache."""
+
+import subprocess
+
+import pytest
+
+from harness.api import CampaignError
+from harness.connect import jars
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def ivy(recipe, destination, cache):
+    """Writes a jar for each artifact that is wanted."""
+    for name in ("connect-runtime", "connect-file"):
+        assert f'name="{name}" rev="4.3.0"' in recipe.read_text()
+        (destination / f"{name}-4.3.0.jar").write_text(name)
+    return subprocess.CompletedProcess([], 0, "", "")
+
+
+def test_a_version_is_fetched_once_and_found_again(cache):
+    assert jars.installed("4.3.0") is None
+    fetched = jars.fetch("4.3.0", ivy=ivy)
+    assert fetched == jars.installed("4.3.0") == jars.fetch("4.3.0", ivy=None)
+    assert fetched.class_path() == ":".join(
+        f"{cache}/connect/4.3.0/{name}-4.3.0.jar" for name in ("connect-file", "connect-runtime")
+    )
+    assert [one.version for one in jars.all_installed()] == ["4.3.0"]
+
+
+def test_a_damaged_jar_is_not_used(cache):
+    fetched = jars.fetch("4.3.0", ivy=ivy)
+    (fetched.directory / "connect-file-4.3.0.jar").write_text("")
+    assert jars.installed("4.3.0") is None
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [("3.2.0", "no exactly-once sources"), ("newest", "no version of Kafka Connect"), ("4.3", "no version of Kafka Connect")],
+)
+def test_a_version_that_cannot_be_run_is_refused(version, text):
+    with pytest.raises(CampaignError, match=text):
+        jars.fetch(version)

@@ -1,0 +1,83 @@
+"""A worker of Connect: what it is told, how it is started, and where it answers."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from harness.api import ConnectWorker
+from harness.connect.jars import ConnectJars
+from harness.connect.worker import addresses, jar_directories, own_address, prepare, properties, serves, transactional_ids
+
+PLAN = {"prefix": "fp-ab12-", "bootstrap": "127.0.0.1:9092", "connection": {}}
+WORKER = ConnectWorker(version="4.3.0", plugins=("/plugins/mine.jar",), connectors=("source",))
+JARS = ConnectJars("4.3.0", Path("/cache/connect/4.3.0"), {"b.jar": "", "a.jar": ""})
+
+
+def test_what_runs_share_begins_with_the_runs_prefix():
+    found = properties(WORKER, PLAN, {}, "http://10.0.0.1:8083")
+    shared = ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic")
+    assert [found[key] for key in shared] == [f"fp-ab12-connect{end}" for end in ("", "-configs", "-offsets", "-status")]
+    assert transactional_ids("fp-ab12-", WORKER, tasks=2) == [
+        "connect-cluster-fp-ab12-connect",
+        "fp-ab12-connect-source-0",
+        "fp-ab12-connect-source-1",
+    ]
+
+
+def test_a_tests_own_settings_are_laid_over_ours():
+    found = properties(replace(WORKER, support="preparing", settings=(("session.timeout.ms", "9000"),)), PLAN, {}, "http://h:1")
+    assert (found["exactly.once.source.support"], found["session.timeout.ms"]) == ("preparing", "9000")
+
+
+def test_every_client_of_a_worker_gets_what_it_needs_to_connect():
+    found = properties(WORKER, PLAN, {"security.protocol": "SASL_PLAINTEXT"}, "http://h:1")
+    assert {found[f"{part}security.protocol"] for part in ("", "producer.", "consumer.", "admin.")} == {"SASL_PLAINTEXT"}
+
+
+def test_no_more_replicas_are_asked_for_than_there_are_brokers():
+    found = properties(WORKER, {**PLAN, "brokers": 1}, {}, "http://h:1")
+    assert {found[f"{kind}.storage.replication.factor"] for kind in ("config", "offset", "status")} == {"1"}
+
+
+def test_a_life_begins_with_settings_in_its_directory(tmp_path):
+    directory = tmp_path / "data" / "c2"
+    directory.mkdir(parents=True)
+    words = prepare(WORKER, JARS, PLAN, 2, directory)
+    assert words[-2:] == ["org.apache.kafka.connect.cli.ConnectDistributed", str(directory / "worker.properties")]
+    assert "/cache/connect/4.3.0/a.jar:/cache/connect/4.3.0/b.jar" in words
+    assert "plugin.path=/plugins/mine.jar\n" in (directory / "worker.properties").read_text()
+    assert addresses(tmp_path / "data") == {"c2": "http://127.0.0.1:8085"}
+    assert {"/cache/connect/4.3.0", "/plugins"} <= set(jar_directories(WORKER, JARS))
+
+
+def test_an_address_is_that_from_which_the_brokers_are_reached():
+    assert own_address("127.0.0.1:9092,10.1.1.1:9092") == "127.0.0.1"
+
+
+@pytest.fixture
+def answering():
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_worker_serves_when_it_answers_and_not_before(tmp_path, answering):
+    assert not serves(tmp_path), "it has not even said where it is"
+    (tmp_path / "rest").write_text("http://127.0.0.1:9")
+    assert not serves(tmp_path)
+    (tmp_path / "rest").write_text(answering)
+    assert serves(tmp_path)

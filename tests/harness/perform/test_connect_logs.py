@@ -1,0 +1,70 @@
+"""What the leaders' logs hold of a connector, as it is recorded at the end of a run."""
+
+import itertools
+import json
+
+from harness.api import ClusterError, LogEntry, LogRecord
+from harness.history.writer import HistoryWriter
+from harness.perform.connect_logs import record_logs
+
+
+def record(offset, kind="record", producer=(7, 2), value=b"x"):
+    return LogRecord(
+        partition="t-0",
+        offset=offset,
+        timestamp_ms=1000 + offset,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        transactional=True,
+        kind=kind,
+        value=value,
+    )
+
+
+class Cluster:
+    """One topic with a partition that can be read and one that cannot."""
+
+    def partitions_of(self, topic):
+        return ["t-1", "t-0"] if topic == "t" else []
+
+    def log(self, partition):
+        if partition == "t-1":
+            raise ClusterError("the log of t-1 could not be read: no leader")
+        return [record(0), record(1, value=b"other"), record(2, "COMMIT")]
+
+
+class Workload:
+    def logs(self, prefix):
+        return ("t", f"{prefix}absent")
+
+    def entry(self, one, prefix):
+        return LogEntry("record", "a", 3) if one.value == b"x" else None
+
+
+def recorded(tmp_path, cluster, workload=None):
+    writer = HistoryWriter(tmp_path / "harness.jsonl", run="r", slot=-1, node="harness", role="harness", pid=1)
+    numbers = itertools.count()
+    problems = list(record_logs(cluster, workload or Workload(), "fp-", writer, lambda: next(numbers)))
+    lines = [json.loads(line) for line in (tmp_path / "harness.jsonl").read_text().splitlines()[1:]]
+    return problems, [(one["type"], one["value"]) for one in lines if one["type"] != "invoke"]
+
+
+def test_every_record_of_interest_and_every_marker_is_recorded(tmp_path):
+    problems, lines = recorded(tmp_path, Cluster())
+    rows = [[0, 1000, 7, 2, True, "record", "a", 3], [2, 1002, 7, 2, True, "COMMIT", "", -1]]
+    assert lines == [("ok", [["entries", "t-0", rows]]), ("info", [["entries", "t-1", []]])]
+    assert problems == ["the log of t-1 could not be read: no leader"]
+
+
+def test_an_entry_may_be_about_another_producer_than_the_one_that_wrote_it(tmp_path):
+    class Coordinators(Workload):
+        def entry(self, one, prefix):
+            return LogEntry("initialised", "id", 6000, (40, 5))
+
+    assert recorded(tmp_path, Cluster(), Coordinators())[1][0][1][0][2][0] == [0, 1000, 40, 5, True, "initialised", "id", 6000]
+
+
+def test_where_no_log_can_be_read_the_run_says_so(tmp_path):
+    problems, lines = recorded(tmp_path, object())
+    assert lines == []
+    assert "nobody knows which transaction a record belongs to" in problems[0]

@@ -1,0 +1,204 @@
+"""The workload `connect`: its options, what its conductor asks, and what records and logs say."""
+
+from __future__ import annotations
+
+import json
+import struct
+from itertools import islice
+from random import Random
+
+import pytest
+
+from harness.api import CallError, ConnectAnswer, LogEntry, LogRecord, Operation, Outcome, Polled
+from workloads.connect import Connect, own_offsets
+
+PARTITIONS = ["records-0", "records-1"]
+CONDUCTOR = next(role for role in Connect().roles() if role.conducts)
+
+
+# --------------------------------------------------------------------------------------------------
+# Options
+# --------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"support": "on"}, 'support: "on" is none of disabled, preparing, enabled'),
+        ({"workers": 3, "support": ("enabled", "disabled")}, "one for each of the 3, not 2"),
+        ({"changes": ("explode",)}, 'changes: "explode" is none of'),
+        ({"connector": "my.Source"}, "plugins: the directory or jar"),
+        ({"position_by": "somehow"}, "no way to say a number"),
+        ({"source_by": "nose"}, "no way to name an input"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(options, text):
+    with pytest.raises(ValueError, match=text):
+        Connect(**options)
+
+
+def test_each_worker_may_have_support_of_its_own():
+    roles = Connect(workers=3, support=("enabled", "disabled", "enabled")).roles()
+    assert [role.connect.support for role in roles if role.connect] == ["enabled", "disabled", "enabled"]
+
+
+def test_the_numbered_source_comes_along_and_another_connector_is_somebodys_own():
+    (ours, *_), (theirs, *_) = Connect().roles(), Connect(connector="my.Source", plugins=("mine",)).roles()
+    assert ours.connect.ours
+    assert ours.connect.plugins[0].endswith("numbered.jar")
+    assert not theirs.connect.ours
+
+
+# --------------------------------------------------------------------------------------------------
+# The conductor
+# --------------------------------------------------------------------------------------------------
+def asked(workload, answers, count):
+    """The first requests of a conductor that is answered so; (method, path, tasks.max)."""
+    plans, given = workload.operations(CONDUCTOR, PARTITIONS, Random(1)), iter(answers)
+    planned, found = next(plans), []
+    for _ in range(count):
+        request = planned.request
+        found.append(
+            (request["method"], request["path"].removeprefix("/connectors/source"), request.get("body", {}).get("tasks.max"))
+        )
+        op = Operation.of(3, 0, planned)
+        op.outcome, document = next(given, (Outcome.OK, None))
+        op.value["answer"] = document
+        planned = plans.send(op)
+    return found
+
+
+def test_the_connector_is_created_until_it_is_and_then_looked_at():
+    answers = [(Outcome.FAIL, None), (Outcome.INFO, None)]
+    assert asked(Connect(tasks=2), answers, 5) == [("PUT", "/config", "2")] * 3 + [("GET", "/status", None)] * 2
+
+
+def test_tasks_that_have_failed_are_restarted_unless_that_is_not_wanted():
+    failed = {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "FAILED"}]}
+    answers = [(Outcome.OK, None), (Outcome.OK, failed)]
+    assert asked(Connect(), answers, 3)[-1] == ("POST", "/restart?includeTasks=true&onlyFailed=true", None)
+    assert asked(Connect(restart_failed=False), answers, 3)[-1] == ("GET", "/status", None)
+
+
+@pytest.mark.parametrize(
+    ("change", "requests"),
+    [
+        ("restart", ["POST /restart?includeTasks=true"]),
+        ("restart-task", ["POST /tasks/0/restart"]),
+        ("pause", ["PUT /pause", "PUT /resume"]),
+        ("stop", ["PUT /stop", "PUT /resume"]),
+        ("delete", ["DELETE ", "PUT /config"]),
+        ("tasks", ["PUT /config"]),
+    ],
+)
+def test_a_change_is_made_every_so_often_and_undone(change, requests):
+    found = asked(Connect(changes=(change,), change_every_s=2), [], 4 + len(requests))
+    assert [f"{method} {path}" for method, path, _ in found[3:-1]] == requests
+    assert found[-1][:2] == ("GET", "/status")
+
+
+def test_the_same_seed_asks_the_same():
+    first, second = (list(islice(Connect().operations(CONDUCTOR, PARTITIONS, Random(1)), 20)) for _ in range(2))
+    assert first == second
+
+
+def test_a_connector_with_an_offsets_topic_of_its_own_is_told_its_name():
+    assert Connect(own_offsets=True).configuration("fp-records", 2)["offsets.storage.topic"] == own_offsets("fp-records")
+    assert "exactly.once.support" not in Connect(support="disabled").configuration("records", 2)
+    assert Connect(config={"file": "/tmp/{topic}", "fast": True}).configuration("records", 2)["file"] == "/tmp/records"
+
+
+class Rest:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def ask(self, method, path, body=None):
+        if isinstance(self.answer, CallError):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (ConnectAnswer(201, {"name": "source"}, "c1"), Outcome.OK),
+        (ConnectAnswer(409, {"message": "rebalance"}, "c1"), Outcome.FAIL),
+        (ConnectAnswer(500, None, "c1"), Outcome.INFO),
+        (CallError("ask", "UNREACHED", 0, "closed", retriable=True), Outcome.FAIL),
+        (CallError("ask", "UNANSWERED", 0, "silent"), Outcome.INFO),
+    ],
+)
+def test_a_request_is_recorded_with_its_answer(answer, outcome):
+    workload = Connect()
+    op = Operation.of(3, 0, next(workload.operations(CONDUCTOR, PARTITIONS, Random(1))))
+    op.planned = op.planned.__class__(f="rest", mops=(), request=op.planned.request)
+    assert workload.perform(op, Rest(answer), "r") is outcome
+    if isinstance(answer, CallError):
+        assert op.errors[0]["name"] == answer.name
+    else:
+        assert (op.value["status"], op.value["worker"], op.value["answer"]) == (answer.status, "c1", answer.document)
+
+
+# --------------------------------------------------------------------------------------------------
+# Records and logs
+# --------------------------------------------------------------------------------------------------
+VALUE = json.dumps({"source": "3", "number": 17}).encode()
+
+
+class Reader:
+    def poll(self, timeout_s, limit):
+        return [Polled("records-0", 5, VALUE, timestamp_ms=9), Polled("records-0", 6, b"noise")]
+
+
+def test_a_reader_records_what_each_record_says():
+    workload, reader = Connect(), Connect().roles()[-1]
+    op = Operation.of(4, 0, next(workload.operations(reader, PARTITIONS, Random(1))))
+    assert workload.perform(op, Reader(), "r") is Outcome.OK
+    ((kind, partition, (first, strange)),) = op.value
+    assert (kind, partition) == ("entries", "records-0")
+    assert first == [5, 9, None, None, None, "record", "3", 17]
+    assert (strange[5], strange[7]) == ("strange", -1)
+
+
+def log_record(topic, key, value):
+    place = {"partition": f"{topic}-0", "offset": 0, "timestamp_ms": 0, "producer_id": 1, "producer_epoch": 0}
+    return LogRecord(**place, transactional=True, kind="record", key=key, value=value)
+
+
+CONFIGS, OFFSETS, STATES = "fp-connect-configs", "fp-connect-offsets", "__transaction_state"
+
+
+def state(name, state, timeout=10000):
+    return struct.pack(">hh", 0, len(name)) + name.encode(), struct.pack(">hqhib", 1, 40, 5, timeout, state)
+
+
+@pytest.mark.parametrize(
+    ("record", "entry"),
+    [
+        (("records", b"3", VALUE), LogEntry("record", "3", 17)),
+        ((OFFSETS, b'["source",{"source":"3"}]', b'{"number":17}'), LogEntry("offset", "3", 17)),
+        ((OFFSETS, b'["source",{"source":"3"}]', None), LogEntry("offset", "3", -1)),
+        (("records-source-offsets", b'["source",{"source":"3"}]', b'{"number":17}'), LogEntry("offset", "3", 17)),
+        ((CONFIGS, b"connector-source", b'{"properties":{}}'), LogEntry("connector", "source", 0)),
+        ((CONFIGS, b"connector-source", None), LogEntry("connector", "source", -1)),
+        ((CONFIGS, b"commit-source", b'{"tasks":3}'), LogEntry("generation", "source", 3)),
+        ((CONFIGS, b"tasks-fencing-source", b'{"task-count":2}'), LogEntry("task-count", "source", 2)),
+        ((CONFIGS, b"task-source-1", b'{"properties":{}}'), LogEntry("task", "source-1", 0)),
+        ((CONFIGS, b"session-key", b"{}"), LogEntry("other", "session-key", -1)),
+        ((STATES, *state("fp-connect-source-0", 0)), LogEntry("initialised", "fp-connect-source-0", 10000, (40, 5))),
+        ((STATES, *state("connect-cluster-fp-connect", 4)), LogEntry("transaction", "connect-cluster-fp-connect", 4, (40, 5))),
+        ((STATES, *state("somebody", 4)), None),
+        ((STATES, b"\x00\x00\x00\x01x", None), None),
+    ],
+)
+def test_a_record_of_each_topic_is_understood(record, entry):
+    assert Connect().entry(log_record(*record), "fp-") == entry
+
+
+def test_stored_offsets_may_be_those_of_the_next_record():
+    workload = Connect(source_by="", position_by="regex ^line (\\d+)$", offset_position="/position", next_offset=True)
+    assert workload.entry(log_record("records", None, b"line 17"), "fp-") == LogEntry("record", "", 17)
+    stored = log_record(OFFSETS, b'["source",{"filename":"f"}]', b'{"position":18}')
+    assert workload.entry(stored, "fp-") == LogEntry("offset", "", 17)
+
+
+def test_the_logs_are_those_of_this_run():
+    assert {"records", "fp-records", CONFIGS, OFFSETS, STATES} <= set(Connect().logs("fp-"))
