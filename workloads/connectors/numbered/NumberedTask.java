@@ -23,6 +23,7 @@ public final class NumberedTask extends SourceTask {
     private String session;
     private Transactions transactions; // null: the boundaries are the worker's
     private int turn;
+    private long emitted; // in this session
     private long dueNs;
 
     @Override
@@ -96,8 +97,14 @@ public final class NumberedTask extends SourceTask {
         long offset = (aborted ? source.before() : number) + settings.offsetAhead;
         int partition = (int) ((source.source + number / RUN) % settings.partitions);
         String value = value(source.source, number, aborted ? "abort" : "commit");
-        return new SourceRecord(source.partition, Map.of(Numbers.NUMBER, offset), settings.topic, partition,
+        return new SourceRecord(source.partition, Map.of(Numbers.NUMBER, stored(offset)), settings.topic, partition,
                 Schema.STRING_SCHEMA, Integer.toString(source.source), Schema.STRING_SCHEMA, value);
+    }
+
+    /** An offset as Connect allows it: a primitive value. A list is none. */
+    private Object stored(long offset) {
+        boolean invalid = settings.offsetInvalidAfter > 0 && emitted++ >= settings.offsetInvalidAfter;
+        return invalid ? List.of(offset) : (Object) offset;
     }
 
     private String value(int source, long number, String fate) {

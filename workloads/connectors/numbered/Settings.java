@@ -26,6 +26,7 @@ final class Settings extends AbstractConfig {
     static final String SKIP_EVERY = "skip.every";
     static final String REPEAT_AFTER_START = "repeat.after.start";
     static final String OFFSET_AHEAD = "offset.ahead";
+    static final String OFFSET_INVALID_AFTER = "offset.invalid.after";
     static final String TASK = "task";
     static final String TASKS = "tasks";
     static final String SUPPORTED = "supported";
@@ -52,7 +53,9 @@ final class Settings extends AbstractConfig {
             .define(REPEAT_AFTER_START, Type.INT, 0, Range.atLeast(0), Importance.LOW,
                     "A lie: how many records of a source partition are emitted again after a start with a stored offset")
             .define(OFFSET_AHEAD, Type.INT, 0, Range.atLeast(0), Importance.LOW,
-                    "A lie: how far the offset of a record is ahead of the record's number");
+                    "A lie: how far the offset of a record is ahead of the record's number")
+            .define(OFFSET_INVALID_AFTER, Type.INT, 0, Range.atLeast(0), Importance.LOW,
+                    "After so many records of a session no worker can store the offsets of further ones; 0: never");
 
     static final ConfigDef A_TASK = new ConfigDef(CONNECTOR)
             .define(TASK, Type.INT, ConfigDef.NO_DEFAULT_VALUE, Range.atLeast(0), Importance.HIGH, "The number of this task")
@@ -69,6 +72,7 @@ final class Settings extends AbstractConfig {
     final int skipEvery = getInt(SKIP_EVERY);
     final int repeatAfterStart = getInt(REPEAT_AFTER_START);
     final int offsetAhead = getInt(OFFSET_AHEAD);
+    final int offsetInvalidAfter = getInt(OFFSET_INVALID_AFTER);
 
     Settings(ConfigDef definition, Map<String, String> properties) {
         super(definition, properties, false);
