@@ -137,7 +137,8 @@ def source_offset_torn(run: RunView) -> CheckResult:
     """Records of a source are committed without their stored offset, or in another transaction than that, or in none.
 
     The records up to a stored offset, from the one before on, are those of its transaction: they have its producer's id and
-    epoch, and no transaction has records of two such stretches of a source.
+    epoch, and no transaction has records of two such stretches of a source. Where an offset is stored several times, as after
+    an abort, the records are of one of these transactions.
 
     compared: committed records. One cause: a stretch between two stored offsets.
 
@@ -164,18 +165,20 @@ def source_offset_torn(run: RunView) -> CheckResult:
     return CheckResult(compared, join_rows(*_numbered(found)) if found else {})
 
 
+_WRITTEN = ["number", "producer_id", "producer_epoch"]
+
+
 def _torn(records: pd.DataFrame, stored: pd.DataFrame) -> Iterable[tuple[pd.DataFrame, pd.DataFrame]]:
     """Of the records of one source those that are not in the transaction of their stored offset, with that."""
     if stored.empty:
         yield records, stored
         return
-    ends = stored.drop_duplicates("number", keep="last").sort_values("number")
+    ends = stored.drop_duplicates("number").sort_values("number")
     place = np.searchsorted(ends["number"].to_numpy(), records["number"].to_numpy())
-    inside = place < len(ends)
-    own = ends.iloc[np.minimum(place, len(ends) - 1)]
-    same = inside & (records["ended"] == COMMITTED).to_numpy()
-    for column in ("producer_id", "producer_epoch"):
-        same &= records[column].to_numpy() == own[column].to_numpy()
+    own = ends["number"].to_numpy()[np.minimum(place, len(ends) - 1)]
+    mine = records[["producer_id", "producer_epoch"]].assign(number=own)[_WRITTEN]
+    same = pd.MultiIndex.from_frame(mine).isin(pd.MultiIndex.from_frame(stored[_WRITTEN]))
+    same &= (place < len(ends)) & (records["ended"] == COMMITTED).to_numpy()
     highest = records.assign(place=place).groupby(["partition", "txn"])["place"].transform("max").to_numpy()
     bad = ~same | (highest != place)
     for at in np.unique(place[bad]):

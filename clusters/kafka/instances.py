@@ -13,12 +13,24 @@ class RunningInstances:
 
     def __init__(self) -> None:
         self._states: dict[str, bool] = {}
+        self._instance_settings: dict[str, dict[str, str]] = {}
         self._changing = threading.Lock()
 
-    def note_instances(self, states: Mapping[str, bool]) -> None:
-        """The nodes of all instances, and whether each is to run."""
+    def note_instances(self, states: Mapping[str, bool], settings: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        """The nodes of all instances, and whether each is to run; and what can be set of them."""
         with self._changing:
             self._states = dict(states)
+            self._instance_settings = {node: dict(one) for node, one in (settings or {}).items()}
+
+    def setting(self, node: str, name: str) -> str:
+        with self._changing:
+            return self._instance_settings.get(node, {}).get(name, "")
+
+    def use_setting(self, node: str, name: str, value: str) -> None:
+        with self._changing:
+            if name not in self._instance_settings.get(node, {}):
+                raise ClusterError(f"{node} has no setting {name}")
+            self._instance_settings[node][name] = value
 
     def instances(self) -> dict[str, bool]:
         with self._changing:

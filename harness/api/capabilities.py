@@ -138,6 +138,14 @@ class Scalable(Protocol):
     def recall(self, node: str) -> None:
         """Have an instance run that was retired, or has never run."""
 
+    @looks
+    def setting(self, node: str, name: str) -> str:
+        """A setting of an instance by our name for it, as its next start takes it; empty where it has none of that name."""
+
+    @prepares
+    def use_setting(self, node: str, name: str, value: str) -> None:
+        """From its next start on an instance has another value of a setting. Raises ClusterError when it has no such setting."""
+
 
 @runtime_checkable
 class Fillable(Killable, Protocol):

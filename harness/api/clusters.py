@@ -220,7 +220,7 @@ class Cluster(Protocol):
     def note_clients(self, *, transactional_ids: Sequence[str], groups: Sequence[str]) -> None:
         """Tell which ids and groups the workload uses, for faults that aim at their coordinators."""
 
-    def note_instances(self, states: Mapping[str, bool]) -> None:
+    def note_instances(self, states: Mapping[str, bool], settings: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Tell which client nodes are instances of a program or members of a group, and which of them are to run (`Scalable`)."""
 
     def bootstrap(self) -> str:

@@ -19,6 +19,7 @@ _EFFECTS = effects_of([*CAPABILITIES, Admin])
 _UNDOES = {  # a call that restores a node -> what is over then
     "start": ("kill", "stop", "wipe", "lose_unsynced", "unregister"),
     "resume": ("pause",),
+    "recall": ("retire",),
     "clear_disk": ("fill_disk",),
 }
 

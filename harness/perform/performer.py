@@ -69,6 +69,7 @@ from harness.perform.worker import (
     instances_of,
     partitions_of,
     roles_of,
+    settings_of,
     topics_of,
 )
 from harness.perform.worker_pool import Place, WorkerPool, end
@@ -433,7 +434,7 @@ def main(argv: list[str]) -> int:
         with provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
             plan = _completed(plan, run_dir, cluster, emit)
             cluster.note_clients(**coordinated(plan, workload.roles()))
-            cluster.note_instances(instances_of(workload.roles()))
+            cluster.note_instances(instances_of(workload.roles()), settings_of(workload.roles()))
             Performance(plan, run_dir, cluster, workload, emit, stop).run()
     except HarnessError as error:
         kind = "ClusterError" if isinstance(error, ClusterError) else type(error).__name__

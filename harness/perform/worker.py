@@ -433,6 +433,11 @@ def instances_of(roles: Sequence[Role]) -> dict[str, bool]:
     return {f"c{slot}": not role.spare for slot, role in enumerate(roles) if role.runs or (role.group and role.joins)}
 
 
+def settings_of(roles: Sequence[Role]) -> dict[str, dict[str, str]]:
+    """What can be set of instances, by node."""
+    return {f"c{slot}": {"support": role.connect.support} for slot, role in enumerate(roles) if role.connect}
+
+
 def topics_of(plan: Mapping[str, Any], role: Role) -> list[str]:
     """The topics that a role reads, by their names in the cluster, which may begin with the run's prefix."""
     wanted = {name for topic in role.topics for name in (topic, plan["prefix"] + topic)}
@@ -501,7 +506,8 @@ def launch_of(plan: Mapping[str, Any], role: Role, slot: int, run_dir: Path) -> 
     """How a slot's instance is started; None of a role that has clients of ours."""
     directory = directory_of(run_dir, slot)
     if role.connect:
-        return Launch.of_connect(plan, role.connect, slot, directory)
+        support = os.environ.get("FENCEPOST_SUPPORT") or role.connect.support
+        return Launch.of_connect(plan, replace(role.connect, support=support), slot, directory)
     return Launch.of_program(plan, role.program, slot, directory) if role.program else None
 
 

@@ -188,6 +188,7 @@ class WorkerPool:
             "FENCEPOST_BOOTSTRAP": self._cluster.bootstrap(),
             "FENCEPOST_CONNECTION": json.dumps(dict(self._cluster.connection())),
             "FENCEPOST_NODE": node,
+            "FENCEPOST_SUPPORT": self._cluster.setting(node, "support") if isinstance(self._cluster, Scalable) else "",
         }
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         with open(logs / "stderr.log", "ab") as stderr:

@@ -85,6 +85,7 @@ class FakeCluster(FakeEnvironment):
         self._versions: dict[str, str] = {}
         self._frozen: set[str] = set()
         self._instances = dict.fromkeys(self.clients, True)
+        self._settings = {client: {"support": "disabled"} for client in self.clients}
         self._wiped: set[str] = set()
         self._next_pid = FIRST_PID
         self._partitions = FakePartitions(self.brokers, lambda: self.topics, self.awake, self._done)
@@ -160,9 +161,10 @@ class FakeCluster(FakeEnvironment):
         if self._instances.get(client, True):
             self._start_process(client)
 
-    def note_instances(self, states: Mapping[str, bool]) -> None:
+    def note_instances(self, states: Mapping[str, bool], settings: Mapping[str, Mapping[str, str]] | None = None) -> None:
         """Those that are not to run end."""
         self._instances = dict(states)
+        self._settings = {node: dict(one) for node, one in (settings or {}).items()}
         for node in (node for node, runs in states.items() if not runs and node in self._pids):
             self._end(node, 143)
 
@@ -185,6 +187,15 @@ class FakeCluster(FakeEnvironment):
         self._instances[node] = True
         if node not in self._pids and node not in self.stubborn:
             self._start_process(node)
+
+    def setting(self, node: str, name: str) -> str:
+        return self._settings.get(node, {}).get(name, "")
+
+    def use_setting(self, node: str, name: str, value: str) -> None:
+        """Raises ClusterError when the instance has none of that name."""
+        if name not in self._settings.get(node, {}):
+            raise ClusterError(f"{node} has no setting {name}")
+        self._settings[node][name] = value
 
     def _require_instance(self, node: str) -> None:
         if node not in self._instances:

@@ -97,29 +97,28 @@ def source_offsets_torn(h: SourceHistory) -> Found:
 
 
 def torn(h: SourceHistory, record: Row) -> bool:
-    own = offset_of(h, record)
-    if record["ended"] == "plain" or own is None:
+    own = offsets_of(h, record)
+    if record["ended"] == "plain" or not own:
         return True
-    if any(record[key] != own[key] for key in ("producer_id", "producer_epoch")):
+    if not any(all(record[key] == one[key] for key in ("producer_id", "producer_epoch")) for one in own):
         return True
     together = [
         other
         for other in h.committed
         if all(other[key] == record[key] for key in ("name", "partition", "producer_id", "txn")) and other["ended"] == "COMMIT"
     ]
-    return max(reach(h, other) for other in together) != own["number"]
+    return max(reach(h, other) for other in together) != own[0]["number"]
 
 
-def offset_of(h: SourceHistory, record: Row) -> Row | None:
-    """The stored offset with which a record is committed: the lowest one that reaches so far, of equal ones the last."""
+def offsets_of(h: SourceHistory, record: Row) -> list[Row]:
+    """The stored offsets with one of which a record is committed: the lowest that reach so far."""
     fit = [one for one in h.stored if one["name"] == record["name"] and one["number"] >= record["number"]]
-    lowest = [one for one in fit if one["number"] == min(other["number"] for other in fit)]
-    return max(lowest, key=place) if lowest else None
+    return [one for one in fit if one["number"] == min(other["number"] for other in fit)]
 
 
 def reach(h: SourceHistory, record: Row) -> float:
-    own = offset_of(h, record)
-    return own["number"] if own else float("inf")
+    own = offsets_of(h, record)
+    return own[0]["number"] if own else float("inf")
 
 
 def source_offset_regressions(h: SourceHistory) -> Found:

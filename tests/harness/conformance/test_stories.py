@@ -38,6 +38,7 @@ PUT_THROUGH: dict[str, dict[str, object]] = {
     "fence-producers": {},
     "revoke-acl": {},
     "scale": {"within_s": 0.1},
+    "connect-support": {"within_s": 0.1},
     "membership": {"gone_within_s": 0.1, "back_within_s": 0.1},
 }
 APART = {"membership": 1}  # faults that need controllers of their own, and how many
