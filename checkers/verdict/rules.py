@@ -119,7 +119,6 @@ _G1 = "read_committed returns only records of committed transactions (KIP-98; Ad
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "lost-write": (
-        Rule(INAPPLICABLE, "the records are those of a connector, which `source-loss` judges", {"connect": "!none"}),
         _COMPACTED,
         _RETAINED,
         Rule(
@@ -390,7 +389,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule(FORBIDDEN, "a commit that returned ok has committed (KIP-98)"),
     ),
     "hanging-transaction": (
-        _NO_TRANSACTIONS,
+        Rule(INAPPLICABLE, "the workload uses no transactions", {"transactional": "!true", "connect": "!enabled"}),
         *_cut_off("with the marker of a transaction, which nobody writes again"),
         *_COORDINATOR,
         Rule(FORBIDDEN, "every transaction ends, at the latest by its timeout (KIP-98, KIP-890)"),
@@ -425,8 +424,17 @@ def rule_on_evidence(anomaly: str, contract: Mapping[str, str]) -> Rule:
     return next(row for row in _applicable(anomaly, contract) if not row.unless)
 
 
+# Judged by what brokers answer and by what lies in logs; the other rules are about what our own producers and readers recorded.
+BY_LOGS = frozenset(("hanging-transaction", "misreported-transaction", "lso-stall", "epoch-regression"))
+OF_CONNECTORS = frozenset(name for name, rows in RULES.items() if _NO_CONNECTOR in rows)
+_NO_PRODUCER = Rule(
+    INAPPLICABLE, "no producer of ours writes here: the records are a connector's", {"connect": "!none", "transactional": "!true"}
+)
+
+
 def _applicable(anomaly: str, contract: Mapping[str, str]) -> Iterator[Rule]:
-    return (row for row in (*RULES.get(anomaly, ()), *PLUGIN_RULES) if _holds(row, contract))
+    first = (_NO_PRODUCER,) if anomaly in RULES.keys() - BY_LOGS - OF_CONNECTORS else ()
+    return (row for row in (*first, *RULES.get(anomaly, ()), *PLUGIN_RULES) if _holds(row, contract))
 
 
 def _holds(row: Rule, contract: Mapping[str, str]) -> bool:

@@ -34,11 +34,18 @@ def fields(run: ReportData) -> dict[str, Any]:
     }
 
 
+def _rank(row: Doc) -> int:
+    verdict = row.get("verdict")
+    if verdict == Property.NOT_EXERCISED.value and row.get("contract", "") in ("", row.get("reason")):
+        return len(_ORDER)  # it does not apply
+    return _ORDER.index(verdict) if verdict in _ORDER else 1
+
+
 def properties(rows: list[Doc], allowed: bool = False) -> tuple[PropertyRow, ...]:
-    """Properties, the worst answers first. For allowed ones the words say that nothing was promised."""
+    """Properties, the worst answers first, and what nothing was promised of last. For allowed ones the words say that."""
     words = {Property.VIOLATED.value: "seen", Property.HELD.value: "not seen"} if allowed else {}
     made = []
-    for row in sorted(rows, key=lambda p: _ORDER.index(p["verdict"]) if p.get("verdict") in _ORDER else 1):
+    for row in sorted(rows, key=_rank):
         state = str(row.get("verdict", Property.UNKNOWN.value))
         made.append(
             PropertyRow(

@@ -115,10 +115,17 @@ def tiles(run: ReportData) -> tuple[Tile, ...]:
             label="operations", value=count("operations"), note=f"{count('ok')} ok · {count('fail')} fail · {count('info')} info"
         )
     ]
-    ended = f"{count('committed')} committed · {count('aborted')} aborted"
-    made.append(Tile(label="transactions", value=count("transactions"), note=ended))
-    made.append(Tile(label="records sent", value=count("sent"), note=f"to {plural(counts.get('partitions', 0), 'partition')}"))
-    made.append(Tile(label="records read", value=count("read"), note=f"{count('final_read')} more in the final read"))
+    if connected(run):
+        made.append(Tile(label="records of the connector", value=number(compared(run, "source-duplicate")), note="read back"))
+        note = f"{number(compared(run, 'source-offset-regression'))} stored offsets"
+        made.append(Tile(label="in the leaders' logs", value=number(compared(run, "source-offset-torn")), note=note))
+    else:
+        ended = f"{count('committed')} committed · {count('aborted')} aborted"
+        made.append(Tile(label="transactions", value=count("transactions"), note=ended))
+        made.append(
+            Tile(label="records sent", value=count("sent"), note=f"to {plural(counts.get('partitions', 0), 'partition')}")
+        )
+        made.append(Tile(label="records read", value=count("read"), note=f"{count('final_read')} more in the final read"))
     made.append(Tile(label="faults", value=count("faults"), note=_effect(run)))
     progress = run.verdict.get("progress") or {}
     if progress.get("longest_gap_s"):
@@ -126,6 +133,17 @@ def tiles(run: ReportData) -> tuple[Tile, ...]:
         back = "without a success" if recovery is None else f"recovered in {recovery:.1f} s"
         made.append(Tile(label="longest stall", value=f"{progress['longest_gap_s']:.1f} s", note=back))
     return tuple(made)
+
+
+def connected(run: ReportData) -> bool:
+    """Whether the records are a connector's."""
+    return compared(run, "source-duplicate") > 0
+
+
+def compared(run: ReportData, name: str) -> int:
+    """How much was compared for an anomaly."""
+    rows = (*run.verdict.get("properties", ()), *run.verdict.get("allowed", ()))
+    return max((int(one.get("compared") or 0) for one in rows if one.get("name") == name), default=0)
 
 
 def _effect(run: ReportData) -> str:
