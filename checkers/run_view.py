@@ -46,6 +46,7 @@ class RunView:
     missing: kinds of evidence that the history lacks in part, or may lack.
     stored: the table of what the brokers' logs hold (docs/history.md); there may be none. transaction_timeout_s: the producers'.
     fencings: what operators did to transactional ids; None: nobody knows. clocks: those that faults had set ahead, likewise.
+    clock_error_s: by how much faults made a clock wrong, at most; None: nobody knows.
     unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
     gathered: what run checks gathered of each partition, likewise.
     original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
@@ -65,6 +66,7 @@ class RunView:
         transaction_timeout_s: float = 60.0,
         fencings: Sequence[Fencing] | None = (),
         clocks: Sequence[ClockAhead] | None = (),
+        clock_error_s: float | None = 0.0,
         here: bool = False,
     ) -> None:
         self.history, self.overview, self.contract = history, overview, contract
@@ -72,7 +74,7 @@ class RunView:
         self._spark: SparkSession | None = None
         self.missing = frozenset(missing)
         self.stored, self.transaction_timeout_s = stored, transaction_timeout_s
-        self.fencings, self.clocks = fencings, clocks
+        self.fencings, self.clocks, self.clock_error_s = fencings, clocks, clock_error_s
         self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()
         self.original_values: dict[int, str] = {}

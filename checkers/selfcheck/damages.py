@@ -6,6 +6,7 @@ The damage of a new anomaly stands beside its check (`Check.damages`), or here: 
 from __future__ import annotations
 
 from checkers.selfcheck import application_damages as programs
+from checkers.selfcheck import connect_damages as connect
 from checkers.selfcheck import cycle_damages as cycles
 from checkers.selfcheck import pipeline_damages as pipelines
 from checkers.selfcheck import read_damages as reads
@@ -19,6 +20,7 @@ from checkers.verdict.rules import ALLOWED, RULES
 PIPELINES = ("reprocessed", "unprocessed", "torn-offset", "dirty-offset", "offset-regression", "stale-offset", "double-ownership")
 PROGRAMS = ("phantom-output", "output-order", "torn-state", "vanished-output")
 NO_PROGRAM = "needs the output of a program of somebody's own"
+NO_LEADER = "needs the configuration topic and the coordinators' log of a source connector"
 NO_CONNECTOR = "needs records of a source connector that were read back"
 SKIPS = ("poll-skip", "int-poll-skip")
 FUTURE = ("dirty-read", "lso-overrun", "G1c-wr", "G1c-wr-process", "G1c-wr-realtime")
@@ -200,6 +202,18 @@ DAMAGES = (
         ("source-offset-torn",),
         f"{NO_CONNECTOR}, and two offsets of one source",
     ),
+    PlantedDamage(
+        "drop task counts", connect.drop_counts, ("unfenced-start",), ("connect-promise",), f"{NO_LEADER}, and a start of a task"
+    ),
+    PlantedDamage("write outside", connect.write_outside, ("config-topic-writer",), (), NO_LEADER),
+    PlantedDamage(
+        "haunt",
+        connect.haunt,
+        ("zombie-task",),
+        ("source-offset-torn",),
+        f"{NO_LEADER}, and a task that another instance has followed",
+    ),
+    PlantedDamage("rename id", connect.rename_id, ("connect-promise",), ("zombie-task",), NO_LEADER),
     PlantedDamage("stall", records.stall, ("lso-stall",), (), "needs a look at last stable offsets (a `settle` operation)"),
     PlantedDamage("skip", reads.skip_between, ("poll-skip",), ("stale-read",), "needs two polls of one partition by one reader"),
     PlantedDamage(

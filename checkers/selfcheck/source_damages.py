@@ -40,7 +40,7 @@ def repeat_position(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
 
 def tear_offset(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A stored offset is in another transaction than its records: of another producer."""
-    entries = _entries(rows)
+    entries = stored_entries(rows)
     fit = _stored(entries)
     if fit.empty:
         return None
@@ -56,7 +56,7 @@ def tear_offset(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
 
 def lower_offset(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     """A stored offset names an earlier position than the one before it in its partition."""
-    entries = _entries(rows)
+    entries = stored_entries(rows)
     stored = _stored(entries).sort_values(["partition", "offset"])
     before = stored.groupby(["partition", "name"])["number"].shift()
     fit = stored[before > 0].assign(before=before[before > 0])
@@ -69,17 +69,18 @@ def lower_offset(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     return _damaged(rows, entries, what, _final(rows)[1], lower["partition"])
 
 
-def _entries(rows: HistoryRows) -> pd.DataFrame:
+def stored_entries(rows: HistoryRows) -> pd.DataFrame:
+    """The entries of all operations, with the position of each one's operation (`op`)."""
     entries = structs_of(rows, ENTRIES)
     return entries if ENTRIES in rows.table.column_names else entries.assign(**dict.fromkeys(_COLUMNS, 0))
 
 
-_COLUMNS = ("kind", "name", "number", "producer_id", "transactional")  # of no entries
+_COLUMNS = ("kind", "name", "number", "producer_id", "producer_epoch", "transactional")  # of no entries
 
 
 def _final(rows: HistoryRows) -> tuple[pd.DataFrame, pd.DataFrame]:
     """All entries, and the records of a connector among them that the read_committed final reader got."""
-    entries, ops = _entries(rows), rows.ops
+    entries, ops = stored_entries(rows), rows.ops
     finals = ops.index[ops["final"].astype(bool) & (ops["isolation"] == "read_committed")]
     return entries, entries[entries["op"].isin(finals) & (entries["kind"] == "record")]
 

@@ -45,6 +45,7 @@ from harness.api import (
     Receipts,
     Run,
     RunFile,
+    clock_error_s,
     clocks_ahead,
     missing_evidence,
     overlaid_contract,
@@ -109,6 +110,7 @@ def judge(
         _timeout_s(run.plan),
         fencings=None if _faults_unknown(run) else _fencings(receipts),
         clocks=None if _faults_unknown(run) else clocks_ahead(receipts),
+        clock_error_s=None if _faults_unknown(run) else clock_error_s(receipts),
         here=here and not run.is_remote,
     )
     job = run_checks(view, found)

@@ -274,6 +274,34 @@ RULES: dict[str, tuple[Rule, ...]] = {
         *_UNFENCED,
         Rule(FORBIDDEN, "a task reads on from the stored offset, and older tasks are fenced (KIP-618)"),
     ),
+    "zombie-task": (
+        _NO_CONNECTOR,
+        *_cut_off("the coordinator may forget who had fenced whom"),
+        *_UNFENCED,
+        Rule(FORBIDDEN, "older tasks are fenced before newer ones start, and commit nothing afterwards (KIP-618)"),
+    ),
+    "unfenced-start": (
+        _NO_CONNECTOR,
+        *_cut_off("the configuration topic may lose a task-count record that workers had read"),
+        *_UNFENCED,
+        Rule(FORBIDDEN, "a task starts only when a task-count record lies after its configurations (KIP-618)"),
+    ),
+    "config-topic-writer": (
+        _NO_CONNECTOR,
+        *_cut_off("the coordinator may forget which leader was the last"),
+        Rule(
+            ALLOWED,
+            "a leader with exactly.once.source.support=disabled writes outside transactions, and none is fenced (KIP-618)",
+            {"connect": "disabled"},
+        ),
+        Rule(FORBIDDEN, "the leader alone writes to the configuration topic, in transactions that fence older ones (KIP-618)"),
+    ),
+    "connect-promise": (
+        _NO_CONNECTOR,
+        *_cut_off("with configurations, task-count records, or stored offsets"),
+        *_UNFENCED,
+        Rule(FORBIDDEN, "workers with exactly.once.source.support=enabled keep what KIP-618 says of them"),
+    ),
     "vanished-output": (
         _NO_PROGRAM,
         _COMPACTED,

@@ -155,6 +155,16 @@ NEEDS: dict[str, Needs] = {
         "a line that is missing may hold the offset",
     ),
     "source-offset-regression": Needs({Evidence.SETTLING}, "not all stored offsets are known"),
+    **dict.fromkeys(("zombie-task", "config-topic-writer"), Needs({Evidence.SETTLING}, "not all that the leaders have is known")),
+    **dict.fromkeys(
+        ("unfenced-start", "connect-promise"),
+        Needs(
+            {Evidence.SETTLING},
+            "not all that the leaders have is known",
+            {Evidence.SETTLING},
+            "a line that is missing may hold the task-count record, or the fencing",
+        ),
+    ),
     "phantom-output": Needs(
         {SENDS, OUTCOMES, *READS}, _ANYBODY, {SENDS, *FINAL}, "a line that is missing may have sent or shown the input"
     ),

@@ -45,7 +45,7 @@ from harness.api.clients import (
     Rebalance,
     consumer_group,
 )
-from harness.api.clocks_ahead import ClockAhead, clocks_ahead
+from harness.api.clocks_ahead import ClockAhead, clock_error_s, clocks_ahead
 from harness.api.clusters import (
     ActiveProducer,
     Admin,
@@ -247,6 +247,7 @@ __all__ = [
     "Workload",
     "anomaly_and_word",
     "bounds_of",
+    "clock_error_s",
     "clocks_ahead",
     "consumer_group",
     "contract_mistakes",

@@ -35,7 +35,12 @@ def clocks_ahead(receipts: Iterable[Mapping[str, Any]]) -> list[ClockAhead]:
     return [ClockAhead(ahead_s, one.get("injected_ns") or 0, one.get("healed_ns") or 0) for one, ahead_s in found if ahead_s > 0]
 
 
+def clock_error_s(receipts: Iterable[Mapping[str, Any]]) -> float:
+    """By how much the faults of a run made a clock wrong at most, ahead or behind."""
+    return max((abs(_seconds(receipt.get("evidence"))) for receipt in receipts), default=0.0)
+
+
 def _seconds(evidence: Any) -> float:
-    """How far a fault has set clocks ahead; 0: it has not."""
+    """How far a fault has set clocks ahead, negative: behind; 0: it has not."""
     by_s = evidence.get("by_s") if isinstance(evidence, Mapping) else None
     return float(by_s) if isinstance(by_s, (int, float)) and math.isfinite(by_s) else 0.0

@@ -1,10 +1,10 @@
-"""Fencing: which cells of the workload's matrix were exercised, and KIP-98's table of errors as the client kept it."""
+"""Fencing: the cells of the workload's matrix that were exercised, KIP-98's table of errors, and KIP-618's promises."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from harness.api import Property
 from harness.report.documents import Doc, Ops, ReportData
 from harness.report.text import number
 
+PROMISES = "connect-promise"
 _COLUMNS = ("process", "slot", "f", "type", "time", "end", "detail")
 
 
@@ -51,7 +52,8 @@ class _Cell:
 
 def fields(run: ReportData) -> dict[str, Any]:
     """What the template shows; nothing for runs in which nobody initialised again."""
-    return {"cells": cells(run.ops) if run.ops is not None else (), "error_table": error_table(run.verdict)}
+    tables = {"error_table": error_table(run.verdict), "promises": error_table(run.verdict, PROMISES)}
+    return {"cells": cells(run.ops) if run.ops is not None else (), **tables}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -102,14 +104,15 @@ def _row(name: str, cell: _Cell) -> CellRow:
 # --------------------------------------------------------------------------------------------------
 # Errors
 # --------------------------------------------------------------------------------------------------
-def error_table(verdict: Doc) -> tuple[ErrorRow, ...]:
-    """The rows of the properties that compare with a table; each is met, violated or not exercised."""
-    return tuple(_error_row(row) for row in _table_rows(verdict))
+def error_table(verdict: Doc, *names: str) -> tuple[ErrorRow, ...]:
+    """The rows of the properties that compare with a table: of these, else of all but KIP-618's; each is met, violated or not
+    exercised."""
+    return tuple(_error_row(row) for row in _table_rows(verdict, names))
 
 
-def _table_rows(verdict: Doc) -> Iterator[Doc]:
+def _table_rows(verdict: Doc, names: Sequence[str]) -> Iterator[Doc]:
     for one in (*verdict.get("properties", ()), *verdict.get("allowed", ())):
-        if one.get("compared"):
+        if one.get("compared") and (one["name"] in names if names else one["name"] != PROMISES):
             yield from one.get("table", ())
 
 

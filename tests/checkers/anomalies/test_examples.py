@@ -7,7 +7,14 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-from support import application_reference, fencing_reference, hanging_reference, pipeline_reference, source_reference
+from support import (
+    application_reference,
+    connect_reference,
+    fencing_reference,
+    hanging_reference,
+    pipeline_reference,
+    source_reference,
+)
 from support.histories import write_history
 from support.history_tables import with_settling
 from support.reference import TWINS, FlatHistory, by_records
@@ -76,5 +83,5 @@ def _in_form(name, own, ops):
 def test_every_check_but_those_of_cycles_has_an_example():
     names = {check.name for check in installed_checks()[0] if not check.function.__module__.startswith("checkers.graph")}
     assert set(CHECKS) == set(ALL_TWINS)
-    elsewhere = {*application_reference.TWINS, *source_reference.TWINS}  # test_applications.py, test_sources.py
+    elsewhere = {*application_reference.TWINS, *source_reference.TWINS, *connect_reference.TWINS}  # test_applications.py, ...
     assert names - OF_LOGS == {*CHECKS, *elsewhere}

@@ -48,3 +48,10 @@ def test_a_row_of_the_table_is_met_violated_or_not_exercised():
     verdict = {"allowed": [{"name": "wrong-error", "compared": 7, "table": rows}]}
     assert [row.state for row in error_table(verdict)] == ["met", "violated", "not exercised"]
     assert error_table({"allowed": [{"name": "wrong-error", "compared": 0, "table": rows}]}) == ()
+
+
+def test_the_promises_of_connect_are_a_table_of_their_own():
+    row = {"situation": "s", "calls": "c", "demanded": "d", "source": "KIP-618", "met": 2, "violated": 0}
+    verdict = {"properties": [{"name": "connect-promise", "compared": 2, "table": [row]}]}
+    assert error_table(verdict) == ()
+    assert [one.met for one in error_table(verdict, "connect-promise")] == ["2"]

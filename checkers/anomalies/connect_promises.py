@@ -1,0 +1,421 @@
+"""KIP-618's promises, a row each: how often a run has met and violated them.
+
+The docstring of the check is the definition of the anomaly. What is forbidden under which settings: `checkers.verdict.rules`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from checkers.anomalies.connect_tasks import config_topic_writer, fencing_skipped, log_rounds, pending, starts
+from checkers.api import CheckResult, join_rows, run_check
+from checkers.partition.log import NONE
+from checkers.pipeline.connect_log import ConnectLog, Entry, connect_log, entries_in, finding_rows
+from checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+
+NUMBERED = "fencepost.NumberedSource"
+WORKERS_OFFSETS = "-connect-offsets-"
+REFUSED = (404, 409, 500)
+FENCING, DENIED = "zombie fencing", "AuthorizationException"
+NO_OCCASION = "no promise of KIP-618 had an occasion"
+
+
+@dataclass
+class Occasions:
+    """How a promise was kept. entries, requests: what shows each violation; elsewhere: violations that another check finds."""
+
+    met: int = 0
+    entries: list[list[tuple[Entry, str]]] = field(default_factory=list)
+    requests: list[Mapping[str, Any]] = field(default_factory=list)
+    elsewhere: int = 0
+
+    @property
+    def violated(self) -> int:
+        return len(self.entries) + len(self.requests) + self.elsewhere
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One row. calls: where it is seen. source: the section of KIP-618."""
+
+    situation: str
+    calls: str
+    demanded: str
+    source: str
+    occasions: Callable[[RunView, ConnectLog], Occasions]
+
+
+# --------------------------------------------------------------------------------------------------
+# Starts and fencing
+# --------------------------------------------------------------------------------------------------
+def _started(run: RunView, log: ConnectLog) -> Occasions:
+    """Tasks that wrote; without a task-count record before, they are `unfenced-start`."""
+    judged = [one for one in run.shared(starts) if one.session.wrote and not log.compacted]
+    return Occasions(sum(one.count is not None for one in judged), elsewhere=sum(one.count is None for one in judged))
+
+
+def _given_up(run: RunView, log: ConnectLog) -> Occasions:
+    """Producers of tasks that were made when newer configurations were there, and no task-count record yet."""
+    late = [one for one in run.shared(starts) if one.count is None and one.session.start.number in log.timeouts]
+    late = [] if log.compacted else late
+    return Occasions(sum(not one.session.wrote for one in late), elsewhere=sum(one.session.wrote for one in late))
+
+
+def _fenced(run: RunView, log: ConnectLog) -> Occasions:
+    """Before a task-count record, the producers of all tasks that the record before counts are initialised anew."""
+    answer = Occasions()
+    slack = log.slack_ms
+    if slack is None or log.compacted:
+        return answer
+    for before, count in log_rounds(log):
+        if before is None or before.tasks <= 0 or fencing_skipped(log, before, count):
+            continue
+        span = pending(log, before, count)[0].since - slack, count.since + slack
+        missing = [number for number in range(before.tasks) if not _initialised(log, count.connector, number, span)]
+        answer.met += not missing
+        answer.entries += [[(before.entry, "read"), (count.entry, "sent")]] if missing else []
+    return answer
+
+
+def _initialised(log: ConnectLog, connector: str, number: int, span: tuple[int, int]) -> bool:
+    """Whether a producer of a task was initialised within a time (ms)."""
+    return any(
+        log.task_of(one.transactional_id) == (connector, number) and span[0] <= one.start.timestamp <= span[1]
+        for one in log.tasks
+    )
+
+
+def _single(run: RunView, log: ConnectLog) -> Occasions:
+    """Between configurations of one task after another and their task-count record no producer is initialised by a fencing."""
+    answer = Occasions()
+    slack = log.slack_ms
+    if slack is None or log.compacted or not log.timeouts:
+        return answer
+    for before, count in log_rounds(log):
+        generations = pending(log, before, count)
+        if before is None or not fencing_skipped(log, before, count) or len(generations) > 1 or generations[0].until is None:
+            continue
+        span = generations[0].until + slack, count.since - slack
+        fences = [one for one in log.tasks if span[0] < one.start.timestamp < span[1] and not one.wrote]
+        fences = [one for one in fences if one.start.number not in log.timeouts]
+        answer.met += not fences
+        answer.entries += [[(count.entry, "read"), *((one.start, "sent") for one in fences)]] if fences else []
+    return answer
+
+
+def _dethroned(run: RunView, log: ConnectLog) -> Occasions:
+    """Leaders that another has followed; what they write after it is `config-topic-writer`."""
+    wrong = config_topic_writer.function(run)
+    late = len(set(wrong.rows["cause"][wrong.rows["role"] == "read"])) if wrong.count else 0
+    return Occasions(max(0, sum(one.after is not None for one in log.leaders) - late), elsewhere=late)
+
+
+# --------------------------------------------------------------------------------------------------
+# Stored offsets
+# --------------------------------------------------------------------------------------------------
+def _read_committed(run: RunView, log: ConnectLog) -> Occasions:
+    """After an aborted offset the next producer of a source reads on from the last committed one."""
+    answer = Occasions()
+    stored = log.stored[(log.stored["kind"] == "offset") & log.stored["transactional"]]
+    stored = stored.assign(session=log.sessions_of(stored))
+    first = _first_records(log)
+    for (_, name), rows in stored.groupby(["partition", "name"]):
+        for committed, aborted, following in _after_abort(entries_in(rows), rows["session"].tolist()):
+            began = first.get((name, *following.producer))
+            if began is None or aborted.number <= committed.number:
+                continue
+            answer.met += began.number == committed.number + 1
+            answer.entries += [[(aborted, "read"), (began, "sent")]] if began.number == aborted.number + 1 else []
+    return answer
+
+
+def _after_abort(rows: Sequence[Entry], sessions: Sequence[int]) -> Iterator[tuple[Entry, Entry, Entry]]:
+    """The last committed offset of a source, an aborted one, and the next offset that another producer commits."""
+    committed: Entry | None = None
+    aborted: tuple[Entry, int] | None = None
+    for entry, session in zip(rows, sessions, strict=True):
+        if entry.ended == ABORTED and committed is not None:
+            aborted = entry, session
+        elif entry.ended == COMMITTED:
+            if committed is not None and aborted is not None and session != aborted[1]:
+                yield committed, aborted[0], entry
+            committed, aborted = entry, None
+
+
+def _first_records(log: ConnectLog) -> dict[tuple[str, int, int], Entry]:
+    """The lowest position of a source among the committed records that a producer wrote in an epoch."""
+    table = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"] == COMMITTED)].sort_values("number")
+    table = table.drop_duplicates(["name", "producer_id", "producer_epoch"])
+    return {(one.name, *one.producer): one for one in entries_in(table)}
+
+
+def _copied(run: RunView, log: ConnectLog) -> Occasions:
+    """What the workers' offsets topic gets of a connector with a topic of its own was committed there."""
+    stored = log.stored[log.stored["kind"] == "offset"]
+    shared = stored["partition"].str.contains(WORKERS_OFFSETS, regex=False)
+    own, copies = stored[~shared], stored[shared & (stored["ended"] == PLAIN)]
+    if own.empty or not (own["ended"] == COMMITTED).any():
+        return Occasions()
+    fate: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for entry in entries_in(own):
+        fate[entry.name, entry.number].add(entry.ended)
+    judged = [(one, fate.get((one.name, one.number), set())) for one in entries_in(copies)]
+    wrong = [one for one, ends in judged if ends == {ABORTED}]
+    return Occasions(sum(COMMITTED in ends for _, ends in judged), [[(one, "sent")] for one in wrong])
+
+
+# --------------------------------------------------------------------------------------------------
+# Transactional ids
+# --------------------------------------------------------------------------------------------------
+def _named(run: RunView, log: ConnectLog) -> Occasions:
+    """Records are written by producers whose transactional id is group, connector and task."""
+    if not log.group or log.compacted:
+        return Occasions()
+    table = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"] == COMMITTED)]
+    table = table.drop_duplicates(["producer_id", "producer_epoch"])
+    sessions = log.sessions_of(table)
+    fits = np.array([at != NONE and log.task_of(log.sessions[at].transactional_id)[1] != NONE for at in sessions], dtype=np.bool_)
+    wrong = table[~fits].drop_duplicates("producer_id")
+    good = {log.sessions[at].transactional_id for at in sessions[fits]}
+    return Occasions(len(good), [[(one, "sent")] for one in entries_in(wrong)])
+
+
+# --------------------------------------------------------------------------------------------------
+# Answers of the REST interface
+# --------------------------------------------------------------------------------------------------
+def _failed_tasks(log: ConnectLog) -> Iterator[tuple[Mapping[str, Any], str, str]]:
+    """Tasks that an answer says have failed: the request, the task, and the reason; each state once."""
+    seen = set()
+    for request in log.requests:
+        answer = request.get("answer")
+        for task in answer.get("tasks") or () if isinstance(answer, dict) else ():
+            if isinstance(task, dict) and task.get("state") == "FAILED":
+                state = str(task.get("id")), str(task.get("worker_id")), str(task.get("trace") or "")
+                if state not in seen:
+                    seen.add(state)
+                    yield request, state[0], state[2]
+
+
+def _clear(run: RunView, log: ConnectLog) -> Occasions:
+    """Tasks that have failed, each with a reason: those whose fencing was given up, and those without any reason."""
+    failed = list(_failed_tasks(log))
+    return Occasions(sum(FENCING in trace for *_, trace in failed), requests=[one for one, _, trace in failed if not trace])
+
+
+def _denied(run: RunView, log: ConnectLog) -> Occasions:
+    return Occasions(sum(DENIED in trace for *_, trace in _failed_tasks(log)))
+
+
+def _restart_refused(run: RunView, log: ConnectLog) -> Occasions:
+    return Occasions(sum(one.get("status") in REFUSED for one in log.requests if _of_task(one)))
+
+
+def _of_task(request: Mapping[str, Any]) -> bool:
+    path = str(request.get("path", ""))
+    return request.get("method") == "POST" and "/tasks/" in path and path.endswith("/restart")
+
+
+def _preflight(key: str, value: str, told: str) -> Callable[[RunView, ConnectLog], Occasions]:
+    """Configurations that a connector says it cannot keep: refused with 400. told: the numbered source's key for what it says."""
+
+    def occasions(run: RunView, log: ConnectLog) -> Occasions:
+        answer = Occasions()
+        for request in log.requests:
+            config = _configured(request)
+            if config.get(key, "").lower() != value or config.get("connector.class") != NUMBERED:
+                continue
+            if config.get(told, "supported") != "supported":
+                answer.met += request.get("status") == 400
+                answer.requests += [request] if request.get("status") in (200, 201) else []
+        return answer
+
+    return occasions
+
+
+def _configured(request: Mapping[str, Any]) -> Mapping[str, str]:
+    """The configuration of a connector that a request creates or changes; empty: it does not."""
+    body, path = request.get("body"), str(request.get("path", ""))
+    if not isinstance(body, dict) or request.get("method") not in ("PUT", "POST"):
+        return {}
+    config = body if path.endswith("/config") else body.get("config")
+    return {str(key): str(one) for key, one in config.items()} if isinstance(config, dict) else {}
+
+
+# --------------------------------------------------------------------------------------------------
+# The table
+# --------------------------------------------------------------------------------------------------
+_LOGS = "configuration topic, coordinators' log"
+PROMISES = (
+    Promise(
+        "a task writes records",
+        _LOGS,
+        "a task-count record lies after the configurations that were there (else `unfenced-start`)",
+        "Task count records; Source task startup",
+        _started,
+    ),
+    Promise(
+        "configurations follow a task-count record",
+        _LOGS,
+        "the producers of all tasks that it counts are fenced before the next one",
+        "Zombie fencing by the leader",
+        _fenced,
+    ),
+    Promise(
+        "one task follows one task",
+        _LOGS,
+        "no round of fencing: the new task fences the older one",
+        "Zombie fencing by the leader",
+        _single,
+    ),
+    Promise(
+        "a producer is made, and newer configurations are there",
+        _LOGS,
+        "the worker reads to their end, and the task does not write (else `unfenced-start`)",
+        "Source task startup",
+        _given_up,
+    ),
+    Promise(
+        "another leader follows",
+        "configuration topic",
+        "the older one writes nothing more (else `config-topic-writer`)",
+        "Leader access to config topic",
+        _dethroned,
+    ),
+    Promise(
+        "the leader could not fence, and a task has failed",
+        "status",
+        "FAILED, with the reason; for how long it tried is not judged",
+        "Cannot fence out producers",
+        _clear,
+    ),
+    Promise(
+        "a restart of one task comes while its worker's view is old, or the task is gone",
+        "restart",
+        "409, 404 or 500; what an accepted one does is judged as any start",
+        "Manual restart of fenced-out tasks",
+        _restart_refused,
+    ),
+    Promise(
+        "the next task of a source starts after an aborted offset",
+        "offsets topics, records",
+        "it reads on from the last committed one",
+        "Offset reads",
+        _read_committed,
+    ),
+    Promise(
+        "a connector with an offsets topic of its own",
+        "offsets topics",
+        "the workers' topic gets only what was committed there",
+        "Offset (and record) writes; Smooth migration",
+        _copied,
+    ),
+    Promise(
+        "exactly.once.support = required of a connector that does not say so",
+        "configure",
+        "400",
+        "Public Interfaces",
+        _preflight("exactly.once.support", "required", "answer.exactly.once"),
+    ),
+    Promise(
+        "transaction.boundary = connector of a connector that cannot",
+        "configure",
+        "400",
+        "Public Interfaces",
+        _preflight("transaction.boundary", "connector", "answer.boundaries"),
+    ),
+    Promise(
+        "a task writes in transactions",
+        "coordinators' log, records",
+        "its transactional id is GROUP-CONNECTOR-TASK",
+        "Offset (and record) writes",
+        _named,
+    ),
+    Promise(
+        "a permission is missing", "status", "FAILED, with the error as its reason", "Connector principal permissions", _denied
+    ),
+)
+
+
+def judged(run: RunView) -> list[tuple[Promise, Occasions]]:
+    """Every row with its occasions."""
+    log = run.shared(ConnectLog)
+    blind = bool(log.unknown or log.lacking)
+    asked = {_clear, _denied, _restart_refused}
+    return [
+        (one, Occasions() if blind and one.occasions not in asked and one.calls != "configure" else one.occasions(run, log))
+        for one in PROMISES
+    ]
+
+
+def _row(promise: Promise, found: Occasions) -> dict[str, Any]:
+    words = {name: getattr(promise, name) for name in ("situation", "calls", "demanded")}
+    return {**words, "source": f"KIP-618: {promise.source}", "met": found.met, "violated": found.violated}
+
+
+def _explain(finding: Finding, text: FindingText) -> str:
+    wrong = [(one, found) for one, found in text.run.shared(judged) if found.entries or found.requests]
+    promise = next(one for one, found in wrong if _has(found, finding))
+    places = [row for row in finding.rows if row.offset != NONE]
+    where = f"By {text.places(places)}" if places else f"By an answer to {text.process(finding.operations[0])}"
+    return f"{where}, {promise.situation}, where this is demanded: {promise.demanded} (KIP-618, {promise.source})."
+
+
+def _has(found: Occasions, finding: Finding) -> bool:
+    places = {(row.partition, row.offset) for row in finding.rows}
+    if places == {("", NONE)}:
+        return any(one["op"] in finding.operations for one in found.requests)
+    return any({(one.partition, one.offset) for one, _ in cause} == places for cause in found.entries)
+
+
+@run_check("connect-promise", across=True, explain=_explain, needs=NO_OCCASION)
+def connect_promise(run: RunView) -> CheckResult:
+    """Connect has not kept one of KIP-618's promises, by the rows of a table which the report shows with how often each was met.
+
+    The rows are about task-count records, rounds of fencing, leaders, stored offsets, transactional ids, and answers of the REST
+    interface. What another check finds (`unfenced-start`, `config-topic-writer`) is counted in the table, and is no finding here.
+
+    compared: occasions of all rows. One cause: an occasion.
+
+    Example::
+
+        ms     who       does
+        0      leader 1  initialises
+        1000   leader 1  generation 2
+        2000   leader 1  task-count 2
+        3000   task 0    initialises
+        4000   task 0    writes at 0
+        5000   leader 1  generation 3
+        6000   leader 1  task-count 3
+
+    Found: read configs-0@2 and sent configs-0@6. Nobody fenced task 0 between the two.
+
+    Slow twin: `promises` in tests/support/connect_reference.py.
+    """
+    log = connect_log(run)
+    if log is None:
+        return CheckResult(0)
+    rows = run.shared(judged)
+    table = tuple(_row(promise, found) for promise, found in rows)
+    compared = sum(found.met + found.violated for _, found in rows)
+    parts = [finding_rows(log, [cause for _, found in rows for cause in found.entries])]
+    parts.append(_request_rows([one for _, found in rows for one in found.requests]))
+    parts = [one for one in parts if one]
+    return CheckResult(compared, join_rows(*parts) if parts else {}, "" if compared else log.lacking, table=table)
+
+
+def _request_rows(requests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Rows for violations that an answer shows; their causes are not those of `finding_rows`."""
+    if not requests:
+        return {}
+    ops = np.array([one["op"] for one in requests], dtype=np.int64)
+    none = np.full(len(ops), NONE, dtype=np.int64)
+    words = {"partition": np.full(len(ops), "", dtype=object), "role": np.full(len(ops), "read", dtype=object)}
+    return {**words, "cause": ops, "op": ops, "v": none, "offset": none, "time": np.array([one["end"] for one in requests])}

@@ -1,0 +1,364 @@
+"""Tasks and leaders of Kafka Connect that write although they must not (KIP-618): by the leaders' logs, and the coordinators'.
+
+In the examples time is in ms, and every line is what the leader of the workers (`leader 1`, later `leader 2`) or an instance of a
+task (`task 0`) did in a transaction of its own, or the `fence` of a task's producer. `generation 2` are configurations of two
+tasks, `task-count 2` is the record that lets them start. Who `initialises` is another producer with the same transactional id.
+`at 3` is the offset of its record. The docstring is the definition of the anomaly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from checkers.api import CheckResult, run_check
+from checkers.partition.log import NONE
+from checkers.pipeline.connect_log import (
+    CLOCKS,
+    COMPACTED,
+    COMPLETE_COMMIT,
+    LEADER,
+    NOT_READ,
+    NOT_WHOLE,
+    PREPARE_COMMIT,
+    Cause,
+    ConnectLog,
+    Entry,
+    Generation,
+    Session,
+    TaskCount,
+    connect_log,
+    entries_in,
+    finding_rows,
+)
+from checkers.pipeline.source_log import COMMITTED, PLAIN
+from checkers.run_view import RunView
+from checkers.verdict.findings import Finding
+from checkers.verdict.wording import FindingText
+
+NO_PRODUCER = "no task had a transactional producer"
+PRIVILEGED = (
+    "connector",
+    "generation",
+    "restart",
+    "task",
+    "task-count",
+)  # what leaders alone write; states and log levels all do
+SESSION_KEY = "session-key"
+
+
+def _judged(run: RunView) -> tuple[ConnectLog | None, CheckResult]:
+    """What tasks and leaders did; None where it cannot be judged, and the answer then."""
+    log = connect_log(run)
+    if log is None:
+        return None, CheckResult(0)
+    if log.unknown or log.lacking:
+        return None, CheckResult(0, lacking=log.lacking, unknown=log.unknown)
+    return log, CheckResult(0)
+
+
+def _of_tasks(run: RunView) -> tuple[ConnectLog | None, CheckResult]:
+    """The same for what needs every transaction of the tasks' producers."""
+    log, answer = _judged(run)
+    if log is None:
+        return log, answer
+    lacking = COMPACTED if log.compacted else "" if log.tasks else NO_PRODUCER
+    return (None, CheckResult(0, lacking=lacking)) if lacking else (log, answer)
+
+
+# --------------------------------------------------------------------------------------------------
+# Zombies
+# --------------------------------------------------------------------------------------------------
+def _explain_zombie(finding: Finding, text: FindingText) -> str:
+    log = text.run.shared(ConnectLog)
+    session = next(one for one, cause in log.run.shared(_zombies)[1] if _same(cause, finding))
+    fence, wrote = finding.records("read")[0], finding.records("sent")
+    producer, epoch = session.start.producer
+    who = f"The producer {producer} of {session.transactional_id} that was initialised in epoch {epoch} ({session.start.place})"
+    how = "all older tasks had to be fenced before" if "configs" in fence.partition else "a later one with its id is at"
+    return f"{who} has committed {text.places(wrote)}, though {how} {fence.place}."
+
+
+def _same(cause: Cause, finding: Finding) -> bool:
+    return {(one.partition, one.offset) for one, _ in cause} == {(row.partition, row.offset) for row in finding.rows}
+
+
+def _zombies(run: RunView) -> tuple[int, list[tuple[Session, Cause]]]:
+    """How many sessions of tasks were superseded, and of those that went on: what they committed, and what had fenced them."""
+    log = run.shared(ConnectLog)
+    found = [*_decided_late(log), *_written_late(log), *_never_fenced(log)]
+    first: dict[Session, Cause] = {}
+    for session, cause in found:
+        first.setdefault(session, cause)
+    return sum(one.wrote and one.after is not None for one in log.tasks), list(first.items())
+
+
+def _decided_late(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:
+    """Transactions of an earlier session that a coordinator commits after the start of the next one."""
+    for session in log.tasks:
+        late = [one for one in session.stale if one.number in (PREPARE_COMMIT, COMPLETE_COMMIT)]
+        for producer in dict.fromkeys(one.producer for one in late):
+            zombie = log.session_of(*producer) or session
+            yield zombie, [(session.start, "read"), *((one, "sent") for one in late if one.producer == producer)]
+
+
+def _written_late(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:
+    """Committed records that lie in their partition after what a later session of their task has there."""
+    table = log.stored[log.stored["kind"].isin(("record", "offset", "COMMIT", "ABORT")) & (log.stored["producer_id"] >= 0)]
+    table = table.assign(session=log.sessions_of(table))
+    table = table[table["session"] != NONE]
+    names = np.array([one.transactional_id for one in log.sessions], dtype=object)
+    table = table.assign(id=names[table["session"].to_numpy()]) if len(table) else table.assign(id="")
+    table = table[~table["id"].str.startswith(LEADER)]
+    groups = [table["partition"], table["id"]]
+    table = table.assign(newest=table["session"].groupby(groups).cummax())
+    late = table[(table["session"] < table["newest"]) & (table["ended"] == COMMITTED) & table["kind"].isin(("record", "offset"))]
+    for (partition, at), rows in late.groupby(["partition", "session"]):
+        newer = table[(table["partition"] == partition) & (table["session"] == rows["newest"].iloc[0])].iloc[:1]
+        yield log.sessions[at], [*((one, "read") for one in entries_in(newer)), *((one, "sent") for one in entries_in(rows))]
+
+
+def _never_fenced(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:
+    """Transactions that surely began after a task-count record, of a producer that is surely older than the configurations before
+    it, and that no other has followed meanwhile. One task before and after needs no fencing."""
+    slack = log.slack_ms
+    if slack is None:
+        return
+    for before, count in log_rounds(log):
+        connector = count.connector
+        if before is None or fencing_skipped(log, before, count):
+            continue
+        generation = next(one for one in reversed(log.generations) if one.connector == connector and _is_before(one, count))
+        for session in log.tasks:
+            if log.task_of(session.transactional_id)[0] != connector or session.start.timestamp + slack >= generation.since:
+                continue
+            late = [
+                one.began
+                for one in session.transactions
+                if one.began and one.committed and one.began.timestamp > count.since + slack
+            ]
+            if late:
+                yield session, [(count.entry, "read"), *((one, "sent") for one in late)]
+
+
+def _is_before(generation: Generation, count: TaskCount) -> bool:
+    return generation.entry.offset < count.entry.offset
+
+
+def log_rounds(log: ConnectLog) -> list[tuple[TaskCount | None, TaskCount]]:
+    """The task-count records that follow configurations of their connector, each with the record before it."""
+    found: list[tuple[TaskCount | None, TaskCount]] = []
+    for connector in dict.fromkeys(one.connector for one in log.task_counts):
+        mine = [one for one in log.task_counts if one.connector == connector]
+        for before, count in pairwise([None, *mine]):
+            assert count is not None
+            if pending(log, before, count):
+                found.append((before, count))
+    return found
+
+
+def pending(log: ConnectLog, before: TaskCount | None, count: TaskCount) -> list[Generation]:
+    """The configurations between two task-count records of a connector."""
+    start = before.entry.offset if before else NONE
+    return [one for one in log.generations if one.connector == count.connector and start < one.entry.offset < count.entry.offset]
+
+
+def fencing_skipped(log: ConnectLog, before: TaskCount, count: TaskCount) -> bool:
+    """Whether no fencing is needed: one task before and after, which fences the older one itself."""
+    return before.tasks == 1 and pending(log, before, count)[-1].tasks == 1
+
+
+@run_check(
+    "zombie-task", across=True, explain=_explain_zombie, needs=f"{NOT_READ}, or no producer of a task was followed by another"
+)
+def zombie_task(run: RunView) -> CheckResult:
+    """A task has committed something although it was fenced, by another producer with its transactional id or by a generation.
+
+    By one log: its coordinator decides on a commit of the older producer after the newer one was initialised; or a committed
+    record or offset of the older one lies in a partition after what the newer one, or its fencing, has left there. Across logs:
+    after a task-count record, a transaction of a producer that was initialised before the configurations it belongs to, and that
+    nobody has fenced: judged where timestamps differ by more than clocks may be wrong.
+
+    compared: producers of tasks that wrote, and that another one with their transactional id followed. One cause: the older
+    producer.
+
+    Example::
+
+        ms     who       does
+        0      leader 1  initialises
+        1000   leader 1  generation 2
+        2000   leader 1  task-count 2
+        3000   task 0    initialises
+        4000   task 0    writes at 0
+        5000   task 0    initialises again
+        6000   task 0    writes at 2
+        7000   task 0    writes as before at 4
+
+    Found: read t-0@2 and sent t-0@4. The second instance was the newer one.
+
+    Slow twin: `zombie_tasks` in tests/support/connect_reference.py.
+    """
+    log, answer = _of_tasks(run)
+    if log is None:
+        return answer
+    compared, found = run.shared(_zombies)
+    return CheckResult(max(compared, len(found)), finding_rows(log, (cause for _, cause in found)))
+
+
+# --------------------------------------------------------------------------------------------------
+# Starts
+# --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class Start:
+    """A producer of a task that was surely made when these configurations were there to be read.
+
+    count: the first task-count record after them that was, or may have been, there too; None: there was surely none.
+    """
+
+    session: Session
+    generation: Generation
+    count: TaskCount | None
+
+
+def starts(run: RunView) -> list[Start]:
+    """The starts of tasks that can be judged: those that cannot be the continuation of a producer that was there before."""
+    log = run.shared(ConnectLog)
+    slack = log.slack_ms
+    if slack is None:
+        return []
+    found = []
+    for session in log.tasks:
+        now, connector = session.start.timestamp, log.task_of(session.transactional_id)[0]
+        known = [one for one in log.generations if one.connector == connector and one.tasks > 0]
+        known = [one for one in known if one.until is not None and one.until + slack < now]
+        if known and not log.may_continue(session):
+            counts = [one for one in log.fenced_after(known[-1]) if one.since <= now + slack]
+            found.append(Start(session, known[-1], counts[0] if counts else None))
+    return found
+
+
+def _explain_unfenced(finding: Finding, text: FindingText) -> str:
+    log = text.run.shared(ConnectLog)
+    generation, start = finding.records("read")[0], finding.records("sent")[0]
+    session = next(one for one in log.tasks if (one.start.partition, one.start.offset) == (start.partition, start.offset))
+    later = next((one.entry.place for one in log.task_counts if one.entry.offset > generation.offset), "")
+    count = f"the first one is {later}, written later" if later else "there is none"
+    return (
+        f"The producer of {session.transactional_id} was initialised at {start.place} and wrote, when the configurations "
+        f"{generation.place} had been committed; a task-count record has to come between, and {count}."
+    )
+
+
+@run_check(
+    "unfenced-start",
+    across=True,
+    explain=_explain_unfenced,
+    needs=f"{NOT_READ}, or no task surely started after its configuration",
+)
+def unfenced_start(run: RunView) -> CheckResult:
+    """A task starts and writes when new configurations are there, and no task-count record after them.
+
+    After its producer is made a worker reads the configuration topic to its end, and gives up where newer configurations are:
+    so whoever writes has those that were there before. Surely there: its transaction was complete before the producer was
+    initialised, by more than clocks may be wrong. A record that may have been there counts. Configurations without tasks (of a
+    connector that is stopped) start none. Not judged: a producer that may be an older one with a new epoch (KIP-360).
+
+    compared: producers of tasks that wrote, and were made when configurations were surely there. One cause: the producer.
+
+    Example::
+
+        ms     who       does
+        0      leader 1  initialises
+        1000   leader 1  generation 2
+        2000   leader 1  task-count 2
+        3000   task 0    initialises
+        4000   task 0    writes at 0
+        5000   leader 1  generation 3
+        7000   task 2    initialises
+        8000   task 2    writes at 2
+
+    Found: read configs-0@4 and sent task-2@0. Nobody had fenced task 0.
+
+    Slow twin: `unfenced_starts` in tests/support/connect_reference.py.
+    """
+    log, answer = _of_tasks(run)
+    if log is None:
+        return answer
+    if log.slack_ms is None:
+        return CheckResult(0, lacking=CLOCKS)
+    judged = [one for one in run.shared(starts) if one.session.wrote]
+    causes = [[(one.generation.entry, "read"), (one.session.start, "sent")] for one in judged if one.count is None]
+    return CheckResult(len(judged), finding_rows(log, causes))
+
+
+# --------------------------------------------------------------------------------------------------
+# The configuration topic
+# --------------------------------------------------------------------------------------------------
+def _explain_writer(finding: Finding, text: FindingText) -> str:
+    log = text.run.shared(ConnectLog)
+    rows, newer = finding.records("sent"), finding.records("read")
+    first = log.configuration[log.configuration["offset"] == rows[0].offset].iloc[0]
+    what = f"{text.places(rows)} ({first['kind']} {first['name']})"
+    if not first["transactional"]:
+        return f"{what} was written outside transactions: not by the producer of a leader."
+    who = f"{what} was committed by producer {first['producer_id']} in epoch {first['producer_epoch']}"
+    return f"{who}, after {newer[0].place} of a later leader." if newer else f"{who}, which is no leader's."
+
+
+@run_check("config-topic-writer", across=True, explain=_explain_writer, needs=f"{NOT_READ}, or {NOT_WHOLE}")
+def config_topic_writer(run: RunView) -> CheckResult:
+    """What only the leader writes to the configuration topic was committed by another: outside transactions, by a leader that
+    was dethroned, or by a producer that is no leader's.
+
+    Only the leader writes configurations, task-count records, restarts and session keys. States (pause, resume, stop) and levels
+    of loggers are written by any worker, outside transactions. Dethroned, in the order of this log: a later leader's producer has
+    a record or a marker before. No leader's: none with the leaders' transactional id had the producer's id.
+
+    compared: committed entries of the leader's kinds. One cause: a producer.
+
+    Example::
+
+        ms     who       does
+        0      leader 1  initialises
+        1000   leader 1  generation 1
+        2000   leader 2  initialises
+        3000   leader 2  generation 2
+        4000   leader 1  task-count 1
+
+    Found: read configs-0@2 and sent configs-0@4.
+
+    Slow twin: `config_topic_writers` in tests/support/connect_reference.py.
+    """
+    log, answer = _judged(run)
+    if log is None:
+        return answer
+    table = log.configuration
+    own = table["kind"].isin(PRIVILEGED) | ((table["kind"] == "other") & (table["name"] == SESSION_KEY))
+    own &= table["ended"].isin((PLAIN, COMMITTED))
+    return CheckResult(int(own.sum()), finding_rows(log, _writers(log, table, own)))
+
+
+def _writers(log: ConnectLog, table: pd.DataFrame, own: pd.Series) -> Iterator[Cause]:
+    """The entries that no leader, or a dethroned one, has written: by producer."""
+    place = {id(session): number for number, session in enumerate(log.leaders)}
+    newest: tuple[int, Entry] | None = None
+    found: dict[tuple[str, int, int], list[tuple[Entry, str]]] = {}
+    inside, mine = table["transactional"].to_numpy(), own.to_numpy()
+    for at, entry in enumerate(entries_in(table)):
+        session = log.session_of(*entry.producer) if inside[at] else None
+        number = place.get(id(session), NONE)
+        if newest is None or number > newest[0]:
+            newest = (number, entry) if number != NONE else newest
+        if not mine[at]:
+            continue
+        if not inside[at]:
+            found.setdefault(("outside", *entry.producer), []).append((entry, "sent"))
+        elif number == NONE and log.leaders and not log.compacted:
+            found.setdefault(("strange", *entry.producer), []).append((entry, "sent"))
+        elif newest is not None and NONE != number < newest[0]:
+            found.setdefault(("dethroned", *entry.producer), [(newest[1], "read")]).append((entry, "sent"))
+    yield from found.values()

@@ -1,0 +1,411 @@
+"""What the leaders of Connect and a connector's tasks did, by the coordinators' log and the configuration topic (KIP-618).
+
+Orders of two entries in one log are certain. Between two logs there are only timestamps: those of the coordinators' entries and
+of markers, which brokers give, never those of records, which a producer may give long before it sends them. `slack_ms` is by how
+much two may be wrong: what is nearer is not judged.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow.dataset as ds
+
+from checkers.arrays import Ints
+from checkers.partition.log import NONE
+from checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, entries_of, has_connector
+from checkers.run_view import RunView
+
+ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = 1, 2, 3, 4, 5  # `TransactionState`
+LEADER = "connect-cluster-"  # the transactional id of a leader begins so
+COORDINATORS, CONFIGURATION = "__transaction_state-", "-connect-configs-"
+MARGIN_MS = 500  # clocks of one machine agree; a coordinator stamps an entry a little before it appends it
+FENCING_TIMEOUTS = (1, 90_000)  # with which `Admin.fenceProducers` initialises a producer, by release (ms)
+
+NOT_READ = "the leaders' logs were not read"
+NOT_WHOLE = "the configuration topic was not read from its beginning to its end"
+COMPACTED = "the coordinators' log has been compacted: not every transaction of the connector's producers is in it"
+CLOCKS = "how wrong the brokers' clocks were is not known"
+
+
+class Entry(NamedTuple):
+    """An entry of a leader's log (`checkers.pipeline.source_log.Entries`)."""
+
+    partition: str
+    offset: int
+    timestamp: int
+    producer_id: int
+    producer_epoch: int
+    kind: str
+    name: str
+    number: int
+    ended: int
+    op: int
+    end: int
+
+    @property
+    def place(self) -> str:
+        return f"{self.partition}@{self.offset}"
+
+    @property
+    def producer(self) -> tuple[int, int]:
+        return self.producer_id, self.producer_epoch
+
+
+def entries_in(table: pd.DataFrame) -> list[Entry]:
+    """The entries of a table, in its order."""
+    return [Entry(*row) for row in table[list(Entry._fields)].itertuples(index=False, name=None)]
+
+
+@dataclass(eq=False)
+class Transaction:
+    """A transaction as its coordinator had it; None: never. began: its first partition was added."""
+
+    began: Entry | None
+    decided: Entry | None = None
+    completed: Entry | None = None
+
+    @property
+    def committed(self) -> bool:
+        return self.decided is not None and self.decided.number == PREPARE_COMMIT
+
+
+@dataclass(eq=False)
+class Session:
+    """A producer from its initialisation to the next one with its transactional id.
+
+    number: 0, 1, ... among those of its id. stale: entries after its start that are of an earlier session. whole: every decision
+    follows what it decides. before, after: the sessions next to it.
+    """
+
+    transactional_id: str
+    number: int
+    start: Entry
+    before: Session | None = None
+    after: Session | None = None
+    transactions: list[Transaction] = field(default_factory=list)
+    stale: list[Entry] = field(default_factory=list)
+    whole: bool = True
+    ids: set[int] = field(default_factory=set)
+
+    @property
+    def is_leader(self) -> bool:
+        return self.transactional_id.startswith(LEADER)
+
+    @property
+    def wrote(self) -> bool:
+        return any(one.began for one in self.transactions)
+
+    def add(self, entry: Entry) -> None:
+        """The next entry of the coordinator that is of this session."""
+        last = self.transactions[-1] if self.transactions else None
+        if entry.number == ONGOING:
+            if last is None or last.decided:
+                self.transactions.append(Transaction(entry))
+        elif entry.number in (PREPARE_COMMIT, PREPARE_ABORT):
+            if last is None or last.decided:
+                self.whole &= entry.number == PREPARE_ABORT or bool(self.stale)  # KIP-890: an empty one may be aborted
+                last = Transaction(None)
+                self.transactions.append(last)
+            last.decided = entry
+        elif entry.number in (COMPLETE_COMMIT, COMPLETE_ABORT):
+            self.whole &= bool((last and last.decided) or self.stale)
+            if last is not None:
+                last.completed = entry
+        self.ids.add(entry.producer_id)
+
+    def precedes(self, entry: Entry) -> bool:
+        """Whether an entry after this session's start is of an earlier one."""
+        if entry.producer_id in self.ids:
+            return entry.producer_id == self.start.producer_id and entry.producer_epoch < self.start.producer_epoch
+        earlier = self.before
+        while earlier is not None:
+            if entry.producer_id in earlier.ids:
+                return True
+            earlier = earlier.before
+        return False
+
+
+def sessions_in(rows: Sequence[Entry]) -> list[Session]:
+    """The sessions of one transactional id, from its coordinator's entries in order."""
+    found: list[Session] = []
+    for entry in rows:
+        last = found[-1] if found else None
+        if entry.kind == "initialised":
+            found.append(Session(entry.name, len(found), entry, last, ids={entry.producer_id}))
+            if last:
+                last.after = found[-1]
+        elif last is None:  # its beginning is missing
+            found.append(Session(entry.name, 0, entry, whole=False, ids={entry.producer_id}))
+        elif last.precedes(entry):
+            last.stale.append(entry)
+        else:
+            last.add(entry)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Generation:
+    """A set of task configurations. tasks: how many. since, until: when every reader of the topic surely could not, and surely
+    could, read it (ms; until None: not known)."""
+
+    connector: str
+    tasks: int
+    entry: Entry
+    since: int
+    until: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class TaskCount:
+    """A task-count record. tasks: how many producers the next round is to fence. since: before, nobody could read it (ms)."""
+
+    connector: str
+    tasks: int
+    entry: Entry
+    since: int
+
+
+class ConnectLog:
+    """What leaders and tasks did. Made once for all checks of a run (`RunView.shared`)."""
+
+    def __init__(self, run: RunView) -> None:
+        self.run = run
+        self.stored = entries_of(run).stored
+
+    # ---- whether there is enough to judge --------------------------------------------------------
+    @cached_property
+    def lacking(self) -> str:
+        """Why nothing can be compared; empty when something can."""
+        if self.configuration.empty:
+            return NOT_READ
+        return "" if self._from_beginning else NOT_WHOLE
+
+    @cached_property
+    def unknown(self) -> str:
+        """Why no answer can be given: a log that could not be read."""
+        asked = self.run.history.select(("f", "type"), ds.field("f") == "read-log").to_pylist()
+        broken = sum(one["type"] != "ok" for one in asked)
+        return f"{broken} of the leaders' logs could not be read" if broken else ""
+
+    @cached_property
+    def compacted(self) -> bool:
+        """Whether the coordinators' log has lost entries."""
+        return any(not one.whole for one in self.sessions)
+
+    @cached_property
+    def _from_beginning(self) -> bool:
+        offsets = self.configuration["offset"].to_numpy()
+        return bool(len(offsets) and offsets[0] == 0 and (np.diff(offsets) == 1).all())
+
+    # ---- the coordinators' log ---------------------------------------------------------------------
+    @cached_property
+    def _transitions(self) -> pd.DataFrame:
+        """Its entries, in their order."""
+        chosen = self.stored["partition"].str.startswith(COORDINATORS) & self.stored["kind"].isin(("initialised", "transaction"))
+        return self.stored[chosen].sort_values(["partition", "offset"])
+
+    @cached_property
+    def sessions(self) -> list[Session]:
+        """Every session of every transactional id, those of one id in their order."""
+        return [one for _, rows in self._transitions.groupby("name", sort=True) for one in sessions_in(entries_in(rows))]
+
+    @cached_property
+    def leaders(self) -> list[Session]:
+        return [one for one in self.sessions if one.is_leader]
+
+    @cached_property
+    def tasks(self) -> list[Session]:
+        return [one for one in self.sessions if not one.is_leader]
+
+    @cached_property
+    def group(self) -> str:
+        """The group of the workers, by their leaders' transactional id; empty: not known."""
+        return next((one.transactional_id.removeprefix(LEADER) for one in self.leaders), "")
+
+    def task_of(self, transactional_id: str) -> tuple[str, int]:
+        """Connector and number of the task with a transactional id; number NONE: it is not named as KIP-618 says."""
+        own, _, number = transactional_id.removeprefix(f"{self.group}-").rpartition("-")
+        fits = transactional_id.startswith(f"{self.group}-") and own and number.isdigit()
+        return (own, int(number)) if fits else ("", NONE)
+
+    @cached_property
+    def timeouts(self) -> frozenset[int]:
+        """The timeouts (ms) of the tasks' producers, without those that a fencing may have."""
+        return frozenset(one.start.number for one in self.tasks if one.wrote) - set(FENCING_TIMEOUTS)
+
+    @cached_property
+    def bumping(self) -> bool:
+        """Whether every commit raises the producer's epoch: transaction protocol v2 (KIP-890)."""
+        ended = [one for session in self.sessions for one in session.transactions if one.committed and one.began]
+        return all(one.decided and one.began and one.decided.producer_epoch > one.began.producer_epoch for one in ended)
+
+    def may_continue(self, session: Session) -> bool:
+        """Whether a session may be of the same producer as the one before: after an abort a producer may raise its own epoch
+        (KIP-360), which the second protocol of transactions leaves to the coordinator."""
+        last = session.before.transactions[-1] if session.before and session.before.transactions else None
+        return last is not None and not last.committed and not self.bumping
+
+    @cached_property
+    def _starts(self) -> Mapping[int, tuple[list[int], list[int]]]:
+        """Producer id -> the epochs from which on its entries are of sessions, and these by their positions."""
+        found: dict[int, dict[int, int]] = defaultdict(dict)
+        for at, session in enumerate(self.sessions):
+            found[session.start.producer_id][session.start.producer_epoch] = at
+            for number in session.ids - {session.start.producer_id}:  # its epochs gave out in the middle
+                found[number].setdefault(0, at)
+        return {number: (sorted(epochs), [epochs[one] for one in sorted(epochs)]) for number, epochs in found.items()}
+
+    def session_of(self, producer_id: int, epoch: int) -> Session | None:
+        """The session in which a producer wrote with an epoch."""
+        epochs, places = self._starts.get(producer_id, ([], []))
+        at = bisect_right(epochs, epoch) - 1
+        return self.sessions[places[at]] if at >= 0 else None
+
+    def sessions_of(self, rows: pd.DataFrame) -> Ints:
+        """The position among `sessions` of each entry's; NONE: of none."""
+        found = np.full(len(rows), NONE, dtype=np.int64)
+        ids, epochs = rows["producer_id"].to_numpy(), rows["producer_epoch"].to_numpy()
+        for number, (starts, places) in self._starts.items():
+            mine = np.flatnonzero(ids == number)
+            at = np.searchsorted(starts, epochs[mine], side="right") - 1
+            found[mine] = np.where(at >= 0, np.asarray(places)[np.maximum(at, 0)], NONE)
+        return found
+
+    # ---- the configuration topic ---------------------------------------------------------------------
+    @cached_property
+    def configuration(self) -> pd.DataFrame:
+        """Its entries, by offset."""
+        return self.stored[self.stored["partition"].str.contains(CONFIGURATION, regex=False)]
+
+    @cached_property
+    def _visible(self) -> dict[int, tuple[int, int | None]]:
+        """Offset of a committed transactional entry -> when it surely was not yet, and surely was, visible (ms).
+
+        Not before its marker was appended; surely once its transaction is complete, as the coordinator waits until all replicas
+        in sync have the marker. A leader's transactions are all in this topic, so their order tells which is which.
+        """
+        complete: dict[tuple[int, int], list[Entry]] = defaultdict(list)
+        for one in (txn.completed for session in self.leaders for txn in session.transactions):
+            if one:
+                complete[one.producer].append(one)
+        seen: dict[tuple[int, int], int] = defaultdict(int)
+        pending: dict[int, list[Entry]] = defaultdict(list)
+        found: dict[int, tuple[int, int | None]] = {}
+        for entry in entries_in(self.configuration):
+            if entry.kind not in MARKERS:
+                pending[entry.producer_id].append(entry)
+                continue
+            number, ends = seen[entry.producer], complete[entry.producer]
+            until = ends[number].timestamp if number < len(ends) else None
+            found |= {one.offset: (entry.timestamp, until) for one in pending.pop(entry.producer_id, ())}
+            seen[entry.producer] += 1
+        return found
+
+    def _effective(self, kind: str) -> Iterator[tuple[Entry, int, int | None]]:
+        """Entries of a kind that readers of the topic get, with since when, and when surely."""
+        table = self.configuration
+        for entry in entries_in(table[(table["kind"] == kind) & table["ended"].isin((PLAIN, COMMITTED))]):
+            since, until = self._visible.get(entry.offset, (entry.timestamp, None)) if entry.ended else (entry.timestamp, None)
+            yield entry, since, until
+
+    @cached_property
+    def generations(self) -> list[Generation]:
+        return [Generation(one.name, one.number, one, since, until) for one, since, until in self._effective("generation")]
+
+    @cached_property
+    def task_counts(self) -> list[TaskCount]:
+        return [TaskCount(one.name, one.number, one, since) for one, since, _ in self._effective("task-count")]
+
+    def fenced_after(self, generation: Generation) -> list[TaskCount]:
+        """The task-count records of its connector after a generation."""
+        return [
+            one
+            for one in self.task_counts
+            if one.connector == generation.connector and one.entry.offset > generation.entry.offset
+        ]
+
+    # ---- times ------------------------------------------------------------------------------------------
+    @cached_property
+    def slack_ms(self) -> int | None:
+        """By how much timestamps of two logs may be wrong against each other; None: nobody knows.
+
+        A marker lies between the decision of its transaction and its completion. How far markers are outside is how much two
+        clocks have disagreed.
+        """
+        if self.run.clock_error_s is None:
+            return None
+        return MARGIN_MS + round(1000 * self.run.clock_error_s) + self._contradiction_ms
+
+    @cached_property
+    def _contradiction_ms(self) -> int:
+        names = ["producer_id", "producer_epoch"]
+        decisions = self._transitions[self._transitions["number"].between(PREPARE_COMMIT, COMPLETE_ABORT)]
+        following = decisions.groupby("name", sort=False)[[*names, "number", "timestamp"]].shift(-1)
+        same = (following[names] == decisions[names]).all(axis=1) & (following["number"] == decisions["number"] + 2)
+        known = decisions.assign(decided=decisions["timestamp"], completed=following["timestamp"])[same].sort_values("decided")
+        known = known[[*names, "decided", "completed"]]
+        marks = self.stored[self.stored["kind"].isin(tuple(MARKERS))][[*names, "timestamp"]].sort_values("timestamp")
+        marks = marks[pd.MultiIndex.from_frame(marks[names]).isin(pd.MultiIndex.from_frame(known[names]))]
+        if marks.empty:
+            return 0
+        earlier = pd.merge_asof(marks, known, left_on="timestamp", right_on="decided", by=names)
+        later = pd.merge_asof(marks, known, left_on="timestamp", right_on="decided", by=names, direction="forward")
+        after = (earlier["timestamp"] - earlier["completed"]).fillna(np.inf)
+        ahead = (later["decided"] - later["timestamp"]).fillna(np.inf)
+        wrong = float(np.minimum(after, ahead).max())
+        return max(0, round(wrong)) if np.isfinite(wrong) else 0
+
+    @cached_property
+    def _epoch_ns(self) -> int | None:
+        """CLOCK_MONOTONIC less the wall clock, by what readers got soonest after it was written; None: nobody read anything."""
+        read = entries_of(self.run).read
+        known = read[(read["timestamp"] > 0) & ~read["final"]]
+        return int((known["end"] - known["timestamp"] * 1_000_000).min()) if len(known) else None
+
+    def moment(self, entry: Entry) -> int:
+        """When an entry was written, about (CLOCK_MONOTONIC ns); when it was read, where nobody knows."""
+        return entry.end if self._epoch_ns is None else max(0, entry.timestamp * 1_000_000 + self._epoch_ns)
+
+    # ---- requests ----------------------------------------------------------------------------------------
+    @cached_property
+    def requests(self) -> list[dict[str, Any]]:
+        """Requests to Connect in order: `method`, `path`, `body`, `status`, `answer`, and `op`, `end`, the operation's."""
+        columns = ("index", "f", "end", "detail")
+        asked = self.run.history.select(columns, ds.field("f") == "rest").sort_by("index").to_pylist()
+        return [{**_document(one["detail"]), "op": one["index"], "end": one["end"] or 0} for one in asked]
+
+
+def _document(detail: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(detail or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+Cause = Sequence[tuple[Entry, str]]  # entries and their roles
+
+
+def finding_rows(log: ConnectLog, causes: Iterable[Cause]) -> dict[str, Any]:
+    """Rows of a check's result: a finding for each cause."""
+    rows = [
+        {"partition": one.partition, "cause": -2 - number, "op": one.op, "v": NONE, "offset": one.offset}
+        | {"time": log.moment(one), "role": role}
+        for number, cause in enumerate(causes)
+        for one, role in dict.fromkeys(cause)
+    ]
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]} if rows else {}
+
+
+def connect_log(run: RunView) -> ConnectLog | None:
+    """What leaders and tasks did; None: no connector was run."""
+    return run.shared(ConnectLog) if has_connector(run) else None
