@@ -36,7 +36,7 @@ from workloads.support.connect_records import SourceRecords
 from workloads.support.polling import failed_poll, note, poll_records, reader_operations
 
 NAME = "source"  # of the connector
-NUMBERED = "fencepost.NumberedSource"
+NUMBERED, KAFKAS = "fencepost.NumberedSource", "org.apache.kafka."  # the connectors that come along
 JAR = Path(__file__).with_name("connectors") / "numbered.jar"
 STATUS_S = 1.0  # between two looks at the connector's state
 SUPPORT = ("disabled", "preparing", "enabled")
@@ -63,6 +63,8 @@ class Connect:
     changes: what the conductor does meanwhile, one at random every change_every_s; empty: nothing.
     restart_failed: the conductor restarts tasks that have failed, as an operator does.
     readers: read_committed processes that only poll. transaction_timeout_s: of the tasks' producers.
+    rest: where workers answer that run already, like http://worker-1:8083; none is started then, `support` says what they are.
+    internal_topics: their configuration and their offsets topic, in this order, where both can be read.
     """
 
     version: str = "4.3.0"
@@ -88,6 +90,8 @@ class Connect:
     change_every_s: Annotated[float, Between(1, 3600)] = 10.0
     restart_failed: bool = True
     readers: Annotated[int, Between(0, 200)] = 1
+    rest: tuple[str, ...] = ()
+    internal_topics: tuple[str, ...] = ()
     transaction_timeout_s: Annotated[float, Between(1, 900)] = 10.0
 
     def __post_init__(self) -> None:
@@ -100,8 +104,13 @@ class Connect:
         for change in self.changes:
             if change not in CHANGES:
                 raise ValueError(f'changes: "{change}" is none of {", ".join(CHANGES)}')
-        if self.connector != NUMBERED and not self.plugins:
+        if self.connector != NUMBERED and not (self.plugins or self.rest or self.connector.startswith(KAFKAS)):
             raise ValueError("plugins: the directory or jar that holds the class of `connector`")
+        if self.internal_topics and len(self.internal_topics) != 2:
+            raise ValueError("internal_topics: two names, of the configuration topic and of the offsets topic")
+        for url in self.rest:
+            if not url.startswith("http://"):
+                raise ValueError(f'rest: "{url}" is no address like http://worker-1:8083')
         _ = self._records
 
     @property
@@ -117,9 +126,12 @@ class Connect:
 
     def roles(self) -> tuple[Role, ...]:
         levels = self._levels * (self.workers if len(self._levels) == 1 else 1)
+        instances = () if self.rest else levels
         return (
-            *(Role(name="instance", polls=False, connect=self._worker(level)) for level in levels),
-            Role(name="conductor", polls=False, conducts=True),
+            *(Role(name="instance", polls=False, connect=self._worker(level)) for level in instances),
+            Role(
+                name="conductor", polls=False, conducts=True, connect=self._worker(min(levels, key=SUPPORT.index)), rest=self.rest
+            ),
             *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers,
         )
 
@@ -198,17 +210,18 @@ class Connect:
     def logs(self, prefix: str) -> tuple[str, ...]:
         """The topics that are read at the end as the brokers have them; not every one exists."""
         names = [self.topic, own_offsets(self.topic)]
-        internal = [f"{prefix}connect-offsets", f"{prefix}connect-configs", connect_records.TRANSACTIONS]
-        return (*names, *(prefix + name for name in names), *internal)
+        internal = self.internal_topics or (f"{prefix}connect-configs", f"{prefix}connect-offsets")
+        return (*names, *(prefix + name for name in names), *internal, connect_records.TRANSACTIONS)
 
     def entry(self, record: LogRecord, prefix: str) -> LogEntry | None:
         """What a record of these topics is."""
         topic = record.topic.removeprefix(prefix)
         if topic == self.topic:
             return self._records.entry(record)
-        if topic in ("connect-offsets", own_offsets(self.topic)):
+        configs, offsets = self.internal_topics or ("connect-configs", "connect-offsets")
+        if topic in (offsets, own_offsets(self.topic)):
             return self._records.offset(record)
-        if topic == "connect-configs":
+        if topic == configs:
             return connect_records.configuration(record)
         return connect_records.transaction(record, (f"{prefix}connect-", f"connect-cluster-{prefix}"))
 

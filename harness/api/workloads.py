@@ -55,7 +55,8 @@ class Role:
     whether its operations may open rivals (`Operation.rivals`). operator: whether they may have something done from outside
     (`Operation.operator`). new_ids: each process has a transactional id of its own, as nobody should. needs: what else its
     client must be able to do (names of `harness.api.clients.CAPABILITIES`). program, connect: what an `instance` runs. conducts:
-    its client is one of Connect's REST interface (`ConnectClient`), and none of Kafka. spare: an
+    its client is one of Connect's REST interface (`ConnectClient`), and none of Kafka; connect is then what the workers are, and
+    rest where those answer that run already (empty: they are instances). spare: an
     instance or member that only the fault `scale` starts. producers: how many a process has, each with a transactional id of its
     own (`Operation.producers`).
     """
@@ -75,13 +76,19 @@ class Role:
     program: Program | None = None
     connect: ConnectWorker | None = None
     conducts: bool = False
+    rest: tuple[str, ...] = ()
     spare: bool = False
     producers: int = 1
 
     @property
     def runs(self) -> Program | ConnectWorker | None:
         """What an instance runs; None of a role that has clients of ours."""
-        return self.program or self.connect
+        return self.program or self.worker
+
+    @property
+    def worker(self) -> ConnectWorker | None:
+        """The worker of Connect that an instance is."""
+        return None if self.conducts else self.connect
 
 
 @dataclass(frozen=True, kw_only=True)

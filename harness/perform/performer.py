@@ -139,7 +139,7 @@ class Performance:
 
     def _connect_directories(self) -> list[str]:
         """What the workers of Connect need to see."""
-        wanted = {role.connect.version: role.connect for role in self._roles if role.connect}
+        wanted = {role.worker.version: role.worker for role in self._roles if role.worker}
         found = ((one, jars.installed(version)) for version, one in wanted.items())
         return [path for one, kept in found if kept for path in jar_directories(one, kept)]
 

@@ -142,8 +142,8 @@ class WorkerLoop:
     # -- clients ---------------------------------------------------------------------------------
     def _client_class(self) -> Callable[[ClientSettings], Any]:
         if self._role.conducts:
-            data = Path(self._plan["data"])
-            return lambda settings: RestClient(lambda: addresses(data))
+            data, elsewhere = Path(self._plan["data"]), {f"worker-{number}": url for number, url in enumerate(self._role.rest, 1)}
+            return lambda settings: RestClient(lambda: elsewhere or addresses(data))
         return client_factory(self._client_plan)
 
     def open(self) -> Client:
@@ -419,7 +419,7 @@ def coordinated(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, lis
     """The transactional ids and the consumer groups of a run's clients, for faults that aim at their coordinators."""
     names = {slot: name_of(plan, slot) for slot in range(len(roles))}
     programs = {group_of_program(plan, role.program) for role in roles if role.program} - {""}
-    workers = [role.connect for role in roles if role.connect][:1]
+    workers = [role.worker for role in roles if role.worker][:1]
     connect = [group_of_connect(plan["prefix"]) for _ in workers]
     shared = dict.fromkeys([*(group_of(plan, role) for role in roles if role.group), *sorted(programs), *connect])
     ids = [name for slot, role in enumerate(roles) if role.transactional for name in pool_ids(names[slot], role)]
@@ -435,7 +435,7 @@ def instances_of(roles: Sequence[Role]) -> dict[str, bool]:
 
 def settings_of(roles: Sequence[Role]) -> dict[str, dict[str, str]]:
     """What can be set of instances, by node."""
-    return {f"c{slot}": {"support": role.connect.support} for slot, role in enumerate(roles) if role.connect}
+    return {f"c{slot}": {"support": role.worker.support} for slot, role in enumerate(roles) if role.worker}
 
 
 def topics_of(plan: Mapping[str, Any], role: Role) -> list[str]:
@@ -505,9 +505,9 @@ def main(argv: list[str]) -> None:
 def launch_of(plan: Mapping[str, Any], role: Role, slot: int, run_dir: Path) -> Launch | None:
     """How a slot's instance is started; None of a role that has clients of ours."""
     directory = directory_of(run_dir, slot)
-    if role.connect:
-        support = os.environ.get("FENCEPOST_SUPPORT") or role.connect.support
-        return Launch.of_connect(plan, replace(role.connect, support=support), slot, directory)
+    if role.worker:
+        support = os.environ.get("FENCEPOST_SUPPORT") or role.worker.support
+        return Launch.of_connect(plan, replace(role.worker, support=support), slot, directory)
     return Launch.of_program(plan, role.program, slot, directory) if role.program else None
 
 

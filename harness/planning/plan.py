@@ -76,7 +76,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
 
 def connect_versions(roles: Iterable[Role]) -> list[str]:
     """The versions of Kafka Connect that workers among these roles run."""
-    return list(dict.fromkeys(role.connect.version for role in roles if role.connect))
+    return list(dict.fromkeys(role.worker.version for role in roles if role.worker))
 
 
 def _connect_plan(roles: Iterable[Role]) -> dict[str, Any]:

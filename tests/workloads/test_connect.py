@@ -26,6 +26,8 @@ CONDUCTOR = next(role for role in Connect().roles() if role.conducts)
         ({"workers": 3, "support": ("enabled", "disabled")}, "one for each of the 3, not 2"),
         ({"changes": ("explode",)}, 'changes: "explode" is none of'),
         ({"connector": "my.Source"}, "plugins: the directory or jar"),
+        ({"rest": ("worker-1:8083",)}, 'rest: "worker-1:8083" is no address'),
+        ({"internal_topics": ("configs",)}, "internal_topics: two names"),
         ({"position_by": "somehow"}, "no way to say a number"),
         ({"source_by": "nose"}, "no way to name an input"),
     ],
@@ -37,7 +39,7 @@ def test_options_that_cannot_be_meant_are_refused(options, text):
 
 def test_each_worker_may_have_support_of_its_own():
     roles = Connect(workers=3, support=("enabled", "disabled", "enabled")).roles()
-    assert [role.connect.support for role in roles if role.connect] == ["enabled", "disabled", "enabled"]
+    assert [role.worker.support for role in roles if role.worker] == ["enabled", "disabled", "enabled"]
 
 
 def test_the_numbered_source_comes_along_and_another_connector_is_somebodys_own():
@@ -45,6 +47,17 @@ def test_the_numbered_source_comes_along_and_another_connector_is_somebodys_own(
     assert ours.connect.ours
     assert ours.connect.plugins[0].endswith("numbered.jar")
     assert not theirs.connect.ours
+
+
+def test_workers_that_run_already_are_asked_and_not_started():
+    workload = Connect(rest=("http://w:8083",), support="preparing", internal_topics=("my-configs", "my-offsets"))
+    assert not any(role.runs for role in workload.roles())
+    (conductor,) = [role for role in workload.roles() if role.conducts]
+    assert (conductor.rest, conductor.connect.support) == (("http://w:8083",), "preparing")
+    assert {"my-configs", "my-offsets"} <= set(workload.logs("fp-"))
+    assert workload.entry(log_record("my-configs", b"commit-source", b'{"tasks":3}'), "fp-") == LogEntry(
+        "generation", "source", 3
+    )
 
 
 # --------------------------------------------------------------------------------------------------
