@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from checkers.partition.log import NONE
@@ -103,12 +101,11 @@ def group(anomaly: str, rows: pd.DataFrame, original_values: Mapping[int, str], 
     """
     if rows.empty:
         return []
-    rows = rows.sort_values(["time", "partition", "offset"], kind="stable")
-    keys = ["cause"] if across else ["partition", "cause"]
-    numbers = rows.groupby(keys, sort=False).ngroup().to_numpy()
-    order = np.argsort(numbers, kind="stable")
-    columns = [rows[name].to_numpy()[order].tolist() for name in ("partition", "op", "v", "offset", "time", "role")]
-    bounds = [*np.flatnonzero(np.diff(numbers[order], prepend=-1)).tolist(), len(order)]
+    columns = [rows[name].to_numpy().tolist() for name in ("partition", "op", "v", "offset", "time", "role")]
     columns.append([original_values.get(v, "") for v in columns[2]])
-    made = [FindingRecord(*values) for values in zip(*columns, strict=True)]
-    return [Finding(anomaly, made[start:stop]) for start, stop in itertools.pairwise(bounds)]
+    records = [FindingRecord(*values) for values in zip(*columns, strict=True)]
+    causes = rows["cause"].to_numpy().tolist()
+    findings: dict[tuple[str, int], list[FindingRecord]] = {}
+    for at in sorted(range(len(records)), key=lambda at: (records[at].time, records[at].partition, records[at].offset)):
+        findings.setdefault(("" if across else records[at].partition, causes[at]), []).append(records[at])
+    return [Finding(anomaly, some) for some in findings.values()]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from checkers.api import ROW_COLUMNS, ROW_NUMBERS, Check, CheckResult
@@ -103,4 +104,5 @@ def _run_check(check: Check[Any], run: RunView) -> CombinedResult:
 def _frame(rows: dict[str, Any]) -> pd.DataFrame:
     if not rows or not len(rows["op"]):
         return no_rows()
-    return pd.DataFrame(rows, columns=list(ROW_COLUMNS)).astype(dict.fromkeys(ROW_NUMBERS, "int64"))
+    numbers = {name: np.array(np.broadcast_to(rows[name], len(rows["op"])), dtype=np.int64) for name in ROW_NUMBERS}
+    return pd.DataFrame({**rows, **numbers}, columns=list(ROW_COLUMNS))
