@@ -6,7 +6,7 @@ KAFKA ?= 4.3.0
 READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE  # else every process of the tests compiles them anew, which costs seconds each
 
-.PHONY: help run check test nightly-test setup lint controls bench clean
+.PHONY: help run check everyday-tests test nightly-test setup lint controls bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -14,8 +14,11 @@ help:  ## what there is
 run: setup  ## perform campaigns/first.toml on a real cluster and report
 	$(BIN)/fencepost campaign campaigns/first.toml
 
-check: lint  ## for every save: lint, types, and all tests that need no broker, no Spark and no browser
-	$(BIN)/python -m pytest --numprocesses 2 -m "not cluster and not spark and not browser and not nightly"
+check: $(READY)  ## for every save: lint, types, and all tests that need no broker, no Spark and no browser
+	@$(MAKE) --no-print-directory --jobs 2 lint everyday-tests
+
+everyday-tests: $(READY)
+	$(BIN)/python -m pytest --numprocesses 3 -m "not cluster and not spark and not browser and not nightly"
 
 test: setup  ## all tests, those on real clusters included
 	$(BIN)/python -m pytest --numprocesses 3

@@ -66,6 +66,12 @@ def installed() -> list[Distribution]:
     return sorted(found, key=lambda one: numbers(one.version))
 
 
+def cached(version: str) -> Distribution | None:
+    """The complete distribution of a version in the cache; None where there is none whose manifest can be read."""
+    found = None if refusal(version) else _store().complete(version)
+    return _distribution(found) if found else None
+
+
 def verify(version: str) -> list[str]:
     """Read every jar of a cached version again; what is wrong, one sentence each (empty: all as fetched)."""
     return _store().verify(version)

@@ -23,12 +23,12 @@ _CHOICES = re.compile(r"(\(case insensitive\) )?\[([^\[\].]+(?:, [^\[\]]+)*)\]")
 
 def known_definitions(versions: Sequence[str]) -> tuple[list[Definitions], str]:
     """The definitions of these versions, and why some settings cannot be judged now; empty when all can."""
-    cached = {one.version: one for one in distribution.installed()}
-    lost = [version for version in versions if version not in cached]
+    cached = [distribution.cached(version) for version in versions]
+    lost = [version for version, found in zip(versions, cached, strict=True) if found is None]
     if lost:
         return [], f"Kafka {', '.join(lost)} has not been fetched yet (fencepost cluster fetch {lost[0]})"
     try:
-        return [definitions(cached[version]) for version in versions], ""
+        return [definitions(found) for found in cached if found is not None], ""
     except HarnessError as error:
         return [], str(error)
 

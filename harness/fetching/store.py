@@ -77,6 +77,10 @@ class Store:
         names = sorted(path.parent.name for path in self.directory.glob(f"[!.]*/{manifest.MANIFEST}"))
         return [found for name in names if (found := self._read(name)[0])]
 
+    def complete(self, name: str) -> Manifest | None:
+        """The manifest of what is complete; None where there is none that can be understood."""
+        return self._read(name)[0]
+
     def verify(self, name: str) -> list[str]:
         """Read every file again; what is wrong, one sentence each (empty: all as fetched)."""
         found, damage = self._read(name)

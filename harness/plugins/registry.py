@@ -215,7 +215,7 @@ def _entries(group: str) -> tuple[EntryPoint, ...]:
     return _installed(tuple(sys.path)).get(_full(group), ())
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _installed(_path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
     """The entry points of everything installed along `sys.path`, by group: looked up once, though a campaign asks for many."""
     found = entry_points()
@@ -269,7 +269,8 @@ def _field_docs(cls: Any) -> dict[str, str]:
     return docs
 
 
-def _own_field_docs(cls: Any) -> dict[str, str]:
+@lru_cache(maxsize=256)
+def _own_field_docs(cls: Any) -> Mapping[str, str]:
     """Sentences of fields: `name: ...` in the docstring, or the string below a field, or the comment behind it."""
     docs = _docs_in_docstring(cls)
     try:

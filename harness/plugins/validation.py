@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from random import Random
 from typing import Any
@@ -80,16 +81,19 @@ def _wrong_capabilities(cls: type) -> str:
     return f"{cls.__name__}.capabilities must be a frozenset of names among {', '.join(CAPABILITIES)}, not {given!r}"
 
 
+_signature = lru_cache(maxsize=512)(inspect.signature)  # of the same methods for each test of a campaign
+
+
 def _is_frozen(cls: type) -> bool:
     return dataclasses.is_dataclass(cls) and bool(getattr(cls, "__dataclass_params__").frozen)  # noqa: B009
 
 
 def _wrong_parameters(cls: type, name: str, protocol: type) -> list[str]:
     """A method that cannot be called with the arguments that the protocol's own takes."""
-    wanted = inspect.signature(getattr(protocol, name))
+    wanted = _signature(getattr(protocol, name))
     method = inspect.getattr_static(cls, name)
     try:
-        given = inspect.signature(getattr(cls, name))
+        given = _signature(getattr(cls, name))
     except (TypeError, ValueError):  # written in C: nothing is known of it
         return []
     count = len(wanted.parameters) - isinstance(method, staticmethod | classmethod)
