@@ -98,6 +98,14 @@ class DriverPlan(TypedDict, total=False):
     transactions: int | None
 
 
+class ConnectPlan(TypedDict, total=False):
+    """A version of Kafka Connect: the directory of its jars, each with its SHA-256, and the Java that runs it."""
+
+    directory: str
+    java: str
+    jars: Mapping[str, str]
+
+
 class TopicPlan(TypedDict, total=False):
     partitions: Annotated[int, Meta(ge=0, le=MOST_PARTITIONS)]
     replication: Any  # a number; None in an adopted history
@@ -137,7 +145,7 @@ class Plan(TypedDict, total=False):
     cluster: ClusterPlan
     workload: WorkloadPlan
     client: ClientPlan
-    connect: Mapping[str, Mapping[str, str]]  # versions of Kafka Connect that are run, each with the SHA-256 of its jars
+    connect: Mapping[str, ConnectPlan]  # versions of Kafka Connect that are run
     topics: Mapping[str, TopicPlan]
     contract: Mapping[str, str]
     overridden: Mapping[str, str]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.api import CampaignError
+from harness.api.run import ConnectPlan
 from harness.fetching import maven
+from harness.fetching.java import java
 from harness.fetching.manifest import Manifest
 from harness.fetching.store import Store, cache_dir
 
@@ -26,9 +27,6 @@ class ConnectJars:
     version: str
     directory: Path
     jars: Mapping[str, str]
-
-    def class_path(self) -> str:
-        return os.pathsep.join(str(self.directory / name) for name in sorted(self.jars))
 
 
 def refusal(version: str) -> str:
@@ -63,6 +61,12 @@ def installed(version: str) -> ConnectJars | None:
     """A version of the cache; None when it is not there, or damaged."""
     found = _store().present(version)
     return _jars(found) if found else None
+
+
+def planned(version: str) -> ConnectPlan:
+    """A version of the cache as a plan has it; without jars when it was not fetched yet."""
+    found = installed(version)
+    return {"directory": str(found.directory), "java": java()[0], "jars": dict(found.jars)} if found else {}
 
 
 def all_installed() -> list[ConnectJars]:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.api import ConnectWorker
-from harness.connect.jars import ConnectJars
-from harness.fetching.java import java
+from harness.api.run import ConnectPlan
 
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 ADDRESS = "rest"  # in an instance's directory: where its REST interface is
@@ -91,15 +90,17 @@ def properties(worker: ConnectWorker, plan: Mapping[str, Any], connection: Mappi
     }
 
 
-def prepare(worker: ConnectWorker, jars: ConnectJars, plan: Mapping[str, Any], slot: int, directory: Path) -> list[str]:
-    """Write the settings of an instance's next life into its directory; the command line. Raises ClusterError, OSError."""
+def prepare(worker: ConnectWorker, plan: Mapping[str, Any], slot: int, directory: Path) -> list[str]:
+    """Write the settings of an instance's next life into its directory; the command line. Raises OSError."""
     host = own_address(plan["bootstrap"])
     url = f"http://{host}:{FIRST_PORT + slot}"
     settings = properties(worker, plan, plan.get("connection", {}), url)
     path = directory / "worker.properties"
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     (directory / ADDRESS).write_text(url)
-    return [java()[0], *_FLAGS, "-cp", jars.class_path(), MAIN, str(path)]
+    found = plan["connect"][worker.version]
+    class_path = os.pathsep.join(f"{found['directory']}/{name}" for name in sorted(found["jars"]))
+    return [found["java"], *_FLAGS, "-cp", class_path, MAIN, str(path)]
 
 
 def addresses(data: Path) -> dict[str, str]:
@@ -116,7 +117,7 @@ def serves(directory: Path) -> bool:
         return False
 
 
-def jar_directories(worker: ConnectWorker, jars: ConnectJars) -> list[str]:
+def jar_directories(worker: ConnectWorker, found: ConnectPlan) -> list[str]:
     """The directories that a worker's process needs to see."""
     plugins = [path if os.path.isdir(path) else os.path.dirname(path) for path in worker.plugins]
-    return [str(jars.directory), str(Path(java()[0]).resolve().parents[1]), *plugins]
+    return [found["directory"], str(Path(found["java"]).resolve().parents[1]), *plugins]

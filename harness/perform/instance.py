@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from harness import secrets
-from harness.api import OWN_GROUP, ClusterError, ConnectWorker, Outcome, Program
-from harness.connect import jars
+from harness.api import OWN_GROUP, ConnectWorker, Outcome, Program
 from harness.connect.worker import prepare, serves
 from harness.fetching.parent_death import die_with
 from harness.history.writer import HistoryWriter
@@ -98,7 +97,7 @@ def environment(plan: Mapping[str, Any], program: Program, slot: int, directory:
 
 @dataclass(frozen=True)
 class Launch:
-    """How an instance is started. command: its words, made for each life; raises ClusterError or OSError when there are none.
+    """How an instance is started. command: its words, made for each life; raises OSError when there are none.
 
     image: of a container in which it runs; empty: it is a process here. environment: all of its variables. name: in the history;
     title: in a sentence.
@@ -120,17 +119,10 @@ class Launch:
 
     @classmethod
     def of_connect(cls, plan: Mapping[str, Any], worker: ConnectWorker, slot: int, directory: Path) -> Launch:
-        """A worker of Connect, whose jars the planning has fetched."""
-
-        def command() -> Sequence[str]:
-            found = jars.installed(worker.version)
-            if found is None:
-                raise ClusterError(f"the jars of Kafka Connect {worker.version} are not in the cache any more, or damaged")
-            return prepare(worker, found, plan, slot, directory)
-
+        """A worker of Connect, whose jars the plan names."""
         title = f"the worker of Kafka Connect {worker.version}"
         return cls(
-            command,
+            lambda: prepare(worker, plan, slot, directory),
             secrets.environment_without_secrets(),
             name=f"connect {worker.version}",
             title=title,
@@ -216,8 +208,8 @@ class Instance:
                 stderr=subprocess.STDOUT,
                 preexec_fn=die_with(os.getpid()),
             )
-        except (ClusterError, OSError) as error:
-            return f"{self._launch.name} cannot be started: {getattr(error, 'strerror', '') or error}"
+        except OSError as error:
+            return f"{self._launch.name} cannot be started: {error.strerror}"
 
     def _watch(self, child: Child, began: float) -> bool:
         """Until its end; whether it was asked to end."""

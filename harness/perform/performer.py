@@ -46,7 +46,6 @@ from harness.api import (
     note_event,
     phase_event,
 )
-from harness.connect import jars
 from harness.connect.worker import jar_directories
 from harness.history.manifest import ManifestWriter
 from harness.history.writer import HistoryWriter, file_name
@@ -140,8 +139,7 @@ class Performance:
     def _connect_directories(self) -> list[str]:
         """What the workers of Connect need to see."""
         wanted = {role.worker.version: role.worker for role in self._roles if role.worker}
-        found = ((one, jars.installed(version)) for version, one in wanted.items())
-        return [path for one, kept in found if kept for path in jar_directories(one, kept)]
+        return [path for name, one in wanted.items() for path in jar_directories(one, self._plan["connect"][name])]
 
     def _raise_epochs(self) -> None:
         """Bring the epochs of all transactional ids to where the workload wants them."""

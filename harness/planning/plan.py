@@ -25,7 +25,7 @@ from harness.api import (
     overlaid_contract,
 )
 from harness.api.plans import declared
-from harness.api.run import InjectionPlan
+from harness.api.run import ConnectPlan, InjectionPlan
 from harness.connect import jars
 from harness.planning import derived_contract, schedule
 from harness.planning.clients import client_plan, member_settings, unsuited
@@ -79,10 +79,9 @@ def connect_versions(roles: Iterable[Role]) -> list[str]:
     return list(dict.fromkeys(role.worker.version for role in roles if role.worker))
 
 
-def _connect_plan(roles: Iterable[Role]) -> dict[str, Any]:
-    """What is run of Kafka Connect: its versions, each with the SHA-256 of every jar. Empty without workers of it."""
-    found = {version: jars.installed(version) for version in connect_versions(roles)}
-    return {version: dict(one.jars) if one else {} for version, one in found.items()}
+def _connect_plan(roles: Iterable[Role]) -> dict[str, ConnectPlan]:
+    """The versions of Kafka Connect that are run, as they lie in the cache. Raises ClusterError when one is not there."""
+    return {name: jars.planned(name) for name in connect_versions(roles)}
 
 
 def plain_values(test: Test) -> Plan:

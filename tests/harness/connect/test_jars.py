@@ -24,11 +24,12 @@ def ivy(recipe, destination, cache):
 
 def test_a_version_is_fetched_once_and_found_again(cache):
     assert jars.installed("4.3.0") is None
+    assert jars.planned("4.3.0") == {}
     fetched = jars.fetch("4.3.0", ivy=ivy)
     assert fetched == jars.installed("4.3.0") == jars.fetch("4.3.0", ivy=None)
-    assert fetched.class_path() == ":".join(
-        f"{cache}/connect/4.3.0/{name}-4.3.0.jar" for name in ("connect-file", "connect-runtime")
-    )
+    planned = jars.planned("4.3.0")
+    assert planned["directory"] == f"{cache}/connect/4.3.0"
+    assert [*planned["jars"]] == ["connect-file-4.3.0.jar", "connect-runtime-4.3.0.jar"]
     assert [one.version for one in jars.all_installed()] == ["4.3.0"]
 
 

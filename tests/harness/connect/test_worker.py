@@ -5,17 +5,15 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
 from harness.api import ConnectWorker
-from harness.connect.jars import ConnectJars
 from harness.connect.worker import addresses, jar_directories, own_address, prepare, properties, serves, transactional_ids
 
-PLAN = {"prefix": "fp-ab12-", "bootstrap": "127.0.0.1:9092", "connection": {}}
+FOUND = {"directory": "/cache/connect/4.3.0", "java": "/opt/java/bin/java", "jars": {"b.jar": "", "a.jar": ""}}
+PLAN = {"prefix": "fp-ab12-", "bootstrap": "127.0.0.1:9092", "connection": {}, "connect": {"4.3.0": FOUND}}
 WORKER = ConnectWorker(version="4.3.0", plugins=("/plugins/mine.jar",), connectors=("source",))
-JARS = ConnectJars("4.3.0", Path("/cache/connect/4.3.0"), {"b.jar": "", "a.jar": ""})
 
 
 def test_what_runs_share_begins_with_the_runs_prefix():
@@ -47,12 +45,13 @@ def test_no_more_replicas_are_asked_for_than_there_are_brokers():
 def test_a_life_begins_with_settings_in_its_directory(tmp_path):
     directory = tmp_path / "data" / "c2"
     directory.mkdir(parents=True)
-    words = prepare(WORKER, JARS, PLAN, 2, directory)
+    words = prepare(WORKER, PLAN, 2, directory)
+    assert words[0] == "/opt/java/bin/java"
     assert words[-2:] == ["org.apache.kafka.connect.cli.ConnectDistributed", str(directory / "worker.properties")]
     assert "/cache/connect/4.3.0/a.jar:/cache/connect/4.3.0/b.jar" in words
     assert "plugin.path=/plugins/mine.jar\n" in (directory / "worker.properties").read_text()
     assert addresses(tmp_path / "data") == {"c2": "http://127.0.0.1:8085"}
-    assert {"/cache/connect/4.3.0", "/plugins"} <= set(jar_directories(WORKER, JARS))
+    assert {"/cache/connect/4.3.0", "/plugins", "/opt/java"} <= set(jar_directories(WORKER, FOUND))
 
 
 def test_an_address_is_that_from_which_the_brokers_are_reached():
