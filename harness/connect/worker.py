@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.api import ConnectWorker
 from harness.api.run import ConnectPlan
+from harness.fetching.java import directories
 
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 ADDRESS = "rest"  # in an instance's directory: where its REST interface is
@@ -120,4 +121,4 @@ def serves(directory: Path) -> bool:
 def jar_directories(worker: ConnectWorker, found: ConnectPlan) -> list[str]:
     """The directories that a worker's process needs to see."""
     plugins = [path if os.path.isdir(path) else os.path.dirname(path) for path in worker.plugins]
-    return [found["directory"], str(Path(found["java"]).resolve().parents[1]), *plugins]
+    return [found["directory"], *map(str, directories(found["java"])), *plugins]

@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.api import ClusterError
 
 OLDEST = 17
+_SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc")
 _REMEDY = f"install a Java runtime {OLDEST} or newer (Debian, Ubuntu: sudo apt install openjdk-17-jre-headless) or set JAVA_HOME"
 
 
@@ -30,6 +31,18 @@ def java() -> tuple[str, str]:
             return program, version
         tried.append(f"{program} is {'version ' + version if version else 'no working Java'}")
     raise ClusterError(f"no Java {OLDEST} or newer found ({'; '.join(tried) or 'no java in PATH, JAVA_HOME not set'}): {_REMEDY}")
+
+
+def directories(program: str) -> list[Path]:
+    """The directories that a container needs of a Java, beyond the system's own."""
+    home = Path(program).resolve().parents[1]
+    return [*([] if str(home).startswith(_SYSTEM) else [home]), *_configuration(home)]
+
+
+def _configuration(home: Path) -> list[Path]:
+    """Directories in which a runtime's configuration lies, where it only has links to them: Debian's `/etc/java-17-openjdk`."""
+    files = [path.resolve() for part in ("conf", "lib/security") for path in (home / part).rglob("*") if path.is_symlink()]
+    return sorted({path.parent for path in files if path.exists() and not path.is_relative_to(home)})
 
 
 def _version(program: str) -> str:

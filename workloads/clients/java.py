@@ -11,14 +11,13 @@ from zipfile import ZipFile
 
 from harness.api import ClusterError
 from harness.fetching import maven, tools
-from harness.fetching.java import OLDEST, java
+from harness.fetching.java import OLDEST, directories, java
 
 SOURCES = Path(__file__).parents[1] / "drivers" / "java"
 FIRST = (2, 5)  # the first with consumer group metadata in transactions (KIP-447), which the driver is written for
 MAIN, REHEARSAL = "fencepost.Driver", "rehearsal"
 COMPILER, JSON, LOG = "3.38.0", "2.10.1", "1.7.36"  # the newest compiler that runs on Java 17; without further dependencies
 JAR, CLASSES = "driver.jar", "classes.jsa"
-SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc")
 
 MEMORY = ("-Xmx192m", "-Xss512k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")  # some ten at once on a small machine
 QUIET = (  # standard output belongs to frames, also when the JVM itself has something to say
@@ -80,8 +79,7 @@ class Java:
         return (*_jvm(), *shared, *LOGGING, "-cp", f"{_class_path(library)}:{built / JAR}", MAIN)
 
     def reads(self) -> Sequence[Path]:
-        home = Path(java()[0]).resolve().parents[1]
-        return [*([] if str(home).startswith(SYSTEM) else [home]), *_configuration(home)]
+        return directories(java()[0])
 
     def _compile(self, version: str, library: Path, directory: Path) -> None:
         classes = directory / "classes"
@@ -108,12 +106,6 @@ class Java:
         except tools.ToolError:
             archive.unlink(missing_ok=True)
         loaded.unlink(missing_ok=True)
-
-
-def _configuration(home: Path) -> list[Path]:
-    """Directories in which a runtime's configuration lies, where it only has links to them: Debian's `/etc/java-17-openjdk`."""
-    files = [path.resolve() for part in ("conf", "lib/security") for path in (home / part).rglob("*") if path.is_symlink()]
-    return sorted({path.parent for path in files if path.exists() and not path.is_relative_to(home)})
 
 
 def _jvm() -> tuple[str, ...]:
