@@ -38,6 +38,7 @@ from workloads.support.polling import failed_poll, note, poll_records, reader_op
 NAME = "source"  # of the connector
 NUMBERED, KAFKAS = "fencepost.NumberedSource", "org.apache.kafka."  # the connectors that come along
 JAR = Path(__file__).with_name("connectors") / "numbered.jar"
+FILE = "{file}"  # in a value of the connector's configuration
 STATUS_S = 1.0  # between two looks at the connector's state
 SUPPORT = ("disabled", "preparing", "enabled")
 Change = Literal["tasks", "restart", "restart-task", "pause", "stop", "delete"]
@@ -59,7 +60,8 @@ class Connect:
     source_by: how a record names its source partition: header NAME, key, json POINTER, regex PATTERN, value; empty: there is one
     without a name. position_by: how it tells its position there: header NAME, json POINTER, regex PATTERN. Positions rise by one.
     offset_source, offset_position: JSON pointers to both in stored source partitions and offsets. next_offset: the stored
-    position is that of the next record.
+    position is that of the next record. offset_unit: how much a stored position grows by a record.
+    lines: makes a file with so many lines, each its own number in 11 digits; `{file}` in a value of `config` is its path.
     changes: what the conductor does meanwhile, one at random every change_every_s; empty: nothing.
     restart_failed: the conductor restarts tasks that have failed, as an operator does.
     readers: read_committed processes that only poll. transaction_timeout_s: of the tasks' producers.
@@ -86,6 +88,8 @@ class Connect:
     offset_source: str = "/source"
     offset_position: str = "/number"
     next_offset: bool = False
+    offset_unit: Annotated[int, Between(1, 1_000_000)] = 1
+    lines: Annotated[int, Between(0, 10_000_000)] = 0
     changes: tuple[Change, ...] = ()
     change_every_s: Annotated[float, Between(1, 3600)] = 10.0
     restart_failed: bool = True
@@ -106,6 +110,8 @@ class Connect:
                 raise ValueError(f'changes: "{change}" is none of {", ".join(CHANGES)}')
         if self.connector != NUMBERED and not (self.plugins or self.rest or self.connector.startswith(KAFKAS)):
             raise ValueError("plugins: the directory or jar that holds the class of `connector`")
+        if any(FILE in str(value) for value in self.config.values()) and not self.lines:
+            raise ValueError("lines: how many lines {file} in `config` is to have")
         if self.internal_topics and len(self.internal_topics) != 2:
             raise ValueError("internal_topics: two names, of the configuration topic and of the offsets topic")
         for url in self.rest:
@@ -119,7 +125,9 @@ class Connect:
 
     @cached_property
     def _records(self) -> SourceRecords:
-        return SourceRecords(self.source_by, self.position_by, self.offset_source, self.offset_position, self.next_offset)
+        return SourceRecords(
+            self.source_by, self.position_by, self.offset_source, self.offset_position, self.next_offset, self.offset_unit
+        )
 
     def topics(self) -> dict[str, TopicSpec]:
         return {self.topic: TopicSpec(partitions=self.partitions)}
@@ -182,6 +190,8 @@ class Connect:
     def _ask(self, op: Operation, client: ConnectClient) -> Outcome:
         """One request to Connect, its answer recorded; what was not done for sure has failed."""
         clock.sleep(op.planned.think_s)
+        if FILE in str(op.value.get("body")):
+            op.value["body"] = {key: value.replace(FILE, self._file(client)) for key, value in op.value["body"].items()}
         try:
             answer = client.ask(op.value["method"], op.value["path"], op.value.get("body"))
         except CallError as error:
@@ -189,6 +199,14 @@ class Connect:
             return Outcome.FAIL if error.retriable else Outcome.INFO
         op.value = {**op.value, "status": answer.status, "worker": answer.worker, "answer": answer.document}
         return Outcome.OK if answer.status < 300 else Outcome.FAIL if answer.status < 500 else Outcome.INFO
+
+    def _file(self, client: ConnectClient) -> str:
+        """The path of the file with numbered lines, which is made when it is first asked for."""
+        path = client.directory / "lines"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(f"{number:011d}\n" for number in range(self.lines)))
+        return str(path)
 
     # -- readers, and what is in the logs ------------------------------------------------------------
     def _read(self, op: Operation, client: Client) -> Outcome:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -36,7 +37,9 @@ class ConnectAnswer:
 
 
 class ConnectClient(Protocol):
-    """The REST interface of Connect's workers."""
+    """The REST interface of Connect's workers. directory: the conductor's own, which workers on this machine can read."""
+
+    directory: Path
 
     def ask(self, method: str, path: str, body: Any = None) -> ConnectAnswer:
         """One request to the next of the workers that are known. Raises CallError when it is not answered."""

@@ -6,6 +6,7 @@ import http.client
 import itertools
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,11 +16,15 @@ TIMEOUT_S = 10.0
 
 
 class RestClient:
-    """`ConnectClient`. workers: tells the addresses of the workers by their nodes; each request goes to the next one."""
+    """`ConnectClient`. workers: tells the addresses of the workers by their nodes; each request goes to the next one.
+
+    directory: of the conductor.
+    """
 
     library, version = "connect-rest", "1"
 
-    def __init__(self, workers: Callable[[], Mapping[str, str]], timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, workers: Callable[[], Mapping[str, str]], directory: Path, timeout_s: float = TIMEOUT_S) -> None:
+        self.directory = directory
         self._workers, self._timeout_s, self._turn = workers, timeout_s, itertools.count()
 
     def open(self, timeout_s: float) -> None:

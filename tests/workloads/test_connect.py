@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -28,6 +30,7 @@ CONDUCTOR = next(role for role in Connect().roles() if role.conducts)
         ({"connector": "my.Source"}, "plugins: the directory or jar"),
         ({"rest": ("worker-1:8083",)}, 'rest: "worker-1:8083" is no address'),
         ({"internal_topics": ("configs",)}, "internal_topics: two names"),
+        ({"config": {"file": "{file}"}}, "lines: how many"),
         ({"position_by": "somehow"}, "no way to say a number"),
         ({"source_by": "nose"}, "no way to name an input"),
     ],
@@ -120,10 +123,11 @@ def test_a_connector_with_an_offsets_topic_of_its_own_is_told_its_name():
 
 
 class Rest:
-    def __init__(self, answer):
-        self.answer = answer
+    def __init__(self, answer, directory=Path()):
+        self.answer, self.directory, self.asked = answer, directory, []
 
     def ask(self, method, path, body=None):
+        self.asked.append(body)
         if isinstance(self.answer, CallError):
             raise self.answer
         return self.answer
@@ -142,12 +146,22 @@ class Rest:
 def test_a_request_is_recorded_with_its_answer(answer, outcome):
     workload = Connect()
     op = Operation.of(3, 0, next(workload.operations(CONDUCTOR, PARTITIONS, Random(1))))
-    op.planned = op.planned.__class__(f="rest", mops=(), request=op.planned.request)
+    op.planned = replace(op.planned, think_s=0.0)
     assert workload.perform(op, Rest(answer), "r") is outcome
     if isinstance(answer, CallError):
         assert op.errors[0]["name"] == answer.name
     else:
         assert (op.value["status"], op.value["worker"], op.value["answer"]) == (answer.status, "c1", answer.document)
+
+
+def test_a_connector_that_reads_a_file_gets_one_with_numbered_lines(tmp_path):
+    workload = Connect(config={"file": "{file}"}, lines=3)
+    op = Operation.of(3, 0, replace(next(workload.operations(CONDUCTOR, PARTITIONS, Random(1))), think_s=0.0))
+    rest = Rest(ConnectAnswer(201, {}, "c0"), tmp_path / "c3")
+    assert workload.perform(op, rest, "r") is Outcome.OK
+    path = Path(rest.asked[0]["file"])
+    assert path.read_text() == "00000000000\n00000000001\n00000000002\n"
+    assert op.value["body"]["file"] == str(path)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -211,6 +225,8 @@ def test_stored_offsets_may_be_those_of_the_next_record():
     assert workload.entry(log_record("records", None, b"line 17"), "fp-") == LogEntry("record", "", 17)
     stored = log_record(OFFSETS, b'["source",{"filename":"f"}]', b'{"position":18}')
     assert workload.entry(stored, "fp-") == LogEntry("offset", "", 17)
+    in_bytes = Connect(source_by="", offset_position="/position", next_offset=True, offset_unit=9)
+    assert in_bytes.entry(stored, "fp-") == LogEntry("offset", "", 1)
 
 
 def test_the_logs_are_those_of_this_run():

@@ -37,7 +37,7 @@ class SourceRecords:
 
     source, position: of a record, as `inputs_and_outputs.naming` and `counting` have it; source empty: there is one source,
     without a name. offset_source, offset_position: JSON pointers into a stored source partition and source offset. next_offset:
-    the stored position is that of the next record, not of the last one.
+    the stored position is that of the next record, not of the last one. offset_unit: how much it grows by a record.
     """
 
     source: str
@@ -45,6 +45,7 @@ class SourceRecords:
     offset_source: str
     offset_position: str
     next_offset: bool = False
+    offset_unit: int = 1
 
     def __post_init__(self) -> None:
         if self.source:
@@ -73,7 +74,7 @@ class SourceRecords:
             position = int(pointed(json.loads(record.value), self.offset_position))
         except _NOTHING as error:
             return LogEntry(STRANGE, f"{error}"[:100], -1)
-        return LogEntry("offset", name, position - self.next_offset)
+        return LogEntry("offset", name, position // self.offset_unit - self.next_offset)
 
 
 def configuration(record: LogRecord) -> LogEntry | None:

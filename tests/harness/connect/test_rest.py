@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -49,7 +50,7 @@ def server():
 
 
 def test_an_answer_has_its_status_its_document_and_who_gave_it(server):
-    client = RestClient(lambda: {"c0": server})
+    client = RestClient(lambda: {"c0": server}, Path())
     answer = client.ask("PUT", "/connectors/s/config", {"tasks.max": "2"})
     assert (answer.status, answer.worker) == (201, "c0")
     assert answer.document == {"path": "/connectors/s/config", "body": {"tasks.max": "2"}}
@@ -58,7 +59,7 @@ def test_an_answer_has_its_status_its_document_and_who_gave_it(server):
 
 
 def test_each_request_goes_to_the_next_worker(server):
-    client = RestClient(lambda: {"c0": server, "c2": server})
+    client = RestClient(lambda: {"c0": server, "c2": server}, Path())
     assert [client.ask("DELETE", "/").worker for _ in range(4)] == ["c0", "c2", "c0", "c2"]
 
 
@@ -73,11 +74,11 @@ def closed_port():
 )
 def test_what_was_surely_not_asked_can_be_asked_again(workers, name):
     with pytest.raises(CallError) as failed:
-        RestClient(lambda: workers).ask("PUT", "/", {})
+        RestClient(lambda: workers, Path()).ask("PUT", "/", {})
     assert (failed.value.name, failed.value.retriable) == (name, True)
 
 
 def test_of_what_is_not_answered_nobody_knows_whether_it_was_done(server):
     with pytest.raises(CallError) as failed:
-        RestClient(lambda: {"c0": server}, timeout_s=0.2).ask("PUT", "/slow", {})
+        RestClient(lambda: {"c0": server}, Path(), timeout_s=0.2).ask("PUT", "/slow", {})
     assert (failed.value.name, failed.value.retriable) == ("UNANSWERED", False)
