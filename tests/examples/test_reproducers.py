@@ -30,6 +30,21 @@ def test_a_transaction_that_could_not_be_logged_is_over_when_the_request_timeout
 
 @pytest.mark.nightly
 @pytest.mark.cluster
+def test_a_connector_with_an_offsets_topic_of_its_own_begins_again():
+    found = output(sys.executable, PROGRAMS / "own_offsets_topic.py")
+    assert found.returncode == 1, found.stderr
+    assert int(found.stdout.split("Kafka 4.3.0: ")[1].split()[0]) >= 100
+
+
+@pytest.mark.nightly
+@pytest.mark.cluster
+def test_a_connector_that_stays_with_the_workers_offsets_topic_goes_on():
+    found = output(sys.executable, PROGRAMS / "own_offsets_topic.py", "--own", "connect-offsets")
+    assert found.returncode == 0, found.stderr + found.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.cluster
 @pytest.mark.skipif(not shutil.which("javac"), reason="a JDK compiles it (apt install default-jdk-headless)")
 def test_a_lower_transaction_version_ends_a_java_producer(tmp_path):
     with external_kafka.started(tmp_path) as cluster:
