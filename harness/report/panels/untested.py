@@ -44,12 +44,14 @@ def untested(run: ReportData) -> tuple[Untested, ...]:
 
 
 def _unanswered(run: ReportData) -> list[Untested]:
+    """What has no answer; what has none for one reason is one row."""
     blank = (Property.NOT_EXERCISED.value, Property.UNKNOWN.value)
-    return [
-        Untested(what=f"{p.get('name')}: {p['verdict']}", why=p.get("reason") or f"{number(p.get('compared'))} compared")
-        for p in run.verdict.get("properties", ())
-        if p.get("verdict") in blank
-    ]
+    names: dict[tuple[str, str], list[str]] = {}
+    for one in run.verdict.get("properties", ()):
+        if one.get("verdict") in blank:
+            why = one.get("reason") or f"{number(one.get('compared'))} compared"
+            names.setdefault((one["verdict"], why), []).append(str(one.get("name")))
+    return [Untested(what=f"{', '.join(some)}: {verdict}", why=why) for (verdict, why), some in names.items()]
 
 
 def _unhurt(run: ReportData) -> list[Untested]:

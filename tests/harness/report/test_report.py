@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from harness.api import HarnessError
 from harness.report import render
 from harness.report.documents import read
 from harness.report.model import page
-from harness.report.panels import timeline
+from harness.report.panels import timeline, untested
 from harness.report.panels.faults import around, reach_grid, summary
 from harness.report.panels.findings import shares
 from harness.report.text import coded, fenced, for_markdown, shortened
@@ -277,6 +278,18 @@ def test_the_sample_is_even():
 
 
 # ------------------------------------------------------------------------------------------ faults
+def test_what_has_no_answer_for_one_reason_is_one_row():
+    rows = [
+        ("a", "held", ""),
+        ("b", "not exercised", "nobody did"),
+        ("c", "unknown", "lost"),
+        ("d", "not exercised", "nobody did"),
+    ]
+    run = SimpleNamespace(verdict={"properties": [{"name": n, "verdict": v, "reason": why} for n, v, why in rows]})
+    found = [(one.what, one.why) for one in untested._unanswered(run)]
+    assert found == [("b, d: not exercised", "nobody did"), ("c: unknown", "lost")]
+
+
 def test_a_fault_without_effect_is_red_and_untested(tmp_path):
     """Nothing was hurt, so the run says nothing about that fault."""
     shown = page(read(open_run(example.torn(tmp_path))))
