@@ -41,9 +41,9 @@ JAR = Path(__file__).with_name("connectors") / "numbered.jar"
 FILE = "{file}"  # in a value of the connector's configuration
 STATUS_S = 1.0  # between two looks at the connector's state
 SUPPORT = ("disabled", "preparing", "enabled")
-Change = Literal["tasks", "restart", "restart-task", "pause", "stop", "delete"]
+Change = Literal["tasks", "restart", "restart-task", "pause", "stop", "delete", "own-offsets"]
 Asking = Generator[PlannedOperation, Operation | None, None]  # is sent each operation when it has ended
-CHANGES: tuple[Change, ...] = ("tasks", "restart", "restart-task", "pause", "stop", "delete")
+CHANGES: tuple[Change, ...] = ("tasks", "restart", "restart-task", "pause", "stop", "delete", "own-offsets")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Connect:
     offset_source, offset_position: JSON pointers to both in stored source partitions and offsets. next_offset: the stored
     position is that of the next record. offset_unit: how much a stored position grows by a record.
     lines: makes a file with so many lines, each its own number in 11 digits; `{file}` in a value of `config` is its path.
-    changes: what the conductor does meanwhile, one at random every change_every_s; empty: nothing.
+    changes: what the conductor does meanwhile, one at random every change_every_s (own-offsets: it sets `offsets.storage.topic`).
     restart_failed: the conductor restarts tasks that have failed, as an operator does.
     readers: read_committed processes that only poll. transaction_timeout_s: of the tasks' producers.
     rest: where workers answer that run already, like http://worker-1:8083; none is started then, `support` says what they are.
@@ -164,10 +164,10 @@ class Connect:
         topic = partitions[0].rpartition("-")[0]
         return Conductor(self, topic, rng).operations()
 
-    def configuration(self, topic: str, tasks: int) -> dict[str, str]:
-        """The connector's configuration, with so many tasks."""
+    def configuration(self, topic: str, tasks: int, moved: bool = False) -> dict[str, str]:
+        """The connector's configuration, with so many tasks. moved: its offsets have a topic of its own by now."""
         enabled = "enabled" in self._levels
-        own = {"offsets.storage.topic": own_offsets(topic)} if self.own_offsets else {}
+        own = {"offsets.storage.topic": own_offsets(topic)} if moved or self.own_offsets else {}
         once = {"exactly.once.support": "required", "transaction.boundary": self.boundary} if enabled else {}
         numbered = self._numbered(topic) if self.connector == NUMBERED else {}
         ours = {"connector.class": self.connector, "tasks.max": str(tasks), **once, **own, **numbered}
@@ -251,6 +251,7 @@ class Conductor:
     workload: Connect
     topic: str
     rng: Random
+    own: bool = False  # the connector has an offsets topic of its own by now
 
     def operations(self) -> Asking:
         """Create the connector; then look at it again and again, restart what has failed, and change it now and then."""
@@ -266,6 +267,9 @@ class Conductor:
         pause = self.rng.uniform(0.5, 3.0)
         if change == "tasks":
             yield self._configured(self.rng.randint(1, 2 * self.workload.tasks))
+        elif change == "own-offsets":
+            self.own = True
+            yield self._configured(self.workload.tasks)
         elif change == "restart":
             yield self._planned("POST", "/restart?includeTasks=true")
         elif change == "restart-task":
@@ -282,7 +286,7 @@ class Conductor:
             pass
 
     def _configured(self, tasks: int, think_s: float = 0.0) -> PlannedOperation:
-        return self._planned("PUT", "/config", self.workload.configuration(self.topic, tasks), think_s)
+        return self._planned("PUT", "/config", self.workload.configuration(self.topic, tasks, self.own), think_s)
 
     def _planned(self, method: str, path: str, body: Any = None, think_s: float = 0.0) -> PlannedOperation:
         request = {"method": method, "path": f"/connectors/{NAME}{path}", **({} if body is None else {"body": body})}

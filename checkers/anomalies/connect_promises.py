@@ -5,6 +5,7 @@ The docstring of the check is the definition of the anomaly. What is forbidden u
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from checkers.anomalies.connect_tasks import config_topic_writer, fencing_skippe
 from checkers.api import CheckResult, join_rows, run_check
 from checkers.partition.log import NONE
 from checkers.pipeline.connect_log import ConnectLog, Entry, connect_log, entries_in, finding_rows
-from checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN
+from checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN, SourceLog
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
@@ -24,13 +25,15 @@ from checkers.verdict.wording import FindingText
 NUMBERED = "fencepost.NumberedSource"
 WORKERS_OFFSETS = "-connect-offsets-"
 REFUSED = (404, 409, 500)
-FENCING, DENIED = "zombie fencing", "AuthorizationException"
+UNREACHED = "IO Error"  # of a worker that could not forward a request
+FENCING, DENIED = re.compile("zombie fencing|fenceZombie"), "AuthorizationException"
 NO_OCCASION = "no promise of KIP-618 had an occasion"
 
 
 @dataclass
 class Occasions:
-    """How a promise was kept. entries, requests: what shows each violation; elsewhere: violations that another check finds."""
+    """How a promise was kept. entries, requests: what shows each violation. elsewhere: violations that are no findings here, as
+    another check finds them, or they harm no record."""
 
     met: int = 0
     entries: list[list[tuple[Entry, str]]] = field(default_factory=list)
@@ -97,8 +100,8 @@ def _single(run: RunView, log: ConnectLog) -> Occasions:
     """Between configurations of one task after another and their task-count record no producer is initialised by a fencing."""
     answer = Occasions()
     slack = log.slack_ms
-    if slack is None or log.compacted or not log.timeouts:
-        return answer
+    if slack is None or log.compacted or not log.timeouts or run.fencings is None or run.fencings:
+        return answer  # an operator's fencing looks like a leader's
     for before, count in log_rounds(log):
         generations = pending(log, before, count)
         if before is None or not fencing_skipped(log, before, count) or len(generations) > 1 or generations[0].until is None:
@@ -158,7 +161,7 @@ def _first_records(log: ConnectLog) -> dict[tuple[str, int, int], Entry]:
 
 
 def _copied(run: RunView, log: ConnectLog) -> Occasions:
-    """What the workers' offsets topic gets of a connector with a topic of its own was committed there."""
+    """What the workers' topic gets of a connector with an offsets topic of its own was committed there. No task reads it."""
     stored = log.stored[log.stored["kind"] == "offset"]
     shared = stored["partition"].str.contains(WORKERS_OFFSETS, regex=False)
     own, copies = stored[~shared], stored[shared & (stored["ended"] == PLAIN)]
@@ -168,8 +171,27 @@ def _copied(run: RunView, log: ConnectLog) -> Occasions:
     for entry in entries_in(own):
         fate[entry.name, entry.number].add(entry.ended)
     judged = [(one, fate.get((one.name, one.number), set())) for one in entries_in(copies)]
-    wrong = [one for one, ends in judged if ends == {ABORTED}]
-    return Occasions(sum(COMMITTED in ends for _, ends in judged), [[(one, "sent")] for one in wrong])
+    wrong = sum(ends == {ABORTED} for _, ends in judged)
+    return Occasions(sum(COMMITTED in ends for _, ends in judged), elsewhere=wrong)
+
+
+def _migrated(run: RunView, log: ConnectLog) -> Occasions:
+    """The first task that stores offsets in the connector's own topic reads on from the last one in the workers' topic."""
+    answer = Occasions()
+    if run.shared(SourceLog).altered or log.slack_ms is None:
+        return answer
+    stored = log.stored[(log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED)]
+    shared = stored["partition"].str.contains(WORKERS_OFFSETS, regex=False)
+    first = _first_records(log)
+    for name, rows in stored[~shared].sort_values("timestamp").groupby("name"):
+        own, before = entries_in(rows.iloc[:1])[0], stored[shared & (stored["name"] == name)]
+        began = first.get((name, *own.producer))
+        if before.empty or began is None or int(before["timestamp"].max()) + log.slack_ms >= own.timestamp:
+            continue
+        last = entries_in(before.sort_values("offset").iloc[-1:])[0]
+        answer.met += began.number == last.number + 1
+        answer.entries += [[(last, "read"), (began, "sent")]] if began.number <= last.number else []
+    return answer
 
 
 # --------------------------------------------------------------------------------------------------
@@ -207,7 +229,9 @@ def _failed_tasks(log: ConnectLog) -> Iterator[tuple[Mapping[str, Any], str, str
 def _clear(run: RunView, log: ConnectLog) -> Occasions:
     """Tasks that have failed, each with a reason: those whose fencing was given up, and those without any reason."""
     failed = list(_failed_tasks(log))
-    return Occasions(sum(FENCING in trace for *_, trace in failed), requests=[one for one, _, trace in failed if not trace])
+    return Occasions(
+        sum(bool(FENCING.search(trace)) for *_, trace in failed), requests=[one for one, _, trace in failed if not trace]
+    )
 
 
 def _denied(run: RunView, log: ConnectLog) -> Occasions:
@@ -215,12 +239,13 @@ def _denied(run: RunView, log: ConnectLog) -> Occasions:
 
 
 def _restart_refused(run: RunView, log: ConnectLog) -> Occasions:
-    return Occasions(sum(one.get("status") in REFUSED for one in log.requests if _of_task(one)))
+    refused = [one for one in log.requests if _of_task(one) and one.get("status") in REFUSED]
+    return Occasions(sum(UNREACHED not in str(one.get("answer")) for one in refused))
 
 
 def _of_task(request: Mapping[str, Any]) -> bool:
     path = str(request.get("path", ""))
-    return request.get("method") == "POST" and "/tasks/" in path and path.endswith("/restart")
+    return request.get("method") == "POST" and ((path.endswith("/restart") and "/tasks/" in path) or "includeTasks=true" in path)
 
 
 def _preflight(key: str, value: str, told: str) -> Callable[[RunView, ConnectLog], Occasions]:
@@ -297,7 +322,7 @@ PROMISES = (
         _clear,
     ),
     Promise(
-        "a restart of one task comes while its worker's view is old, or the task is gone",
+        "a restart of tasks comes while their worker's view is old, or they are gone",
         "restart",
         "409, 404 or 500; what an accepted one does is judged as any start",
         "Manual restart of fenced-out tasks",
@@ -316,6 +341,13 @@ PROMISES = (
         "the workers' topic gets only what was committed there",
         "Offset (and record) writes; Smooth migration",
         _copied,
+    ),
+    Promise(
+        "a connector gets an offsets topic of its own",
+        "offsets topics, records",
+        "its tasks read on from what the workers' topic has, as long as their own has nothing",
+        "Smooth migration",
+        _migrated,
     ),
     Promise(
         "exactly.once.support = required of a connector that does not say so",
@@ -380,7 +412,8 @@ def connect_promise(run: RunView) -> CheckResult:
     """Connect has not kept one of KIP-618's promises, by the rows of a table which the report shows with how often each was met.
 
     The rows are about task-count records, rounds of fencing, leaders, stored offsets, transactional ids, and answers of the REST
-    interface. What another check finds (`unfenced-start`, `config-topic-writer`) is counted in the table, and is no finding here.
+    interface. What another check finds (`unfenced-start`, `config-topic-writer`), and copies of aborted offsets, which harm no
+    record, are counted in the table, and are no findings here.
 
     compared: occasions of all rows. One cause: an occasion.
 

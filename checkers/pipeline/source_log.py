@@ -161,10 +161,14 @@ class SourceLog:
 
     @cached_property
     def offsets(self) -> pd.DataFrame:
-        """The stored source offsets that are committed, in the topic that holds the connector's: its own, else the workers'."""
+        """The stored source offsets that are committed.
+
+        Where the connector has a topic of its own, entries outside transactions in the workers' topic are copies, and left out;
+        those in transactions are of the time before.
+        """
         found = self.stored[(self.stored["kind"] == "offset") & self.stored["ended"].isin((PLAIN, COMMITTED))]
-        own = found[~found["partition"].str.contains("connect-offsets-", regex=False)]
-        return own if len(own) else found
+        shared = found["partition"].str.contains("connect-offsets-", regex=False)
+        return found if shared.all() else found[~shared | (found["ended"] == COMMITTED)]
 
 
 def stretches(chosen: Bools, names: pd.Series) -> Ints:

@@ -169,6 +169,7 @@ def random_story(rng: Random) -> ConnectStory:
     """Leaders and up to three tasks that do now and then what they must not."""
     story = ConnectStory(rng.random() < 0.8)
     story.lead()
+    story.configure("connector", 0)
     tasks, counted = 2, 0
     for _ in range(rng.randint(6, 24)):
         story.now += rng.choice([50, 700, 2000])

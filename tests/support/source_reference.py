@@ -54,10 +54,10 @@ class SourceHistory:
 
     @cached_property
     def stored(self) -> list[Row]:
-        """Committed offsets; those of the connector's own topic, where there are any."""
+        """Committed offsets; without copies in the workers' topic, where the connector has one of its own."""
         found = [one for one in self.log if one["kind"] == "offset" and one["ended"] in ("plain", "COMMIT")]
         own = [one for one in found if "connect-offsets-" not in one["partition"]]
-        return own or found
+        return [one for one in found if one in own or one["ended"] == "COMMIT"] if own else found
 
     def names(self) -> list[str]:
         return sorted({one["name"] for one in (*self.visible, *self.committed, *self.stored)})

@@ -103,6 +103,7 @@ def test_tasks_that_have_failed_are_restarted_unless_that_is_not_wanted():
         ("stop", ["PUT /stop", "PUT /resume"]),
         ("delete", ["DELETE ", "PUT /config"]),
         ("tasks", ["PUT /config"]),
+        ("own-offsets", ["PUT /config"]),
     ],
 )
 def test_a_change_is_made_every_so_often_and_undone(change, requests):
@@ -118,6 +119,7 @@ def test_the_same_seed_asks_the_same():
 
 def test_a_connector_with_an_offsets_topic_of_its_own_is_told_its_name():
     assert Connect(own_offsets=True).configuration("fp-records", 2)["offsets.storage.topic"] == own_offsets("fp-records")
+    assert Connect().configuration("records", 2, moved=True)["offsets.storage.topic"] == own_offsets("records")
     assert "exactly.once.support" not in Connect(support="disabled").configuration("records", 2)
     assert Connect(config={"file": "/tmp/{topic}", "fast": True}).configuration("records", 2)["file"] == "/tmp/records"
 

@@ -1,18 +1,20 @@
 """Leaders and tasks of Connect: judged as by their slow twins on random histories, and in words."""
 
+import json
 from random import Random
 
 import pyarrow.parquet as pq
 import pytest
-from support.connect_histories import ConnectExample, plain_name, random_story
+from support.connect_histories import CONFIGS, ConnectExample, ConnectStory, plain_name, random_story, task_id
 from support.connect_reference import TWINS, ConnectHistory, by_records
+from support.histories import answer, finding, violated, write_faults
 from support.judging import judge_here
 
 from checkers.registry import installed_checks
 
 CHECKS = [check for check in installed_checks()[0] if check.name in TWINS]
 CONTRACT = {"connect": "enabled", "transactional": "false"}
-SEEDS, NIGHTLY_SEEDS = 40, 3040
+SEEDS, NIGHTLY_SEEDS = 25, 3025
 
 
 def compare(folder, seed):
@@ -45,3 +47,253 @@ def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_pat
     assert f"Slow twin: `{TWINS[name].__name__}` in tests/support/connect_reference.py." in example.text
     history = ConnectHistory(example.ops)
     assert by_records(findings, history)[name] == TWINS[name](history)
+
+
+# --------------------------------------------------------------------------------------------------
+# Stories
+# --------------------------------------------------------------------------------------------------
+def lawful(tasks=2, then=3, fenced=None):
+    """A leader, some tasks that write, a round of fencing, and as many tasks as are configured then."""
+    story = ConnectStory()
+    story.lead()
+    _generation(story, tasks, 0)
+    _generation(story, then, tasks if fenced is None else fenced)
+    return story
+
+
+def _generation(story, tasks, fenced):
+    story.now += 5000
+    story.configure("generation", tasks)
+    story.now += 1000
+    for task in range(fenced):
+        story.fence(task)
+    story.now += 1000
+    story.configure("task-count", tasks)
+    for task in range(tasks):
+        story.now += 1000
+        story.start(task)
+        story.now += 1000
+        story.write(task)
+
+
+def judged(folder, story, contract=None, **plan):
+    return judge_here(folder, story.ops, {**CONTRACT, **(contract or {})}, CHECKS, **plan)
+
+
+def promise(document, beginning):
+    """How often a row of the table was met and violated."""
+    rows = answer(document, "connect-promise")["table"]
+    return next((row["met"], row["violated"]) for row in rows if row["situation"].startswith(beginning))
+
+
+def test_a_round_of_fencing_between_two_generations_keeps_the_promises(tmp_path):
+    document = judged(tmp_path, lawful())
+    assert violated(document) == []
+    assert {name: answer(document, name)["compared"] for name in ("zombie-task", "unfenced-start", "config-topic-writer")} == {
+        "zombie-task": 2,
+        "unfenced-start": 5,
+        "config-topic-writer": 4,
+    }
+    assert promise(document, "a task writes records") == (5, 0)
+    assert promise(document, "configurations follow") == (1, 0)
+    assert promise(document, "a task writes in transactions") == (3, 0)
+
+
+def test_one_task_after_one_task_needs_no_fencing(tmp_path):
+    document = judged(tmp_path, lawful(1, 1, fenced=0))
+    assert violated(document) == []
+    assert promise(document, "one task follows one task") == (1, 0)
+    assert promise(document, "configurations follow") == (0, 0)
+
+
+def test_a_round_of_fencing_for_one_task_after_one_is_more_than_is_promised(tmp_path):
+    document = judged(tmp_path, lawful(1, 1, fenced=1))
+    assert promise(document, "one task follows one task") == (0, 1)
+    assert finding(document, "connect-promise")["sentence"].startswith(
+        "By __transaction_state-0@4 and fp-connect-configs-0@6, one task follows one task, where this is demanded: no round"
+    )
+
+
+def test_a_fencing_by_an_operator_is_none_of_a_leader(tmp_path):
+    fencing = {"transactional_id": "fp-connect-source-0", "began_ns": 1, "ended_ns": 2}
+    receipt = {"id": 1, "kind": "fence-producers", "evidence": json.dumps({"fencings": [fencing]}), "healing": "{}"}
+    write_faults(tmp_path, receipt)
+    assert promise(judged(tmp_path, lawful(1, 1, fenced=1)), "one task follows one task") == (0, 0)
+
+
+def test_a_task_that_starts_after_configurations_without_a_task_count_record_is_named(tmp_path):
+    story = lawful()
+    story.now += 5000
+    story.configure("generation", 4)
+    story.now += 2000
+    story.start(3)
+    story.write(3)
+    document = judged(tmp_path, story)
+    assert violated(document) == ["unfenced-start"]
+    assert finding(document, "unfenced-start")["sentence"] == (
+        "The producer of fp-connect-source-3 was initialised at __transaction_state-3@0 and wrote, when the configurations "
+        "fp-connect-configs-0@8 had been committed; a task-count record has to come between, and there is none."
+    )
+    assert promise(document, "a producer is made, and newer") == (0, 1)
+
+
+def test_a_worker_that_lags_may_make_a_producer_and_give_up(tmp_path):
+    """KIP-618: after its producer is made it reads the configuration topic to its end, and does not start the task."""
+    story = lawful()
+    story.now += 5000
+    story.configure("generation", 4)
+    story.now += 2000
+    story.start(1)
+    document = judged(tmp_path, story)
+    assert violated(document) == []
+    assert promise(document, "a producer is made, and newer") == (1, 0)
+
+
+def test_what_is_nearer_than_clocks_may_be_wrong_is_not_judged(tmp_path):
+    story = lawful()
+    story.now += 5000
+    story.configure("generation", 4)
+    story.now += 300
+    story.start(3)
+    story.write(3)
+    assert answer(judged(tmp_path, story), "unfenced-start")["verdict"] == "held"
+
+
+def test_while_a_clock_was_wrong_nothing_rests_on_timestamps(tmp_path):
+    story = lawful()
+    story.now += 5000
+    story.configure("generation", 4)
+    story.now += 2000
+    story.start(3)
+    story.write(3)
+    write_faults(tmp_path, {"id": 1, "kind": "clock-skew", "evidence": json.dumps({"by_s": -60.0}), "healing": "{}"})
+    assert answer(judged(tmp_path, story), "unfenced-start")["verdict"] == "not exercised"
+
+
+def test_a_connector_that_is_stopped_has_configurations_without_tasks(tmp_path):
+    """A task whose start overlaps the stop may run on: those configurations start none."""
+    story = lawful()
+    story.now += 5000
+    story.configure("generation", 0)
+    story.now += 2000
+    story.start(1)
+    story.write(1)
+    assert violated(judged(tmp_path, story)) == []
+
+
+def test_an_older_generation_that_nobody_fenced_is_a_zombie(tmp_path):
+    story = lawful(3, 2, fenced=0)
+    story.now += 2000
+    story.write(2)
+    document = judged(tmp_path, story)
+    assert violated(document) == ["connect-promise", "zombie-task"]
+    assert finding(document, "zombie-task")["sentence"] == (
+        "The producer 104 of fp-connect-source-2 that was initialised in epoch 0 (__transaction_state-2@0) has committed "
+        "__transaction_state-2@4, though all older tasks had to be fenced before fp-connect-configs-0@6."
+    )
+
+
+def test_with_the_first_protocol_a_producer_may_raise_its_own_epoch_after_an_abort(tmp_path):
+    """KIP-360: this is no start, and lawful before the leader fences."""
+    story = ConnectStory(bumping=False)
+    story.lead()
+    _generation(story, 2, 0)
+    story.write(0, end=3)
+    story.now += 5000
+    story.configure("generation", 3)
+    story.now += 2000
+    story.start(0)
+    story.write(0)
+    assert violated(judged(tmp_path, story)) == []
+
+
+def test_any_worker_writes_states_and_levels_of_loggers(tmp_path):
+    story = lawful()
+    story.append(CONFIGS, "target-state", "source", 0)
+    story.append(CONFIGS, "other", "logger-cluster-root", -1)
+    assert violated(judged(tmp_path, story)) == []
+    story.append(CONFIGS, "other", "session-key", -1)
+    document = judged(tmp_path, story)
+    assert finding(document, "config-topic-writer")["sentence"] == (
+        "fp-connect-configs-0@10 (other session-key) was written outside transactions: not by the producer of a leader."
+    )
+    assert violated(judged(tmp_path, story, {"connect": "preparing"})) == ["config-topic-writer"]
+    assert violated(judged(tmp_path, story, {"connect": "disabled"})) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "situation", "counts"),
+    [
+        ({"exactly.once.support": "required", "answer.exactly.once": "null"}, 400, "exactly.once.support", (1, 0)),
+        ({"exactly.once.support": "required", "answer.exactly.once": "unsupported"}, 201, "exactly.once.support", (0, 1)),
+        ({"exactly.once.support": "required"}, 201, "exactly.once.support", (0, 0)),
+        ({"transaction.boundary": "connector", "answer.boundaries": "unsupported"}, 400, "transaction.boundary", (1, 0)),
+        ({"transaction.boundary": "poll", "answer.boundaries": "unsupported"}, 201, "transaction.boundary", (0, 0)),
+    ],
+)
+def test_a_configuration_that_a_connector_cannot_keep_has_to_be_refused(tmp_path, asked, answered, situation, counts):
+    body = {"connector.class": "fencepost.NumberedSource", **asked}
+    story = lawful()
+    story.asked = [json.dumps({"method": "PUT", "path": "/connectors/source/config", "body": body, "status": answered})]
+    document = judged(tmp_path, story)
+    assert promise(document, situation) == counts
+    assert violated(document) == (["connect-promise"] if counts[1] else [])
+
+
+def test_a_task_that_failed_has_to_say_why(tmp_path):
+    tasks = [{"id": 0, "state": "FAILED", "trace": "Failed to perform round of zombie fencing"}, {"id": 1, "state": "RUNNING"}]
+    story = lawful()
+    story.asked = [json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}})] * 2
+    assert promise(judged(tmp_path, story), "the leader could not fence") == (1, 0)
+    tasks[0]["trace"] = ""
+    story.asked = [json.dumps({"method": "GET", "status": 200, "answer": {"tasks": tasks}})]
+    assert violated(judged(tmp_path, story)) == ["connect-promise"]
+
+
+def test_a_copy_of_an_offset_that_was_only_aborted_is_counted_in_the_table(tmp_path):
+    story = lawful()
+    for task, position, end in ((0, 4, 2), (1, 9, 3)):
+        story.transaction(task_id(task), [("own-offsets-0", "offset", "a", position)], end=end)
+        story.append("fp-connect-offsets-0", "offset", "a", position)
+    document = judged(tmp_path, story)
+    assert promise(document, "a connector with an offsets topic") == (1, 1)
+    assert violated(document) == [], "no task reads it"
+
+
+@pytest.mark.parametrize(("position", "counts"), [(5, (1, 0)), (10, (0, 1)), (7, (0, 0))])
+def test_after_an_aborted_offset_a_task_reads_on_from_the_committed_one(tmp_path, position, counts):
+    story = lawful()
+    offset = "own-offsets-0", "offset", "a"
+    story.transaction(task_id(0), [(*offset, 4)])
+    story.transaction(task_id(0), [(*offset, 9)], end=3)
+    story.start(0)
+    story.transaction(task_id(0), [("t-0", "record", "a", position), (*offset, position)])
+    assert promise(judged(tmp_path, story), "the next task of a source") == counts
+
+
+@pytest.mark.parametrize(("position", "counts"), [(5, (1, 0)), (0, (0, 1)), (7, (0, 0))])
+def test_a_connector_that_gets_an_offsets_topic_reads_on_from_the_workers(tmp_path, position, counts):
+    story = lawful()
+    story.now += 2000
+    story.transaction(task_id(0), [("fp-connect-offsets-0", "offset", "a", 4)])
+    story.now += 2000
+    story.start(1)
+    story.transaction(task_id(1), [("t-0", "record", "a", position), ("own-offsets-0", "offset", "a", position)])
+    assert promise(judged(tmp_path, story), "a connector gets an offsets topic") == counts
+
+
+def test_a_coordinators_log_with_holes_proves_nothing(tmp_path):
+    story = lawful(3, 2, fenced=0)
+    del story.logs["__transaction_state-0"][1]
+    document = judged(tmp_path, story)
+    assert "compacted" in answer(document, "zombie-task")["reason"]
+    assert violated(document) == []
+
+
+def test_a_configuration_topic_with_holes_proves_nothing(tmp_path):
+    story = lawful()
+    del story.logs[CONFIGS][6:]
+    del story.logs[CONFIGS][0]
+    document = judged(tmp_path, story)
+    assert violated(document) == []
+    assert {answer(document, name)["verdict"] for name in TWINS} == {"not exercised"}
