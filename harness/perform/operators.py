@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.api import Cluster, HarnessError, Outcome, TopicSpec
-from harness.perform.fault_runner import FaultRunner
+
+if TYPE_CHECKING:  # workers import this module too, and would start with structlog, rich and asyncio, which takes them twice as long
+    from harness.perform.fault_runner import FaultRunner
 
 ANSWER_S = 60.0  # longer than RESERVED_S and the harness's own patience
 RESERVE_S = 30.0  # how long a reservation is waited for
