@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.api import Cluster, HarnessError, Outcome, TopicSpec
 
-if TYPE_CHECKING:  # workers import this module too, and would start with structlog, rich and asyncio, which takes them twice as long
+if TYPE_CHECKING:  # workers import this module too, and structlog, rich and asyncio take as long as all that they need
     from harness.perform.fault_runner import FaultRunner
 
 ANSWER_S = 60.0  # longer than RESERVED_S and the harness's own patience
