@@ -239,8 +239,9 @@ def _denied(run: RunView, log: ConnectLog) -> Occasions:
 
 
 def _restart_refused(run: RunView, log: ConnectLog) -> Occasions:
-    refused = [one for one in log.requests if _of_task(one) and one.get("status") in REFUSED]
-    return Occasions(sum(UNREACHED not in str(one.get("answer")) for one in refused))
+    answers = [one["answer"] for one in log.requests if _of_task(one) and isinstance(one.get("answer"), dict)]
+    refused = [one for one in answers if one.get("error_code") in REFUSED]  # a worker that is not yet there has no such code
+    return Occasions(sum(UNREACHED not in str(one.get("message")) for one in refused))
 
 
 def _of_task(request: Mapping[str, Any]) -> bool:

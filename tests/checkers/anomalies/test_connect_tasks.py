@@ -250,6 +250,21 @@ def test_a_task_that_failed_has_to_say_why(tmp_path):
     assert violated(judged(tmp_path, story)) == ["connect-promise"]
 
 
+@pytest.mark.parametrize(
+    ("answered", "met"),
+    [
+        ({"error_code": 409, "message": "a rebalance is expected"}, 1),
+        ({"error_code": 500, "message": "IO Error trying to forward REST request"}, 0),
+        ({"message": "Not Found", "status": "404"}, 0),
+        (None, 0),
+    ],
+)
+def test_a_restart_is_refused_by_connect_and_not_by_what_is_broken(tmp_path, answered, met):
+    story = lawful()
+    story.asked = [json.dumps({"method": "POST", "path": "/connectors/source/tasks/0/restart", "answer": answered})]
+    assert promise(judged(tmp_path, story), "a restart of tasks") == (met, 0)
+
+
 def test_a_copy_of_an_offset_that_was_only_aborted_is_counted_in_the_table(tmp_path):
     story = lawful()
     for task, position, end in ((0, 4, 2), (1, 9, 3)):
