@@ -38,7 +38,7 @@ from workloads.support.polling import failed_poll, note, poll_records, reader_op
 NAME = "source"  # of the connector
 NUMBERED, KAFKAS = "fencepost.NumberedSource", "org.apache.kafka."  # the connectors that come along
 JAR = Path(__file__).with_name("connectors") / "numbered.jar"
-FILE = "{file}"  # in a value of the connector's configuration
+FILE, BOOTSTRAP = "{file}", "{bootstrap}"  # in a value of the connector's configuration
 STATUS_S = 1.0  # between two looks at the connector's state
 SUPPORT = ("disabled", "preparing", "enabled")
 Change = Literal["tasks", "restart", "restart-task", "pause", "stop", "delete", "own-offsets"]
@@ -61,7 +61,8 @@ class Connect:
     without a name. position_by: how it tells its position there: header NAME, json POINTER, regex PATTERN. Positions rise by one.
     offset_source, offset_position: JSON pointers to both in stored source partitions and offsets. next_offset: the stored
     position is that of the next record. offset_unit: how much a stored position grows by a record.
-    lines: makes a file with so many lines, each its own number in 11 digits; `{file}` in a value of `config` is its path.
+    lines: makes a file with so many lines, each its own number in 11 digits. In values of `config` `{file}` is its path,
+    `{topic}` the topic, `{bootstrap}` the cluster's address.
     changes: what the conductor does meanwhile, one at random every change_every_s (own-offsets: it sets `offsets.storage.topic`).
     restart_failed: the conductor restarts tasks that have failed, as an operator does.
     readers: read_committed processes that only poll. transaction_timeout_s: of the tasks' producers.
@@ -161,7 +162,7 @@ class Connect:
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         if role.name != "conductor":
             return reader_operations()
-        topic = partitions[0].rpartition("-")[0]
+        topic = next(name for name in map(_topic, partitions) if name.endswith(self.topic))
         return Conductor(self, topic, rng).operations()
 
     def configuration(self, topic: str, tasks: int, moved: bool = False) -> dict[str, str]:
@@ -190,8 +191,9 @@ class Connect:
     def _ask(self, op: Operation, client: ConnectClient) -> Outcome:
         """One request to Connect, its answer recorded; what was not done for sure has failed."""
         clock.sleep(op.planned.think_s)
-        if FILE in str(op.value.get("body")):
-            op.value["body"] = {key: value.replace(FILE, self._file(client)) for key, value in op.value["body"].items()}
+        for name, value in ((FILE, self._file), (BOOTSTRAP, lambda one: one.bootstrap)):
+            if name in str(op.value.get("body")):
+                op.value["body"] = {key: text.replace(name, value(client)) for key, text in op.value["body"].items()}
         try:
             answer = client.ask(op.value["method"], op.value["path"], op.value.get("body"))
         except CallError as error:
@@ -303,6 +305,10 @@ def failed(status: Any) -> bool:
 def own_offsets(topic: str) -> str:
     """The offsets topic of a connector of its own."""
     return f"{topic}-source-offsets"
+
+
+def _topic(partition: str) -> str:
+    return partition.rpartition("-")[0]
 
 
 def _text(value: Any) -> str:

@@ -253,7 +253,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _NO_CONNECTOR,
         *_cut_off("with the stored offsets, so that tasks read on from older ones"),
         *_UNFENCED,
-        Rule(FORBIDDEN, "records and stored offsets are one transaction, and tasks read on from these (KIP-618)", essential=True),
+        Rule(
+            FORBIDDEN,
+            "records and stored offsets are one transaction, and tasks read on from these (KIP-618)",
+            {"application": "none"},
+            essential=True,
+        ),
+        Rule(FORBIDDEN, "records and stored offsets are one transaction, and tasks read on from these (KIP-618)"),
     ),
     "source-loss": (
         _NO_CONNECTOR,

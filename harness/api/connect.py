@@ -37,9 +37,13 @@ class ConnectAnswer:
 
 
 class ConnectClient(Protocol):
-    """The REST interface of Connect's workers. directory: the conductor's own, which workers on this machine can read."""
+    """The REST interface of Connect's workers. directory: the conductor's own, which workers on this machine can read.
+
+    bootstrap: of the cluster.
+    """
 
     directory: Path
+    bootstrap: str
 
     def ask(self, method: str, path: str, body: Any = None) -> ConnectAnswer:
         """One request to the next of the workers that are known. Raises CallError when it is not answered."""

@@ -54,7 +54,8 @@ class Role:
     whether it really does so; else it only asks for the group's offsets. static: it is a static member (KIP-345). rivals:
     whether its operations may open rivals (`Operation.rivals`). operator: whether they may have something done from outside
     (`Operation.operator`). new_ids: each process has a transactional id of its own, as nobody should. needs: what else its
-    client must be able to do (names of `harness.api.clients.CAPABILITIES`). program, connect: what an `instance` runs. conducts:
+    client must be able to do (names of `harness.api.clients.CAPABILITIES`). program, connect: what an
+    `instance` runs; both: a worker of Connect that is judged as a program. conducts:
     its client is one of Connect's REST interface (`ConnectClient`), and none of Kafka; connect is then what the workers are, and
     rest where those answer that run already (empty: they are instances). spare: an
     instance or member that only the fault `scale` starts. producers: how many a process has, each with a transactional id of its
@@ -83,7 +84,7 @@ class Role:
     @property
     def runs(self) -> Program | ConnectWorker | None:
         """What an instance runs; None of a role that has clients of ours."""
-        return self.program or self.worker
+        return self.worker or self.program
 
     @property
     def worker(self) -> ConnectWorker | None:

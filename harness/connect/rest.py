@@ -18,13 +18,15 @@ TIMEOUT_S = 10.0
 class RestClient:
     """`ConnectClient`. workers: tells the addresses of the workers by their nodes; each request goes to the next one.
 
-    directory: of the conductor.
+    directory: of the conductor. bootstrap: of the cluster.
     """
 
     library, version = "connect-rest", "1"
 
-    def __init__(self, workers: Callable[[], Mapping[str, str]], directory: Path, timeout_s: float = TIMEOUT_S) -> None:
-        self.directory = directory
+    def __init__(
+        self, workers: Callable[[], Mapping[str, str]], directory: Path, bootstrap: str = "", timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self.directory, self.bootstrap = directory, bootstrap
         self._workers, self._timeout_s, self._turn = workers, timeout_s, itertools.count()
 
     def open(self, timeout_s: float) -> None:

@@ -143,7 +143,8 @@ class WorkerLoop:
     def _client_class(self) -> Callable[[ClientSettings], Any]:
         if self._role.conducts:
             data, elsewhere = Path(self._plan["data"]), {f"worker-{number}": url for number, url in enumerate(self._role.rest, 1)}
-            return lambda settings: RestClient(lambda: elsewhere or addresses(data), data / f"c{self._slot.index}")
+            directory = data / f"c{self._slot.index}"
+            return lambda settings: RestClient(lambda: elsewhere or addresses(data), directory, self._plan["bootstrap"])
         return client_factory(self._client_plan)
 
     def open(self) -> Client:

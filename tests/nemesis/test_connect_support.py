@@ -57,5 +57,5 @@ def test_levels_that_there_are_not_are_refused(wrong, text):
 
 
 def test_the_test_has_to_say_what_is_not_promised_meanwhile():
-    assert ConnectSupport().demanded_contract() == {"connect": "preparing"}
+    assert ConnectSupport().demanded_contract() == {"connect": "disabled"}
     assert ConnectSupport(levels=("enabled",)).demanded_contract() == {}

@@ -1,0 +1,146 @@
+"""MirrorMaker 2 as a program between two topics: Connect's MirrorSource copies one to the other, exactly once (KIP-618, KIP-656).
+
+Source and target are one cluster, under two aliases. The copies keep the headers of the input records, so that each names its
+input; they are judged as the outputs of a program of somebody's own are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from random import Random
+from typing import Annotated, Any, Literal
+
+from harness.api import (
+    Between,
+    LogEntry,
+    LogRecord,
+    Operation,
+    Outcome,
+    PlannedOperation,
+    Program,
+    Role,
+    TopicSpec,
+    demand_bounds,
+)
+from workloads.application import Application
+from workloads.connect import Change, Connect
+
+INPUT, ALIAS = "in", "mirror"
+CONNECTOR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mirror:
+    """MirrorSource between a topic `in`, which writers fill in transactions, and its copy `mirror.in` (docs/connect.md).
+
+    version: of Kafka Connect and MirrorMaker. workers, support, tasks, boundary, changes, change_every_s: as of `connect`.
+    config: of the connector, laid over ours. isolation: of its consumer; at read_uncommitted it copies what is aborted.
+    writers: processes that write input records. input_abort_share: share of their transactions that is aborted.
+    readers: read_committed processes that only poll, both topics. partitions: of each topic.
+    quiet_s: for how long the copy must not grow until the connector is taken for done.
+    """
+
+    version: str = "4.3.0"
+    workers: Annotated[int, Between(1, 50)] = 2
+    support: str | tuple[str, ...] = "enabled"
+    tasks: Annotated[int, Between(1, 500)] = 2
+    boundary: Literal["poll", "interval"] = "poll"
+    config: Mapping[str, Any] = field(default_factory=dict)
+    isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    changes: tuple[Change, ...] = ()
+    change_every_s: Annotated[float, Between(1, 3600)] = 10.0
+    partitions: Annotated[int, Between(1, 5000)] = 4
+    writers: Annotated[int, Between(1, 200)] = 2
+    input_abort_share: Annotated[float, Between(0, 1)] = 0.2
+    think_ms: Annotated[float, Between(0, 600_000)] = 5.0
+    readers: Annotated[int, Between(0, 200)] = 1
+    quiet_s: Annotated[float, Between(0, 3600)] = 20.0
+    drain_s: Annotated[float, Between(0, 3600)] = 120.0
+
+    def __post_init__(self) -> None:
+        demand_bounds(self)
+        _ = self._connect, self._outside
+
+    @cached_property
+    def _outside(self) -> Application:
+        """The writers, and what is judged."""
+        return Application(
+            command=CONNECTOR,
+            input_topic=INPUT,
+            output_topic=f"{ALIAS}.{INPUT}",
+            input_partitions=self.partitions,
+            output_partitions=self.partitions,
+            group="",
+            writers=self.writers,
+            readers=self.readers,
+            input_abort_share=self.input_abort_share,
+            think_ms=self.think_ms,
+            quiet_s=self.quiet_s,
+            drain_s=self.drain_s,
+        )
+
+    @cached_property
+    def _connect(self) -> Connect:
+        """The workers, and the conductor."""
+        ours = {
+            "source.cluster.alias": ALIAS,
+            "target.cluster.alias": "copy",
+            "source.cluster.bootstrap.servers": "{bootstrap}",
+            "target.cluster.bootstrap.servers": "{bootstrap}",
+            "topics": INPUT,
+            "replication.factor": "1",
+            "offset-syncs.topic.replication.factor": "1",
+            "refresh.topics.interval.seconds": "5",
+            "sync.topic.acls.enabled": "false",
+            "sync.topic.configs.enabled": "false",
+            "consumer.isolation.level": self.isolation,
+            "consumer.auto.offset.reset": "earliest",
+            "key.converter": BYTES,
+            "value.converter": BYTES,
+            "header.converter": BYTES,  # the default would write bytes as text, in base 64
+        }
+        honest = {} if self.isolation == "read_committed" else {"exactly.once.support": "requested"}  # else it is refused
+        return Connect(
+            version=self.version,
+            workers=self.workers,
+            support=self.support,
+            connector=CONNECTOR,
+            config={**ours, **honest, **self.config},
+            tasks=self.tasks,
+            boundary=self.boundary,
+            topic=f"{ALIAS}.{INPUT}",
+            partitions=self.partitions,
+            changes=self.changes,
+            change_every_s=self.change_every_s,
+            readers=0,
+        )
+
+    def topics(self) -> dict[str, TopicSpec]:
+        return self._outside.topics()
+
+    def roles(self) -> tuple[Role, ...]:
+        program: Program | None = next(role.program for role in self._outside.roles() if role.program)
+        workers = (replace(role, program=program) if role.worker else role for role in self._connect.roles())
+        clients = (role for role in self._outside.roles() if not role.program)
+        return (*clients, *workers)
+
+    def producer_settings(self) -> Mapping[str, Any]:
+        return self._outside.producer_settings()
+
+    def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
+        return (self._connect if role.conducts else self._outside).operations(role, partitions, rng)
+
+    def perform(self, op: Operation, client: Any, run: str) -> Outcome:
+        return (self._connect if op.planned.f == "rest" else self._outside).perform(op, client, run)
+
+    def logs(self, prefix: str) -> tuple[str, ...]:
+        """The topics that are read at the end as the brokers have them."""
+        return self._connect.logs(prefix)
+
+    def entry(self, record: LogRecord, prefix: str) -> LogEntry | None:
+        """What a record of these topics is; the copies name their inputs, and no positions."""
+        entry = self._connect.entry(record, prefix)
+        return entry if entry is None or entry.kind not in ("record", "offset", "strange") else None
