@@ -1,0 +1,61 @@
+"""The workload `mirror`: workers of Connect between the writers and the readers of `application`."""
+
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from harness.api import ConnectAnswer, LogRecord, Operation, Outcome
+from workloads.mirror import Mirror
+
+PARTITIONS = ["in-0", "in-1", "mirror.in-0", "mirror.in-1"]
+
+
+def role(name):
+    return next(one for one in Mirror().roles() if one.name == name)
+
+
+def test_a_worker_is_an_instance_that_is_judged_as_a_program():
+    worker = role("instance")
+    assert worker.runs is worker.connect
+    assert (worker.program.input, worker.program.output, worker.program.group) == ("in", "mirror.in", "")
+    assert role("conductor").runs is None
+    assert {name: spec.partitions for name, spec in Mirror(partitions=3).topics().items()} == {"in": 3, "mirror.in": 3}
+
+
+def test_writers_write_only_the_input():
+    planned = islice(Mirror().operations(role("writer"), PARTITIONS, Random(1)), 30)
+    assert {mop[1] for one in planned for mop in one.mops if mop[0] == "send"} == {"in-0", "in-1"}
+
+
+class Rest:
+    directory, bootstrap, asked = Path(), "10.0.0.1:9092", {}
+
+    def ask(self, method, path, body=None):
+        self.asked.update(body)
+        return ConnectAnswer(201, {}, "c3")
+
+
+@pytest.mark.parametrize(("isolation", "support"), [("read_committed", "required"), ("read_uncommitted", "requested")])
+def test_the_connector_is_told_where_both_clusters_are_and_how_to_read(isolation, support):
+    workload = Mirror(isolation=isolation, config={"tasks.max": "7"})
+    op = Operation.of(3, 0, next(workload.operations(role("conductor"), PARTITIONS, Random(1))))
+    assert workload.perform(op, Rest(), "r") is Outcome.OK
+    asked = Rest.asked
+    assert asked["source.cluster.bootstrap.servers"] == asked["target.cluster.bootstrap.servers"] == "10.0.0.1:9092"
+    assert (asked["consumer.isolation.level"], asked["exactly.once.support"]) == (isolation, support)
+    assert asked["tasks.max"] == "7"
+
+
+def record(topic, key, value):
+    place = {"partition": f"{topic}-0", "offset": 0, "timestamp_ms": 0, "producer_id": 1, "producer_epoch": 0}
+    return LogRecord(**place, transactional=True, kind="record", key=key, value=value)
+
+
+def test_of_the_logs_only_connects_own_state_is_kept():
+    workload = Mirror()
+    assert workload.entry(record("mirror.in", b"k", b'{"source":"3","number":1}'), "fp-") is None
+    assert workload.entry(record("fp-connect-offsets", b'["source",{"source":"3"}]', b'{"number":1}'), "fp-") is None
+    assert workload.entry(record("fp-connect-configs", b"commit-source", b'{"tasks":2}'), "fp-").kind == "generation"
+    assert {"mirror.in", "fp-connect-configs"} <= set(workload.logs("fp-"))
