@@ -1,0 +1,58 @@
+"""Source connectors on real workers of Kafka Connect: the right one is valid, wrong settings and sources that lie are caught."""
+
+from __future__ import annotations
+
+import pytest
+from support.fencepost_command import fencepost, verdict
+
+pytestmark = [pytest.mark.cluster, pytest.mark.nightly]
+
+KILL_TASKS = ("-n", "kill,target=connect-task,every_s=[8,10],lasts_s=1")
+
+
+def run(results, *options, workload="connect", time_s=30):
+    """The answers of the only run by name, and its violated anomalies."""
+    _, out, err = fencepost(results, "run", "-w", workload, "-t", str(time_s), *options)
+    (plan,) = results.glob("*/*/plan.json")
+    document = verdict(plan.parent)
+    assert document["verdict"] in ("valid", "invalid"), out + err
+    answers = {one["name"]: one for one in document["properties"]}
+    return answers, {name for name, one in answers.items() if one["verdict"] == "violated"}
+
+
+@pytest.mark.parametrize("boundary", ["poll", "connector"])
+def test_a_right_connector_is_valid_while_workers_are_killed(tmp_path, boundary):
+    aborts = ("--set", 'config={"abort.every"=3}') if boundary == "connector" else ()
+    answers, violated = run(tmp_path, *KILL_TASKS, "--set", f"boundary={boundary}", *aborts)
+    assert violated == set()
+    assert answers["source-duplicate"]["compared"] > 500
+    assert answers["source-offset-torn"]["compared"] > 500
+    assert answers["zombie-task"]["compared"] > 0
+    assert answers["unfenced-start"]["compared"] > 0
+
+
+@pytest.mark.parametrize(
+    ("lie", "faults", "anomaly"),
+    [
+        ({"skip.every": 100}, ("-n", "none"), "source-loss"),
+        ({"repeat.after.start": 3}, KILL_TASKS, "source-duplicate"),
+        ({"offset.ahead": 4}, KILL_TASKS, "source-loss"),
+    ],
+    ids=["skip", "repeat", "ahead"],
+)
+def test_a_source_that_lies_is_caught(tmp_path, lie, faults, anomaly):
+    ((key, value),) = lie.items()
+    _, violated = run(tmp_path, *faults, "--set", f'config={{"{key}"={value}}}', "--set", "workers=2")
+    assert anomaly in violated
+
+
+def test_what_a_worker_without_support_writes_is_torn_from_its_offsets(tmp_path):
+    _, violated = run(tmp_path, *KILL_TASKS, "--set", "support=disabled", "--contract", "connect=enabled")
+    assert "source-offset-torn" in violated
+
+
+def test_a_mirror_copies_every_committed_record_once_and_none_that_was_aborted(tmp_path):
+    answers, violated = run(tmp_path, "-n", "kill,target=instance,every_s=12,lasts_s=1", workload="mirror")
+    assert violated == set()
+    assert answers["phantom-output"]["compared"] > 100
+    assert answers["unprocessed"]["compared"] > 100
