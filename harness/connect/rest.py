@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import json
 from collections.abc import Callable, Mapping
@@ -38,6 +37,8 @@ class RestClient:
     def ask(self, method: str, path: str, body: Any = None) -> ConnectAnswer:
         """One request to the next worker. Raises CallError: `NOBODY` (no worker has an address yet), `UNREACHED` (it was surely
         not sent), `UNANSWERED` (nobody knows what became of it)."""
+        import http.client  # here, because every worker process would start later with it
+
         workers = sorted(self._workers().items())
         if not workers:
             raise CallError("ask", "NOBODY", 0, "no worker of Connect has said where it is", retriable=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import socket
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -111,6 +110,8 @@ def addresses(data: Path) -> dict[str, str]:
 
 def serves(directory: Path) -> bool:
     """Whether the worker with this directory answers requests."""
+    import urllib.request  # here, because every worker process would start later with it
+
     try:
         with urllib.request.urlopen((directory / ADDRESS).read_text(), timeout=1.0):
             return True
