@@ -391,9 +391,29 @@ def test_clean_says_what_is_used_in_docker_and_that_a_daemon_does_not_answer(fen
     assert (code, out) == (0, "what may be left in Docker is not known: no Docker daemon answers\nnothing removed\n")
 
 
+def test_versions_of_connect_are_fetched_once_and_listed(fencepost, tmp_path, monkeypatch):
+    monkeypatch.setenv("FENCEPOST_CACHE", str(tmp_path))
+    assert fencepost("connect", "list", "--json")[:2] == (0, "[]\n")
+    wanted = []
+
+    def fetched(title, artifacts, directory, hint="", ivy=None):
+        wanted.append(title)
+        (directory / "connect-runtime-3.9.1.jar").write_text("classes")
+
+    monkeypatch.setattr("harness.fetching.maven.fetch", fetched)
+    code, out, _ = fencepost("connect", "fetch", "3.9.1")
+    assert (code, out.splitlines()[-1]) == (0, f"Kafka Connect 3.9.1: 1 jars in {tmp_path}/connect/3.9.1")
+    assert fencepost("connect", "fetch", "3.9.1")[0] == 0
+    assert wanted == ["Kafka Connect 3.9.1"]
+    assert "3.9.1" in fencepost("connect", "list")[1]
+    code, _, err = fencepost("connect", "fetch", "3.2.0")
+    assert code == 254
+    assert "has no exactly-once sources (KIP-618)" in err
+
+
 def test_every_command_has_help(fencepost):
     assert fencepost("--version")[1].startswith("fencepost ")
-    nested = (["cluster", "fetch"], ["cluster", "image"], ["cluster", "list"], ["nemesis", "check"])
+    nested = (["cluster", "fetch"], ["cluster", "image"], ["cluster", "list"], ["nemesis", "check"], ["connect", "fetch"])
     for command in ([], *([name] for name in main.COMMANDS), *nested):
         code, out, _ = fencepost(*command, "--help")
         assert code == 0
