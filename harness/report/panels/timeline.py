@@ -226,9 +226,9 @@ def _finding(finding: Doc, run: ReportData) -> dict[str, Any]:
 
 
 def _writes(ops: Ops) -> npt.NDArray[np.bool_]:
-    """Transactions and sends of the main phase; every main operation when there are none."""
+    """Transactions and sends of the main phase; every main operation when there are none, but not the lives of instances."""
     writes: npt.NDArray[np.bool_] = ops.f.among("txn", "send") & ~ops.final
-    return writes if writes.any() else ~ops.final
+    return writes if writes.any() else ~ops.final & ~ops.f.among("instance")
 
 
 def throughput(ops: Ops, origin_ns: int, end_ns: int) -> dict[str, Any]:

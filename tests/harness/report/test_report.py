@@ -263,6 +263,15 @@ def test_an_aborted_transaction_is_no_progress(tmp_path):
     assert page(read(open_run(tmp_path))).timeline["gap"] == [10_000, 1_000_000]
 
 
+def test_the_life_of_an_instance_is_no_stall(tmp_path):
+    """Workers of Connect live for some seconds before anybody asks them for anything."""
+    rows = example.ordered(
+        [example.op(0, 0, 0, 900, f="instance"), *(example.op(1, n, 500 + 100 * n, 10, f="rest") for n in range(3))]
+    )
+    example.write(tmp_path, example.plan(), example.verdict(rows, []), rows, [])
+    assert page(read(open_run(tmp_path))).timeline["gap"] == [510_000, 610_000]
+
+
 def test_a_success_without_a_time_is_no_moment(tmp_path):
     """An `ok` whose completion time was lost does not stretch the stall back to the machine's start."""
     rows = example.ordered([example.op(0, 0, 0, 10), example.op(0, 1, 100, None, type="ok"), example.op(0, 2, 200, 10)])
