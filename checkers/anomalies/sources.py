@@ -25,6 +25,7 @@ from checkers.verdict.wording import FindingText
 NO_CONNECTOR = "no records of a connector were read back"
 NOT_READ_BACK = "not every partition of the topic was read back by a complete read_committed final read"
 NOT_STORED = "no stored offset was read from the leaders' logs"
+UNTOLD = "the final read has records that do not tell their position"
 ALTERED = "the connector's offsets were altered or reset on request"
 
 
@@ -56,9 +57,9 @@ def source_duplicate(run: RunView) -> CheckResult:
 
     Slow twin: `source_duplicates` in tests/support/source_reference.py.
     """
-    log, lacking = _judged(run)
+    log, answer = _judged(run)
     if log is None:
-        return CheckResult(0, lacking=lacking)
+        return answer
     visible = log.visible.sort_values(["name", "number", "partition", "offset"])
     found = visible[visible.duplicated(["name", "number"], keep=False)]
     if found.empty:
@@ -96,9 +97,11 @@ def source_loss(run: RunView) -> CheckResult:
 
     Slow twin: `source_losses` in tests/support/source_reference.py.
     """
-    log, lacking = _judged(run)
+    log, answer = _judged(run)
     if log is None:
-        return CheckResult(0, lacking=lacking)
+        return answer
+    if log.untold:
+        return CheckResult(0, lacking=UNTOLD)
     columns = ["name", "number", "partition", "offset", "op", "end"]
     records, last = log.visible[columns], log.offsets.sort_values("number").drop_duplicates("name", keep="last")[columns]
     beyond = last[last["number"] > last["name"].map(records.groupby("name")["number"].max())]
@@ -151,12 +154,10 @@ def source_offset_torn(run: RunView) -> CheckResult:
 
     Slow twin: `source_offsets_torn` in tests/support/source_reference.py.
     """
-    log, lacking = _judged(run)
+    log, answer = _stored(run)
     if log is None:
-        return CheckResult(0, lacking=lacking)
+        return answer
     stored = log.offsets[log.offsets["number"] >= 0]
-    if stored.empty:
-        return CheckResult(0, lacking=NOT_STORED)
     records = log.records[log.records["ended"].isin((PLAIN, COMMITTED))]
     found, compared = [], 0
     for name, some in records.groupby("name", sort=True):
@@ -217,12 +218,10 @@ def source_offset_regression(run: RunView) -> CheckResult:
 
     Slow twin: `source_offset_regressions` in tests/support/source_reference.py.
     """
-    log, lacking = _judged(run, read_back=False)
+    log, answer = _stored(run)
     if log is None:
-        return CheckResult(0, lacking=lacking)
+        return answer
     stored = log.offsets.sort_values(["name", "partition", "offset"], ignore_index=True)
-    if stored.empty:
-        return CheckResult(0, lacking=NOT_STORED)
     highest = stored.groupby(["name", "partition"])["number"].cummax()
     at = np.flatnonzero(stored["number"] < highest)
     compared = len(stored) - stored["name"].nunique()
@@ -243,14 +242,23 @@ def _before(stored: pd.DataFrame, at: int, number: int) -> int:
 # --------------------------------------------------------------------------------------------------
 # Shared
 # --------------------------------------------------------------------------------------------------
-def _judged(run: RunView, read_back: bool = True) -> tuple[SourceLog | None, str]:
-    """The log of a connector; None and why when nothing can be compared."""
+def _judged(run: RunView) -> tuple[SourceLog | None, CheckResult]:
+    """What a connector wrote; None where nothing can be compared, and the answer then."""
     if not has_connector(run):
-        return None, ""
+        return None, CheckResult(0)
     log = run.shared(SourceLog)
-    if log.altered:
-        return None, ALTERED
-    return (log, "") if log.read_back or not read_back else (None, NOT_READ_BACK)
+    lacking = ALTERED if log.altered else "" if log.read_back else NOT_READ_BACK
+    return (None if lacking else log), CheckResult(0, lacking=lacking)
+
+
+def _stored(run: RunView) -> tuple[SourceLog | None, CheckResult]:
+    """The same for what needs all that the leaders have."""
+    log, answer = _judged(run)
+    if log is None:
+        return None, answer
+    lacking = log.opaque or ("" if (log.offsets["number"] >= 0).any() else NOT_STORED)
+    answer = CheckResult(0, lacking="" if log.unknown else lacking, unknown=log.unknown)
+    return (None if log.unknown or lacking else log), answer
 
 
 def _runs(rows: pd.DataFrame) -> Ints:

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from checkers.arrays import Bools, Ints
 from checkers.partition.log import NONE
 from checkers.run_view import RunView
 from checkers.verdict.findings import FindingRecord
 from harness.api import Isolation
 
 PLAIN, OPEN, ABORTED, COMMITTED = 0, 1, 2, 3  # how the transaction of an entry ended, by the next marker of its producer
+STRANGE = "strange"  # the kind of what does not tell its position
 MARKERS = {"COMMIT": COMMITTED, "ABORT": ABORTED}
 _NUMBERS = ("offset", "timestamp", "producer_id", "producer_epoch", "number", "op", "end")
 
@@ -143,6 +143,31 @@ class SourceLog:
         return any(one["type"] != "fail" and _alters(one["detail"]) for one in asked)
 
     @cached_property
+    def unknown(self) -> str:
+        """Why nothing is known of the leaders' logs that may hold the proof: one could not be read."""
+        asked = self.run.history.select(("f", "type"), ds.field("f") == "read-log").to_pylist()
+        broken = sum(one["type"] != "ok" for one in asked)
+        return f"{broken} of the leaders' logs could not be read" if broken else ""
+
+    @cached_property
+    def opaque(self) -> str:
+        """Why the leaders' logs do not show every record and every stored offset; empty when they do."""
+        mine = self.stored["partition"].isin(self.targets) | self.stored["kind"].isin(("offset", STRANGE))
+        logs = self.stored[self.stored["partition"].isin(self.stored["partition"][mine].unique())]
+        if (logs["kind"] == STRANGE).any() or logs["kind"].str.endswith(" batch").any():
+            return "a record or a stored offset in the leaders' logs does not tell its position"
+        spans = logs.groupby("partition")["offset"].agg(["min", "max", "size"])
+        if (spans["min"] != 0).any() or (spans["max"] + 1 != spans["size"]).any():
+            return "the leaders' logs have lost entries, by compaction or retention"
+        return ""
+
+    @cached_property
+    def untold(self) -> bool:
+        """Whether the final read has records that do not tell their position."""
+        read = self.entries.read
+        return bool((read["final"] & (read["kind"] == STRANGE)).any())
+
+    @cached_property
     def _places(self) -> dict[tuple[str, int], Known]:
         both = pd.concat([self.stored, self.visible])[["partition", "offset", "kind", "name", "number"]]
         return {
@@ -169,10 +194,3 @@ class SourceLog:
         found = self.stored[(self.stored["kind"] == "offset") & self.stored["ended"].isin((PLAIN, COMMITTED))]
         shared = found["partition"].str.contains("connect-offsets-", regex=False)
         return found if shared.all() else found[~shared | (found["ended"] == COMMITTED)]
-
-
-def stretches(chosen: Bools, names: pd.Series) -> Ints:
-    """A number for each chosen row, the same for neighbours of one name between which no other row lies."""
-    codes = pd.factorize(np.asarray(names))[0]
-    numbers = (~chosen).cumsum() * (1 + codes.max(initial=0)) + codes
-    return np.asarray(numbers[chosen], dtype=np.int64)

@@ -69,8 +69,8 @@ def connector(folder, target, stored, contract=None, **rest):
     h.final({"t-0": []})
     final = next(op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed")
     unknown = {"producer_id": None, "producer_epoch": None, "transactional": None}
-    final["entries"] = [{**one, **unknown} for one in target if one["kind"] == "record"]
-    h.add(-1, "read-log", isolation=None, entries=[*target, *stored])
+    final["entries"] = [{**one, **unknown} for one in target if one["kind"] in ("record", "strange")]
+    h.add(-1, "read-log", type=rest.get("read", "ok"), isolation=None, entries=[*target, *stored])
     return judge_here(folder, h.ops, {**CONTRACT, **(contract or {})}, CHECKS)
 
 
@@ -130,6 +130,35 @@ def test_offsets_that_were_altered_on_request_accuse_nobody(tmp_path):
     document = connector(tmp_path, target, STORED, asked=asked)
     assert violated(document) == []
     assert "altered" in answer(document, "source-duplicate")["reason"]
+
+
+def told(document):
+    return {name: (answer(document, name)["verdict"], answer(document, name)["reason"]) for name in TWINS}
+
+
+OF_LOGS = ("source-offset-torn", "source-offset-regression")
+
+
+def test_a_log_that_could_not_be_read_accuses_nobody(tmp_path):
+    """Without the offsets' log every record would seem to have been committed without its offset."""
+    document = connector(tmp_path, WHOLE, [], read="info")
+    assert {told(document)[name] for name in OF_LOGS} == {("unknown", "1 of the leaders' logs could not be read")}
+    assert violated(document) == []
+
+
+def test_where_the_offsets_topic_was_compacted_no_offset_is_missed(tmp_path):
+    target = [*WHOLE, row("t-0", 3, "a", 2), commit("t-0", 4)]
+    document = connector(tmp_path, target, [row("o-0", 2, "a", 2, "offset"), commit("o-0", 3)])
+    assert all("have lost entries" in told(document)[name][1] for name in OF_LOGS)
+    assert violated(document) == []
+
+
+def test_a_record_that_tells_no_position_may_be_the_one_that_is_missing(tmp_path):
+    target = [WHOLE[0], row("t-0", 1, "no number", -1, "strange"), row("t-0", 2, "a", 2), commit("t-0", 3)]
+    document = connector(tmp_path, target, [row("o-0", 0, "a", 2, "offset"), commit("o-0", 1)])
+    assert "do not tell their position" in told(document)["source-loss"][1]
+    assert "does not tell its position" in told(document)["source-offset-torn"][1]
+    assert violated(document) == []
 
 
 def test_without_a_connector_nothing_is_compared(tmp_path):
