@@ -17,7 +17,7 @@ from checkers.api import CheckResult, join_rows, run_check
 from checkers.arrays import Ints
 from checkers.partition.log import NONE
 from checkers.pipeline.chains import rows_of
-from checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, has_connector
+from checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, has_connector, unread_logs
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding, FindingRecord
 from checkers.verdict.wording import FindingText
@@ -256,9 +256,9 @@ def _stored(run: RunView) -> tuple[SourceLog | None, CheckResult]:
     log, answer = _judged(run)
     if log is None:
         return None, answer
+    unknown = unread_logs(run)
     lacking = log.opaque or ("" if (log.offsets["number"] >= 0).any() else NOT_STORED)
-    answer = CheckResult(0, lacking="" if log.unknown else lacking, unknown=log.unknown)
-    return (None if log.unknown or lacking else log), answer
+    return (None if unknown or lacking else log), CheckResult(0, lacking="" if unknown else lacking, unknown=unknown)
 
 
 def _runs(rows: pd.DataFrame) -> Ints:

@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 
 from checkers.arrays import Ints
 from checkers.partition.log import NONE
-from checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, entries_of, has_connector
+from checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, entries_of, has_connector, unread_logs
 from checkers.run_view import RunView
 
 ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = 1, 2, 3, 4, 5  # `TransactionState`
@@ -192,9 +192,7 @@ class ConnectLog:
     @cached_property
     def unknown(self) -> str:
         """Why no answer can be given: a log that could not be read."""
-        asked = self.run.history.select(("f", "type"), ds.field("f") == "read-log").to_pylist()
-        broken = sum(one["type"] != "ok" for one in asked)
-        return f"{broken} of the leaders' logs could not be read" if broken else ""
+        return unread_logs(self.run)
 
     @cached_property
     def compacted(self) -> bool:

@@ -105,6 +105,13 @@ def _alters(detail: str | None) -> bool:
     return str(request.get("path", "")).endswith("/offsets") and request.get("method") != "GET"
 
 
+def unread_logs(run: RunView) -> str:
+    """Why no answer can be given by the leaders' logs: some of them could not be read; empty when all were."""
+    asked = run.history.select(("f", "type"), ds.field("f") == "read-log").to_pylist()
+    broken = sum(one["type"] != "ok" for one in asked)
+    return f"{broken} of the leaders' logs could not be read" if broken else ""
+
+
 class SourceLog:
     """Records and offsets of a connector. Made once for all checks of a run (`RunView.shared`)."""
 
@@ -141,13 +148,6 @@ class SourceLog:
         """Whether somebody may have altered or reset the connector's offsets on request (KIP-875)."""
         asked = self.run.history.select(("f", "type", "detail"), ds.field("f") == "rest").to_pylist()
         return any(one["type"] != "fail" and _alters(one["detail"]) for one in asked)
-
-    @cached_property
-    def unknown(self) -> str:
-        """Why nothing is known of the leaders' logs that may hold the proof: one could not be read."""
-        asked = self.run.history.select(("f", "type"), ds.field("f") == "read-log").to_pylist()
-        broken = sum(one["type"] != "ok" for one in asked)
-        return f"{broken} of the leaders' logs could not be read" if broken else ""
 
     @cached_property
     def opaque(self) -> str:
