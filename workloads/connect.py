@@ -255,6 +255,11 @@ class Conductor:
     rng: Random
     own: bool = False  # the connector has an offsets topic of its own by now
 
+    @property
+    def name(self) -> str:
+        """The connector's; on workers of somebody's own one that nobody else has."""
+        return f"{self.topic}-{NAME}" if self.workload.rest else NAME
+
     def operations(self) -> Asking:
         """Create the connector; then look at it again and again, restart what has failed, and change it now and then."""
         yield from self._until_ok(lambda: self._configured(self.workload.tasks, think_s=STATUS_S))
@@ -291,7 +296,7 @@ class Conductor:
         return self._planned("PUT", "/config", self.workload.configuration(self.topic, tasks, self.own), think_s)
 
     def _planned(self, method: str, path: str, body: Any = None, think_s: float = 0.0) -> PlannedOperation:
-        request = {"method": method, "path": f"/connectors/{NAME}{path}", **({} if body is None else {"body": body})}
+        request = {"method": method, "path": f"/connectors/{self.name}{path}", **({} if body is None else {"body": body})}
         return PlannedOperation(f="rest", mops=(), request=request, think_s=think_s)
 
 

@@ -12,27 +12,48 @@ from urllib.parse import urlsplit
 from harness.api import CallError, ConnectAnswer
 
 TIMEOUT_S = 10.0
+CLOSING_TRIES = 5  # of a request that may meet a rebalance
 
 
 class RestClient:
     """`ConnectClient`. workers: tells the addresses of the workers by their nodes; each request goes to the next one.
 
-    directory: of the conductor. bootstrap: of the cluster.
+    directory: of the conductor. bootstrap: of the cluster. note: given where the workers are somebody's own: `close` deletes the
+    connectors that were made through this client, and says here what could not be deleted.
     """
 
     library, version = "connect-rest", "1"
 
     def __init__(
-        self, workers: Callable[[], Mapping[str, str]], directory: Path, bootstrap: str = "", timeout_s: float = TIMEOUT_S
+        self,
+        workers: Callable[[], Mapping[str, str]],
+        directory: Path,
+        bootstrap: str = "",
+        timeout_s: float = TIMEOUT_S,
+        note: Callable[[str], None] | None = None,
     ) -> None:
-        self.directory, self.bootstrap = directory, bootstrap
+        self.directory, self.bootstrap, self._note = directory, bootstrap, note
+        self._made: dict[str, None] = {}
         self._workers, self._timeout_s, self._turn = workers, timeout_s, itertools.count()
 
     def open(self, timeout_s: float) -> None:
         """Nothing is kept open: each request has a connection of its own."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Leave workers that are somebody's own as they were; what could not be deleted is said."""
+        note = self._note
+        if note is None:
+            return
+        for path in self._made:
+            if not any(self._deleted(path) for _ in range(CLOSING_TRIES)):
+                note(f"{path} could not be deleted, and goes on; delete it: DELETE {path} at a worker of Connect")
+
+    def _deleted(self, path: str) -> bool:
+        try:
+            answer = self.ask("DELETE", path)
+        except CallError:
+            return False
+        return answer.status < 300 or answer.status == 404
 
     def ask(self, method: str, path: str, body: Any = None) -> ConnectAnswer:
         """One request to the next worker. Raises CallError: `NOBODY` (no worker has an address yet), `UNREACHED` (it was surely
@@ -53,6 +74,8 @@ class RestClient:
             content = None if body is None else json.dumps(body)
             connection.request(method, path, content, {"Content-Type": "application/json", "Accept": "application/json"})
             answer = connection.getresponse()
+            if method == "PUT" and path.endswith("/config"):  # it may have been made, whatever the answer is
+                self._made[path.removesuffix("/config")] = None
             return ConnectAnswer(answer.status, _document(answer.read()), node)
         except (OSError, http.client.HTTPException) as error:
             raise CallError("ask", "UNANSWERED", 0, f"{node} ({url}): {error or type(error).__name__}") from error

@@ -252,7 +252,7 @@ class Performance:
             looks.ask(self._partitions, lambda: healed_ns)
         if self._program:
             self._drain(self._program, pool, writer)
-        elif self._connect:
+        elif self._instances:
             self._await_growth(pool)
         self._end_instances(pool)
         self._emit(phase_event("settle", "waiting for replicas, then for the last stable offsets"))

@@ -140,11 +140,19 @@ class WorkerLoop:
             control.answered = self._operator.answered
 
     # -- clients ---------------------------------------------------------------------------------
+    def _note(self, text: str) -> None:
+        self._report({"note": secrets.mask(text)})
+
     def _client_class(self) -> Callable[[ClientSettings], Any]:
         if self._role.conducts:
             data, elsewhere = Path(self._plan["data"]), {f"worker-{number}": url for number, url in enumerate(self._role.rest, 1)}
             directory = data / f"c{self._slot.index}"
-            return lambda settings: RestClient(lambda: elsewhere or addresses(data), directory, self._plan["bootstrap"])
+            return lambda settings: RestClient(
+                lambda: elsewhere or addresses(data),
+                directory,
+                self._plan["bootstrap"],
+                note=self._note if elsewhere else None,
+            )
         return client_factory(self._client_plan)
 
     def open(self) -> Client:

@@ -58,6 +58,8 @@ def test_workers_that_run_already_are_asked_and_not_started():
     (conductor,) = [role for role in workload.roles() if role.conducts]
     assert (conductor.rest, conductor.connect.support) == (("http://w:8083",), "preparing")
     assert {"my-configs", "my-offsets"} <= set(workload.logs("fp-"))
+    created = next(workload.operations(conductor, ["fp-r-records-0"], Random(1)))
+    assert created.request["path"] == "/connectors/fp-r-records-source/config", "nobody's own connector has this name"
     assert workload.entry(log_record("my-configs", b"commit-source", b'{"tasks":3}'), "fp-") == LogEntry(
         "generation", "source", 3
     )

@@ -17,7 +17,7 @@ from harness.connect.rest import RestClient
 @pytest.fixture
 def server():
     """Answers with what it was asked; a DELETE with nothing, /slow never."""
-    asleep = threading.Event()
+    asleep, deleted = threading.Event(), []
 
     class Handler(BaseHTTPRequestHandler):
         def do_PUT(self):
@@ -28,7 +28,8 @@ def server():
             self._answer(201, json.dumps({"path": self.path, "body": body}).encode())
 
         def do_DELETE(self):
-            self._answer(204, b"")
+            deleted.append(self.path)
+            self._answer(409 if len(deleted) == 1 and self.path == "/connectors/busy" else 204, b"")
 
         def do_GET(self):
             self._answer(500, b"<html>")
@@ -82,3 +83,23 @@ def test_of_what_is_not_answered_nobody_knows_whether_it_was_done(server):
     with pytest.raises(CallError) as failed:
         RestClient(lambda: {"c0": server}, Path(), timeout_s=0.2).ask("PUT", "/slow", {})
     assert (failed.value.name, failed.value.retriable) == ("UNANSWERED", False)
+
+
+def test_connectors_are_deleted_from_workers_that_are_somebodys_own(server):
+    notes = []
+    client = RestClient(lambda: {"c0": server}, Path(), note=notes.append)
+    client.ask("PUT", "/connectors/busy/config", {})
+    client.close()
+    assert notes == [], "the second try is accepted"
+    gone = RestClient(lambda: {"c0": server}, Path(), note=notes.append)
+    gone.ask("PUT", "/connectors/s/config", {})
+    gone._workers = dict
+    gone.close()
+    assert notes == ["/connectors/s could not be deleted, and goes on; delete it: DELETE /connectors/s at a worker of Connect"]
+
+
+def test_connectors_stay_on_workers_that_end_with_the_run(server):
+    client = RestClient(lambda: {"c0": server}, Path())
+    client.ask("PUT", "/connectors/s/config", {})
+    client._workers = dict
+    client.close()
