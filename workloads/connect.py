@@ -14,6 +14,7 @@ from random import Random
 from typing import Annotated, Any, Literal
 
 from harness.api import (
+    SECOND,
     Between,
     CallError,
     Client,
@@ -30,6 +31,7 @@ from harness.api import (
     TopicSpec,
     clock,
     demand_bounds,
+    of_second,
 )
 from workloads.support import connect_records
 from workloads.support.connect_records import SourceRecords
@@ -38,7 +40,8 @@ from workloads.support.polling import failed_poll, note, poll_records, reader_op
 NAME = "source"  # of the connector
 NUMBERED, KAFKAS = "fencepost.NumberedSource", "org.apache.kafka."  # the connectors that come along
 JAR = Path(__file__).with_name("connectors") / "numbered.jar"
-FILE, BOOTSTRAP = "{file}", "{bootstrap}"  # in a value of the connector's configuration
+FILE, BOOTSTRAP, WORKERS = "{file}", "{bootstrap}", "{workers}"  # in a value of the connector's configuration
+CLIENTS = ("producer", "consumer", "admin")  # of a connector: what `.override.` may change (KIP-458)
 STATUS_S = 1.0  # between two looks at the connector's state
 SUPPORT = ("disabled", "preparing", "enabled")
 Change = Literal["tasks", "restart", "restart-task", "pause", "stop", "delete", "own-offsets"]
@@ -55,6 +58,9 @@ class Connect:
     connector: the class of the connector. plugins: directories and jars with it; empty: the numbered source that comes along.
     config: of the connector, laid over ours. tasks: `tasks.max`. boundary: `transaction.boundary`.
     own_offsets: the connector has an offsets topic of its own (`offsets.storage.topic`).
+    workers_cluster: where the workers are: `same` as the topic's Kafka cluster, or `second` (`second_brokers` of the cluster).
+    Their configuration, status and offsets are on that one then, and the connector's clients go to the topic's
+    (`producer.override.bootstrap.servers` and the like).
     topic, partitions: where its records go. sources: source partitions of the numbered source. records_per_s: about how many it
     makes in a second, in all.
     source_by: how a record names its source partition: header NAME, key, json POINTER, regex PATTERN, value; empty: there is one
@@ -62,7 +68,7 @@ class Connect:
     offset_source, offset_position: JSON pointers to both in stored source partitions and offsets. next_offset: the stored
     position is that of the next record. offset_unit: how much a stored position grows by a record.
     lines: makes a file with so many lines, each its own number in 11 digits. In values of `config` `{file}` is its path,
-    `{topic}` the topic, `{bootstrap}` the cluster's address.
+    `{topic}` the topic, `{bootstrap}` the address of its cluster, `{workers}` that of the workers'.
     changes: what the conductor does meanwhile, one at random every change_every_s (own-offsets: it sets `offsets.storage.topic`).
     restart_failed: the conductor restarts tasks that have failed, as an operator does.
     readers: read_committed processes that only poll. transaction_timeout_s: of the tasks' producers.
@@ -80,6 +86,7 @@ class Connect:
     tasks: Annotated[int, Between(1, 500)] = 3
     boundary: Literal["poll", "interval", "connector"] = "poll"
     own_offsets: bool = False
+    workers_cluster: Literal["same", "second"] = "same"
     topic: str = "records"
     partitions: Annotated[int, Between(1, 5000)] = 4
     sources: Annotated[int, Between(1, 5000)] = 6
@@ -113,6 +120,8 @@ class Connect:
             raise ValueError("plugins: the directory or jar that holds the class of `connector`")
         if any(FILE in str(value) for value in self.config.values()) and not self.lines:
             raise ValueError("lines: how many lines {file} in `config` is to have")
+        if self.rest and self._elsewhere:
+            raise ValueError("workers_cluster: workers that run already are where they are; leave it out, or `rest`")
         if self.internal_topics and len(self.internal_topics) != 2:
             raise ValueError("internal_topics: two names, of the configuration topic and of the offsets topic")
         for url in self.rest:
@@ -123,6 +132,11 @@ class Connect:
     @property
     def _levels(self) -> tuple[str, ...]:
         return (self.support,) if isinstance(self.support, str) else tuple(self.support)
+
+    @property
+    def _elsewhere(self) -> bool:
+        """Whether the workers are on another Kafka cluster than the topic."""
+        return self.workers_cluster == SECOND
 
     @cached_property
     def _records(self) -> SourceRecords:
@@ -135,9 +149,9 @@ class Connect:
 
     def roles(self) -> tuple[Role, ...]:
         levels = self._levels * (self.workers if len(self._levels) == 1 else 1)
-        instances = () if self.rest else levels
+        instances, cluster = () if self.rest else levels, SECOND if self._elsewhere else ""
         return (
-            *(Role(name="instance", polls=False, connect=self._worker(level)) for level in instances),
+            *(Role(name="instance", polls=False, connect=self._worker(level), cluster=cluster) for level in instances),
             Role(
                 name="conductor", polls=False, conducts=True, connect=self._worker(min(levels, key=SUPPORT.index)), rest=self.rest
             ),
@@ -171,7 +185,8 @@ class Connect:
         own = {"offsets.storage.topic": own_offsets(topic)} if moved or self.own_offsets else {}
         once = {"exactly.once.support": "required", "transaction.boundary": self.boundary} if enabled else {}
         numbered = self._numbered(topic) if self.connector == NUMBERED else {}
-        ours = {"connector.class": self.connector, "tasks.max": str(tasks), **once, **own, **numbered}
+        remote = {f"{part}.override.bootstrap.servers": BOOTSTRAP for part in CLIENTS} if self._elsewhere else {}
+        ours = {"connector.class": self.connector, "tasks.max": str(tasks), **once, **own, **remote, **numbered}
         return {**ours, **{key: _text(value).replace("{topic}", topic) for key, value in self.config.items()}}
 
     def _numbered(self, topic: str) -> dict[str, str]:
@@ -191,7 +206,7 @@ class Connect:
     def _ask(self, op: Operation, client: ConnectClient) -> Outcome:
         """One request to Connect, its answer recorded; what was not done for sure has failed."""
         clock.sleep(op.planned.think_s)
-        for name, value in ((FILE, self._file), (BOOTSTRAP, lambda one: one.bootstrap)):
+        for name, value in ((FILE, self._file), (BOOTSTRAP, lambda one: one.bootstrap), (WORKERS, self._workers_address)):
             if name in str(op.value.get("body")):
                 op.value["body"] = {key: text.replace(name, value(client)) for key, text in op.value["body"].items()}
         try:
@@ -201,6 +216,9 @@ class Connect:
             return Outcome.FAIL if error.retriable else Outcome.INFO
         op.value = {**op.value, "status": answer.status, "worker": answer.worker, "answer": answer.document}
         return Outcome.OK if answer.status < 300 else Outcome.FAIL if answer.status < 500 else Outcome.INFO
+
+    def _workers_address(self, client: ConnectClient) -> str:
+        return client.second if self._elsewhere else client.bootstrap
 
     def _file(self, client: ConnectClient) -> str:
         """The path of the file with numbered lines, which is made when it is first asked for."""
@@ -231,7 +249,9 @@ class Connect:
         """The topics that are read at the end as the brokers have them; not every one exists."""
         names = [self.topic, own_offsets(self.topic)]
         internal = self.internal_topics or (f"{prefix}connect-configs", f"{prefix}connect-offsets")
-        return (*names, *(prefix + name for name in names), *internal, connect_records.TRANSACTIONS)
+        here = (*names, *(prefix + name for name in names), *internal, connect_records.TRANSACTIONS)
+        there = (*internal, connect_records.TRANSACTIONS) if self._elsewhere else ()
+        return (*here, *(of_second(name) for name in there))
 
     def entry(self, record: LogRecord, prefix: str) -> LogEntry | None:
         """What a record of these topics is."""

@@ -17,13 +17,12 @@ from checkers.anomalies.connect_tasks import config_topic_writer, fencing_skippe
 from checkers.api import CheckResult, join_rows, run_check
 from checkers.partition.log import NONE
 from checkers.pipeline.connect_log import ConnectLog, Entry, connect_log, entries_in, finding_rows
-from checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN, SourceLog
+from checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN, SourceLog, of_workers
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
 
 NUMBERED = "fencepost.NumberedSource"
-WORKERS_OFFSETS = "-connect-offsets-"
 REFUSED = (404, 409, 500)
 UNREACHED = "IO Error"  # of a worker that could not forward a request
 FENCING, DENIED = re.compile("zombie fencing|fenceZombie"), "AuthorizationException"
@@ -163,7 +162,7 @@ def _first_records(log: ConnectLog) -> dict[tuple[str, int, int], Entry]:
 def _copied(run: RunView, log: ConnectLog) -> Occasions:
     """What the workers' topic gets of a connector with an offsets topic of its own was committed there. No task reads it."""
     stored = log.stored[log.stored["kind"] == "offset"]
-    shared = stored["partition"].str.contains(WORKERS_OFFSETS, regex=False)
+    shared = of_workers(log.stored["partition"])[stored.index]
     own, copies = stored[~shared], stored[shared & (stored["ended"] == PLAIN)]
     if own.empty or not (own["ended"] == COMMITTED).any():
         return Occasions()
@@ -181,7 +180,7 @@ def _migrated(run: RunView, log: ConnectLog) -> Occasions:
     if run.shared(SourceLog).altered or log.slack_ms is None:
         return answer
     stored = log.stored[(log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED)]
-    shared = stored["partition"].str.contains(WORKERS_OFFSETS, regex=False)
+    shared = of_workers(log.stored["partition"])[stored.index]
     first = _first_records(log)
     for name, rows in stored[~shared].sort_values("timestamp").groupby("name"):
         own, before = entries_in(rows.iloc[:1])[0], stored[shared & (stored["name"] == name)]

@@ -35,7 +35,7 @@ from checkers.pipeline.connect_log import (
     entries_in,
     finding_rows,
 )
-from checkers.pipeline.source_log import COMMITTED, PLAIN
+from checkers.pipeline.source_log import COMMITTED, PLAIN, producer_text
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
@@ -78,7 +78,8 @@ def _explain_zombie(finding: Finding, text: FindingText) -> str:
     session = next(one for one, cause in log.run.shared(_zombies)[1] if _same(cause, finding))
     fence, wrote = finding.records("read")[0], finding.records("sent")
     producer, epoch = session.start.producer
-    who = f"The producer {producer} of {session.transactional_id} that was initialised in epoch {epoch} ({session.start.place})"
+    who = f"The producer {producer_text(producer)} of {session.transactional_id} that was initialised in epoch {epoch}"
+    who = f"{who} ({session.start.place})"
     how = "all older tasks had to be fenced before" if "configs" in fence.partition else "a later one with its id is at"
     return f"{who} has committed {text.places(wrote)}, though {how} {fence.place}."
 
@@ -305,7 +306,7 @@ def _explain_writer(finding: Finding, text: FindingText) -> str:
     what = f"{text.places(rows)} ({first['kind']} {first['name']})"
     if not first["transactional"]:
         return f"{what} was written outside transactions: not by the producer of a leader."
-    who = f"{what} was committed by producer {first['producer_id']} in epoch {first['producer_epoch']}"
+    who = f"{what} was committed by producer {producer_text(first['producer_id'])} in epoch {first['producer_epoch']}"
     return f"{who}, after {newer[0].place} of a later leader." if newer else f"{who}, which is no leader's."
 
 

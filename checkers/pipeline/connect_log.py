@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 
 from checkers.arrays import Ints
 from checkers.partition.log import NONE
-from checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, entries_of, has_connector, unread_logs
+from checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, entries_of, has_connector, in_second, unread_logs
 from checkers.run_view import RunView
 
 ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = 1, 2, 3, 4, 5  # `TransactionState`
@@ -208,13 +208,19 @@ class ConnectLog:
     @cached_property
     def _transitions(self) -> pd.DataFrame:
         """Its entries, in their order."""
-        chosen = self.stored["partition"].str.startswith(COORDINATORS) & self.stored["kind"].isin(("initialised", "transaction"))
+        chosen = self.stored["partition"].str.contains(COORDINATORS, regex=False)
+        chosen &= self.stored["kind"].isin(("initialised", "transaction"))
         return self.stored[chosen].sort_values(["partition", "offset"])
 
     @cached_property
     def sessions(self) -> list[Session]:
-        """Every session of every transactional id, those of one id in their order."""
-        return [one for _, rows in self._transitions.groupby("name", sort=True) for one in sessions_in(entries_in(rows))]
+        """Every session of every transactional id, those of one id in their order.
+
+        The same id is two where two Kafka clusters have it.
+        """
+        table = self._transitions
+        groups = table.groupby(["name", in_second(table["partition"])], sort=True)
+        return [one for _, rows in groups for one in sessions_in(entries_in(rows))]
 
     @cached_property
     def leaders(self) -> list[Session]:
@@ -222,7 +228,8 @@ class ConnectLog:
 
     @cached_property
     def tasks(self) -> list[Session]:
-        return [one for one in self.sessions if not one.is_leader]
+        """Those of the connector's tasks, at the Kafka cluster of its records: who is fenced elsewhere is not fenced."""
+        return [one for one in self.sessions if not one.is_leader and one.start.partition.startswith(COORDINATORS)]
 
     @cached_property
     def group(self) -> str:
@@ -347,7 +354,9 @@ class ConnectLog:
     def _contradiction_ms(self) -> int:
         names = ["producer_id", "producer_epoch"]
         decisions = self._transitions[self._transitions["number"].between(PREPARE_COMMIT, COMPLETE_ABORT)]
-        following = decisions.groupby("name", sort=False)[[*names, "number", "timestamp"]].shift(-1)
+        following = decisions.groupby(["name", in_second(decisions["partition"])], sort=False)[
+            [*names, "number", "timestamp"]
+        ].shift(-1)
         same = (following[names] == decisions[names]).all(axis=1) & (following["number"] == decisions["number"] + 2)
         known = decisions.assign(decided=decisions["timestamp"], completed=following["timestamp"])[same].sort_values("decided")
         known = known[[*names, "decided", "completed"]]

@@ -15,11 +15,13 @@ import pyarrow.dataset as ds
 from checkers.partition.log import NONE
 from checkers.run_view import RunView
 from checkers.verdict.findings import FindingRecord
-from harness.api import Isolation
+from harness.api import SECOND, Isolation
 
 PLAIN, OPEN, ABORTED, COMMITTED = 0, 1, 2, 3  # how the transaction of an entry ended, by the next marker of its producer
 STRANGE = "strange"  # the kind of what does not tell its position
 MARKERS = {"COMMIT": COMMITTED, "ABORT": ABORTED}
+WORKERS_OFFSETS = "connect-offsets-"  # in the names of its partitions
+SECOND_PRODUCERS = 1 << 48  # what is added to a producer's id of the second Kafka cluster: both clusters count from 0
 _NUMBERS = ("offset", "timestamp", "producer_id", "producer_epoch", "number", "op", "end")
 
 
@@ -71,7 +73,28 @@ def _flat_of(rows: dict[str, pa.Array]) -> pd.DataFrame:
         table[name] = table.get(name, pd.Series(dtype=np.int64)).fillna(NONE).astype(np.int64)
     for name in ("transactional", "final"):
         table[name] = np.asarray(table.get(name, pd.Series(dtype=np.bool_)) == True)  # noqa: E712 - null is false
+    elsewhere = in_second(table["partition"]) & (table["producer_id"] >= 0)
+    table["producer_id"] += np.where(elsewhere, SECOND_PRODUCERS, 0)
     return table
+
+
+def in_second(partitions: pd.Series) -> pd.Series:
+    """Which of these partitions are of the second Kafka cluster."""
+    return partitions.astype(object).str.startswith(f"{SECOND}/").fillna(False).astype(bool)
+
+
+def of_workers(partitions: pd.Series) -> pd.Series:
+    """Which of these partitions are of the workers' offsets topic.
+
+    Where the workers are on the second Kafka cluster, the first one may have an offsets topic of the same name: the connector's.
+    """
+    named, second = partitions.str.contains(WORKERS_OFFSETS, regex=False), in_second(partitions)
+    return named & second if second.any() else named
+
+
+def producer_text(producer: int) -> str:
+    """A producer's id in words: `7`, or `7 of the second cluster`."""
+    return f"{producer - SECOND_PRODUCERS} of the second cluster" if producer >= SECOND_PRODUCERS else str(producer)
 
 
 def _with_transactions(stored: pd.DataFrame) -> pd.DataFrame:
@@ -181,7 +204,7 @@ class SourceLog:
     def transaction(self, row: FindingRecord) -> str:
         """The transaction of a record of a finding in words: `by producer 7 in epoch 3`, or `outside transactions`."""
         mine = self.stored[(self.stored["partition"] == row.partition) & (self.stored["offset"] == row.offset)].iloc[0]
-        inside = f"by producer {mine['producer_id']} in epoch {mine['producer_epoch']}"
+        inside = f"by producer {producer_text(mine['producer_id'])} in epoch {mine['producer_epoch']}"
         return inside if mine["transactional"] else "outside transactions"
 
     @cached_property
@@ -191,6 +214,7 @@ class SourceLog:
         Where the connector has a topic of its own, entries outside transactions in the workers' topic are copies, and left out;
         those in transactions are of the time before.
         """
-        found = self.stored[(self.stored["kind"] == "offset") & self.stored["ended"].isin((PLAIN, COMMITTED))]
-        shared = found["partition"].str.contains("connect-offsets-", regex=False)
+        shared = of_workers(self.stored["partition"])
+        chosen = (self.stored["kind"] == "offset") & self.stored["ended"].isin((PLAIN, COMMITTED))
+        found, shared = self.stored[chosen], shared[chosen]
         return found if shared.all() else found[~shared | (found["ended"] == COMMITTED)]

@@ -91,7 +91,7 @@ class DockerCluster(BrokerEnvironment):
 
     def _format(self, arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         argv = broker_config.command("java", LIBRARIES, "kafka.tools.StorageTool", arguments, heap_mb=128)
-        first = next(iter(self._planned))
+        first = Path(arguments[arguments.index("-c") + 1]).parent.name
         mounts = [mount(self._data / first, str(self.data_directory(first))), mount(self._config(first), read_only=True)]
         settings = {**self._settings_of("format", mounts), "network_mode": "none"}
         image = self._images[self.kafka_version]
@@ -266,7 +266,7 @@ def _nodes(options: DockerOptions, resources: RunResources, volumes: DiskVolumes
         mounts = volumes.add(node.name, data / node.name) if volumes else []
         return resources.network.add(node.name, resources.labels_for(node.name), mounts, options.disk_mb)
 
-    nodes = node_plan.nodes(options.brokers, options.controllers, node_plan.private)
+    nodes = node_plan.nodes(options.brokers, options.controllers, node_plan.private, getattr(options, "second_brokers", 0))
     with ThreadPoolExecutor(max_workers=_PARALLEL) as pool:
         return [_at_address(node, address) for node, address in zip(nodes, pool.map(add, nodes), strict=True)]
 

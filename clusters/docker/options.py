@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from clusters.kafka.options import MOST_MB, EnvironmentOptions
+from clusters.kafka.options import MOST_MB, TwoClusterOptions
 from harness.api import Between
 
 
 @dataclass(frozen=True, kw_only=True)
-class DockerOptions(EnvironmentOptions):
+class DockerOptions(TwoClusterOptions):
     """The options of `[test.cluster]` with `kind = "docker"`."""
 
     image: str = (

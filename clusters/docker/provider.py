@@ -90,6 +90,7 @@ class Docker(ContainerProvider, DockerOptions):
             "images": {version: f"{image.name} ({image.origin}, {image.id})" for version, image in images.items()},
             "broker_settings": self.effective_settings(),
             "controllers": self.controllers or "combined",
+            **self.describe_second(),
             "network": "containers",
         }
 

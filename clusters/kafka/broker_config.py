@@ -14,12 +14,14 @@ CLIENT, BROKER, CONTROLLER = "CLIENT", "BROKER", "CONTROLLER"
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """A node as planned: its name, Kafka id, KRaft roles, and the address of each listener it has."""
+    """A node as planned: its name, Kafka id, KRaft roles, the address of each listener it has, and the Kafka cluster it is of
+    (`TopicSpec.cluster`)."""
 
     name: str
     id: int
     roles: tuple[str, ...]  # "broker", "controller"
     listeners: Mapping[str, Address] = field(default_factory=dict)
+    cluster: str = ""
 
     @property
     def address(self) -> Address:

@@ -13,16 +13,15 @@ from typing import TypeVar
 
 import structlog
 
-from clusters.kafka import broker_config, log_segments, node_directory, node_plan, protocol, protocol_admin, storage
+from clusters.kafka import broker_config, log_segments, members, node_directory, node_plan, protocol, storage
 from clusters.kafka.admin import KafkaAdmin
 from clusters.kafka.client_rights import CONNECTION, ClientRights
 from clusters.kafka.connect_group import duties
 from clusters.kafka.instances import RunningInstances
-from clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions
-from clusters.kafka.protocol_fetch import read_log
+from clusters.kafka.options import COMBINED_CONTROLLER, KafkaOptions, TwoClusterOptions
 from clusters.kafka.roles import GROUP_LOG, TRANSACTION_LOG, WireRoles, ask_all
 from clusters.kafka.transaction_listing import transaction_listing
-from harness.api import ClusterError, ConnectDuties, LogRecord, Right, StoredRow, TopicSpec, TransactionListing
+from harness.api import SECOND, ClusterError, ConnectDuties, LogRecord, Right, StoredRow, TopicSpec, TransactionListing
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -36,7 +35,8 @@ _RELEASED = "asked us to exit controlled shutdown"  # the controller releases th
 class KafkaCluster(RunningInstances, ABC):
     """`Cluster` without its processes and its network.
 
-    nodes: as planned, with the addresses of their listeners.
+    nodes: as planned, with the addresses of their listeners. Those of a second Kafka cluster are nodes like all others; its
+    brokers are those of `second`, and `brokers` are those of the first.
     The run directory gets `logs/<node>/server.properties`, `logs/<node>/server.log` and, while the cluster lives, `data/<node>`.
     """
 
@@ -47,8 +47,12 @@ class KafkaCluster(RunningInstances, ABC):
         self.kafka_version = options.all_versions()[0]
         self._versions = {node.name: options.version(node.name) for node in nodes}
         self._known_versions = options.all_versions()
-        self.brokers = tuple(n.name for n in nodes if "broker" in n.roles)
-        self.controllers = tuple(n.name for n in nodes if "controller" in n.roles)
+        first, others = [n for n in nodes if not n.cluster], [n for n in nodes if n.cluster]
+        self.brokers = tuple(n.name for n in first if "broker" in n.roles)
+        self.controllers = tuple(n.name for n in first if "controller" in n.roles)
+        self.second = (
+            members.SecondKafka(others, options.second_settings()) if isinstance(options, TwoClusterOptions) and others else None
+        )
         self._settings = options.effective_settings()
         self._features = getattr(options, "features", {})  # not of Redpanda
         self._acls = getattr(options, "acls", False)
@@ -57,7 +61,7 @@ class KafkaCluster(RunningInstances, ABC):
         self._transactional_ids: tuple[str, ...] = ()
         self._groups: tuple[str, ...] = ()
         self._roles = WireRoles(
-            names={node.id: node.name for node in nodes},
+            names={node.id: node.name for node in first},
             brokers={name: self.request_address(name) for name in self.brokers},
             controllers={name: self._planned[name].listeners[broker_config.CONTROLLER] for name in self.controllers},
         )
@@ -110,15 +114,20 @@ class KafkaCluster(RunningInstances, ABC):
 
     def make_storage(self, tool: storage.Format, configs: Mapping[str, Path]) -> None:
         """Make every node's data directory, as these configurations name it."""
-        nodes = list(self._planned.values())
-        storage.format_all(self.kafka_version, tool, nodes, configs, self._data, self._features)
+        for nodes in self._clusters():
+            storage.format_all(self.kafka_version, tool, nodes, configs, self._data, self._features)
+
+    def _clusters(self) -> list[list[broker_config.PlannedNode]]:
+        """The nodes of each Kafka cluster: of the first, and of the second if there is one."""
+        names = dict.fromkeys(node.cluster for node in self._planned.values())
+        return [[node for node in self._planned.values() if node.cluster == name] for name in names]
 
     # ---- storage
 
     def wipe(self, node: str) -> None:
         if self.pid(self._checked_server(node)) is not None:
             raise ClusterError(f"{node} lives; its data can be removed while it is down only")
-        if node in self.controllers:
+        if "controller" in self._planned[node].roles:
             raise ClusterError(f"{node} votes in the quorum; {COMBINED_CONTROLLER}")
         try:
             self._run_on_data(node, node_directory.wipe)
@@ -142,23 +151,18 @@ class KafkaCluster(RunningInstances, ABC):
         return transaction_listing(self._roles, partitions)
 
     def connect_duties(self) -> Mapping[str, ConnectDuties]:
-        group = next((name for name in self.groups if name.endswith("-connect")), "")
-        if not group:
+        groups = [(name, one.roles()) for one in (self, self.second) if one for name in one.groups if name.endswith("-connect")]
+        if not groups:
             raise ClusterError("no worker of Kafka Connect runs here")
+        group, roles = groups[0]
         nodes = {path.read_text(): path.parent.name for path in self._data.glob("c*/rest")}
-        return {nodes[url]: one for url, one in duties(self._roles, group).items() if url in nodes}
+        return {nodes[url]: one for url, one in duties(roles, group).items() if url in nodes}
 
     def partitions_of(self, topic: str) -> Sequence[str]:
-        return [one.name for one in self._roles.partitions().values() if one.topic == topic]
+        return members.partition_names(self._roles, topic)
 
     def log(self, partition: str) -> Sequence[LogRecord]:
-        found = self._roles.partitions()[partition]
-        try:
-            address = self._roles.brokers[self._roles.leader(found.topic, found.number)]
-            (start,) = protocol.list_offsets(address, [found], when=protocol.EARLIEST, committed=False).values()
-            return list(read_log(address, found, start))
-        except (OSError, ValueError) as e:
-            raise ClusterError(f"the log of {partition} could not be read: {e}") from e
+        return members.leaders_log(self._roles, partition)
 
     # ---- up
 
@@ -170,20 +174,22 @@ class KafkaCluster(RunningInstances, ABC):
         self._wait(_READY_S, "the brokers to join", self._missing_brokers)
         if self._acls:
             self._wait(_READY_S, "the clients' rights", self._rights.restored)
-        self._make_topics({name: node_plan.fitted(spec, len(self.brokers)) for name, spec in topics.items()})
+        self._make_topics({name: node_plan.fitted(spec, len(self.brokers)) for name, spec in topics.items() if not spec.cluster})
+        if self.second:
+            self._make_second_topics(self.second, {name: spec for name, spec in topics.items() if spec.cluster == SECOND})
 
     def collect_storage(self, run_dir: Path) -> None:
         """Copy every node's log segments to `storage/<node>/` of `run_dir`."""
         storage.collect(self._data, run_dir / "storage")
 
     def _write_configs(self) -> dict[str, Path]:
-        voters = [self._planned[name] for name in self.controllers]
-        configs = {name: self._config(name) for name in self._planned}
-        for name, path in configs.items():
-            broker_config.write_properties(
-                path, broker_config.properties(self._planned[name], voters, self._settings, self.data_directory(name), self._acls)
-            )
-        return configs
+        for nodes in self._clusters():
+            voters = [node for node in nodes if "controller" in node.roles]
+            settings = self.second.settings if self.second and nodes[0].cluster else self._settings
+            for node in nodes:
+                values = broker_config.properties(node, voters, settings, self.data_directory(node.name), self._acls)
+                broker_config.write_properties(self._config(node.name), values)
+        return {name: self._config(name) for name in self._planned}
 
     def _log(self, node: str) -> Path:
         return self._run_dir / "logs" / node / "server.log"
@@ -197,31 +203,23 @@ class KafkaCluster(RunningInstances, ABC):
         self._admin.await_leaders({TRANSACTION_LOG: None, GROUP_LOG: None})
         self._topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
 
-    def _missing_brokers(self) -> str:
-        """The brokers that some broker does not know as in service, as text; empty when there is none."""
-        views = ask_all(lambda address: protocol.metadata(address, 1.0), self._roles.brokers)
-        silent = sorted(set(self.brokers) - set(views))
-        if silent:
-            return f"no answer from {', '.join(silent)}"
-        in_service = set.intersection(*(set(view.brokers) for view in views.values()))
-        return ", ".join(
-            name + " is not in service" for i, name in self._roles.names.items() if name in views and i not in in_service
+    def _make_second_topics(self, second: members.SecondKafka, topics: Mapping[str, TopicSpec]) -> None:
+        address, few = self.request_address(second.brokers[0]), len(second.brokers)
+        self._wait(
+            _READY_S, "the second cluster's settings and coordinators", lambda: members.setup_problem(address, second.settings)
         )
+        second.admin().create_topics({name: node_plan.fitted(spec, few) for name, spec in topics.items()})
+        second.admin().await_leaders({TRANSACTION_LOG: None, GROUP_LOG: None})
+        second.topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
+
+    def _missing_brokers(self) -> str:
+        """The brokers that are not in service for all of their cluster, as text; empty when there is none."""
+        found = (members.missing_brokers(one.roles()) for one in (self, self.second) if one)
+        return ", ".join(filter(None, found))
 
     def _setup_problem(self) -> str:
-        """Set the cluster-wide settings, and have Kafka make its internal topics; what was refused, else empty.
-
-        Clusters formatted by 4.1+ (eligible leader replicas, KIP-966) ignore a broker-level min.insync.replicas. Asking for a
-        coordinator makes the broker create the internal topic, with the broker's own settings.
-        """
-        name, address = "min.insync.replicas", self.request_address(self.brokers[0])
-        try:
-            protocol_admin.set_cluster_setting(address, name, self._settings[name])
-            for kind in (protocol.TRANSACTION, protocol.GROUP):
-                protocol.find_coordinator(address, kind, "fencepost")
-        except OSError as e:
-            return str(e)
-        return ""
+        """Why the cluster-wide settings, or Kafka's internal topics, are not there yet; else empty."""
+        return members.setup_problem(self.request_address(self.brokers[0]), self._settings)
 
     def _wait(self, limit_s: float, what: str, problem: Callable[[], str], once_more: Iterable[str] = ()) -> None:
         """Ask until there is no problem. Raises ClusterError at the deadline, or at once when a started node died.

@@ -5,15 +5,16 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from ipaddress import IPv4Address
 
 from clusters.kafka.broker_config import BROKER, CLIENT, CONTROLLER, PlannedNode
-from harness.api import TopicSpec
+from harness.api import SECOND, TopicSpec
 
 _NETWORK = IPv4Address("10.73.0.0")
 HUB = str(_NETWORK + 1)
-_BROKERS, _CONTROLLERS, _CLIENTS = 1, 2, 3  # third byte of the address
-_FIRST_CONTROLLER = 101
+_BROKERS, _CONTROLLERS, _CLIENTS, _SECOND = 1, 2, 3, 200  # third byte of the address; clients may need more than one
+_FIRST_CONTROLLER, _FIRST_OF_SECOND = 101, 201
 _PORTS = {CLIENT: 9092, BROKER: 9093, CONTROLLER: 9094}
 
 Listen = Callable[[int, int], tuple[str, Mapping[str, int]]]  # (kind, number) -> host, port of each listener
@@ -33,13 +34,19 @@ def loopback(_kind: int, _number: int) -> tuple[str, Mapping[str, int]]:
         return "127.0.0.1", {listener: int(s.getsockname()[1]) for listener, s in sockets.items()}
 
 
-def nodes(brokers: int, controllers: int, listen: Listen) -> list[PlannedNode]:
-    """n1, n2, ... and, when separate controllers are wanted, k1, k2, ...; without them every broker is a controller too."""
+def nodes(brokers: int, controllers: int, listen: Listen, second_brokers: int = 0) -> list[PlannedNode]:
+    """n1, n2, ... and, when separate controllers are wanted, k1, k2, ...; without them every broker is a controller too.
+
+    s1, s2, ... are a second Kafka cluster: brokers that are its controllers too.
+    """
     roles = ("broker",) if controllers else ("broker", "controller")
     planned = [_node(f"n{i}", i, roles, *listen(_BROKERS, i)) for i in range(1, brokers + 1)]
     for i in range(controllers):
         planned.append(_node(f"k{i + 1}", _FIRST_CONTROLLER + i, ("controller",), *listen(_CONTROLLERS, i + 1)))
-    return planned
+    second = [
+        _node(f"s{i + 1}", _FIRST_OF_SECOND + i, ("broker", "controller"), *listen(_SECOND, i + 1)) for i in range(second_brokers)
+    ]
+    return planned + [replace(one, cluster=SECOND) for one in second]
 
 
 def client_address(number: int) -> str:
@@ -52,7 +59,7 @@ def fitted(spec: TopicSpec, brokers: int) -> TopicSpec:
     settings = dict(spec.settings)
     if int(settings.get("min.insync.replicas", 0)) > brokers:
         settings["min.insync.replicas"] = str(brokers)
-    return TopicSpec(partitions=spec.partitions, replication=min(spec.replication, brokers), settings=settings)
+    return replace(spec, replication=min(spec.replication, brokers), settings=settings)
 
 
 def _node(name: str, number: int, roles: tuple[str, ...], host: str, ports: Mapping[str, int]) -> PlannedNode:

@@ -105,3 +105,31 @@ class EnvironmentOptions(KafkaOptions):
         if not self.skewable:
             found[Skewable] = NO_SETTABLE_CLOCK
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoClusterOptions(EnvironmentOptions):
+    """Options of clusters that can have a second Kafka cluster beside the one that is judged."""
+
+    second_brokers: Annotated[int, Between(0, MOST_BROKERS)] = 0  # a second Kafka cluster: brokers s1... that are controllers too
+
+    def mistakes(self) -> list[str]:
+        no_rights = "acls = true rules over one Kafka cluster, and second_brokers asks for two: leave one of them out"
+        return super().mistakes() + ([no_rights] if self.acls and self.second_brokers else [])
+
+    def nodes(self) -> list[str]:
+        return super().nodes() + self.second_nodes()
+
+    def second_nodes(self) -> list[str]:
+        """The names of the second cluster's nodes (s1, s2, ...)."""
+        return [f"s{i + 1}" for i in range(self.second_brokers)]
+
+    def second_settings(self) -> dict[str, str]:
+        """The settings of every node of the second cluster."""
+        return broker_settings(self.second_brokers, self.settings)
+
+    def describe_second(self) -> dict[str, Any]:
+        """What the plan has of the second cluster; nothing where there is none."""
+        return (
+            {"second": {"brokers": self.second_nodes(), "broker_settings": self.second_settings()}} if self.second_brokers else {}
+        )

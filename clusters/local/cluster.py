@@ -32,7 +32,7 @@ class LocalCluster(LocalEnvironment):
         self._processes = NodeProcesses()
         self._starting = threading.Lock()
         listen = node_plan.private if self._network else node_plan.loopback
-        nodes = node_plan.nodes(options.brokers, options.controllers, listen)
+        nodes = node_plan.nodes(options.brokers, options.controllers, listen, options.second_brokers)
         super().__init__(nodes, run_dir, options)
 
     # ---- up and down

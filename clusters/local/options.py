@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from clusters.fault_tools import faketime
 from clusters.fault_tools.disk_throttle import throttles
 from clusters.fault_tools.network_capabilities import NETWORK_CAPABILITIES
-from clusters.kafka.options import NO_THROTTLE, EnvironmentOptions
+from clusters.kafka.options import NO_THROTTLE, TwoClusterOptions
 from clusters.local import sandbox
 from harness.api import Fillable, Skewable, Throttleable
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalOptions(EnvironmentOptions):
+class LocalOptions(TwoClusterOptions):
     """The options of `[test.cluster]` with `kind = "local"`."""
 
     loopback: bool = False  # no namespaces even where they are allowed

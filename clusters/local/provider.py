@@ -43,6 +43,7 @@ class Local(LocalOptions):
             "jars": {name: checksum for version in self.all_versions() for name, checksum in fetch(version).jars.items()},
             "broker_settings": self.effective_settings(),
             "controllers": self.controllers or "combined",
+            **self.describe_second(),
             "network": "loopback" if Partitionable in self.missing() else "namespaces",
         }
 

@@ -56,11 +56,13 @@ from harness.api.clusters import (
     Placement,
     Roles,
     RunningImages,
+    SecondCluster,
     Spawned,
     StoredRow,
     Storing,
     TopicSpec,
     TransactionState,
+    second_of,
 )
 from harness.api.connect import ConnectAnswer, ConnectClient, ConnectDuties, ConnectWorker, RunningConnect
 from harness.api.contract import CONTRACT_KEYS, ContractKey
@@ -81,7 +83,7 @@ from harness.api.expectations import ALONE, ANYWHERE, anomaly_and_word
 from harness.api.faults import ChangesTopicSettings, ClusterView, DemandsContract, Fault, Receipt, SharedState
 from harness.api.files import regular, replacing
 from harness.api.history import OPERATIONS, STORED, UNREADABLE, VALUES, demand_columns
-from harness.api.logs import LogEntry, LogRecord, ReadingLogs
+from harness.api.logs import LogEntry, LogRecord, ReadingLogs, cluster_and_name, of_second
 from harness.api.plans import WHEN, Budget, Choice, FaultChoice, Injection, Lane, Test
 from harness.api.python_command import interpreter_script, module_command
 from harness.api.record_ids import MAX_OP, MAX_PROCESS, MAX_SEQ, identity_in, record_id, split_record_id
@@ -95,7 +97,17 @@ from harness.api.transactions import (
     OpenTransaction,
     TransactionListing,
 )
-from harness.api.values import DAMAGE_SCHEMA, HISTORY_VERSION, PLAN_SCHEMA, VERDICT_SCHEMA, Isolation, Outcome, Property, Verdict
+from harness.api.values import (
+    DAMAGE_SCHEMA,
+    HISTORY_VERSION,
+    PLAN_SCHEMA,
+    SECOND,
+    VERDICT_SCHEMA,
+    Isolation,
+    Outcome,
+    Property,
+    Verdict,
+)
 from harness.api.workloads import (
     ONLY_READ,
     OWN_GROUP,
@@ -125,6 +137,7 @@ __all__ = [
     "OPERATIONS",
     "OWN_GROUP",
     "PLAN_SCHEMA",
+    "SECOND",
     "STORED",
     "UNDER_WAY",
     "UNREADABLE",
@@ -225,6 +238,7 @@ __all__ = [
     "RunningConnect",
     "RunningImages",
     "Scalable",
+    "SecondCluster",
     "SelfcheckRow",
     "SharedState",
     "Skewable",
@@ -249,6 +263,7 @@ __all__ = [
     "bounds_of",
     "clock_error_s",
     "clocks_ahead",
+    "cluster_and_name",
     "consumer_group",
     "contract_mistakes",
     "demand_bounds",
@@ -259,6 +274,7 @@ __all__ = [
     "missing_evidence",
     "module_command",
     "note_event",
+    "of_second",
     "out_of_bounds",
     "overlaid_contract",
     "phase_event",
@@ -266,5 +282,6 @@ __all__ = [
     "record_id",
     "regular",
     "replacing",
+    "second_of",
     "split_record_id",
 ]

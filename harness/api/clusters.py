@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, runtime_checkable
 
 from harness.api.effects import changes, looks, prepares
+from harness.api.logs import LogRecord
 from harness.api.values import Isolation
 
 
@@ -171,11 +172,41 @@ class Admin(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSpec:
-    """A topic that a workload needs; ``settings`` are topic settings, laid over by the test's own."""
+    """A topic that a workload needs; ``settings`` are topic settings, laid over by the test's own.
+
+    cluster: the Kafka cluster that has it: empty, the one that is judged, or `SECOND`. Names of topics differ between the two.
+    """
 
     partitions: int
     replication: int = 3
     settings: Mapping[str, str] = field(default_factory=dict)
+    cluster: str = ""
+
+
+class SecondCluster(Protocol):
+    """The Kafka cluster beside the one that is judged: brokers that are nodes of the same test, and all of a cluster's own.
+
+    The fields are as `Cluster` has them. `partitions_of` and `log` are those of `ReadingLogs`.
+    """
+
+    brokers: tuple[str, ...]  # node names, `s1`...
+    controllers: tuple[str, ...]
+    topics: tuple[str, ...]
+    transactional_ids: tuple[str, ...]
+    groups: tuple[str, ...]
+
+    def note_clients(self, *, transactional_ids: Sequence[str], groups: Sequence[str]) -> None: ...
+    def bootstrap(self) -> str: ...
+    def admin(self) -> Admin: ...
+    def roles(self) -> Roles: ...
+    def partitions_of(self, topic: str) -> Sequence[str]: ...
+    def log(self, partition: str) -> Sequence[LogRecord]: ...
+
+
+def second_of(cluster: Any) -> SecondCluster | None:
+    """The Kafka cluster beside the one that is judged; None: there is none."""
+    found: SecondCluster | None = getattr(cluster, "second", None)
+    return found
 
 
 class Spawned(Protocol):
@@ -197,7 +228,10 @@ class Spawned(Protocol):
 
 
 class Cluster(Protocol):
-    """A running cluster. What can be done to it beyond this is in `Killable`, `Pausable`, `Partitionable`."""
+    """A running cluster. What can be done to it beyond this is in `Killable`, `Pausable`, `Partitionable`.
+
+    It may also have `second`, a `SecondCluster` (None: this test has none).
+    """
 
     brokers: tuple[str, ...]  # node names, `n1`...
     controllers: tuple[str, ...]  # the same nodes, unless controllers are separate (`k1`...)

@@ -39,11 +39,12 @@ class ConnectAnswer:
 class ConnectClient(Protocol):
     """The REST interface of Connect's workers. directory: the conductor's own, which workers on this machine can read.
 
-    bootstrap: of the cluster.
+    bootstrap: of the cluster that is judged. second: of the one beside it; empty: there is none.
     """
 
     directory: Path
     bootstrap: str
+    second: str
 
     def ask(self, method: str, path: str, body: Any = None) -> ConnectAnswer:
         """One request to the next of the workers that are known. Raises CallError when it is not answered."""

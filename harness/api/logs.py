@@ -6,6 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from harness.api.values import SECOND
+
+
+def of_second(name: str) -> str:
+    """A topic or partition of the second Kafka cluster as histories name it: `second/NAME`; names at Kafka have no slash."""
+    return f"{SECOND}/{name}"
+
+
+def cluster_and_name(name: str) -> tuple[str, str]:
+    """The Kafka cluster (empty: the one that is judged) of a topic or partition as histories name it, and its name there."""
+    cluster, _, own = name.rpartition("/")
+    return cluster, own
+
 
 @dataclass(frozen=True, kw_only=True)
 class LogRecord:

@@ -8,6 +8,7 @@ HISTORY_VERSION = 1
 VERDICT_SCHEMA = 1
 PLAN_SCHEMA = 1
 DAMAGE_SCHEMA = 1
+SECOND = "second"  # the name of the Kafka cluster beside the one that is judged
 
 
 class Outcome(str, Enum):

@@ -59,7 +59,8 @@ class Role:
     its client is one of Connect's REST interface (`ConnectClient`), and none of Kafka; connect is then what the workers are, and
     rest where those answer that run already (empty: they are instances). spare: an
     instance or member that only the fault `scale` starts. producers: how many a process has, each with a transactional id of its
-    own (`Operation.producers`).
+    own (`Operation.producers`). cluster: the Kafka cluster that its clients, or its worker of Connect, connect to: empty, the one
+    that is judged, or `SECOND`.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Role:
     rest: tuple[str, ...] = ()
     spare: bool = False
     producers: int = 1
+    cluster: str = ""
 
     @property
     def runs(self) -> Program | ConnectWorker | None:

@@ -42,6 +42,9 @@ from harness.plugins import fault_validation, registry, validation
 from harness.plugins.check_options import load_check
 
 SPANS = (Span, Span | None)
+TWO_CLUSTERS = (
+    'the workload uses a second Kafka cluster: second_brokers = 1 (or more) in [test.cluster], where kind is "local" or "docker"'
+)
 LONGEST = 1200  # characters of a sentence about a mistake
 
 Locate = Callable[[Keys], str]
@@ -232,6 +235,7 @@ class _Rules:
         self.workload = self.made("workload", test.workload, ("workload",))
         self.provider = self.made("cluster", test.cluster, ("cluster",))
         self.images()
+        self.second_cluster()
         self.kafka_settings()
         for key, kind in (("kind", test.client), ("readers", test.readers)):
             self.client(kind, ("client", key))
@@ -283,6 +287,12 @@ class _Rules:
         programs = [role.program for role in self.workload.roles() if role.program] if self.workload is not None else []
         if any(one.image for one in programs) and self.provider is not None and not getattr(self.provider, "runs_images", False):
             self.wrong(("workload", "image"), 'only a cluster in Docker runs images: [test.cluster] kind = "docker"')
+
+    def second_cluster(self) -> None:
+        """A workload that uses a second Kafka cluster needs one."""
+        parts = (*self.workload.roles(), *self.workload.topics().values()) if self.workload is not None else ()
+        if any(one.cluster for one in parts) and self.provider is not None and not getattr(self.provider, "second_brokers", 0):
+            self.wrong(("cluster",), TWO_CLUSTERS)
 
     def kafka_settings(self) -> None:
         """Settings of brokers and topics, where their definitions are at hand (else before the first run: `harness.planning`)."""

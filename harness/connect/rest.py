@@ -18,8 +18,8 @@ CLOSING_TRIES = 5  # of a request that may meet a rebalance
 class RestClient:
     """`ConnectClient`. workers: tells the addresses of the workers by their nodes; each request goes to the next one.
 
-    directory: of the conductor. bootstrap: of the cluster. note: given where the workers are somebody's own: `close` deletes the
-    connectors that were made through this client, and says here what could not be deleted.
+    directory: of the conductor. bootstrap, second: of the clusters. note: given where the workers are somebody's own:
+    `close` deletes the connectors that were made through this client, and says here what could not be deleted.
     """
 
     library, version = "connect-rest", "1"
@@ -29,10 +29,11 @@ class RestClient:
         workers: Callable[[], Mapping[str, str]],
         directory: Path,
         bootstrap: str = "",
+        second: str = "",
         timeout_s: float = TIMEOUT_S,
         note: Callable[[str], None] | None = None,
     ) -> None:
-        self.directory, self.bootstrap, self._note = directory, bootstrap, note
+        self.directory, self.bootstrap, self.second, self._note = directory, bootstrap, second, note
         self._made: dict[str, None] = {}
         self._workers, self._timeout_s, self._turn = workers, timeout_s, itertools.count()
 

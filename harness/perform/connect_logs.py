@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.api import Cluster, ClusterError, LogEntry, LogRecord, Outcome, ReadingLogs
+from harness.api import (
+    Cluster,
+    ClusterError,
+    LogEntry,
+    LogRecord,
+    Outcome,
+    ReadingLogs,
+    cluster_and_name,
+    of_second,
+    second_of,
+)
 from harness.history.writer import HistoryWriter
 
 FUNCTION = "read-log"
@@ -18,33 +28,45 @@ MARKERS = ("COMMIT", "ABORT", "control")
 def record_logs(cluster: Cluster, workload: Any, prefix: str, writer: HistoryWriter, number: Callable[[], int]) -> Iterator[str]:
     """Record every partition of the workload's logs; yields what could not be read, and why.
 
-    workload: has `logs(prefix)`, names of topics, and `entry(record, prefix)`, what a record of them is (None: of no interest).
+    workload: has `logs(prefix)`, names of topics (`second/NAME`: of the second Kafka cluster), and `entry(record, prefix)`, what
+    a record of them is (None: of no interest).
     """
     if not isinstance(cluster, ReadingLogs):
         yield "the logs of this cluster cannot be read: nobody knows which transaction a record belongs to"
         return
-    for topic in workload.logs(prefix):
+    for name in workload.logs(prefix):
+        where, topic = cluster_and_name(name)
+        logs = second_of(cluster) if where else cluster
         try:
-            partitions = sorted(cluster.partitions_of(topic))
+            partitions = sorted(_of_somebody(logs).partitions_of(topic))
         except ClusterError as error:
-            yield f"nobody knows the partitions of {topic}: {error}"
+            writer.invoke(-1, unread := number(), FUNCTION, {})
+            writer.complete(Outcome.INFO, -1, unread, FUNCTION, [["entries", f"{name}-0", []]], errors=[])
+            yield f"nobody knows the partitions of {name}: {error}"
             continue
         for partition in partitions:
-            yield from _record_one(cluster, workload, prefix, partition, (writer, number()))
+            yield from _record_one(
+                _of_somebody(logs), (workload, prefix), of_second(partition) if where else partition, (writer, number())
+            )
 
 
-def _record_one(
-    cluster: ReadingLogs, workload: Any, prefix: str, partition: str, place: tuple[HistoryWriter, int]
-) -> Iterator[str]:
-    writer, number = place
+def _of_somebody(logs: ReadingLogs | None) -> ReadingLogs:
+    if logs is None:
+        raise ClusterError("this test has no second Kafka cluster")
+    return logs
+
+
+def _record_one(logs: ReadingLogs, meaning: tuple[Any, str], partition: str, place: tuple[HistoryWriter, int]) -> Iterator[str]:
+    (workload, prefix), (writer, number) = meaning, place
+    where, name = cluster_and_name(partition)
     writer.invoke(-1, number, FUNCTION, {})
     rows, outcome = [], Outcome.OK
     try:
-        entries = ((record, _entry(record, workload, prefix)) for record in cluster.log(partition))
+        entries = ((record, _entry(record, workload, prefix)) for record in logs.log(name))
         rows = [_row(record, entry) for record, entry in entries if entry is not None]
     except ClusterError as error:
         outcome = Outcome.INFO
-        yield str(error)
+        yield f"{error}, of the {where} cluster" if where else str(error)
     writer.complete(outcome, -1, number, FUNCTION, [["entries", partition, rows]], errors=[])
 
 

@@ -27,6 +27,7 @@ import structlog
 
 from harness import secrets
 from harness.api import (
+    SECOND,
     Budget,
     Cluster,
     ClusterError,
@@ -44,7 +45,9 @@ from harness.api import (
     Workload,
     clocks_ahead,
     note_event,
+    of_second,
     phase_event,
+    second_of,
 )
 from harness.connect.worker import jar_directories
 from harness.history.manifest import ManifestWriter
@@ -312,11 +315,19 @@ class Performance:
 
     def _replicas_in_sync(self) -> None:
         deadline = time.monotonic() + REPLICAS_S
-        while behind := self._cluster.admin().lagging(self._plan["topics"]):
+        while behind := self._lagging():
             if time.monotonic() > deadline:
                 self._emit(note_event(f"replicas still missing after {REPLICAS_S:.0f} s: {behind}"))
                 return
             time.sleep(0.2)
+
+    def _lagging(self) -> dict[str, str]:
+        """Replicas that are missing, of the workload's topics; of the second cluster, of all topics there are."""
+        behind = self._cluster.admin().lagging(self._plan["topics"])
+        if second := second_of(self._cluster):
+            topics = {name.rpartition("-")[0] for name in second.admin().placements()}
+            behind |= {of_second(name): text for name, text in second.admin().lagging(topics).items()}
+        return behind
 
     def _settle(self, writer: HistoryWriter) -> tuple[dict[str, int], dict[str, int]]:
         """Wait until every last stable offset has reached its high watermark; past the bound, record what has not (lso-stall)."""
@@ -432,6 +443,8 @@ def main(argv: list[str]) -> int:
         with provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
             plan = _completed(plan, run_dir, cluster, emit)
             cluster.note_clients(**coordinated(plan, workload.roles()))
+            if second := second_of(cluster):
+                second.note_clients(**coordinated(plan, workload.roles(), SECOND))
             cluster.note_instances(instances_of(workload.roles()), settings_of(workload.roles()))
             Performance(plan, run_dir, cluster, workload, emit, stop).run()
     except HarnessError as error:

@@ -25,6 +25,7 @@ import msgspec
 from harness import secrets
 from harness.api import (
     ONLY_READ,
+    SECOND,
     CallError,
     Client,
     ClientSettings,
@@ -150,7 +151,8 @@ class WorkerLoop:
             return lambda settings: RestClient(
                 lambda: elsewhere or addresses(data),
                 directory,
-                self._plan["bootstrap"],
+                self._plan["bootstraps"][""],
+                self._plan["bootstraps"][SECOND],
                 note=self._note if elsewhere else None,
             )
         return client_factory(self._client_plan)
@@ -424,16 +426,20 @@ def pool_ids(name: str, role: Role) -> list[str]:
     return [name, *(f"{name}-p{number}" for number in range(1, role.producers))]
 
 
-def coordinated(plan: Mapping[str, Any], roles: Sequence[Role]) -> dict[str, list[str]]:
-    """The transactional ids and the consumer groups of a run's clients, for faults that aim at their coordinators."""
-    names = {slot: name_of(plan, slot) for slot in range(len(roles))}
-    programs = {group_of_program(plan, role.program) for role in roles if role.program} - {""}
-    workers = [role.worker for role in roles if role.worker][:1]
-    connect = [group_of_connect(plan["prefix"]) for _ in workers]
-    shared = dict.fromkeys([*(group_of(plan, role) for role in roles if role.group), *sorted(programs), *connect])
-    ids = [name for slot, role in enumerate(roles) if role.transactional for name in pool_ids(names[slot], role)]
-    ids += [name for one in workers for name in transactional_ids(plan["prefix"], one, tasks=1)]
-    own = [consumer_group(name) for name, role in zip(names.values(), roles, strict=True) if not (role.group or role.runs)]
+def coordinated(plan: Mapping[str, Any], roles: Sequence[Role], cluster: str = "") -> dict[str, list[str]]:
+    """The transactional ids and the consumer groups of a run's clients at one of its Kafka clusters, for faults that aim at their
+    coordinators. Leaders of Connect are at the cluster of the workers, tasks at the one that is judged."""
+    names = {slot: name_of(plan, slot) for slot, role in enumerate(roles) if role.cluster == cluster}
+    here = [role for role in roles if role.cluster == cluster]
+    programs = {group_of_program(plan, role.program) for role in here if role.program} - {""}
+    workers = [role for role in roles if role.worker][:1]
+    connect = [group_of_connect(plan["prefix"]) for role in workers if role.cluster == cluster]
+    shared = dict.fromkeys([*(group_of(plan, role) for role in here if role.group), *sorted(programs), *connect])
+    ids = [name for slot, name in names.items() if roles[slot].transactional for name in pool_ids(name, roles[slot])]
+    for role in workers:
+        leader, *tasks = transactional_ids(plan["prefix"], role.worker, tasks=1) if role.worker else []
+        ids += [leader] * (role.cluster == cluster) + tasks * (not cluster)
+    own = [consumer_group(name) for slot, name in names.items() if not (roles[slot].group or roles[slot].runs)]
     return {"transactional_ids": ids, "groups": [*shared, *own]}
 
 
@@ -471,7 +477,7 @@ def main(argv: list[str]) -> None:
     run_dir, index, process, incarnation = Path(argv[0]), int(argv[1]), int(argv[2]), int(argv[3])
     plan: dict[str, Any] = {
         **read_plan(run_dir),
-        "bootstrap": os.environ["FENCEPOST_BOOTSTRAP"],
+        "bootstraps": {"": os.environ["FENCEPOST_BOOTSTRAP"], SECOND: os.environ["FENCEPOST_SECOND_BOOTSTRAP"]},
         "connection": json.loads(os.environ["FENCEPOST_CONNECTION"]),
         "data": str(run_dir.resolve() / "data"),
     }
@@ -486,6 +492,7 @@ def main(argv: list[str]) -> None:
 
     workload = registry.load("fencepost.workload", plan["workload"]["kind"])(**plan["workload"]["options"])
     roles = roles_of(workload)
+    plan = at_cluster(plan, roles[index].cluster)
     node = os.environ["FENCEPOST_NODE"]
     writer = HistoryWriter(
         run_dir / "history" / file_name(index, incarnation),
@@ -509,6 +516,12 @@ def main(argv: list[str]) -> None:
         loop.run()
     report({"done": True})
     os._exit(0)  # librdkafka's threads may be waiting for a broker that is gone; nothing of ours is left to do
+
+
+def at_cluster(plan: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The plan with `bootstrap` and `brokers`, how many there are, of one of the test's Kafka clusters."""
+    brokers = plan["cluster"]["options"].get("second_brokers" if name else "brokers", 3)
+    return {**plan, "bootstrap": plan["bootstraps"][name], "brokers": brokers}
 
 
 def launch_of(plan: Mapping[str, Any], role: Role, slot: int, run_dir: Path) -> Launch | None:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from harness.api import Cluster, ClusterError, Scalable, Spawned
+from harness.api import Cluster, ClusterError, Scalable, Spawned, second_of
 from harness.api.python_command import module_command
 from harness.perform.image_programs import ImagePrograms
 
@@ -182,10 +182,12 @@ class WorkerPool:
         node = f"c{slot}"
         logs = self._run_dir / "logs" / node
         logs.mkdir(parents=True, exist_ok=True)
+        second = second_of(self._cluster)
         argv = module_command("harness.perform.worker", str(self._run_dir), str(slot), str(process), str(incarnation))
         env = {
             **os.environ,
             "FENCEPOST_BOOTSTRAP": self._cluster.bootstrap(),
+            "FENCEPOST_SECOND_BOOTSTRAP": second.bootstrap() if second else "",
             "FENCEPOST_CONNECTION": json.dumps(dict(self._cluster.connection())),
             "FENCEPOST_NODE": node,
             "FENCEPOST_SUPPORT": self._cluster.setting(node, "support") if isinstance(self._cluster, Scalable) else "",

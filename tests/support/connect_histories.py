@@ -22,11 +22,12 @@ Producer = tuple[int, int]
 class ConnectStory:
     """What leaders and tasks did, one step after the other, as the leaders of the partitions have it.
 
-    bumping: each commit raises the epoch of its producer (KIP-890).
+    bumping: each commit raises the epoch of its producer (KIP-890). elsewhere: the workers, with their leaders, configurations
+    and offsets, are on the second Kafka cluster, whose producers have ids that tasks have on the first one.
     """
 
-    def __init__(self, bumping: bool = True) -> None:
-        self.bumping, self.now = bumping, 0
+    def __init__(self, bumping: bool = True, elsewhere: bool = False) -> None:
+        self.bumping, self.elsewhere, self.now = bumping, elsewhere, 0
         self.logs: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self.asked: list[str] = []
         self._producers: dict[str, list[Producer]] = defaultdict(list)  # transactional id -> its instances
@@ -100,8 +101,15 @@ class ConnectStory:
             h.add(3, "rest", role="conductor", detail=request)
         h.final({TARGET: []})
         for rows in self.logs.values():
-            h.add(-1, "read-log", isolation=None, role="harness", entries=rows)
+            h.add(-1, "read-log", isolation=None, role="harness", entries=[self._placed(row) for row in rows])
         return h.ops
+
+    def _placed(self, row: dict[str, Any]) -> dict[str, Any]:
+        """An entry with the names and numbers of the Kafka cluster that has it."""
+        partition, producer = row["partition"], row["producer_id"]
+        if not self.elsewhere or not (partition == coordinator(LEADER) or partition.startswith(f"{GROUP}-")):
+            return row
+        return {**row, "partition": f"second/{partition}", "producer_id": producer + 1 if producer >= 0 else producer}
 
 
 def task_id(task: int) -> str:
@@ -165,9 +173,9 @@ class ConnectExample(ConnectStory):
 # --------------------------------------------------------------------------------------------------
 # Random ones
 # --------------------------------------------------------------------------------------------------
-def random_story(rng: Random) -> ConnectStory:
+def random_story(rng: Random, elsewhere: bool = False) -> ConnectStory:
     """Leaders and up to three tasks that do now and then what they must not."""
-    story = ConnectStory(rng.random() < 0.8)
+    story = ConnectStory(rng.random() < 0.8, elsewhere)
     story.lead()
     story.configure("connector", 0)
     tasks, counted = 2, 0

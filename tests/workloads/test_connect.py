@@ -52,6 +52,25 @@ def test_the_numbered_source_comes_along_and_another_connector_is_somebodys_own(
     assert not theirs.connect.ours
 
 
+def test_workers_on_another_cluster_send_the_connectors_clients_to_the_topics_one():
+    workload = Connect(workers_cluster="second")
+    assert {role.cluster for role in workload.roles() if role.worker} == {"second"}
+    assert {role.cluster for role in workload.roles() if not role.worker} == {""}
+    config = workload.configuration("records", 2)
+    assert {key for key, value in config.items() if value == "{bootstrap}"} == {
+        f"{part}.override.bootstrap.servers" for part in ("producer", "consumer", "admin")
+    }
+    found = workload.logs("fp-")
+    assert [name for name in found if name.startswith("second/")] == [
+        "second/fp-connect-configs",
+        "second/fp-connect-offsets",
+        "second/__transaction_state",
+    ]
+    assert {"fp-connect-offsets", "__transaction_state", "records"} <= set(found)
+    with pytest.raises(ValueError, match="workers that run already are where they are"):
+        Connect(workers_cluster="second", rest=("http://w:8083",))
+
+
 def test_workers_that_run_already_are_asked_and_not_started():
     workload = Connect(rest=("http://w:8083",), support="preparing", internal_topics=("my-configs", "my-offsets"))
     assert not any(role.runs for role in workload.roles())

@@ -52,9 +52,9 @@ def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_pat
 # --------------------------------------------------------------------------------------------------
 # Stories
 # --------------------------------------------------------------------------------------------------
-def lawful(tasks=2, then=3, fenced=None):
+def lawful(tasks=2, then=3, fenced=None, elsewhere=False):
     """A leader, some tasks that write, a round of fencing, and as many tasks as are configured then."""
-    story = ConnectStory()
+    story = ConnectStory(elsewhere=elsewhere)
     story.lead()
     _generation(story, tasks, 0)
     _generation(story, then, tasks if fenced is None else fenced)
@@ -312,3 +312,60 @@ def test_a_configuration_topic_with_holes_proves_nothing(tmp_path):
     document = judged(tmp_path, story)
     assert violated(document) == []
     assert {answer(document, name)["verdict"] for name in TWINS} == {"not exercised"}
+
+
+# --------------------------------------------------------------------------------------------------
+# Workers on another Kafka cluster than the records
+# --------------------------------------------------------------------------------------------------
+def found(folder, seed, elsewhere):
+    """What is found in a random history, by records, and how much was compared."""
+    document = judge_here(folder, random_story(Random(seed), elsewhere).ops, CONTRACT, CHECKS)
+    findings = pq.read_table(folder / "anomalies.parquet").to_pylist()
+    rows = [(one["anomaly"], row["role"], row["partition"].removeprefix("second/"), row["offset"])
+            for one in findings for row in one["records"]]  # fmt: skip
+    return sorted(rows), {name: answer(document, name)["compared"] for name in TWINS}
+
+
+def test_where_the_workers_are_changes_no_answer(tmp_path):
+    """Two logs have one name, and two producers one id."""
+    for seed in range(12):
+        assert found(tmp_path, seed, elsewhere=True) == found(tmp_path, seed, elsewhere=False), seed
+
+
+def test_who_is_fenced_on_the_workers_cluster_is_not_fenced(tmp_path):
+    """The connector's admin client has to go where its producers go (`admin.override.bootstrap.servers`)."""
+    story = lawful(2, 2, fenced=0, elsewhere=True)
+    assert violated(judged(tmp_path, story)) == ["connect-promise"]
+    for task in range(2):
+        partition, timestamp = f"second/__transaction_state-{task}", story.logs[CONFIGS][-3]["timestamp"]
+        row = {
+            **story.logs[f"__transaction_state-{task}"][0],
+            "partition": partition,
+            "timestamp": timestamp,
+            "number": 90_000,
+            "producer_id": 900 + task,
+        }
+        story.logs[partition].append(row)
+    document = judged(tmp_path, story)
+    assert violated(document) == ["connect-promise"]
+    assert promise(document, "configurations follow") == (0, 1)
+
+
+def test_offsets_of_the_connector_may_be_in_a_topic_that_is_named_as_the_workers_one(tmp_path):
+    """Without `offsets.storage.topic` the target cluster gets a topic of that name (KIP-618)."""
+    story = lawful(elsewhere=True)
+    for task, position, end in ((0, 4, 2), (1, 9, 3)):
+        story.transaction(task_id(task), [("connect-offsets-0", "offset", "a", position)], end=end)
+        story.append("fp-connect-offsets-0", "offset", "a", position)
+    assert promise(judged(tmp_path, story), "a connector with an offsets topic") == (1, 1)
+
+
+def test_a_producer_of_the_second_cluster_is_named_as_such(tmp_path):
+    story = lawful(elsewhere=True)
+    story.lead()
+    story.configure("generation", 3)
+    story.configure("task-count", 3, instance=-2)
+    assert finding(judged(tmp_path, story), "config-topic-writer")["sentence"] == (
+        "second/fp-connect-configs-0@10 (task-count source) was committed by producer 102 of the second cluster in epoch 4, "
+        "after second/fp-connect-configs-0@8 of a later leader."
+    )

@@ -4,6 +4,7 @@ import pytest
 
 from clusters.kafka import broker_config, node_directory, node_plan, storage
 from clusters.local import Local
+from clusters.local.options import LocalOptions
 from harness.api import CampaignError, TopicSpec, Wipeable
 
 
@@ -44,6 +45,22 @@ def test_settings_cannot_override_node_ids_and_listeners():
     """A campaign that sets `listeners` would cut the harness off."""
     (node,) = node_plan.nodes(1, 0, node_plan.private)
     assert broker_config.properties(node, [node], {"listeners": "X://:1"}, "/d")["listeners"].startswith("CLIENT://10.73.1.1")
+
+
+def test_a_second_cluster_has_names_ids_and_voters_of_its_own():
+    nodes = node_plan.nodes(2, 0, node_plan.private, second_brokers=2)
+    second = [node for node in nodes if node.cluster]
+    assert [(node.name, node.id, node.cluster) for node in second] == [("s1", 201, "second"), ("s2", 202, "second")]
+    assert len({node.address for node in nodes} | {(node_plan.client_address(i), 9092) for i in range(1, 1001)}) == 1004
+    assert LocalOptions(brokers=2, second_brokers=2).nodes() == [node.name for node in nodes]
+
+
+def test_settings_of_the_second_cluster_fit_its_size():
+    options = LocalOptions(second_brokers=1, settings={"num.io.threads": 3})
+    assert options.second_settings()["transaction.state.log.replication.factor"] == "1"
+    assert (options.second_settings()["num.io.threads"], options.describe_second()["second"]["brokers"]) == ("3", ["s1"])
+    with pytest.raises(CampaignError, match="acls = true rules over one Kafka cluster"):
+        LocalOptions(second_brokers=1, acls=True)
 
 
 def test_many_clients_get_different_addresses():

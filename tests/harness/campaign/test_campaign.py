@@ -515,6 +515,14 @@ def test_a_contract_has_values_of_the_table_that_the_workload_can_keep(tmp_path,
     assert [text for text in raised.value.mistakes if mistake in text], raised.value.mistakes
 
 
+def test_workers_on_a_second_cluster_need_one():
+    text = '[[test]]\nname = "a"\nworkload = {{ kind = "connect", workers_cluster = "second" }}\ncluster = {{ {} }}\n'
+    for options in ('kind = "local"', 'kind = "docker"', 'kind = "external", bootstrap = "h:1"'):
+        assert any("second_brokers = 1 (or more) in [test.cluster]" in one for one in mistakes_in(text.format(options)))
+    read(text.format('kind = "local", second_brokers = 2'))
+    assert any("second_brokers" in one for one in mistakes_in(text.format('kind = "local", second_brokers = 51')))
+
+
 def test_only_a_cluster_in_docker_runs_images():
     text = '[[test]]\nname = "a"\nworkload = {{ kind = "application", image = "mine:1" }}\ncluster = {{ kind = "{}" }}\n'
     (mistake,) = mistakes_in(text.format("local"))

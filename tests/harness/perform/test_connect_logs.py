@@ -68,3 +68,26 @@ def test_where_no_log_can_be_read_the_run_says_so(tmp_path):
     problems, lines = recorded(tmp_path, object())
     assert lines == []
     assert "nobody knows which transaction a record belongs to" in problems[0]
+
+
+def test_logs_of_the_second_cluster_are_read_there_and_named_so(tmp_path):
+    class Both(Cluster):
+        second = type("Second", (), {"partitions_of": lambda _, topic: [f"{topic}-0"], "log": lambda *_: [record(5)]})()
+
+    class Elsewhere(Workload):
+        def logs(self, prefix):
+            return ("second/t", "t")
+
+    _, lines = recorded(tmp_path, Both(), Elsewhere())
+    assert lines[0] == ("ok", [["entries", "second/t-0", [[5, 1005, 7, 2, True, "record", "a", 3]]]])
+    assert [value[0][1] for _, value in lines] == ["second/t-0", "t-0", "t-1"]
+
+
+def test_a_topic_whose_partitions_nobody_knows_is_a_log_that_was_not_read(tmp_path):
+    class Elsewhere(Workload):
+        def logs(self, prefix):
+            return ("second/t",)
+
+    problems, lines = recorded(tmp_path, Cluster(), Elsewhere())
+    assert lines == [("info", [["entries", "second/t-0", []]])]
+    assert problems == ["nobody knows the partitions of second/t: this test has no second Kafka cluster"]
