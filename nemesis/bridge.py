@@ -32,7 +32,7 @@ class Bridge:
             (middle,) = targets.find(self.target, cluster, rng)
         except HarnessError as error:
             return no_target(self.target, error)
-        sides = network_partition.split([node for node in network_partition.servers(cluster) if node != middle], rng)
+        sides = network_partition.split([node for node in network_partition.servers(cluster, [middle]) if node != middle], rng)
         return network_partition.cut(cluster, self.target, (middle,), network_partition.both_ways(*sides), {"sides": sides})
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:

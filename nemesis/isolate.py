@@ -34,7 +34,7 @@ class Isolate:
         except HarnessError as error:
             return no_target(self.target, error)
         return network_partition.cut(
-            cluster, self.target, nodes, network_partition.both_ways(nodes, network_partition.servers(cluster))
+            cluster, self.target, nodes, network_partition.both_ways(nodes, network_partition.servers(cluster, nodes))
         )
 
     def heal(self, cluster: PartitionableCluster, receipt: Receipt) -> Receipt:

@@ -41,7 +41,7 @@ class IsolateThenKill:
             nodes = targets.find(self.target, cluster, rng)
         except HarnessError as error:
             return no_target(self.target, error)
-        others = [node for node in cluster.brokers if node not in nodes]
+        others = [node for node in network_partition.brokers(cluster, nodes) if node not in nodes]
         cut = network_partition.cut(cluster, self.target, nodes, network_partition.both_ways(nodes, others))
         alive: list[str] = []
         with undo_on_error(lambda: attempt_each(cluster.undrop, [cut.pairs]) + attempt_each(cluster.start, alive)):

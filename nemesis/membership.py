@@ -37,7 +37,7 @@ class Membership:
     back_within_s: Wait = 45.0  # how long healing waits until it is in sync
 
     def __post_init__(self) -> None:
-        targets.check(self.target, tuple(role for role in targets.ONE_BROKER if role != "controller"))
+        targets.check(self.target, tuple(role for role in targets.ONE_BROKER if role not in ("controller", "second")))
         demand_bounds(self)
 
     def inject(self, cluster: ReplaceableCluster, rng: Random) -> Receipt:

@@ -38,7 +38,7 @@ class OneWay:
             (target,) = targets.find(self.target, cluster, rng)
         except HarnessError as error:
             return no_target(self.target, error)
-        servers = network_partition.servers(cluster)
+        servers = network_partition.servers(cluster, [target])
         pairs = (
             network_partition.one_way([target], servers) if direction == "out" else network_partition.one_way(servers, [target])
         )

@@ -210,7 +210,7 @@ class KafkaCluster(RunningInstances, ABC):
         )
         second.admin().create_topics({name: node_plan.fitted(spec, few) for name, spec in topics.items()})
         second.admin().await_leaders({TRANSACTION_LOG: None, GROUP_LOG: None})
-        second.topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
+        second.workload_topics = tuple(f"{name}-{i}" for name, spec in topics.items() for i in range(spec.partitions))
 
     def _missing_brokers(self) -> str:
         """The brokers that are not in service for all of their cluster, as text; empty when there is none."""

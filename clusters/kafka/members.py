@@ -20,7 +20,7 @@ class SecondKafka:
         self.brokers = tuple(node.name for node in nodes)
         self.controllers = self.brokers
         self.settings = settings
-        self.topics: tuple[str, ...] = ()
+        self.workload_topics: tuple[str, ...] = ()
         self.transactional_ids: tuple[str, ...] = ()
         self.groups: tuple[str, ...] = ()
         self._addresses = {node.name: node.address for node in nodes}
@@ -31,6 +31,11 @@ class SecondKafka:
     def note_clients(self, *, transactional_ids: Iterable[str] = (), groups: Iterable[str] = ()) -> None:
         """Set which ids and groups the workload uses here; replaces earlier ones."""
         self.transactional_ids, self.groups = tuple(transactional_ids), tuple(groups)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Partitions of the workload's topics; where it has none here, of all that are not Kafka's own. Raises ClusterError."""
+        return self.workload_topics or tuple(name for name in self._roles.partitions() if not name.startswith("__"))
 
     def bootstrap(self) -> str:
         return ",".join(f"{host}:{port}" for host, port in self._addresses.values())

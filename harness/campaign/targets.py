@@ -6,9 +6,10 @@ Faults name their target as text (`nemesis.support.targets`): `broker:n9`, `lead
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from harness.api import SECOND
 from harness.plugins.registry import unknown
 
 
@@ -16,10 +17,12 @@ from harness.plugins.registry import unknown
 class Cast:
     """What a test will have, as far as is known before it starts; None: not known.
 
-    brokers: their names. versions: of Kafka, that nodes may have. topics: each with its number of partitions. clients: how many.
+    brokers, second: their names, and those of the second Kafka cluster. versions: of Kafka, that nodes may have. topics: each
+    with its number of partitions. clients: how many.
     """
 
     brokers: tuple[str, ...] | None = None
+    second: tuple[str, ...] | None = None
     versions: tuple[str, ...] | None = None
     topics: Mapping[str, int] | None = field(default=None)
     clients: int | None = None
@@ -35,6 +38,7 @@ def cast(provider: Any, workload: Any) -> Cast:
     own_names = not getattr(provider, "prefix", "")  # else topics have others at run time
     return Cast(
         brokers=tuple(f"n{i + 1}" for i in range(count)) if isinstance(count, int) else None,
+        second=tuple(f"s{i + 1}" for i in range(getattr(provider, "second_brokers", 0))) if isinstance(count, int) else None,
         versions=tuple(versions()) if callable(versions) else None,
         topics={name: spec.partitions for name, spec in workload.topics().items()} if workload and own_names else None,
         clients=len(workload.roles()) if workload else None,
@@ -61,6 +65,10 @@ def impossible(fault: Any, there: Cast) -> list[tuple[str, str]]:
 
 def _target(target: str, there: Cast) -> str:
     head, _, name = target.partition(":")
+    if head == SECOND and there.second is not None:
+        if not there.second:
+            return "this test has no second Kafka cluster: second_brokers = 1 (or more) in [test.cluster]"
+        return _target(name, replace(there, brokers=there.second, second=None, topics=None))
     if head == "broker" and there.brokers is not None and name not in there.brokers:
         return unknown("broker", name, there.brokers)
     if head == "client" and name and there.clients is not None:
@@ -82,5 +90,6 @@ def _count(fault: Any, target: str, count: int, there: Cast) -> str:
     what, most = "clients", there.clients
     if target != "client":
         what, most = getattr(fault, "counts", "brokers"), None
-        most = {"brokers": None if there.brokers is None else len(there.brokers), "partitions": there.partitions}.get(what)
+        nodes = there.second if target.startswith(f"{SECOND}:") else there.brokers
+        most = {"brokers": None if nodes is None else len(nodes), "partitions": there.partitions}.get(what)
     return f"there are {most} {what}, not {count}" if most is not None and count > most else ""

@@ -9,12 +9,12 @@ noted. A pair that several faults cut is let go by the last of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from harness.api import Admin, Budget, Cluster, ClusterError, OverBudget, Pair, SharedState
+from harness.api import Admin, Budget, Cluster, ClusterError, OverBudget, Pair, SharedState, second_of
 from harness.api.capabilities import CAPABILITIES
 from harness.api.effects import Effect, effects_of
 from harness.api.faults import State
@@ -22,6 +22,9 @@ from harness.api.faults import State
 _CALLS = effects_of(CAPABILITIES)
 _ADMIN_CALLS = effects_of([Admin])
 _CHANGES = (Effect.CHANGES, Effect.PREPARES)
+
+
+Groups = Sequence[tuple[str, Sequence[str]]]
 
 
 @dataclass
@@ -42,7 +45,8 @@ class Ledger:
 
     def __init__(self, cluster: Cluster, budget: Budget) -> None:
         self._cluster, self._budget = cluster, budget
-        self._servers = tuple(dict.fromkeys((*cluster.brokers, *cluster.controllers)))
+        self._clusters = _clusters(cluster)
+        self._servers = {node for groups in self._clusters for _, members in groups for node in members}
         self._entries: dict[int, _Entry] = {}
         self._recovering: set[str] = set()
         self._refused: set[int] = set()
@@ -66,7 +70,7 @@ class Ledger:
             others = self._hurt({other: entry for other, entry in self._entries.items() if other != id_})
             before = others | sides(old.nodes, old.pairs, others)
             after = others | sides(new.nodes, new.pairs, others)
-            if after > before and (reason := self._too_many(after, alone=not others)):
+            if after > before and (reason := self._too_many(after, after - before, others)):
                 self._refused.add(id_)
                 raise OverBudget(f"over the test's budget: {reason}. {self._holders(id_)}".strip())
             self._entries[id_] = new
@@ -126,14 +130,25 @@ class Ledger:
         with self._lock:
             self._recovering -= back
 
-    def _too_many(self, hurt: set[str], *, alone: bool) -> str:
-        """Why so many may not be hurt; empty when they may. One fault alone may hurt a majority unless the test says no."""
+    def _too_many(self, hurt: set[str], new: set[str], others: set[str]) -> str:
+        """Why so many may not be hurt; empty when they may. The budget is that of each Kafka cluster.
+
+        new: of `hurt` what the fault adds; others: what other faults hurt.
+        """
+        found = []
+        for groups in self._clusters:
+            servers = {node for _, members in groups for node in members}
+            if new & servers:
+                found.append(self._too_many_of(groups, hurt & servers, alone=not others & servers))
+        return "; ".join(filter(None, found))
+
+    def _too_many_of(self, groups: Groups, hurt: set[str], *, alone: bool) -> str:
+        """The same for one of them. One fault alone may hurt a majority unless the test says no."""
         most, keep = self._budget.nodes, self._budget.keep_quorum
-        names = ", ".join(sorted(hurt))
         if most is not None and len(hurt) > most:
-            return f"{names} would be hurt at a time; {most} may be"
+            return f"{', '.join(sorted(hurt))} would be hurt at a time; {most} may be"
         if keep if keep is not None else (most is None and not alone):
-            for what, members in (("brokers", self._cluster.brokers), ("controllers", self._cluster.controllers)):
+            for what, members in groups:
                 few, away = (len(members) - 1) // 2, sorted(hurt & set(members))
                 if len(away) > few:
                     return f"{', '.join(away)} of {len(members)} {what} would be hurt at a time; most of them must stay well"
@@ -153,6 +168,13 @@ class Ledger:
 
     def _between_servers(self, pairs: Iterable[Pair]) -> set[Pair]:
         return {pair for pair in pairs if pair[0] in self._servers and pair[1] in self._servers}
+
+
+def _clusters(cluster: Cluster) -> list[Groups]:
+    """The servers of each Kafka cluster of a test of which most have to stay well, with what they are called."""
+    second = second_of(cluster)
+    first = [("brokers", cluster.brokers), ("controllers", cluster.controllers)]
+    return [first, [("brokers of the second cluster", second.brokers)]] if second else [first]
 
 
 class View:

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from harness.api import Cluster, Pair, Partitionable
+from harness.api import Cluster, Pair, Partitionable, second_of
 
 PROBES, PATIENT_PROBES = 2, 8  # a datagram may be late on a busy machine; a probe that misses one waits a quarter of a second
 
@@ -35,7 +35,9 @@ def probe_pairs(cluster: Cluster, meant: Iterable[Pair] = (), probes: int = PROB
     """
     if not isinstance(cluster, Partitionable) or cluster.unavailable(Partitionable):
         return None
-    nodes = tuple(dict.fromkeys((*cluster.brokers, *cluster.controllers, *cluster.clients)))
+    second = second_of(cluster)
+    servers = (*cluster.brokers, *cluster.controllers, *(second.brokers if second else ()))
+    nodes = tuple(dict.fromkeys((*servers, *cluster.clients)))
     left, meant = list(permutations(nodes, 2)), set(meant)
     try:
         for _ in range(probes):

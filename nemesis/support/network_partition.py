@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Literal, get_args
 
-from harness.api import Cluster, HarnessError, Pair, Receipt
+from harness.api import Cluster, HarnessError, Pair, Receipt, SecondCluster, second_of
 from nemesis.support import targets
 from nemesis.support.attempts import attempt_each, no_target, undo_on_error
 from nemesis.support.cluster_types import PartitionableCluster
@@ -20,9 +20,26 @@ Sides = tuple[tuple[str, ...], tuple[str, ...]]
 LinkScope = Literal["servers", "clients", "all"]  # whom a node's links lead to
 
 
-def servers(cluster: Cluster) -> tuple[str, ...]:
-    """Brokers and controllers, each node once."""
-    return tuple(dict.fromkeys((*cluster.brokers, *cluster.controllers)))
+def servers(cluster: Cluster, nodes: Iterable[str] = ()) -> tuple[str, ...]:
+    """Brokers and controllers of the Kafka cluster that these nodes are of, without any of the one that is judged; each once."""
+    own = _of(cluster, nodes)
+    return tuple(dict.fromkeys((*own.brokers, *own.controllers)))
+
+
+def brokers(cluster: Cluster, nodes: Iterable[str]) -> tuple[str, ...]:
+    """The brokers of the Kafka cluster that these nodes are of."""
+    return _of(cluster, nodes).brokers
+
+
+def _of(cluster: Cluster, nodes: Iterable[str]) -> Cluster | SecondCluster:
+    second = second_of(cluster)
+    return second if second and set(nodes) & {*second.brokers, *second.controllers} else cluster
+
+
+def all_servers(cluster: Cluster) -> tuple[str, ...]:
+    """Those of both Kafka clusters."""
+    second = second_of(cluster)
+    return servers(cluster) + (servers(cluster, second.brokers) if second else ())
 
 
 def one_way(sources: Iterable[str], destinations: Sequence[str]) -> tuple[Pair, ...]:
@@ -44,7 +61,8 @@ def split(nodes: Sequence[str], rng: Random) -> Sides:
 
 def links(cluster: Cluster, nodes: Sequence[str], scope: LinkScope) -> tuple[Pair, ...]:
     """The links of `nodes`, both ways, to the servers, to the clients that there are now, or to all."""
-    others = (servers(cluster) if scope != "clients" else ()) + (tuple(cluster.clients) if scope != "servers" else ())
+    reached = all_servers(cluster) if set(nodes) <= set(cluster.clients) else servers(cluster, nodes)
+    others = (reached if scope != "clients" else ()) + (tuple(cluster.clients) if scope != "servers" else ())
     clients = set(cluster.clients)
     return tuple(pair for pair in both_ways(nodes, others) if not clients.issuperset(pair))  # clients do not talk to one another
 

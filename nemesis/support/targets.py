@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
-from harness.api import Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable
+from harness.api import SECOND, Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable, SecondCluster, second_of
 
 SPELLINGS = {
     "random": "random",
@@ -17,16 +17,20 @@ SPELLINGS = {
     "coordinator": "coordinator[:TRANSACTIONAL-ID]",
     "group-coordinator": "group-coordinator[:GROUP]",
     "broker": "broker:NODE",
+    "second": "second:ROLE",
     "client": "client[:NODE]",
     "instance": "instance",
     "connect-leader": "connect-leader",
     "connect-task": "connect-task[:NUMBER]",
 }
-ONE_BROKER = ("random", "leader", "controller", "coordinator", "group-coordinator", "broker")
+ONE_BROKER = ("random", "leader", "controller", "coordinator", "group-coordinator", "broker", "second")
 BROKERS = (*ONE_BROKER, "all")
 ONE_CLIENT = ("client", "instance", "connect-leader", "connect-task")
 ANY = (*BROKERS, *ONE_CLIENT)
 SEVERAL = ("random", "client", "instance")  # with a count
+
+
+AnyCluster = Cluster | SecondCluster
 
 
 def check(role: str, allowed: Sequence[str] = ANY, count: int = 1) -> None:
@@ -35,12 +39,15 @@ def check(role: str, allowed: Sequence[str] = ANY, count: int = 1) -> None:
     allowed: the roles that make sense (`ONE_BROKER`, `BROKERS`, `ANY`); count: how many nodes are wanted.
     """
     head, colon, name = role.partition(":")
+    if head == SECOND and head in allowed and name:
+        check(name, tuple(one for one in allowed if one in BROKERS and one != SECOND), count)
+        return
     choices = ", ".join(SPELLINGS[choice] for choice in allowed)
     if head not in allowed:
         near = difflib.get_close_matches(head, allowed, n=1)
         hint = f'; did you mean "{near[0]}"?' if near else "."
         raise ValueError(f'unknown target "{role}"{hint} Allowed: {choices}')
-    if (colon and not name) or (colon and ":" not in SPELLINGS[head]) or (head == "broker" and not name):
+    if (colon and not name) or (colon and ":" not in SPELLINGS[head]) or (head in ("broker", SECOND) and not name):
         raise ValueError(f'target "{role}" is spelled {SPELLINGS[head]}. Allowed: {choices}')
     if head == "connect-task" and name and not name.isdigit():
         raise ValueError(f'target "{role}" names no task; write it like connect-task:0')
@@ -58,15 +65,32 @@ def find(role: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str,
     Raises ClusterError when no node has it, no broker answers, or there are fewer than `count` nodes.
     """
     head, _, name = role.partition(":")
-    if head == "all":
-        return tuple(cluster.brokers)
-    if role == "random":
-        return _sample(cluster.brokers, count, "broker", rng)
+    if head == SECOND:
+        return _brokers(name, _second(cluster), rng, count)
     if role == "client":
         return _sample(_running(cluster), count, "client", rng)
     if role == "instance":
         return _sample(_running_instances(cluster), count, "instance", rng)
+    if head in _CLIENT_FINDERS:
+        return (_CLIENT_FINDERS[head](name, cluster, rng),)
+    return _brokers(role, cluster, rng, count)
+
+
+def _brokers(role: str, cluster: AnyCluster, rng: Random, count: int) -> tuple[str, ...]:
+    """The brokers and controllers of one Kafka cluster that have a role."""
+    head, _, name = role.partition(":")
+    if head == "all":
+        return tuple(cluster.brokers)
+    if head == "random":
+        return _sample(cluster.brokers, count, "broker", rng)
     return (_FINDERS[head](name, cluster, rng),)
+
+
+def _second(cluster: Cluster) -> SecondCluster:
+    found = second_of(cluster)
+    if found is None:
+        raise ClusterError("this test has no second Kafka cluster (second_brokers)")
+    return found
 
 
 def choose_name(role: str, names: Sequence[str], what: str, rng: Random) -> str:
@@ -115,16 +139,16 @@ def _require_known(name: str, nodes: Sequence[str], what: str) -> str:
     return name
 
 
-def _leader(name: str, cluster: Cluster, rng: Random) -> str:
+def _leader(name: str, cluster: AnyCluster, rng: Random) -> str:
     topic, _, partition = (name or _choose(cluster.topics, "partition of the workload", rng)).rpartition("-")
     return cluster.roles().leader(topic, int(partition))
 
 
-def _coordinator(name: str, cluster: Cluster, rng: Random) -> str:
+def _coordinator(name: str, cluster: AnyCluster, rng: Random) -> str:
     return cluster.roles().transaction_coordinator(name or _choose(cluster.transactional_ids, "transactional id", rng))
 
 
-def _group_coordinator(name: str, cluster: Cluster, rng: Random) -> str:
+def _group_coordinator(name: str, cluster: AnyCluster, rng: Random) -> str:
     return cluster.roles().group_coordinator(name or _choose(cluster.groups, "consumer group", rng))
 
 
@@ -134,12 +158,14 @@ def _choose(names: Sequence[str], what: str, rng: Random) -> str:
     return rng.choice(list(names))
 
 
-_FINDERS: dict[str, Callable[[str, Cluster, Random], str]] = {
+_FINDERS: dict[str, Callable[[str, AnyCluster, Random], str]] = {
     "leader": _leader,
     "controller": lambda _name, cluster, _rng: cluster.roles().controller(),
     "coordinator": _coordinator,
     "group-coordinator": _group_coordinator,
     "broker": lambda name, cluster, _rng: _require_known(name, cluster.brokers, "broker"),
+}
+_CLIENT_FINDERS: dict[str, Callable[[str, Cluster, Random], str]] = {
     "client": lambda name, cluster, _rng: _require_known(name, cluster.clients, "client"),
     "connect-leader": _connect_leader,
     "connect-task": _connect_task,

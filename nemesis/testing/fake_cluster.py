@@ -14,6 +14,7 @@ from harness.api import ClusterError, Isolation, SharedState, TopicSpec, Wipeabl
 from nemesis.testing.fake_environment import FakeEnvironment
 from nemesis.testing.fake_partitions import FakePartitions
 from nemesis.testing.fake_rights import FakeRights
+from nemesis.testing.fake_second import FakeSecond
 from nemesis.testing.fake_transactions import FakeTransactions
 
 FIRST_PID = 4000
@@ -48,6 +49,7 @@ class FakeCluster(FakeEnvironment):
     """A cluster in memory: Cluster, with every capability, Roles and Admin; strict where a real one may be lenient.
 
     brokers, controllers, clients: how many; `n1`..., `k1`... (none: the brokers control), `c0`...
+    second_brokers: of a second Kafka cluster, `s1`...
     topics: partitions of the workload; the leader of one is the first replica, counted from its number, that is awake.
     Knobs that may be changed at any time:
     stubborn: nodes on which kill, stop, pause and start have no effect; leaky: pairs to which nothing can be done;
@@ -69,6 +71,7 @@ class FakeCluster(FakeEnvironment):
         topics: Sequence[str] = ("t-0", "t-1"),
         transactional_ids: Sequence[str] = ("tx-0",),
         groups: Sequence[str] = ("g-0",),
+        second_brokers: int = 0,
     ) -> None:
         self.brokers = tuple(f"n{number}" for number in range(1, brokers + 1))
         self.controllers = tuple(f"k{number}" for number in range(1, controllers + 1)) or self.brokers
@@ -100,8 +103,14 @@ class FakeCluster(FakeEnvironment):
         self.abort_on_partition = self.coordinated.abort_on_partition
         self.client_rights = FakeRights(self.brokers, self.awake, self._done)
         self.rights, self.revoke, self.regrant = self.client_rights.rights, self.client_rights.revoke, self.client_rights.regrant
-        for node in dict.fromkeys((*self.brokers, *self.controllers, *self.clients)):
+        self.second = FakeSecond(second_brokers, self.awake) if second_brokers else None
+        for node in (*self.servers, *self.clients):
             self._start_process(node)
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Brokers and controllers of both Kafka clusters, each once."""
+        return tuple(dict.fromkeys((*self.brokers, *self.controllers, *(self.second.brokers if self.second else ()))))
 
     def kill(self, node: str) -> None:
         """Raises ClusterError when it is dead already."""
@@ -237,7 +246,7 @@ class FakeCluster(FakeEnvironment):
 
     def whole(self) -> bool:
         """Whether nothing is dead, frozen, or hurt around it: what every `heal` must lead to."""
-        nodes = (*self.brokers, *self.controllers, *self.clients)
+        nodes = (*self.servers, *self.clients)
         return self.environment_whole() and self.client_rights.whole() and all(self.awake(node) for node in nodes)
 
     def leader(self, topic: str, partition: int) -> str:
@@ -313,7 +322,7 @@ class FakeCluster(FakeEnvironment):
         self.client_rights.mend()
         self._frozen.clear()
         self.stubborn.clear()
-        for node in (*self.brokers, *self.controllers):
+        for node in self.servers:
             self.start(node)
 
     def _end(self, node: str, status: int) -> None:
@@ -335,7 +344,7 @@ class FakeCluster(FakeEnvironment):
         )
 
     def _require_known(self, node: str) -> None:
-        if node not in (*self.brokers, *self.controllers, *self.clients):
+        if node not in (*self.servers, *self.clients):
             raise ClusterError(f"there is no node {node}")
 
     def _require_alive(self, node: str) -> None:

@@ -197,3 +197,23 @@ def test_both_ways_is_symmetric_and_never_with_itself(some, others):
     assert len(set(pairs)) == len(pairs)
     assert {(b, a) for a, b in pairs} == set(pairs)
     assert all(a != b for a, b in pairs)
+
+
+@pytest.mark.parametrize("fault", [Isolate, OneWay, Bridge], ids=lambda one: one.__name__)
+def test_a_broker_is_cut_from_the_servers_of_its_own_kafka_cluster(fault):
+    """Nobody of one cluster talks to the other, but for clients."""
+    cluster = FakeCluster(second_brokers=3)
+    for target, names in (("second:broker:s1", {"s1", "s2", "s3"}), ("broker:n1", {"n1", "n2", "n3"})):
+        receipt = fault(target=target).inject(cluster, Random(3))
+        assert receipt.effective
+        assert {node for pair in receipt.pairs for node in pair} <= names
+        fault().heal(cluster, receipt)
+
+
+def test_the_links_of_a_client_lead_to_both_kafka_clusters():
+    cluster = FakeCluster(second_brokers=2, clients=2)
+    assert set(network_partition.links(cluster, ["c0"], "servers")) == set(
+        network_partition.both_ways(["c0"], ["n1", "n2", "n3", "s1", "s2"])
+    )
+    assert ("s1", "n1") not in network_partition.links(cluster, ["s1"], "all")
+    assert {("s1", "s2"), ("c1", "s1")} <= set(network_partition.links(cluster, ["s1"], "all"))

@@ -222,3 +222,26 @@ def test_faults_of_one_host_share_one_object_of_a_class_and_faults_of_another_ho
     assert ledger.view(1, "reassign").shared(list) == []
     assert other.view(1, "reassign").shared(dict) is not shared
     assert cluster.shared(dict) is not shared
+
+
+def test_each_kafka_cluster_has_the_budget_of_its_own():
+    ledger = Ledger(FakeCluster(second_brokers=3), Budget(nodes=1))
+    ledger.take(0, "kill", ["n1"])
+    ledger.take(1, "kill", ["s1"])
+    with pytest.raises(OverBudget, match="s1, s2 would be hurt at a time; 1 may be"):
+        ledger.take(2, "kill", ["s2"])
+    with pytest.raises(OverBudget, match="n1, n2 would be hurt at a time; 1 may be"):
+        ledger.take(2, "kill", ["n2"])
+
+
+def test_most_brokers_of_each_kafka_cluster_stay_well():
+    """The only broker of the second cluster may be hurt, as one fault alone may, whatever hurts the first one."""
+    ledger = Ledger(FakeCluster(second_brokers=1), Budget())
+    ledger.take(0, "kill", ["n1"])
+    ledger.take(1, "kill", ["s1"])
+    with pytest.raises(OverBudget, match="n1, n2 of 3 brokers would be hurt"):
+        ledger.take(2, "kill", ["n2"])
+    strict = Ledger(FakeCluster(second_brokers=3), Budget())
+    strict.take(0, "kill", ["s3"])
+    with pytest.raises(OverBudget, match="s1, s3 of 3 brokers of the second cluster would be hurt"):
+        strict.take(1, "kill", ["s1"])

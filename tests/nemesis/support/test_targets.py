@@ -110,3 +110,34 @@ def test_random_targets_are_distinct_and_decided_by_the_seed():
 def test_a_role_without_a_node_is_an_error_that_names_the_nodes(role, count, text):
     with pytest.raises(ClusterError, match=text):
         find(role, FakeCluster(clients=0, transactional_ids=(), groups=()), Random(1), count)
+
+
+# --------------------------------------------------------------------------------------------------
+# A second Kafka cluster
+# --------------------------------------------------------------------------------------------------
+def test_roles_of_the_second_cluster_are_looked_up_there():
+    cluster = FakeCluster(second_brokers=3)
+    assert find("second:all", cluster, Random(1)) == ("s1", "s2", "s3")
+    assert set(find("second:random", cluster, Random(1), count=2)) < {"s1", "s2", "s3"}
+    roles = ("leader", "leader:configs-0", "controller", "coordinator", "group-coordinator:workers", "broker:s1")
+    assert {find(f"second:{role}", cluster, Random(1)) for role in roles} == {("s1",)}
+    assert {find("random", cluster, Random(seed)) for seed in range(30)} == {("n1",), ("n2",), ("n3",)}
+    with pytest.raises(ClusterError, match='there is no broker "n1"; there are: s1, s2, s3'):
+        find("second:broker:n1", cluster, Random(1))
+    with pytest.raises(ClusterError, match="no second Kafka cluster"):
+        find("second:random", FakeCluster(), Random(1))
+
+
+@pytest.mark.parametrize(
+    "role", ["second:random", "second:leader:orders-0", "second:broker:s2", "second:all", "second:coordinator:x"]
+)
+def test_every_role_of_a_broker_may_be_of_the_second_cluster(role):
+    check(role)
+
+
+@pytest.mark.parametrize("role", ["second", "second:", "second:client", "second:laeder", "second:second:random", "second:broker"])
+def test_what_no_second_cluster_has_is_refused(role):
+    with pytest.raises(ValueError, match="target"):
+        check(role)
+    with pytest.raises(ValueError, match="target"):
+        check("second:all", ONE_BROKER)
