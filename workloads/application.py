@@ -6,7 +6,7 @@ After KIP-98 and KIP-447, whose promise such a program passes on: what it makes 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
@@ -19,6 +19,8 @@ from harness.api import (
     CallError,
     Client,
     Isolation,
+    LogEntry,
+    LogRecord,
     Operation,
     Outcome,
     PlannedOperation,
@@ -26,13 +28,16 @@ from harness.api import (
     Program,
     Role,
     TopicSpec,
+    changelog_of,
     demand_bounds,
+    own_group,
     record_ids,
 )
 from workloads.support import record_format
 from workloads.support.inputs_and_outputs import HEADER, NAME, counting, counts_of, name_of, named, naming, templated
 from workloads.support.polling import failed_poll, mop_of, poll_records, reader_operations
 from workloads.support.sending import Content
+from workloads.support.stored_values import stored_values
 from workloads.transactions import Transactions
 
 
@@ -56,6 +61,10 @@ class Application:
     counts: where an output says how many inputs with its key the program has counted, that of the output included: header NAME,
         json POINTER, regex PATTERN; empty: it has no such state. Several inputs then share a key
     keys: how many keys the inputs of one writer in one partition share, with ordered_by_key or counts
+    stores: names of its state stores, which its instances dump when they are asked to; the changelog of each is the topic
+        GROUP-NAME-changelog, or another one: NAME=TOPIC
+    stored: what a stored value says: count HOW (how many inputs its key had, HOW as for counts), last HOW (the last input of its
+        key, HOW as for names_input_by); empty: nothing, so that stores and changelogs are compared with one another only
     group: the program's consumer group; FENCEPOST_GROUP: the one that its environment names; empty: unknown
     inputs_per_transaction: input records that a writer sends in one transaction, (fewest, most)
     input_abort_share: share of input transactions that are aborted, so that the input topic has gaps
@@ -82,6 +91,8 @@ class Application:
     ordered_by_key: bool = False
     counts: str = ""
     keys: Annotated[int, Between(1, 1_000_000)] = 1
+    stores: tuple[str, ...] = ()
+    stored: str = ""
     group: str = OWN_GROUP
     inputs_per_transaction: Annotated[tuple[int, int], Between(1, 4000)] = (2, 12)
     input_abort_share: Annotated[float, Between(0, 1)] = 0.1
@@ -109,6 +120,18 @@ class Application:
         naming(self.names_input_by)
         if self.counts:
             counting(self.counts)
+        self._demand_stores()
+
+    def _demand_stores(self) -> None:
+        """Raises ValueError for stores whose changelog is not known, and for values that nothing can be compared with."""
+        for store in self.stores:
+            if not (self.group or "=" in store):
+                raise ValueError(f"stores: the group is not known, so the changelog's name has to be given: {store}=TOPIC")
+        if self.stored and not self.stores:
+            raise ValueError("stored: says what the values of a store hold, and there are no stores")
+        if self.stored and not self._shared_keys:
+            raise ValueError("stored: for inputs that share keys, so with ordered_by_key or counts")
+        stored_values(self.stored)
 
     @property
     def _shared_keys(self) -> bool:
@@ -135,6 +158,7 @@ class Application:
             ordered=self.ordered_by_key,
             counts=bool(self.counts),
             keys=self.keys,
+            stores=self.stores,
             transaction_timeout_s=self.transaction_timeout_s,
             quiet_s=self.quiet_s,
             drain_s=self.drain_s,
@@ -199,6 +223,20 @@ class Application:
     @cached_property
     def _counting(self) -> Any:
         return counting(self.counts)
+
+    # -- stores and changelogs -----------------------------------------------------------------------
+    def logs(self, prefix: str) -> tuple[str, ...]:
+        """The changelogs of the stores."""
+        group = own_group(prefix) if self.group == OWN_GROUP else self.group
+        return tuple(changelog_of(group, store) for store in self.stores)
+
+    def entry(self, record: LogRecord, run: str) -> LogEntry:
+        """What a record of a changelog, or a row of a store, is."""
+        return self._stored(record, run)
+
+    @cached_property
+    def _stored(self) -> Callable[[LogRecord, str], LogEntry]:
+        return stored_values(self.stored)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,7 @@ from checkers.selfcheck.history_rows import HistoryRows
 from checkers.selfcheck.pipeline_damages import group_offsets_at_end, structs_of, with_structs
 from checkers.selfcheck.planted import DamagedHistory
 from checkers.selfcheck.record_damages import pick
+from checkers.selfcheck.source_damages import ENTRIES, stored_entries
 from harness.api import record_ids
 
 OUTPUTS, COUNTS = "outputs", "counts"
@@ -91,6 +92,44 @@ def count_more(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
     return DamagedHistory(
         with_structs(rows, COUNTS, counts.assign(count=counts["count"] + more)), what, frozenset([int(one["v"])])
     )
+
+
+def alter_store(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """A row of a copy of a state store has another value."""
+    entries = stored_entries(rows)
+    copies = entries[entries["op"].isin(rows.ops.index[rows.ops["f"] == "read-store"])]
+    if copies.empty:
+        return None
+    known = copies[(copies["offset"] == 0) & (copies["number"] > 0)]
+    fit = copies[copies["op"].isin(known["op"]) & copies["kind"].isin(("counted", "last", "stored"))]
+    logged = entries.loc[entries["op"].isin(rows.ops.index[rows.ops["f"] == "read-log"]), "partition"]
+    fit = fit[fit["partition"].str.partition(":")[2].isin(logged)]
+    if fit.empty:
+        return None
+    one = pick(fit.reset_index(), rng)
+    entries.loc[one["index"], "number"] = int(one["number"]) + 1
+    what = f"the row of the key {one['name']} in the copy {one['partition']} has another value"
+    return _damaged_entries(rows, entries, what, one["partition"])
+
+
+def count_in_changelog(rows: HistoryRows, rng: Random) -> DamagedHistory | None:
+    """All copies and records of a changelog count one input more of one key, all the time."""
+    entries = stored_entries(rows)
+    fit = entries[entries["kind"] == "counted"]
+    if fit.empty or not len(_final(rows)):
+        return None
+    fit = fit[fit["name"].str.rpartition("/")[0].str.rpartition("/")[0].isin(set(_inputs(rows)["partition"]))]
+    if fit.empty:
+        return None
+    one = pick(fit, rng)
+    mine = (entries["kind"] == "counted") & (entries["name"] == one["name"])
+    entries["number"] = entries["number"] + mine
+    what = f"stores and changelogs count one input more of the key {one['name']}"
+    return _damaged_entries(rows, entries, what, *set(entries.loc[mine, "partition"]))
+
+
+def _damaged_entries(rows: HistoryRows, entries: pd.DataFrame, what: str, *partitions: str) -> DamagedHistory:
+    return DamagedHistory(with_structs(rows, ENTRIES, entries), what, partitions=frozenset(partitions))
 
 
 def show_output(rows: HistoryRows, rng: Random) -> DamagedHistory | None:

@@ -18,8 +18,9 @@ from checkers.selfcheck.schedules import Schedule, schedules
 from checkers.verdict.rules import ALLOWED, RULES
 
 PIPELINES = ("reprocessed", "unprocessed", "torn-offset", "dirty-offset", "offset-regression", "stale-offset", "double-ownership")
-PROGRAMS = ("phantom-output", "output-order", "torn-state", "vanished-output")
+PROGRAMS = ("phantom-output", "output-order", "torn-state", "store-divergence", "wrong-state", "vanished-output")
 NO_PROGRAM = "needs the output of a program of somebody's own"
+NO_STORE = "needs the state store of a program, and its changelog"
 NO_LEADER = "needs the configuration topic and the coordinators' log of a source connector"
 NO_CONNECTOR = "needs records of a source connector that were read back"
 SKIPS = ("poll-skip", "int-poll-skip")
@@ -191,6 +192,8 @@ DAMAGES = (
     PlantedDamage("invent output", programs.invent_output, ("phantom-output",), (), NO_PROGRAM),
     PlantedDamage("swap outputs", programs.swap_outputs, ("output-order",), (), f"{NO_PROGRAM} that promises their order"),
     PlantedDamage("count more", programs.count_more, ("torn-state",), (), f"{NO_PROGRAM} that says what it has counted"),
+    PlantedDamage("alter store", programs.alter_store, ("store-divergence",), (), NO_STORE),
+    PlantedDamage("count in changelog", programs.count_in_changelog, ("wrong-state",), (), f"{NO_STORE} that counts inputs"),
     PlantedDamage("show output", programs.show_output, ("vanished-output",), (), f"{NO_PROGRAM}, and a reader before the end"),
     PlantedDamage("drop position", sources.drop_position, ("source-loss",), (), f"{NO_CONNECTOR}, three of one source"),
     PlantedDamage("repeat position", sources.repeat_position, ("source-duplicate",), (), NO_CONNECTOR),

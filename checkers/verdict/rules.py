@@ -249,6 +249,28 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
         Rule(ALLOWED, "a program that promises its outputs at least once may have an input in its state twice"),
     ),
+    "store-divergence": (
+        _NO_PROGRAM,
+        *_cut_off("records of a changelog may be gone, and what a store has of them not"),
+        Rule(
+            FORBIDDEN,
+            "a state store has what its changelog makes of it: aborted writes are wiped, and it is restored from there (KIP-129)",
+            {"application": "!at-least-once"},
+        ),
+        Rule(ALLOWED, "a program that promises its outputs at least once may have in a store what its changelog lacks"),
+    ),
+    "wrong-state": (
+        _NO_PROGRAM,
+        _COMPACTED,
+        _RETAINED,
+        *_cut_off("inputs may be gone, and what the program's state has of them not"),
+        Rule(
+            FORBIDDEN,
+            "what a program keeps of an input is committed with its offset or not at all (KIP-129)",
+            {"application": "!at-least-once"},
+        ),
+        Rule(ALLOWED, "a program that promises its outputs at least once may have an input in its state twice"),
+    ),
     "source-duplicate": (
         _NO_CONNECTOR,
         *_cut_off("with the stored offsets, so that tasks read on from older ones"),

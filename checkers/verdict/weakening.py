@@ -172,6 +172,13 @@ NEEDS: dict[str, Needs] = {
     "torn-state": Needs(
         {SENDS, *READS}, _ANYBODY, {SENDS, COMMITTED}, "a line that is missing may have shown the output in between"
     ),
+    "store-divergence": Needs({Evidence.SETTLING}, "not all copies of the stores, and not all changelogs, are known"),
+    "wrong-state": Needs(
+        {SENDS, COMMITTED, Evidence.SETTLING},
+        "not all inputs, and not all changelogs, are known",
+        {SENDS, COMMITTED, Evidence.SETTLING},
+        "a line that is missing may hold an input, or the changelog's last record",
+    ),
     "vanished-output": Needs(
         {POLLS, COMMITTED}, _ANYBODY, {COMMITTED}, "the final read may have returned in a missing line what seems to be gone"
     ),

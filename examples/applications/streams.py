@@ -1,9 +1,10 @@
-"""Runs Streams.java, or StreamsCount.java, with kafka-streams, which is fetched once, from Maven's central repository.
+"""Runs Streams.java, or StreamsState.java, with kafka-streams, which is fetched once, from Maven's central repository.
 
 .venv/bin/python examples/applications/streams.py fetch
 fencepost run -w application --set 'command=.venv/bin/python examples/applications/streams.py' -n kill,target=client
 
-`count` runs the one with a state. A version is another release than 4.3.0: `streams.py fetch 4.2.0`, `streams.py count 4.2.0`.
+`count` and `join` run the one with a state. A version is another release than 4.3.0: `streams.py fetch 4.2.0`,
+`streams.py count 4.2.0`.
 GUARANTEE=at_least_once in the environment is the other guarantee, STANDBYS=1 a standby task for each task.
 
 A run may have no network but its own, so fetch first. A JDK of 17 or newer compiles the program as it starts. A machine that has
@@ -35,12 +36,12 @@ def fetch(version: str) -> None:
     STORE.fetch(version, lambda directory: maven.fetch(f"kafka-streams {version}", wanted, directory), print)
 
 
-def run(version: str, source: Path) -> None:
+def run(version: str, source: Path, *words: str) -> None:
     """Become the program."""
     if STORE.present(version) is None:
         sys.exit(f"kafka-streams {version} is not there yet: .venv/bin/python examples/applications/streams.py fetch {version}")
     program = java()[0]
-    os.execv(program, [program, *MEMORY, QUIET, "-cp", f"{STORE.directory / version}/*", str(source)])
+    os.execv(program, [program, *MEMORY, QUIET, "-cp", f"{STORE.directory / version}/*", str(source), *words])
 
 
 def main(words: list[str]) -> None:
@@ -48,7 +49,8 @@ def main(words: list[str]) -> None:
     if "fetch" in words:
         fetch(version)
     else:
-        run(version, HERE / ("StreamsCount.java" if "count" in words else "Streams.java"))
+        state = [word for word in words if word in ("count", "join")]
+        run(version, HERE / ("StreamsState.java" if state else "Streams.java"), *state)
 
 
 if __name__ == "__main__":

@@ -119,6 +119,8 @@ from harness.api.workloads import (
     Rivals,
     Role,
     Workload,
+    changelog_of,
+    own_group,
 )
 
 __all__ = [
@@ -261,6 +263,7 @@ __all__ = [
     "Workload",
     "anomaly_and_word",
     "bounds_of",
+    "changelog_of",
     "clock_error_s",
     "clocks_ahead",
     "cluster_and_name",
@@ -277,6 +280,7 @@ __all__ = [
     "of_second",
     "out_of_bounds",
     "overlaid_contract",
+    "own_group",
     "phase_event",
     "planned_contract",
     "record_id",

@@ -70,7 +70,7 @@ OPERATIONS = (
     Column(
         "entries",
         "list of entry",
-        "records of a connector, and of the topics of Connect's own state",
+        "records of a connector, of Connect's own topics and of a program's changelogs, and rows of its state stores",
         optional=True,
     ),
     Column("offsets", "list of position", "group offsets that it commits: the next records to be read", optional=True),
@@ -109,7 +109,7 @@ STRUCTS = {
         Column("producer_epoch", "int32", "the producer's epoch; likewise"),
         Column("transactional", "bool", "whether it belongs to a transaction; likewise"),
         Column("kind", "string", "what it is (docs/connect.md): `record`, `offset`, `COMMIT`, `ABORT`, `task-count`, ..."),
-        Column("name", "string", "of what: a source partition, a connector, a transactional id"),
+        Column("name", "string", "of what: a source partition, a connector, a transactional id, a key"),
         Column("number", "int64", "a position in the source, a count, a state; -1: none"),
     ),
     "position": (

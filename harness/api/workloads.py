@@ -25,7 +25,8 @@ class Program:
     output: the topics, by their names in the workload. group: its consumer group; `OWN_GROUP`: the one that its environment
     names; empty: not known. outputs: records that it makes of an input, (fewest, most). ordered: it keeps the order of inputs of
     one key. counts: its outputs say how many inputs of their key it has counted. keys: how many keys the inputs of one writer in
-    one partition share, in both cases. transaction_timeout_s: how long a transaction of
+    one partition share, in both cases. stores: names of its state stores, whose copies in the instances and whose changelogs
+    (`changelog_of`) are recorded at the end. transaction_timeout_s: how long a transaction of
     it may stay open after its end. quiet_s: for how long it must have written nothing to be taken for done, where its group says
     nothing. drain_s: how long that may take.
     """
@@ -39,9 +40,21 @@ class Program:
     ordered: bool = False
     counts: bool = False
     keys: int = 1
+    stores: tuple[str, ...] = ()
     transaction_timeout_s: float = 60.0
     quiet_s: float = 60.0
     drain_s: float = 180.0
+
+
+def own_group(prefix: str) -> str:
+    """The group that the environment of a program's instances names, in a run with this prefix."""
+    return f"{prefix}application"
+
+
+def changelog_of(group: str, store: str) -> str:
+    """The topic of a state store: as Kafka Streams names it, or after a `=` in the store's name."""
+    name, _, topic = store.partition("=")
+    return topic or f"{group}-{name}-changelog"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from harness import secrets
-from harness.api import OWN_GROUP, ConnectWorker, Outcome, Program
+from harness.api import OWN_GROUP, ConnectWorker, Outcome, Program, own_group
 from harness.connect.worker import prepare, serves
 from harness.fetching.parent_death import die_with
 from harness.history.writer import HistoryWriter
@@ -61,12 +61,7 @@ class Report(Protocol):
 
 def group_of(plan: Mapping[str, Any], program: Program) -> str:
     """The consumer group of a program; empty when it is not known."""
-    return own_group(plan) if program.group == OWN_GROUP else program.group
-
-
-def own_group(plan: Mapping[str, Any]) -> str:
-    """The group that the environment of instances names."""
-    return f"{plan['prefix']}application"
+    return own_group(plan["prefix"]) if program.group == OWN_GROUP else program.group
 
 
 def topic_of(plan: Mapping[str, Any], name: str) -> str:
@@ -88,7 +83,7 @@ def environment(plan: Mapping[str, Any], program: Program, slot: int, directory:
         "FENCEPOST_CONNECTION": json.dumps(connection),
         "FENCEPOST_INPUT": topic_of(plan, program.input),
         "FENCEPOST_OUTPUT": topic_of(plan, program.output),
-        "FENCEPOST_GROUP": own_group(plan),
+        "FENCEPOST_GROUP": own_group(plan["prefix"]),
         "FENCEPOST_INSTANCE": str(slot),
         "FENCEPOST_DIRECTORY": str(directory),
         "FENCEPOST_TRANSACTIONAL_ID": f"{plan['prefix']}{slot}",

@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +36,8 @@ from harness.api import (
     Injection,
     Isolation,
     ListingTransactions,
+    LogEntry,
+    LogRecord,
     Outcome,
     PerformerEvent,
     Plan,
@@ -43,6 +45,7 @@ from harness.api import (
     RunFile,
     TopicSpec,
     Workload,
+    changelog_of,
     clocks_ahead,
     note_event,
     of_second,
@@ -53,7 +56,6 @@ from harness.connect.worker import jar_directories
 from harness.history.manifest import ManifestWriter
 from harness.history.writer import HistoryWriter, file_name
 from harness.perform import parent_watch
-from harness.perform.connect_logs import record_logs
 from harness.perform.draining import Draining, last_inputs
 from harness.perform.fault_runner import NOT_HEALED, FaultRunner
 from harness.perform.image_programs import ImagePrograms
@@ -61,7 +63,9 @@ from harness.perform.instance import END_S, directory_of, topic_of
 from harness.perform.instance import group_of as group_of_program
 from harness.perform.open_transactions import in_transaction
 from harness.perform.operators import OperatorService
+from harness.perform.store_dumps import StoreDumps
 from harness.perform.stored_records import write_stored
+from harness.perform.topic_logs import record_logs
 from harness.perform.transaction_looks import TransactionLooks
 from harness.perform.worker import (
     client_factory,
@@ -273,9 +277,8 @@ class Performance:
             if not worker.done.wait(FINAL_READ_S + STOP_MARGIN_S) or worker.final != Outcome.OK.value:
                 self._emit(note_event(f"final reader {worker.slot} did not reach every end: the final read is incomplete"))
             end(worker)
-        if self._connect:
-            for problem in record_logs(self._cluster, self._workload, self._plan["prefix"], writer, lambda: next(self._numbers)):
-                self._emit(note_event(problem))
+        for problem in self._record_logs(writer):
+            self._note(problem)
         writer.close()
         for problem in write_stored(self._cluster, self._plan["run"], self._run_dir):
             self._emit(note_event(problem))
@@ -293,6 +296,30 @@ class Performance:
         writer.complete(Outcome.OK if done else Outcome.INFO, -1, number, "drain", value, errors=[])
         if not done:
             self._emit(note_event(f"the application had not caught up with its input after {program.drain_s:g} s"))
+
+        if program.stores:
+            self._dump_stores(program, pool, writer)
+
+    def _dump_stores(self, program: Program, pool: WorkerPool, writer: HistoryWriter) -> None:
+        """Ask the instances for what their state stores hold, and record it."""
+        self._emit(phase_event("drain", "the instances dump their state stores"))
+        group = group_of_program(self._plan, program)
+        topics = {store.partition("=")[0]: changelog_of(group, store) for store in program.stores}
+        directories = {f"c{slot}": directory_of(self._run_dir, slot) for slot in pool.running(self._instances)}
+        dumps = StoreDumps(self._cluster, topics, directories, pool.tend)
+        for problem in dumps.record(self._entry_of(), writer, lambda: next(self._numbers)):
+            self._note(problem)
+
+    def _entry_of(self) -> Callable[[LogRecord], LogEntry | None]:
+        """What a record of the workload's logs is: of a connector's by the run's prefix, of a changelog by the run."""
+        place, workload = self._plan["prefix" if self._connect else "run"], self._workload
+        return lambda record: workload.entry(record, place)  # type: ignore[attr-defined]
+
+    def _record_logs(self, writer: HistoryWriter) -> Iterator[str]:
+        """Record what the leaders have of the topics that the workload names; yields what could not be read."""
+        if self._connect or (self._program and self._program.stores):
+            topics = self._workload.logs(self._plan["prefix"])  # type: ignore[attr-defined]
+            yield from record_logs(self._cluster, topics, self._entry_of(), writer, lambda: next(self._numbers))
 
     def _await_growth(self, pool: WorkerPool) -> None:
         """Let the connectors write something after the last fault, so that what a fault has delayed is seen."""

@@ -156,6 +156,14 @@ class WorkerPool:
             self._retired.discard(worker.slot)
             self._begin(worker.slot, worker)
 
+    def running(self, slots: Collection[int]) -> list[int]:
+        """Those of some slots whose worker lives and is not retired."""
+        return sorted(
+            slot
+            for slot, worker in self._workers.items()
+            if slot in slots and slot not in self._retired and worker.popen.poll() is None
+        )
+
     def counts(self) -> dict[str, int]:
         """Operations completed so far, by outcome."""
         return {name: self._past[name] + sum(worker.counts[name] for worker in self._workers.values()) for name in COUNTED}

@@ -12,7 +12,7 @@ from harness.api import record_ids
 from support.pipeline_reference import PipelineHistory
 from support.reference import READ_COMMITTED, Found, Row
 
-NONE = -1
+NONE, END = -1, 1 << 40
 
 
 class ApplicationHistory(PipelineHistory):
@@ -131,10 +131,91 @@ def vanished_outputs(h: ApplicationHistory) -> Found:
     }
 
 
+# -- stores and changelogs ---------------------------------------------------------------------------
+def log_of(h: ApplicationHistory, partition: str) -> list[Row]:
+    """A changelog, by offset."""
+    entries = [one for op in h.ops if op["f"] == "read-log" for one in op.get("entries") or ()]
+    rows = {one["offset"]: one for one in entries if one["partition"] == partition}
+    return [rows[at] for at in sorted(rows)]
+
+
+def fate(log: Sequence[Row], one: Row) -> str:
+    """plain, COMMIT, ABORT or open: how the transaction of a record ended."""
+    after = [row for row in log if row["offset"] > one["offset"] and row["producer_id"] == one["producer_id"]]
+    markers = [row["kind"] for row in after if row["kind"] in ("COMMIT", "ABORT")]
+    return "plain" if not one["transactional"] else markers[0] if markers else "open"
+
+
+def values(log: Sequence[Row], position: int) -> tuple[dict[str, Row], set[str]]:
+    """The last committed record of each key below a position; and the keys of which nobody knows it."""
+    records = [one for one in log if one["name"] and one["offset"] < position]
+    open_keys = {one["name"] for one in records if fate(log, one) == "open"}
+    return {one["name"]: one for one in records if fate(log, one) in ("plain", "COMMIT")}, open_keys
+
+
+def store_divergences(h: ApplicationHistory) -> Found:
+    found = set()
+    for op in h.ops:
+        rows = op.get("entries") or ()
+        if op["f"] != "read-store" or not rows or rows[0]["number"] == NONE:
+            continue
+        log = log_of(h, rows[0]["partition"].partition(":")[2])
+        if not log or [one["offset"] for one in log] != list(range(len(log))) or rows[0]["number"] > len(log):
+            continue
+        last, unknown = values([one for one in log if one["offset"] < rows[0]["number"] or not one["name"]], rows[0]["number"])
+        there = {one["name"]: one for one in last.values() if one["kind"] != "removed"}
+        mine = {one["name"]: one for one in rows[1:]}
+        for name in {*there, *mine} - unknown:
+            pair = [one for one in (mine.get(name), there.get(name)) if one]
+            said = [(one["kind"], one["number"]) for one in pair]
+            if (len(said) == 1 or said[0] != said[1]) and "strange" not in dict(said):
+                found |= {place_of(one) for one in (rows[0], *pair)}
+    return found
+
+
+def wrong_states(h: ApplicationHistory) -> Found:
+    if any(op["f"] == "read-log" and op["type"] != "ok" for op in h.ops):
+        return set()
+    logs = {one["partition"] for op in h.ops if op["f"] == "read-log" for one in op.get("entries") or ()}
+    said: dict[str, Row] = {}
+    unknown: set[str] = set()
+    for partition in logs:
+        last, undecided = values(log_of(h, partition), END)
+        said |= last
+        unknown |= undecided
+    if not any(one["kind"] in ("counted", "last") for one in said.values()):
+        return set()
+    claimed = sorted((v for v in h.inputs if h.claimed(v)), key=lambda v: h.inputs[v])
+    known = set(h.at_end) if h.declared["group"] else {h.inputs[v][0] for v in claimed}
+    names = {v: "/".join(map(str, key(h, v))) for v in claimed}
+    found = set()
+    for name in ({*said, *names.values()} - unknown) if claimed else ():
+        mine, record = [v for v in claimed if names[v] == name], said.get(name)
+        partition = name.split("/")[0]
+        if partition not in known or not h.whole(partition) or (record and record["kind"] == "strange"):
+            continue
+        if not right(record, mine):
+            found |= {place_of(record)} if record else set()
+            found |= {h.inputs[mine[-1]]} if mine else set()
+    return found
+
+
+def right(record: Row | None, inputs: Sequence[int]) -> bool:
+    if record is None or record["kind"] == "removed":
+        return not inputs
+    return bool(inputs) and record["number"] == (len(inputs) if record["kind"] == "counted" else inputs[-1])
+
+
+def place_of(one: Row) -> tuple[str, int]:
+    return one["partition"], one["offset"]
+
+
 TWINS: dict[str, Callable[[ApplicationHistory], Found]] = {
     "phantom-output": phantom_outputs,
     "output-order": output_orders,
     "torn-state": torn_states,
+    "store-divergence": store_divergences,
+    "wrong-state": wrong_states,
     "vanished-output": vanished_outputs,
 }
 FROM_OUTSIDE = {**TWINS, "reprocessed": reprocessed, "unprocessed": unprocessed}
@@ -153,6 +234,8 @@ def by_records(findings: Sequence[Mapping[str, Any]]) -> dict[str, Found]:
             found[name] |= {(*min(read), offset) for _, offset in sorted(read)[1:]}
         elif name == "torn-state":
             found[name].add(tuple(sorted(read)))
+        elif name in ("store-divergence", "wrong-state"):
+            found[name] |= {(record["partition"], record["offset"]) for record in records}
         elif name in found:
             found[name] |= set(read)
     return found

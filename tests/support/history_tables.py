@@ -10,7 +10,9 @@ coordinators answer `id Ongoing 6000 since 1` (the state of the one transactiona
 may get `output a@0` of a program (a record that names the input a; `?@0` names none; `a@0=1` says that one input
 of its key was counted); `drain 1 1 ordered` is what the program
 declares, and that it had caught up. A reader, or a `read log` of the harness, may get `record a:3@5/7` (position 3 of source a,
-written by producer 7), `stored a:3@5/7` (an offset), a marker `COMMIT@6/7`; without a producer none is known. Outcomes:
+written by producer 7), `stored a:3@5/7` (an offset), `counted 1:3@5/7` (of a changelog: 3 inputs of the key
+that those of process 1 in in-0 share), a marker `COMMIT@6/7`; without a producer none is known. `read store standby 4` of the
+harness is a copy that has its changelog up to offset 4, and the rows of it. Outcomes:
 `committed`, `aborted`, `unknown`, for a transaction also `unasked` (unknown, commit was never called) and `failed` (whose commit
 was called).
 
@@ -79,6 +81,9 @@ class HistoryTable:
             for partition, cell in zip(self.partitions, cells, strict=False):
                 self._entries(row, self._own(partition), cell)
             self.ops.append(row)
+            return
+        if kind.startswith("read store"):
+            self._store(begin, end, *kind.split()[2:], cells)
             return
         if kind.startswith("drain"):
             self._drain(begin, end, kind.split(), [self._own(name) for name in self.partitions if name.startswith("out")])
@@ -153,6 +158,16 @@ class HistoryTable:
         row = self._row(process, "committed", "member", "", begin, end) | {"isolation": COMMITTED}
         self.ops.append({**row, "detail": json.dumps({"offsets": offsets})})
 
+    def _store(self, begin: int, end: int | None, role: str, position: str, cells: Sequence[str]) -> None:
+        """A copy of the store whose changelog is the column with its rows, in the instance c2."""
+        row = self._row(0, "read-store", "harness", "", begin, end) | {"process": -1, "slot": -1, "isolation": None}
+        ((changelog, cell),) = [(name, cell) for name, cell in zip(self.partitions, cells, strict=False) if cell not in ("", "-")]
+        partition = f"c2:{self._own(changelog)}"
+        about = {"partition": partition, "offset": 0, "kind": role, "name": "counts", "number": int(position)}
+        row["entries"].append(about | dict.fromkeys(("timestamp", "producer_id", "producer_epoch", "transactional")))
+        self._entries(row, partition, cell)
+        self.ops.append(row)
+
     def _chains(self, op: dict[str, Any], row: dict[str, Any]) -> list[dict[str, Any]]:
         """A row for each record that the operation made of an input."""
         outputs = [self.v[name] for name in self._made_of.get(row["v"], []) if self.v[name] in {mop[2] for mop in op["mops"]}]
@@ -163,12 +178,13 @@ class HistoryTable:
         return f"{self.topic}-{number}" if topic == "t" else f"{self.topic}-{topic}-{number}"
 
     def _entries(self, op: dict[str, Any], partition: str, cell: str) -> None:
-        """`record a:3@5/7`, `stored a:3@6/7` and `COMMIT@7/7` in the order of the words."""
-        found = re.findall(r"(?:(record|stored) )?(\w+)(?::(-?\d+))?@(\d+)(?:/(\d+))?", cell)
-        kind, kinds = "", {"record": "record", "stored": "offset"}
-        for verb, name, number, offset, producer in found if re.search("record|stored|COMMIT|ABORT", cell) else ():
+        """`record a:3@5/7`, `stored a:3@6/7`, `counted 1:3@6/7` and `COMMIT@7/7` in the order of the words."""
+        found = re.findall(r"(?:(record|stored|counted) )?(\w+)(?::(-?\d+))?@(\d+)(?:/(\d+))?", cell)
+        kind, kinds = "", {"record": "record", "stored": "offset", "counted": "counted"}
+        for verb, name, number, offset, producer in found if re.search("record|stored|counted|COMMIT|ABORT", cell) else ():
             kind = kinds.get(verb, kind)
             marker = name in ("COMMIT", "ABORT")
+            name = f"{self._own('in-0')}/{self.base + int(name)}/0" if kind == "counted" and not marker else name
             row = {"partition": partition, "offset": int(offset), "timestamp": 0, "number": -1 if marker else int(number)}
             row |= {"kind": name if marker else kind, "name": "" if marker else name, "producer_epoch": 0 if producer else None}
             op["entries"].append(
@@ -179,7 +195,7 @@ class HistoryTable:
         """`send a@5, b` and `read a@5, c@6` in the order of the words."""
         verb = last = ""
         for word in cell.replace(",", "").split():
-            if word in ("record", "stored"):  # what follows are entries
+            if word in ("record", "stored", "counted"):  # what follows are entries
                 return
             if word in ("send", "read", "process", "offset", "of", "output"):
                 verb = word

@@ -38,7 +38,59 @@ def application_history(rng: Random) -> list[dict[str, Any]]:
         "waited_s": 1.0,
     }
     h.add(-1, "drain", isolation=None, detail=json.dumps(declared))
+    below = [(partition, offset, v) for partition, offset, v, _ in sorted(committed) if not group or offset < ends[partition]]
+    if rng.random() < 0.8:
+        _stores(h, rng, [(f"{partition}/{v >> 39}/{key_number_of(v, keys)}", v) for partition, _, v in below])
     return h.ops
+
+
+def _stores(h: History, rng: Random, processed: list[tuple[str, int]]) -> None:
+    """A changelog in two partitions, and copies of a store, mostly what the inputs make of it; processed: (key, v) in order."""
+    kind, logs, counts = rng.choice(["counted", "last"]), {"log-0": [], "log-1": []}, dict[str, int]()
+    for name, v in processed:
+        counts[name] = counts.get(name, 0) + 1 + (rng.random() < 0.03)
+        _append(rng, logs[f"log-{name.partition('/')[0][-1]}"], (kind, name, counts[name] if kind == "counted" else v))
+    if rng.random() < 0.2:
+        odd = rng.choice([(kind, "in-0/9/0", 1), ("strange", "in-1/0/0", -1), ("removed", "in-1/9/0", -1)])
+        _append(rng, logs[f"log-{odd[1][3]}"], odd)
+    for partition, rows in logs.items():
+        given = rows[1:] if rng.random() < 0.1 else rows
+        entries = [{"partition": partition, **one} for one in given]
+        h.add(-1, "read-log", isolation=None, role="harness", entries=entries, type="ok" if rng.random() < 0.9 else "info")
+        for node, role in (("c2", "active"), ("c3", "standby")):
+            _copy(h, rng, (f"{node}:{partition}", role), rows)
+
+
+def _append(rng: Random, log: list[dict[str, Any]], said: tuple[str, str, int]) -> None:
+    """A record of a changelog, in a transaction that may be tried twice, or be open at the end, or in none."""
+    endings = rng.choice([[""], ["COMMIT"], ["COMMIT"], ["COMMIT"], ["ABORT", "COMMIT"], ["ABORT", "COMMIT"]])
+    for ending in endings if rng.random() < 0.97 else ["open"]:
+        producer = (7 if ending != "open" else 8) if ending else -1
+        row = {"timestamp": 0, "producer_id": producer, "producer_epoch": 0, "transactional": bool(ending)}
+        for kind, name, number in [said, (ending, "", -1)] if ending in ("COMMIT", "ABORT") else [said]:
+            log.append({**row, "offset": len(log), "kind": kind, "name": name, "number": number})
+
+
+def _copy(h: History, rng: Random, who: tuple[str, str], log: list[dict[str, Any]]) -> None:
+    """What an instance has of a changelog up to a position."""
+    position = len(log) if who[1] == "active" else rng.randint(0, len(log))
+    held: dict[str, Any] = {}
+    for at, one in enumerate(log[:position]):
+        ending = next((row["kind"] for row in log[at:] if row["kind"] in ("COMMIT", "ABORT")), "open")
+        if one["name"] and (not one["transactional"] or (ending == "COMMIT" and one["producer_id"] == 7)):
+            held[one["name"]] = one
+    rows = [{**one, "offset": 1 + at} for at, one in enumerate(held.values()) if one["kind"] != "removed"]
+    trouble = rng.choice([*[""] * 24, "altered", "lost", "more", "unknown"])
+    if rows and trouble == "altered":
+        rows[0]["number"] += 1
+    elif rows and trouble == "lost":
+        rows.pop()
+    elif trouble == "more":
+        rows.append({**dict.fromkeys(("timestamp", "producer_id", "producer_epoch", "transactional")), "kind": "counted"})
+        rows[-1] |= {"offset": END, "name": "in-0/8/0", "number": 1}
+    about = {"offset": 0, "kind": who[1], "name": "counts", "number": -1 if trouble == "unknown" else position}
+    about |= dict.fromkeys(("timestamp", "producer_id", "producer_epoch", "transactional"))
+    h.add(-1, "read-store", isolation=None, role="harness", entries=[{"partition": who[0], **one} for one in (about, *rows)])
 
 
 def inputs(rng: Random) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Example(HistoryTable):
     def found(self):
         """What the text says is found: (sent, read or missing; record or partition; offset)."""
         (answer,) = re.findall(r"^Found: (.*?)\n\n", self.text, flags=re.MULTILINE | re.DOTALL)
-        return {(role, name, int(offset)) for role, name, offset in re.findall(r"(sent|read|missing) ([\w-]+)@(\d+)", answer)}
+        return {(role, name, int(offset)) for role, name, offset in re.findall(r"(sent|read|missing) ([\w:-]+)@(\d+)", answer)}
 
     def as_found(self, findings):
         """Findings in the words of the text; without the row of a final read that returned nothing."""

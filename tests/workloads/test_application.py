@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from harness.api import Operation, Outcome, PlannedOperation, Polled, record_id
+from harness.api import OWN_GROUP, Operation, Outcome, PlannedOperation, Polled, record_id
 from workloads.application import Application
 from workloads.support.inputs_and_outputs import HEADER, name_of
 from workloads.testing import FakeClient
@@ -136,6 +136,10 @@ def test_topics_of_a_shared_cluster_begin_with_the_runs_prefix():
         ({"counts": "key"}, '"key" is no way to say a number'),
         ({"counts": "json n"}, '"n" is no JSON pointer'),
         ({"counts": "json /n", "outputs_per_input": (0, 1)}, "counts: an output for each input"),
+        ({"stores": ("s",), "group": ""}, "stores: the group is not known"),
+        ({"stored": "count json /n", "ordered_by_key": True}, "stored: says what the values of a store hold"),
+        ({"stored": "count json /n", "stores": ("s",)}, "stored: for inputs that share keys"),
+        ({"stored": "sum json /n", "stores": ("s",), "ordered_by_key": True}, '"sum json /n" does not say'),
         ({"value": "always the same"}, "value: a text with {input} in it"),
         ({"output_topic": "in"}, "output_topic: not the end of"),
         ({"input_topic": "my-out"}, "output_topic: not the end of"),
@@ -165,3 +169,15 @@ def test_spares_come_last_so_that_the_others_keep_their_slots():
         ("reader", False),
         *[("instance", True)] * 2,
     ]
+
+
+@pytest.mark.parametrize(
+    ("stores", "group", "topics"),
+    [
+        (("a", "b"), OWN_GROUP, ("fp-r-application-a-changelog", "fp-r-application-b-changelog")),
+        (("a", "b=mine"), "g", ("g-a-changelog", "mine")),
+        ((), "g", ()),
+    ],
+)
+def test_changelogs_are_named_as_streams_does_it_or_by_the_user(stores, group, topics):
+    assert Application(command="program", stores=stores, group=group).logs("fp-r-") == topics

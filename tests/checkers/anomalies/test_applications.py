@@ -106,6 +106,117 @@ def test_a_state_of_which_not_every_output_tells_is_not_judged(judged, said):
     assert answer(document, "torn-state")["verdict"] == "not exercised"
 
 
+# --------------------------------------------------------------------------------------------------
+# Stores and changelogs
+# --------------------------------------------------------------------------------------------------
+KEY, LOG = "in-0/0/0", "g-counts-changelog-0"
+NOBODY = dict.fromkeys(("timestamp", "producer_id", "producer_epoch", "transactional"))
+
+
+def store(h, logged, *copies, aborted=(), readable=True, key=KEY):
+    """A changelog with (offset, count) of a key, each aborted or outside transactions, and copies with (position, count)."""
+    rows = []
+    for offset, count in logged:
+        rows.append(logged_row(offset, "counted", key, count, 7 if offset in aborted else -1))
+    rows += [logged_row(offset + 1, "ABORT", "", -1, 7) for offset in aborted]
+    kind = {"isolation": None, "role": "harness", "type": "ok" if readable else "info"}
+    h.add(-1, "read-log", entries=sorted(rows, key=lambda row: row["offset"]) if readable else [], **kind)
+    for slot, (position, count) in enumerate(copies, start=2):
+        about = {"offset": 0, "kind": "active" if slot == 2 else "standby", "name": "counts", "number": position}
+        entries = [about, {"offset": 1, "kind": "counted", "name": key, "number": count}]
+        entries = [{"partition": f"c{slot}:{LOG}", **NOBODY, **one} for one in entries if one["number"] is not None]
+        h.add(-1, "read-store", isolation=None, role="harness", entries=entries)
+    return h
+
+
+def logged_row(offset, kind, name, number, producer):
+    own = {"timestamp": 0, "producer_id": producer, "producer_epoch": 0, "transactional": producer >= 0}
+    return {"partition": LOG, "offset": offset, "kind": kind, "name": name, "number": number, **own}
+
+
+def judged_store(judged, logged, *copies, contract=CONTRACT, outputs=((0, 5, 1), (1, 6, 2), (3, 7, 3)), **rest):
+    return judged(store(counted(outputs), logged, *copies, **rest), contract)
+
+
+def test_a_store_that_is_its_changelog_and_counts_the_inputs_holds(judged):
+    document = judged_store(judged, [(0, 1), (1, 2), (2, 3)], (3, 3), (2, 2))
+    assert violated(document) == []
+    assert {name: answer(document, name)["compared"] for name in ("store-divergence", "wrong-state")} == {
+        "store-divergence": 2,
+        "wrong-state": 1,
+    }
+
+
+def test_a_store_that_keeps_what_was_aborted_differs_from_its_changelog(judged):
+    document = judged_store(judged, [(0, 1), (1, 2), (2, 3), (3, 4)], (5, 4), aborted=[3])
+    assert violated(document) == ["store-divergence"]
+    assert finding(document, "store-divergence")["sentence"] == (
+        "The active copy of c2 differs from its changelog, g-counts-changelog-0 up to offset 5, in 1 key: of in-0/0/0 it has the "
+        "count 4, and the last committed record of the changelog the count 3, g-counts-changelog-0@2."
+    )
+
+
+def test_a_copy_without_a_key_of_its_changelog_differs_and_one_without_a_position_is_not_compared(judged):
+    document = judged_store(judged, [(0, 1), (1, 2), (2, 3)], (3, None), (-1, 1))
+    assert violated(document) == ["store-divergence"]
+    assert "of in-0/0/0 it has nothing" in finding(document, "store-divergence")["sentence"]
+    document = judged_store(judged, [(0, 1), (1, 2), (2, 3)], (-1, 1))
+    assert violated(document) == []
+    assert answer(document, "store-divergence")["reason"] == ("a copy moved while it was dumped, or does not tell its position")
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_changelog_that_has_lost_records_or_was_not_read_accuses_nobody(judged, lost):
+    logged = [(0, 1), (1, 2), (2, 3)]
+    document = judged_store(judged, logged[:lost] + logged[lost + 1 :], (3, 7))
+    assert violated(document) == []
+    assert "compaction or retention" in answer(document, "store-divergence")["reason"]
+    document = judged_store(judged, logged, (3, 7), readable=False)
+    assert violated(document) == []
+    assert answer(document, "wrong-state")["verdict"] != "held"
+
+
+def test_an_instance_that_did_not_dump_is_named(judged):
+    h = store(counted([(0, 5, 1), (1, 6, 2), (3, 7, 3)]), [(0, 3)])
+    problem = {"node": "c2", "problem": "no dump came within 30 s"}
+    h.add(-1, "read-store", isolation=None, role="harness", type="info", detail=json.dumps(problem))
+    document = judged(h, CONTRACT)
+    assert answer(document, "store-divergence")["reason"] == "c2: no dump came within 30 s"
+
+
+@pytest.mark.parametrize(
+    ("logged", "key", "sentence"),
+    [
+        (
+            [(0, 4)],
+            KEY,
+            "The last committed record of the key in-0/0/0 in the changelog, g-counts-changelog-0@0, has the count 4, but the "
+            "group has committed 3 inputs with this key, the last one in-0@7.",
+        ),
+        (
+            [(0, 3)],
+            "in-0/5/0",
+            "The last committed record of the key in-0/5/0 in the changelog, g-counts-changelog-0@0, has the count 3, but no "
+            "visible input has this key.",
+        ),
+    ],
+)
+def test_a_changelog_with_other_inputs_than_the_group_has_committed_is_a_wrong_state(judged, logged, key, sentence):
+    document = judged_store(judged, logged, (1, logged[0][1]), key=key)
+    assert violated(document) == ["wrong-state"]
+    assert sentence in [one["sentence"] for one in document["findings"]]
+
+
+def test_a_program_that_promises_at_least_once_may_have_a_wrong_state(judged):
+    assert violated(judged_store(judged, [(0, 4)], (1, 4), contract={"application": "at-least-once"})) == []
+
+
+def test_a_key_without_record_in_the_changelog_is_a_wrong_state(judged):
+    document = judged_store(judged, [(0, 1)], key="in-0/5/0")
+    sentences = [one["sentence"] for one in document["findings"] if one["anomaly"] == "wrong-state"]
+    assert any("has nothing of the key in-0/0/0, but the group has committed 3 inputs" in one for one in sentences)
+
+
 def program(outputs, aborted=(), group="g", offsets=10, polled=(), per_input=(1, 1), more=(), **declared):
     """Inputs in-0@5, 6 and 7, of which the last may be aborted; outputs in out-0: (offset, input's offset or None)."""
     h = History()
@@ -214,6 +325,7 @@ def test_each_damage_to_a_program_is_found_in_a_lawful_history_of_one(tmp_path):
     h = program([(0, 5), (1, 6), (3, 7), (4, 8), (5, 9)], polled=[(0, 5)], more=[8, 9], ordered=True, counts=True)
     first = next(op for op in h.ops if op["final"] and op["isolation"] == "read_committed")
     first["counts"] = [{"partition": "out-0", "offset": at, "count": 1 + number} for number, at in enumerate((0, 1, 3, 4, 5))]
+    store(h, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5)], (5, 5))
     write_history(tmp_path, h.ops)
     (tmp_path / "plan.json").write_text(json.dumps({"contract": {**LAWFUL, **CONTRACT}}))
     own = [damage for damage in DAMAGES if damage.plant.__module__.endswith(".application_damages")]

@@ -5,7 +5,7 @@ import json
 
 from harness.api import ClusterError, LogEntry, LogRecord
 from harness.history.writer import HistoryWriter
-from harness.perform.connect_logs import record_logs
+from harness.perform.topic_logs import record_logs
 
 
 def record(offset, kind="record", producer=(7, 2), value=b"x"):
@@ -33,18 +33,14 @@ class Cluster:
         return [record(0), record(1, value=b"other"), record(2, "COMMIT")]
 
 
-class Workload:
-    def logs(self, prefix):
-        return ("t", f"{prefix}absent")
-
-    def entry(self, one, prefix):
-        return LogEntry("record", "a", 3) if one.value == b"x" else None
+def of_source(one):
+    return LogEntry("record", "a", 3) if one.value == b"x" else None
 
 
-def recorded(tmp_path, cluster, workload=None):
+def recorded(tmp_path, cluster, entry=of_source, topics=("t", "absent")):
     writer = HistoryWriter(tmp_path / "harness.jsonl", run="r", slot=-1, node="harness", role="harness", pid=1)
     numbers = itertools.count()
-    problems = list(record_logs(cluster, workload or Workload(), "fp-", writer, lambda: next(numbers)))
+    problems = list(record_logs(cluster, topics, entry, writer, lambda: next(numbers)))
     lines = [json.loads(line) for line in (tmp_path / "harness.jsonl").read_text().splitlines()[1:]]
     return problems, [(one["type"], one["value"]) for one in lines if one["type"] != "invoke"]
 
@@ -57,11 +53,10 @@ def test_every_record_of_interest_and_every_marker_is_recorded(tmp_path):
 
 
 def test_an_entry_may_be_about_another_producer_than_the_one_that_wrote_it(tmp_path):
-    class Coordinators(Workload):
-        def entry(self, one, prefix):
-            return LogEntry("initialised", "id", 6000, (40, 5))
+    def of_coordinator(one):
+        return LogEntry("initialised", "id", 6000, (40, 5))
 
-    assert recorded(tmp_path, Cluster(), Coordinators())[1][0][1][0][2][0] == [0, 1000, 40, 5, True, "initialised", "id", 6000]
+    assert recorded(tmp_path, Cluster(), of_coordinator)[1][0][1][0][2][0] == [0, 1000, 40, 5, True, "initialised", "id", 6000]
 
 
 def test_where_no_log_can_be_read_the_run_says_so(tmp_path):
@@ -74,20 +69,12 @@ def test_logs_of_the_second_cluster_are_read_there_and_named_so(tmp_path):
     class Both(Cluster):
         second = type("Second", (), {"partitions_of": lambda _, topic: [f"{topic}-0"], "log": lambda *_: [record(5)]})()
 
-    class Elsewhere(Workload):
-        def logs(self, prefix):
-            return ("second/t", "t")
-
-    _, lines = recorded(tmp_path, Both(), Elsewhere())
+    _, lines = recorded(tmp_path, Both(), topics=("second/t", "t"))
     assert lines[0] == ("ok", [["entries", "second/t-0", [[5, 1005, 7, 2, True, "record", "a", 3]]]])
     assert [value[0][1] for _, value in lines] == ["second/t-0", "t-0", "t-1"]
 
 
 def test_a_topic_whose_partitions_nobody_knows_is_a_log_that_was_not_read(tmp_path):
-    class Elsewhere(Workload):
-        def logs(self, prefix):
-            return ("second/t",)
-
-    problems, lines = recorded(tmp_path, Cluster(), Elsewhere())
+    problems, lines = recorded(tmp_path, Cluster(), topics=("second/t",))
     assert lines == [("info", [["entries", "second/t-0", []]])]
     assert problems == ["nobody knows the partitions of second/t: this test has no second Kafka cluster"]

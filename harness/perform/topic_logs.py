@@ -1,11 +1,11 @@
-"""What the brokers' logs hold of a connector and of Connect's own state, recorded at the end of a run.
+"""What the brokers' logs hold of a connector, of Connect's own state or of a program's changelogs, recorded at the end of a run.
 
 Each partition is an operation `read-log` of the harness (docs/connect.md). The workload says what a record is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from harness.api import (
@@ -23,18 +23,20 @@ from harness.history.writer import HistoryWriter
 
 FUNCTION = "read-log"
 MARKERS = ("COMMIT", "ABORT", "control")
+EntryOf = Callable[[LogRecord], LogEntry | None]
 
 
-def record_logs(cluster: Cluster, workload: Any, prefix: str, writer: HistoryWriter, number: Callable[[], int]) -> Iterator[str]:
-    """Record every partition of the workload's logs; yields what could not be read, and why.
+def record_logs(
+    cluster: Cluster, topics: Iterable[str], entry: EntryOf, writer: HistoryWriter, number: Callable[[], int]
+) -> Iterator[str]:
+    """Record every partition of some topics; yields what could not be read, and why.
 
-    workload: has `logs(prefix)`, names of topics (`second/NAME`: of the second Kafka cluster), and `entry(record, prefix)`, what
-    a record of them is (None: of no interest).
+    topics: names (`second/NAME`: of the second Kafka cluster). entry: what a record of them is (None: of no interest).
     """
     if not isinstance(cluster, ReadingLogs):
         yield "the logs of this cluster cannot be read: nobody knows which transaction a record belongs to"
         return
-    for name in workload.logs(prefix):
+    for name in topics:
         where, topic = cluster_and_name(name)
         logs = second_of(cluster) if where else cluster
         try:
@@ -45,9 +47,7 @@ def record_logs(cluster: Cluster, workload: Any, prefix: str, writer: HistoryWri
             yield f"nobody knows the partitions of {name}: {error}"
             continue
         for partition in partitions:
-            yield from _record_one(
-                _of_somebody(logs), (workload, prefix), of_second(partition) if where else partition, (writer, number())
-            )
+            yield from _record_one(_of_somebody(logs), entry, of_second(partition) if where else partition, (writer, number()))
 
 
 def _of_somebody(logs: ReadingLogs | None) -> ReadingLogs:
@@ -56,25 +56,22 @@ def _of_somebody(logs: ReadingLogs | None) -> ReadingLogs:
     return logs
 
 
-def _record_one(logs: ReadingLogs, meaning: tuple[Any, str], partition: str, place: tuple[HistoryWriter, int]) -> Iterator[str]:
-    (workload, prefix), (writer, number) = meaning, place
+def _record_one(logs: ReadingLogs, entry: EntryOf, partition: str, place: tuple[HistoryWriter, int]) -> Iterator[str]:
+    writer, number = place
     where, name = cluster_and_name(partition)
     writer.invoke(-1, number, FUNCTION, {})
     rows, outcome = [], Outcome.OK
     try:
-        entries = ((record, _entry(record, workload, prefix)) for record in logs.log(name))
-        rows = [_row(record, entry) for record, entry in entries if entry is not None]
+        entries = ((record, _entry(record, entry)) for record in logs.log(name))
+        rows = [_row(record, found) for record, found in entries if found is not None]
     except ClusterError as error:
         outcome = Outcome.INFO
         yield f"{error}, of the {where} cluster" if where else str(error)
     writer.complete(outcome, -1, number, FUNCTION, [["entries", partition, rows]], errors=[])
 
 
-def _entry(record: LogRecord, workload: Any, prefix: str) -> LogEntry | None:
-    if record.kind == "record":
-        entry: LogEntry | None = workload.entry(record, prefix)
-        return entry
-    return LogEntry(record.kind, "", -1)
+def _entry(record: LogRecord, entry: EntryOf) -> LogEntry | None:
+    return entry(record) if record.kind == "record" else LogEntry(record.kind, "", -1)
 
 
 def _row(record: LogRecord, entry: LogEntry) -> list[Any]:

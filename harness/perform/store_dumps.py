@@ -1,0 +1,198 @@
+"""What the state stores of a program's instances hold at the end of a run, dumped by the instances on request.
+
+The request is a file `dump` in the instance's directory, the answer the file that it names (docs/your-application.md). Each copy
+of a partition of a store is an operation `read-store` of the harness: a row of kind `active` or `standby` with the position up to
+which the copy has its changelog, then its keys. Asked is while the changelogs do not grow, so that the position of an active copy
+is their end.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harness.api import Cluster, ClusterError, Isolation, LogEntry, LogRecord, Outcome, ReadingLogs
+from harness.history.writer import HistoryWriter
+
+FUNCTION = "read-store"
+REQUEST = "dump"
+ACTIVE, STANDBY = "active", "standby"
+TRIES = 4
+ANSWER_S = 30.0  # for all instances to answer one request
+REST_S, REST_BOUND_S, LOOK_S = 3.0, 30.0, 0.25  # for so long changelogs must not grow before they are at rest
+UNKNOWN = -1
+EntryOf = Callable[[LogRecord], LogEntry | None]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What an instance has of one partition of a store. position: the end of what it has of its changelog; UNKNOWN: it is not
+    known, or it has moved meanwhile. rows: (key, value)."""
+
+    store: str
+    partition: int
+    role: str
+    position: int = UNKNOWN
+    rows: Sequence[tuple[bytes, bytes]] = ()
+
+
+class BadDump(ValueError):
+    """A dump that is not as docs/your-application.md says."""
+
+
+def copies_in(text: str) -> list[Copy]:
+    """The copies of which a dump tells. Raises BadDump, with the line's number."""
+    found: dict[tuple[str, int], Copy] = {}
+    rows: dict[tuple[str, int], list[tuple[bytes, bytes]]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            said = json.loads(line)
+            place = (str(said["store"]), int(said["partition"]))
+            if "role" in said:
+                found[place] = Copy(*place, _role(said["role"]), int(said.get("position", UNKNOWN)))
+            else:
+                rows.setdefault(place, []).append((_bytes(said, "key"), _bytes(said, "value")))
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise BadDump(f"line {number} of the dump cannot be read: {error!r}") from error
+    if without := rows.keys() - found.keys():
+        raise BadDump("the dump has keys of {}-{}, and no line with the role of that copy".format(*min(without)))
+    return [replace(copy, rows=rows.get(place, [])) for place, copy in found.items()]
+
+
+def _role(word: Any) -> str:
+    if word not in (ACTIVE, STANDBY):
+        raise ValueError(f"the role is {word!r}: {ACTIVE} or {STANDBY}")
+    return str(word)
+
+
+def _bytes(said: Mapping[str, Any], name: str) -> bytes:
+    """A key or value: as text, or as `key_hex`, `value_hex`."""
+    if name not in said:
+        return bytes.fromhex(said[f"{name}_hex"])
+    text = said[name]
+    if not isinstance(text, str):
+        raise TypeError(f"the {name} is no text")
+    return text.encode()
+
+
+@dataclass
+class StoreDumps:
+    """Dumps of some instances. changelogs: topic by the store's name. directories: of the instances, by node. tend: called while
+    they are waited for."""
+
+    cluster: Cluster
+    changelogs: Mapping[str, str]
+    directories: Mapping[str, Path]
+    tend: Callable[[], None]
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _number: int = field(default=0, init=False)
+
+    def record(self, entry: EntryOf, writer: HistoryWriter, number: Callable[[], int]) -> Iterator[str]:
+        """Record every copy; yields what is not known, and why."""
+        answers, ends = self._answers()
+        for node in sorted(self.directories):
+            answer = answers[node]
+            copies, problem = ([], answer) if isinstance(answer, str) else (answer, "")
+            for copy in copies:
+                self._record_one(node, copy, ends, entry, (writer, number()))
+            if problem:
+                at = number()
+                writer.invoke(-1, at, FUNCTION, {})
+                writer.complete(Outcome.INFO, -1, at, FUNCTION, {"node": node, "problem": problem}, errors=[])
+                yield f"the state stores of instance {node} are not compared: {problem}"
+
+    def _answers(self) -> tuple[dict[str, list[Copy] | str], Mapping[str, int]]:
+        """What each instance has, or why that is not known, and the ends of the changelogs meanwhile."""
+        if not isinstance(self.cluster, ReadingLogs):
+            return dict.fromkeys(self.directories, "the changelogs of this cluster cannot be read"), {}
+        answers: dict[str, list[Copy] | str] = {}
+        for _ in range(TRIES):
+            before = self._ends_at_rest()
+            if not before:
+                answers = dict.fromkeys(self.directories, "the changelogs did not come to rest")
+                continue
+            answers = self._asked()
+            if self._ends() == (before, before):
+                return answers, before
+            answers = dict.fromkeys(self.directories, "the changelogs grew while the instances dumped their stores")
+        return answers, {}
+
+    # -- the changelogs --------------------------------------------------------------------------------
+    def _ends(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """The last stable offsets and the high watermarks of the changelogs."""
+        try:
+            assert isinstance(self.cluster, ReadingLogs)
+            partitions = [name for topic in self.changelogs.values() for name in self.cluster.partitions_of(topic)]
+            stable, high = (self.cluster.admin().end_offsets(partitions, level) for level in _LEVELS)
+        except ClusterError:
+            return {}, {}
+        return stable, (high if len(high) == len(partitions) else {})
+
+    def _ends_at_rest(self) -> Mapping[str, int]:
+        """The ends of the changelogs, when they have not grown for a while and nothing is open in them; empty: no rest."""
+        deadline, since, last = self.clock() + REST_BOUND_S, self.clock(), self._ends()
+        while self.clock() < deadline:
+            self.tend()
+            self.sleep(LOOK_S)
+            now = self._ends()
+            if now != last or now[0] != now[1]:
+                since, last = self.clock(), now
+            elif now[1] and self.clock() - since >= REST_S:
+                return now[1]
+        return {}
+
+    # -- the instances ---------------------------------------------------------------------------------
+    def _asked(self) -> dict[str, list[Copy] | str]:
+        """Ask all instances at once."""
+        self._number += 1
+        name = f"state-{self._number}.jsonl"
+        for directory in self.directories.values():
+            with suppress(OSError):
+                (directory / f"{REQUEST}.part").write_text(name)
+                (directory / f"{REQUEST}.part").rename(directory / REQUEST)
+        missing, deadline = set(self.directories), self.clock() + ANSWER_S
+        while missing and self.clock() < deadline:
+            self.tend()
+            self.sleep(LOOK_S)
+            missing = {node for node in missing if not (self.directories[node] / name).exists()}
+        return {node: self._answer(directory, name) for node, directory in self.directories.items()}
+
+    def _answer(self, directory: Path, name: str) -> list[Copy] | str:
+        with suppress(OSError):
+            (directory / REQUEST).unlink(missing_ok=True)
+        try:
+            return copies_in((directory / name).read_text())
+        except OSError:
+            return f"no dump came within {ANSWER_S:.0f} s"
+        except ValueError as error:
+            return str(error)
+
+    # -- the history -----------------------------------------------------------------------------------
+    def _record_one(
+        self, node: str, copy: Copy, ends: Mapping[str, int], entry: EntryOf, place: tuple[HistoryWriter, int]
+    ) -> None:
+        changelog = f"{self.changelogs.get(copy.store, copy.store)}-{copy.partition}"
+        known = ends.get(changelog, UNKNOWN) if copy.role == ACTIVE else copy.position
+        partition = f"{node}:{changelog}"
+        records = [(offset, _record(partition, offset, *row)) for offset, row in enumerate(copy.rows, start=1)]
+        rows = [[0, *_NOBODY, copy.role, copy.store, known]]
+        rows += [[at, *_NOBODY, said.kind, said.name, said.number] for at, record in records if (said := entry(record))]
+        writer, number = place
+        writer.invoke(-1, number, FUNCTION, {})
+        writer.complete(Outcome.OK, -1, number, FUNCTION, [["entries", partition, rows]], errors=[])
+
+
+_LEVELS = (Isolation.COMMITTED, Isolation.UNCOMMITTED)
+_NOBODY = (None, None, None, None)  # timestamp and producer of a row
+
+
+def _record(partition: str, offset: int, key: bytes, value: bytes) -> LogRecord:
+    """A row as if it were a record."""
+    producer: dict[str, Any] = {"timestamp_ms": 0, "producer_id": -1, "producer_epoch": -1, "transactional": False}
+    return LogRecord(partition=partition, offset=offset, kind="record", key=key, value=value, **producer)

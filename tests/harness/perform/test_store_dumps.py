@@ -1,0 +1,137 @@
+"""Dumps of state stores: how instances are asked, what of an answer is recorded, and what is only named."""
+
+import itertools
+import json
+
+import pytest
+
+from harness.api import Isolation, LogEntry
+from harness.history.writer import HistoryWriter
+from harness.perform.store_dumps import BadDump, Copy, StoreDumps, copies_in
+
+LINES = [
+    {"store": "counts", "partition": 0, "role": "active", "position": 7},
+    {"store": "counts", "partition": 0, "key": "a", "value": "3 xx"},
+    {"store": "counts", "partition": 1, "role": "standby", "position": 4},
+    {"store": "counts", "partition": 1, "key_hex": "00ff", "value_hex": "32"},
+]
+
+
+def text(lines=LINES):
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def entry(record):
+    return LogEntry("stored", record.key.hex(), len(record.value))
+
+
+class Cluster:
+    """Two changelogs that end at 9 and 5; growing: each look finds one record more."""
+
+    def __init__(self, growing=0, stable=0):
+        self.growing, self.open, self.looks = growing, stable, 0
+
+    def admin(self):
+        return self
+
+    def partitions_of(self, topic):
+        return [f"{topic}-0", f"{topic}-1"]
+
+    def log(self, partition):
+        raise AssertionError("no log is read here")
+
+    def end_offsets(self, partitions, isolation):
+        self.looks += 1
+        more = min(self.looks // 2, self.growing)
+        below = self.open if isolation is Isolation.COMMITTED else 0
+        return {name: {"0": 9, "1": 5}[name[-1]] + more - below for name in partitions}
+
+
+class Program:
+    """An instance that answers requests with a text; None: it does not."""
+
+    def __init__(self, directory, answer):
+        self.directory, self.answer = directory, answer
+        directory.mkdir()
+
+    def look(self):
+        request = self.directory / "dump"
+        if request.exists() and self.answer is not None:
+            (self.directory / request.read_text()).write_text(self.answer)
+            request.unlink()
+
+
+def recorded(tmp_path, answers, cluster=None):
+    """What yields of problems, and the completed lines."""
+    programs = {node: Program(tmp_path / node, answer) for node, answer in answers.items()}
+    now = itertools.count(step=0.25)
+    dumps = StoreDumps(
+        Cluster() if cluster is None else cluster,
+        {"counts": "g-counts-changelog"},
+        {node: one.directory for node, one in programs.items()},
+        lambda: [one.look() for one in programs.values()],
+        clock=lambda: next(now),
+        sleep=lambda seconds: None,
+    )
+    writer = HistoryWriter(tmp_path / "harness.jsonl", run="r", slot=-1, node="harness", role="harness", pid=1)
+    numbers = itertools.count()
+    problems = list(dumps.record(entry, writer, lambda: next(numbers)))
+    lines = [json.loads(line) for line in (tmp_path / "harness.jsonl").read_text().splitlines()[1:]]
+    return problems, [(one["type"], one["value"]) for one in lines if one["type"] != "invoke"]
+
+
+def test_each_copy_is_recorded_and_an_active_one_reaches_to_the_end_of_its_changelog(tmp_path):
+    problems, lines = recorded(tmp_path, {"c2": text()})
+    nobody = [None] * 4
+    active = [[0, *nobody, "active", "counts", 9], [1, *nobody, "stored", "61", 4]]
+    standby = [[0, *nobody, "standby", "counts", 4], [1, *nobody, "stored", "00ff", 1]]
+    assert lines == [
+        ("ok", [["entries", "c2:g-counts-changelog-0", active]]),
+        ("ok", [["entries", "c2:g-counts-changelog-1", standby]]),
+    ]
+    assert problems == []
+
+
+def test_who_does_not_answer_or_answers_something_else_is_named_and_the_others_are_recorded(tmp_path):
+    problems, lines = recorded(tmp_path, {"c2": None, "c3": "{", "c4": text(LINES[:2])})
+    assert [kind for kind, _ in lines] == ["info", "info", "ok"]
+    assert problems[0] == "the state stores of instance c2 are not compared: no dump came within 30 s"
+    assert "line 1 of the dump cannot be read" in problems[1]
+    assert lines[0][1] == {"node": "c2", "problem": "no dump came within 30 s"}
+
+
+def test_changelogs_that_grow_for_a_while_are_waited_for(tmp_path):
+    problems, lines = recorded(tmp_path, {"c2": text(LINES[:2])}, Cluster(growing=20))
+    assert problems == []
+    assert lines[0][1][0][2][0][-1] == 29
+
+
+@pytest.mark.parametrize("cluster", [Cluster(growing=10**6), Cluster(stable=1)])
+def test_changelogs_that_do_not_rest_are_not_compared(tmp_path, cluster):
+    problems, lines = recorded(tmp_path, {"c2": text()}, cluster)
+    assert [kind for kind, _ in lines] == ["info"]
+    assert problems == ["the state stores of instance c2 are not compared: the changelogs did not come to rest"]
+
+
+def test_where_no_changelog_can_be_read_nobody_is_asked(tmp_path):
+    problems, _ = recorded(tmp_path, {"c2": text()}, object())
+    assert "the changelogs of this cluster cannot be read" in problems[0]
+
+
+def test_a_copy_without_position_says_so():
+    assert copies_in(text([{"store": "s", "partition": 3, "role": "standby"}])) == [Copy("s", 3, "standby", -1, [])]
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([*LINES[:1], {"store": "counts", "partition": 0, "key": "a"}], "line 2"),
+        ([{"store": "counts", "partition": 0, "role": "idle"}], "active or standby"),
+        (LINES[1:2], "no line with the role"),
+        ([["counts"]], "line 1"),
+        ([LINES[0], {**LINES[1], "value": None}], "line 2"),
+    ],
+)
+def test_a_dump_of_another_form_is_refused(lines, why):
+    with pytest.raises(BadDump, match=why):
+        copies_in(text(lines))
