@@ -14,6 +14,7 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
 CHEATING = ROOT / "tests" / "support" / "applications" / "cheating.py"
+FORGETFUL = ROOT / "tests" / "support" / "applications" / "forgetful.py"
 EXAMPLES = ROOT / "examples" / "applications"
 PAUSES = ("-n", "pause,target=client,lasts_s=8")
 KILLS = ("-n", "kill,target=client,every_s=[1,3],lasts_s=0.5")
@@ -72,6 +73,44 @@ def test_a_right_program_is_valid(tmp_path, program, faults):
 def test_offsets_outside_the_transaction_are_caught(tmp_path):
     _, violated = run(tmp_path, EXAMPLES / "confluent_loop_wrong.py", *KILLS, time_s=60)
     assert "reprocessed" in violated
+
+
+STATE = ("--set", "keys=20", "--set", "ordered_by_key=true")
+COUNTS = (*STATE, "--set", "counts=json /count", "--set", 'stores=["counts"]', "--set", "stored=count regex ^([0-9]+)")
+PAIRS = (*STATE, "--set", "outputs_per_input=[1,2]", "--set", 'stores=["latest"]', "--set", r"stored=last regex ^(\S+) ")
+STATEFUL = {"streams.py count": COUNTS, "streams.py join": PAIRS, "confluent_count.py": COUNTS}
+
+
+def compared(directory, *names):
+    """How much some checks have compared."""
+    return {one["name"]: one["compared"] for one in verdict(directory)["properties"] if one["name"] in names}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("program", STATEFUL)
+def test_stores_are_what_changelogs_and_inputs_make_of_them(tmp_path, program):
+    assert fetch_streams() == 0, "kafka-streams could not be fetched"
+    directory, violated = run(tmp_path, EXAMPLES / program, *STATEFUL[program], *KILLS, time_s=60, STANDBYS="1")
+    assert violated == set()
+    answers = compared(directory, "store-divergence", "wrong-state")
+    assert answers["store-divergence"] >= answers["wrong-state"] >= 100
+
+
+@pytest.mark.nightly
+def test_a_changelog_that_lacks_records_is_caught_and_the_outputs_alone_show_nothing(tmp_path):
+    small = ("--brokers", "1", "--rate", "40", "--set", "instances=2", "--set", "readers=0", "-n", "none")
+    directory, violated = run(tmp_path, FORGETFUL, *COUNTS, *small, time_s=8)
+    assert violated == {"store-divergence", "wrong-state"}
+    assert compared(directory, "torn-state")["torn-state"] >= 50
+
+
+@pytest.mark.nightly
+def test_streams_at_least_once_has_a_wrong_state_after_a_kill(tmp_path):
+    assert fetch_streams() == 0, "kafka-streams could not be fetched"
+    options = (*COUNTS, "--set", "instances=1", "--set", "input_abort_share=0.0")
+    kills = ("-n", "kill,target=client:c2,every_s=[10,16],lasts_s=[0.5,1]")
+    _, violated = run(tmp_path, EXAMPLES / "streams.py count", *options, *kills, time_s=60, GUARANTEE="at_least_once")
+    assert {"torn-state", "wrong-state"} <= violated <= {"torn-state", "wrong-state", "reprocessed", "output-order"}
 
 
 def fetch_streams() -> int:
