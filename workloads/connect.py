@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -37,10 +37,15 @@ from workloads.support import connect_records
 from workloads.support.connect_records import SourceRecords
 from workloads.support.polling import failed_poll, note, poll_records, reader_operations
 
-NAME = "source"  # of the connector
+NAME, GROUP = "source", "connect"  # of the connector; of the workers
 NUMBERED, KAFKAS = "fencepost.NumberedSource", "org.apache.kafka."  # the connectors that come along
 JAR = Path(__file__).with_name("connectors") / "numbered.jar"
-FILE, BOOTSTRAP, WORKERS = "{file}", "{bootstrap}", "{workers}"  # in a value of the connector's configuration
+FILE, BOOTSTRAP, WORKERS, SECOND_ADDRESS = (
+    "{file}",
+    "{bootstrap}",
+    "{workers}",
+    "{second}",
+)  # in a value of the connector's configuration
 CLIENTS = ("producer", "consumer", "admin")  # of a connector: what `.override.` may change (KIP-458)
 STATUS_S = 1.0  # between two looks at the connector's state
 SUPPORT = ("disabled", "preparing", "enabled")
@@ -68,7 +73,10 @@ class Connect:
     offset_source, offset_position: JSON pointers to both in stored source partitions and offsets. next_offset: the stored
     position is that of the next record. offset_unit: how much a stored position grows by a record.
     lines: makes a file with so many lines, each its own number in 11 digits. In values of `config` `{file}` is its path,
-    `{topic}` the topic, `{bootstrap}` the address of its cluster, `{workers}` that of the workers'.
+    `{topic}` the topic, `{bootstrap}` the address of its cluster, `{workers}` that of the workers', `{second}` that of the
+    second one.
+    connect_clusters: how many Connect clusters there are, each with `workers` workers, a group, internal topics, a connector of
+    the same name and a target topic of its own: `records`, `records2`, ... The conductor of each does its own changes.
     changes: what the conductor does meanwhile, one at random every change_every_s (own-offsets: it sets `offsets.storage.topic`).
     restart_failed: the conductor restarts tasks that have failed, as an operator does.
     readers: read_committed processes that only poll. transaction_timeout_s: of the tasks' producers.
@@ -87,6 +95,7 @@ class Connect:
     boundary: Literal["poll", "interval", "connector"] = "poll"
     own_offsets: bool = False
     workers_cluster: Literal["same", "second"] = "same"
+    connect_clusters: Annotated[int, Between(1, 9)] = 1
     topic: str = "records"
     partitions: Annotated[int, Between(1, 5000)] = 4
     sources: Annotated[int, Between(1, 5000)] = 6
@@ -122,6 +131,8 @@ class Connect:
             raise ValueError("lines: how many lines {file} in `config` is to have")
         if self.rest and self._elsewhere:
             raise ValueError("workers_cluster: workers that run already are where they are; leave it out, or `rest`")
+        if self.connect_clusters > 1 and (self.rest or self.internal_topics):
+            raise ValueError("connect_clusters: workers that run already are one Connect cluster")
         if self.internal_topics and len(self.internal_topics) != 2:
             raise ValueError("internal_topics: two names, of the configuration topic and of the offsets topic")
         for url in self.rest:
@@ -145,20 +156,28 @@ class Connect:
         )
 
     def topics(self) -> dict[str, TopicSpec]:
-        return {self.topic: TopicSpec(partitions=self.partitions)}
+        return {f"{self.topic}{suffix}": TopicSpec(partitions=self.partitions) for suffix in self._suffixes}
+
+    @property
+    def _suffixes(self) -> list[str]:
+        """What the names of each Connect cluster's group and topic end with."""
+        return [str(number) if number > 1 else "" for number in range(1, self.connect_clusters + 1)]
 
     def roles(self) -> tuple[Role, ...]:
         levels = self._levels * (self.workers if len(self._levels) == 1 else 1)
-        instances, cluster = () if self.rest else levels, SECOND if self._elsewhere else ""
-        return (
-            *(Role(name="instance", polls=False, connect=self._worker(level), cluster=cluster) for level in instances),
-            Role(
-                name="conductor", polls=False, conducts=True, connect=self._worker(min(levels, key=SUPPORT.index)), rest=self.rest
-            ),
-            *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers,
-        )
+        lowest, cluster = min(levels, key=SUPPORT.index), SECOND if self._elsewhere else ""
+        instances = [
+            Role(name="instance", polls=False, connect=self._worker(level, suffix), cluster=cluster)
+            for suffix in self._suffixes
+            for level in (() if self.rest else levels)
+        ]
+        conductors = [
+            Role(name="conductor", polls=False, conducts=True, connect=self._worker(lowest, suffix), rest=self.rest)
+            for suffix in self._suffixes
+        ]
+        return (*instances, *conductors, *[Role(name="reader", isolation=Isolation.COMMITTED)] * self.readers)
 
-    def _worker(self, level: str) -> ConnectWorker:
+    def _worker(self, level: str, suffix: str) -> ConnectWorker:
         return ConnectWorker(
             version=self.version,
             support=level,
@@ -167,6 +186,7 @@ class Connect:
             settings=tuple((key, _text(value)) for key, value in self.worker_settings.items()),
             connectors=(NAME,),
             transaction_timeout_s=self.transaction_timeout_s,
+            group=f"{GROUP}{suffix}",
         )
 
     def producer_settings(self) -> Mapping[str, Any]:
@@ -176,7 +196,8 @@ class Connect:
     def operations(self, role: Role, partitions: Sequence[str], rng: Random) -> Iterator[PlannedOperation]:
         if role.name != "conductor":
             return reader_operations()
-        topic = next(name for name in map(_topic, partitions) if name.endswith(self.topic))
+        suffix = role.connect.group.removeprefix(GROUP) if role.connect else ""
+        topic = next(name for name in map(_topic, partitions) if name.endswith(f"{self.topic}{suffix}"))
         return Conductor(self, topic, rng).operations()
 
     def configuration(self, topic: str, tasks: int, moved: bool = False) -> dict[str, str]:
@@ -206,7 +227,7 @@ class Connect:
     def _ask(self, op: Operation, client: ConnectClient) -> Outcome:
         """One request to Connect, its answer recorded; what was not done for sure has failed."""
         clock.sleep(op.planned.think_s)
-        for name, value in ((FILE, self._file), (BOOTSTRAP, lambda one: one.bootstrap), (WORKERS, self._workers_address)):
+        for name, value in self._values:
             if name in str(op.value.get("body")):
                 op.value["body"] = {key: text.replace(name, value(client)) for key, text in op.value["body"].items()}
         try:
@@ -216,6 +237,12 @@ class Connect:
             return Outcome.FAIL if error.retriable else Outcome.INFO
         op.value = {**op.value, "status": answer.status, "worker": answer.worker, "answer": answer.document}
         return Outcome.OK if answer.status < 300 else Outcome.FAIL if answer.status < 500 else Outcome.INFO
+
+    @property
+    def _values(self) -> tuple[tuple[str, Callable[[ConnectClient], str]], ...]:
+        """What stands for each name in a value of the connector's configuration."""
+        addresses = ((BOOTSTRAP, lambda one: one.bootstrap), (SECOND_ADDRESS, lambda one: one.second))
+        return ((FILE, self._file), (WORKERS, self._workers_address), *addresses)
 
     def _workers_address(self, client: ConnectClient) -> str:
         return client.second if self._elsewhere else client.bootstrap
@@ -240,30 +267,44 @@ class Connect:
     def _rows(self, records: Sequence[Polled]) -> dict[str, list[list[Any]]]:
         rows: dict[str, list[list[Any]]] = {}
         for record in records:
-            entry = self._records.entry(record)
+            topic = _topic(record.partition)
+            suffix = next(one for one in reversed(self._suffixes) if topic.endswith(f"{self.topic}{one}"))
+            entry = _of_cluster(self._records.entry(record), suffix)
             row = [record.offset, record.timestamp_ms, None, None, None, entry.kind, entry.name, entry.number]
             rows.setdefault(record.partition, []).append(row)
         return rows
 
     def logs(self, prefix: str) -> tuple[str, ...]:
         """The topics that are read at the end as the brokers have them; not every one exists."""
-        names = [self.topic, own_offsets(self.topic)]
-        internal = self.internal_topics or (f"{prefix}connect-configs", f"{prefix}connect-offsets")
+        names = [name for suffix in self._suffixes for name in (f"{self.topic}{suffix}", own_offsets(f"{self.topic}{suffix}"))]
+        groups = [f"{prefix}{GROUP}{suffix}" for suffix in self._suffixes]
+        internal = self.internal_topics or tuple(f"{group}-{name}" for group in groups for name in ("configs", "offsets"))
         here = (*names, *(prefix + name for name in names), *internal, connect_records.TRANSACTIONS)
         there = (*internal, connect_records.TRANSACTIONS) if self._elsewhere else ()
         return (*here, *(of_second(name) for name in there))
 
     def entry(self, record: LogRecord, prefix: str) -> LogEntry | None:
         """What a record of these topics is."""
-        topic = record.topic.removeprefix(prefix)
-        if topic == self.topic:
-            return self._records.entry(record)
-        configs, offsets = self.internal_topics or ("connect-configs", "connect-offsets")
-        if topic in (offsets, own_offsets(self.topic)):
-            return self._records.offset(record)
-        if topic == configs:
+        meaning, suffix = self._meanings.get(record.topic.removeprefix(prefix), ("", ""))
+        if meaning == "record":
+            return _of_cluster(self._records.entry(record), suffix)
+        if meaning == "offset":
+            entry = self._records.offset(record)
+            return entry if entry is None else _of_cluster(entry, suffix)
+        if meaning == "configuration":
             return connect_records.configuration(record)
-        return connect_records.transaction(record, (f"{prefix}connect-", f"connect-cluster-{prefix}"))
+        return connect_records.transaction(record, (f"{prefix}{GROUP}", f"connect-cluster-{prefix}"))
+
+    @cached_property
+    def _meanings(self) -> dict[str, tuple[str, str]]:
+        """What each topic has, by its name without the run's prefix, and the Connect cluster that it is of."""
+        found: dict[str, tuple[str, str]] = {}
+        for suffix in self._suffixes:
+            topic, group = f"{self.topic}{suffix}", f"{GROUP}{suffix}"
+            configs, offsets = self.internal_topics or (f"{group}-configs", f"{group}-offsets")
+            found |= {topic: ("record", suffix), configs: ("configuration", suffix)}
+            found |= dict.fromkeys((offsets, own_offsets(topic)), ("offset", suffix))
+        return found
 
 
 @dataclass
@@ -330,6 +371,11 @@ def failed(status: Any) -> bool:
 def own_offsets(topic: str) -> str:
     """The offsets topic of a connector of its own."""
     return f"{topic}-source-offsets"
+
+
+def _of_cluster(entry: LogEntry, suffix: str) -> LogEntry:
+    """An entry whose source is named as that of one of several Connect clusters, which all have sources of the same names."""
+    return replace(entry, name=f"{suffix}/{entry.name}") if suffix and entry.kind != connect_records.STRANGE else entry
 
 
 def _topic(partition: str) -> str:

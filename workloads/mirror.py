@@ -1,7 +1,7 @@
 """MirrorMaker 2 as a program between two topics: Connect's MirrorSource copies one to the other, exactly once (KIP-618, KIP-656).
 
-Source and target are one cluster, under two aliases. The copies keep the headers of the input records, so that each names its
-input; they are judged as the outputs of a program of somebody's own are.
+Source and target are one cluster, under two aliases, or two clusters. The copies keep the headers of the input records, so that
+each names its input; they are judged as the outputs of a program of somebody's own are.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from random import Random
 from typing import Annotated, Any, Literal
 
 from harness.api import (
+    SECOND,
     Between,
     LogEntry,
     LogRecord,
@@ -25,7 +26,7 @@ from harness.api import (
     demand_bounds,
 )
 from workloads.application import Application
-from workloads.connect import Change, Connect
+from workloads.connect import SECOND_ADDRESS, Change, Connect
 
 INPUT, ALIAS = "in", "mirror"
 CONNECTOR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
@@ -38,6 +39,7 @@ class Mirror:
 
     version: of Kafka Connect and MirrorMaker. workers, support, tasks, boundary, changes, change_every_s: as of `connect`.
     config: of the connector, laid over ours. isolation: of its consumer; at read_uncommitted it copies what is aborted.
+    source_cluster: where `in` and its writers are: `same` as the copy's Kafka cluster, under two aliases, or `second`.
     writers: processes that write input records. input_abort_share: share of their transactions that is aborted.
     readers: read_committed processes that only poll, both topics. partitions: of each topic.
     quiet_s: for how long the copy must not grow until the connector is taken for done.
@@ -50,6 +52,7 @@ class Mirror:
     boundary: Literal["poll", "interval"] = "poll"
     config: Mapping[str, Any] = field(default_factory=dict)
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    source_cluster: Literal["same", "second"] = "same"
     changes: tuple[Change, ...] = ()
     change_every_s: Annotated[float, Between(1, 3600)] = 10.0
     partitions: Annotated[int, Between(1, 5000)] = 4
@@ -63,6 +66,11 @@ class Mirror:
     def __post_init__(self) -> None:
         demand_bounds(self)
         _ = self._connect, self._outside
+
+    @property
+    def _elsewhere(self) -> bool:
+        """Whether the input is on another Kafka cluster than the copy."""
+        return self.source_cluster == SECOND
 
     @cached_property
     def _outside(self) -> Application:
@@ -88,7 +96,7 @@ class Mirror:
         ours = {
             "source.cluster.alias": ALIAS,
             "target.cluster.alias": "copy",
-            "source.cluster.bootstrap.servers": "{bootstrap}",
+            "source.cluster.bootstrap.servers": SECOND_ADDRESS if self._elsewhere else "{bootstrap}",
             "target.cluster.bootstrap.servers": "{bootstrap}",
             "topics": INPUT,
             "replication.factor": "1",
@@ -119,13 +127,16 @@ class Mirror:
         )
 
     def topics(self) -> dict[str, TopicSpec]:
-        return self._outside.topics()
+        found = self._outside.topics()
+        return {**found, INPUT: replace(found[INPUT], cluster=SECOND)} if self._elsewhere else found
 
     def roles(self) -> tuple[Role, ...]:
         program: Program | None = next(role.program for role in self._outside.roles() if role.program)
         workers = (replace(role, program=program) if role.worker else role for role in self._connect.roles())
-        clients = (role for role in self._outside.roles() if not role.program)
-        return (*clients, *workers)
+        clients = tuple(role for role in self._outside.roles() if not role.program)
+        readers = tuple(role for role in clients if role.polls) if self._elsewhere else ()  # of the copy
+        clients = tuple(replace(role, cluster=SECOND) for role in clients) if self._elsewhere else clients
+        return (*clients, *readers, *workers)
 
     def producer_settings(self) -> Mapping[str, Any]:
         return self._outside.producer_settings()

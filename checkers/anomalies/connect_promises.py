@@ -198,7 +198,7 @@ def _migrated(run: RunView, log: ConnectLog) -> Occasions:
 # --------------------------------------------------------------------------------------------------
 def _named(run: RunView, log: ConnectLog) -> Occasions:
     """Records are written by producers whose transactional id is group, connector and task."""
-    if not log.group or log.compacted:
+    if not log.groups or log.compacted:
         return Occasions()
     table = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"] == COMMITTED)]
     table = table.drop_duplicates(["producer_id", "producer_epoch"])
@@ -207,6 +207,20 @@ def _named(run: RunView, log: ConnectLog) -> Occasions:
     wrong = table[~fits].drop_duplicates("producer_id")
     good = {log.sessions[at].transactional_id for at in sessions[fits]}
     return Occasions(len(good), [[(one, "sent")] for one in entries_in(wrong)])
+
+
+def _apart(run: RunView, log: ConnectLog) -> Occasions:
+    """Where there are several Connect clusters: tasks that wrote, each in the topics of its own cluster alone."""
+    if len(log.groups) < 2 or log.compacted:
+        return Occasions()
+    table = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"] == COMMITTED)]
+    table = table.assign(session=log.sessions_of(table), topic=table["partition"].str.rpartition("-")[0])
+    table = table[table["session"] != NONE].drop_duplicates(["topic", "session"])
+    names = [log.sessions[at].transactional_id for at in table["session"]]
+    table = table.assign(task=names, group=[log.task_of(name)[0].partition("/")[0] for name in names])
+    owners = table.groupby("topic")["group"].agg(lambda groups: groups.value_counts().idxmax())
+    strange = table[table["group"] != table["topic"].map(owners)].drop_duplicates("task")
+    return Occasions(table["task"].nunique() - len(strange), [[(one, "sent")] for one in entries_in(strange)])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -369,6 +383,13 @@ PROMISES = (
         "its transactional id is GROUP-CONNECTOR-TASK",
         "Offset (and record) writes",
         _named,
+    ),
+    Promise(
+        "several Connect clusters share a Kafka cluster, with connectors of one name",
+        "coordinators' log, records",
+        "their tasks have transactional ids of their own groups, and each writes for its own cluster",
+        "Offset (and record) writes",
+        _apart,
     ),
     Promise(
         "a permission is missing", "status", "FAILED, with the error as its reason", "Connector principal permissions", _denied

@@ -34,6 +34,7 @@ from checkers.pipeline.connect_log import (
     connect_log,
     entries_in,
     finding_rows,
+    group_of_workers,
 )
 from checkers.pipeline.source_log import COMMITTED, PLAIN, producer_text
 from checkers.run_view import RunView
@@ -302,7 +303,8 @@ def unfenced_start(run: RunView) -> CheckResult:
 def _explain_writer(finding: Finding, text: FindingText) -> str:
     log = text.run.shared(ConnectLog)
     rows, newer = finding.records("sent"), finding.records("read")
-    first = log.configuration[log.configuration["offset"] == rows[0].offset].iloc[0]
+    table = log.configuration
+    first = table[(table["partition"] == rows[0].partition) & (table["offset"] == rows[0].offset)].iloc[0]
     what = f"{text.places(rows)} ({first['kind']} {first['name']})"
     if not first["transactional"]:
         return f"{what} was written outside transactions: not by the producer of a leader."
@@ -340,12 +342,15 @@ def config_topic_writer(run: RunView) -> CheckResult:
     table = log.configuration
     own = table["kind"].isin(PRIVILEGED) | ((table["kind"] == "other") & (table["name"] == SESSION_KEY))
     own &= table["ended"].isin((PLAIN, COMMITTED))
-    return CheckResult(int(own.sum()), finding_rows(log, _writers(log, table, own)))
+    causes = [cause for _, rows in table.groupby("partition") for cause in _writers(log, rows, own[rows.index])]
+    return CheckResult(int(own.sum()), finding_rows(log, causes))
 
 
 def _writers(log: ConnectLog, table: pd.DataFrame, own: pd.Series) -> Iterator[Cause]:
-    """The entries that no leader, or a dethroned one, has written: by producer."""
-    place = {id(session): number for number, session in enumerate(log.leaders)}
+    """The entries of a configuration topic that no leader of its workers, or a dethroned one, has written: by producer."""
+    group = group_of_workers(str(table["partition"].iloc[0]))
+    leaders = [one for one in log.leaders if one.transactional_id == f"{LEADER}{group}"]
+    place = {id(session): number for number, session in enumerate(leaders)}
     newest: tuple[int, Entry] | None = None
     found: dict[tuple[str, int, int], list[tuple[Entry, str]]] = {}
     inside, mine = table["transactional"].to_numpy(), own.to_numpy()
@@ -358,7 +363,7 @@ def _writers(log: ConnectLog, table: pd.DataFrame, own: pd.Series) -> Iterator[C
             continue
         if not inside[at]:
             found.setdefault(("outside", *entry.producer), []).append((entry, "sent"))
-        elif number == NONE and log.leaders and not log.compacted:
+        elif number == NONE and leaders and not log.compacted:
             found.setdefault(("strange", *entry.producer), []).append((entry, "sent"))
         elif newest is not None and NONE != number < newest[0]:
             found.setdefault(("dethroned", *entry.producer), [(newest[1], "read")]).append((entry, "sent"))

@@ -8,6 +8,7 @@ much two may be wrong: what is nearer is not judged.
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,8 @@ from checkers.run_view import RunView
 
 ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = 1, 2, 3, 4, 5  # `TransactionState`
 LEADER = "connect-cluster-"  # the transactional id of a leader begins so
-COORDINATORS, CONFIGURATION = "__transaction_state-", "-connect-configs-"
+COORDINATORS = "__transaction_state-"
+CONFIGURATION = re.compile(r"([^/]*-connect\d*)-configs-\d+$")  # a partition of it, with the group of the workers
 MARGIN_MS = 500  # clocks of one machine agree; a coordinator stamps an entry a little before it appends it
 FENCING_TIMEOUTS = (1, 90_000)  # with which `Admin.fenceProducers` initialises a producer, by release (ms)
 
@@ -154,8 +156,8 @@ def sessions_in(rows: Sequence[Entry]) -> list[Session]:
 
 @dataclass(frozen=True, eq=False)
 class Generation:
-    """A set of task configurations. tasks: how many. since, until: when every reader of the topic surely could not, and surely
-    could, read it (ms; until None: not known)."""
+    """A set of task configurations. connector: its name after the group of its workers and a slash. tasks: how many. since,
+    until: when every reader of the topic surely could not, and surely could, read it (ms; until None: not known)."""
 
     connector: str
     tasks: int
@@ -187,7 +189,7 @@ class ConnectLog:
         """Why nothing can be compared; empty when something can."""
         if self.configuration.empty:
             return NOT_READ
-        return "" if self._from_beginning else NOT_WHOLE
+        return "" if all(_from_beginning(rows) for _, rows in self.configuration.groupby("partition")) else NOT_WHOLE
 
     @cached_property
     def unknown(self) -> str:
@@ -198,11 +200,6 @@ class ConnectLog:
     def compacted(self) -> bool:
         """Whether the coordinators' log has lost entries."""
         return any(not one.whole for one in self.sessions)
-
-    @cached_property
-    def _from_beginning(self) -> bool:
-        offsets = self.configuration["offset"].to_numpy()
-        return bool(len(offsets) and offsets[0] == 0 and (np.diff(offsets) == 1).all())
 
     # ---- the coordinators' log ---------------------------------------------------------------------
     @cached_property
@@ -232,15 +229,17 @@ class ConnectLog:
         return [one for one in self.sessions if not one.is_leader and one.start.partition.startswith(COORDINATORS)]
 
     @cached_property
-    def group(self) -> str:
-        """The group of the workers, by their leaders' transactional id; empty: not known."""
-        return next((one.transactional_id.removeprefix(LEADER) for one in self.leaders), "")
+    def groups(self) -> list[str]:
+        """The groups of the workers, one for each Connect cluster, by their leaders' transactional ids."""
+        return list(dict.fromkeys(one.transactional_id.removeprefix(LEADER) for one in self.leaders))
 
     def task_of(self, transactional_id: str) -> tuple[str, int]:
         """Connector and number of the task with a transactional id; number NONE: it is not named as KIP-618 says."""
-        own, _, number = transactional_id.removeprefix(f"{self.group}-").rpartition("-")
-        fits = transactional_id.startswith(f"{self.group}-") and own and number.isdigit()
-        return (own, int(number)) if fits else ("", NONE)
+        for group in self.groups:
+            own, _, number = transactional_id.removeprefix(f"{group}-").rpartition("-")
+            if transactional_id.startswith(f"{group}-") and own and number.isdigit():
+                return f"{group}/{own}", int(number)
+        return "", NONE
 
     @cached_property
     def timeouts(self) -> frozenset[int]:
@@ -288,12 +287,12 @@ class ConnectLog:
     # ---- the configuration topic ---------------------------------------------------------------------
     @cached_property
     def configuration(self) -> pd.DataFrame:
-        """Its entries, by offset."""
-        return self.stored[self.stored["partition"].str.contains(CONFIGURATION, regex=False)]
+        """Its entries, by offset; those of each Connect cluster's topic one after the other."""
+        return self.stored[[bool(CONFIGURATION.search(name)) for name in self.stored["partition"]]]
 
     @cached_property
-    def _visible(self) -> dict[int, tuple[int, int | None]]:
-        """Offset of a committed transactional entry -> when it surely was not yet, and surely was, visible (ms).
+    def _visible(self) -> dict[str, tuple[int, int | None]]:
+        """Place of a committed transactional entry -> when it surely was not yet, and surely was, visible (ms).
 
         Not before its marker was appended; surely once its transaction is complete, as the coordinator waits until all replicas
         in sync have the marker. A leader's transactions are all in this topic, so their order tells which is which.
@@ -304,14 +303,14 @@ class ConnectLog:
                 complete[one.producer].append(one)
         seen: dict[tuple[int, int], int] = defaultdict(int)
         pending: dict[int, list[Entry]] = defaultdict(list)
-        found: dict[int, tuple[int, int | None]] = {}
+        found: dict[str, tuple[int, int | None]] = {}
         for entry in entries_in(self.configuration):
             if entry.kind not in MARKERS:
                 pending[entry.producer_id].append(entry)
                 continue
             number, ends = seen[entry.producer], complete[entry.producer]
             until = ends[number].timestamp if number < len(ends) else None
-            found |= {one.offset: (entry.timestamp, until) for one in pending.pop(entry.producer_id, ())}
+            found |= {one.place: (entry.timestamp, until) for one in pending.pop(entry.producer_id, ())}
             seen[entry.producer] += 1
         return found
 
@@ -319,16 +318,16 @@ class ConnectLog:
         """Entries of a kind that readers of the topic get, with since when, and when surely."""
         table = self.configuration
         for entry in entries_in(table[(table["kind"] == kind) & table["ended"].isin((PLAIN, COMMITTED))]):
-            since, until = self._visible.get(entry.offset, (entry.timestamp, None)) if entry.ended else (entry.timestamp, None)
+            since, until = self._visible.get(entry.place, (entry.timestamp, None)) if entry.ended else (entry.timestamp, None)
             yield entry, since, until
 
     @cached_property
     def generations(self) -> list[Generation]:
-        return [Generation(one.name, one.number, one, since, until) for one, since, until in self._effective("generation")]
+        return [Generation(_connector(one), one.number, one, since, until) for one, since, until in self._effective("generation")]
 
     @cached_property
     def task_counts(self) -> list[TaskCount]:
-        return [TaskCount(one.name, one.number, one, since) for one, since, _ in self._effective("task-count")]
+        return [TaskCount(_connector(one), one.number, one, since) for one, since, _ in self._effective("task-count")]
 
     def fenced_after(self, generation: Generation) -> list[TaskCount]:
         """The task-count records of its connector after a generation."""
@@ -389,6 +388,23 @@ class ConnectLog:
         columns = ("index", "f", "end", "detail")
         asked = self.run.history.select(columns, ds.field("f") == "rest").sort_by("index").to_pylist()
         return [{**_document(one["detail"]), "op": one["index"], "end": one["end"] or 0} for one in asked]
+
+
+def _from_beginning(rows: pd.DataFrame) -> bool:
+    """Whether a partition was read from its first entry on, without a hole."""
+    offsets = rows["offset"].to_numpy()
+    return bool(len(offsets) and offsets[0] == 0 and (np.diff(offsets) == 1).all())
+
+
+def _connector(entry: Entry) -> str:
+    """The connector that a record of a configuration topic is about, with the group of the topic's workers."""
+    return f"{group_of_workers(entry.partition)}/{entry.name}"
+
+
+def group_of_workers(partition: str) -> str:
+    """The group of the workers whose configuration topic has this partition."""
+    match = CONFIGURATION.search(partition)
+    return match[1] if match else ""
 
 
 def _document(detail: str | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from harness.api import SECOND, Isolation
 PLAIN, OPEN, ABORTED, COMMITTED = 0, 1, 2, 3  # how the transaction of an entry ended, by the next marker of its producer
 STRANGE = "strange"  # the kind of what does not tell its position
 MARKERS = {"COMMIT": COMMITTED, "ABORT": ABORTED}
-WORKERS_OFFSETS = "connect-offsets-"  # in the names of its partitions
+WORKERS_OFFSETS = r"(?:^|[^a-z])connect\d*-offsets-\d+$"  # the names of its partitions
 SECOND_PRODUCERS = 1 << 48  # what is added to a producer's id of the second Kafka cluster: both clusters count from 0
 _NUMBERS = ("offset", "timestamp", "producer_id", "producer_epoch", "number", "op", "end")
 
@@ -88,7 +88,7 @@ def of_workers(partitions: pd.Series) -> pd.Series:
 
     Where the workers are on the second Kafka cluster, the first one may have an offsets topic of the same name: the connector's.
     """
-    named, second = partitions.str.contains(WORKERS_OFFSETS, regex=False), in_second(partitions)
+    named, second = partitions.astype(object).str.contains(WORKERS_OFFSETS).fillna(False).astype(bool), in_second(partitions)
     return named & second if second.any() else named
 
 

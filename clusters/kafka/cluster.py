@@ -5,6 +5,7 @@ A provider adds how a node is started, its state, and its addresses.
 
 from __future__ import annotations
 
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +27,7 @@ from harness.api import SECOND, ClusterError, ConnectDuties, LogRecord, Right, S
 log = structlog.get_logger()
 T = TypeVar("T")
 
+CONNECT_GROUP = re.compile(r"-connect\d*$")  # the groups of Connect's workers
 _READY_S = 90.0
 _HEAL_S = 60.0
 _STOPPED = "Terminating process due to signal SIGTERM"  # in a log: the beginning of a controlled shutdown
@@ -151,12 +153,12 @@ class KafkaCluster(RunningInstances, ABC):
         return transaction_listing(self._roles, partitions)
 
     def connect_duties(self) -> Mapping[str, ConnectDuties]:
-        groups = [(name, one.roles()) for one in (self, self.second) if one for name in one.groups if name.endswith("-connect")]
+        groups = [(one.roles(), name) for one in (self, self.second) if one for name in one.groups if CONNECT_GROUP.search(name)]
         if not groups:
             raise ClusterError("no worker of Kafka Connect runs here")
-        group, roles = groups[0]
         nodes = {path.read_text(): path.parent.name for path in self._data.glob("c*/rest")}
-        return {nodes[url]: one for url, one in duties(roles, group).items() if url in nodes}
+        found = {url: one for roles, group in groups for url, one in duties(roles, group).items()}
+        return {nodes[url]: one for url, one in found.items() if url in nodes}
 
     def partitions_of(self, topic: str) -> Sequence[str]:
         return members.partition_names(self._roles, topic)

@@ -14,7 +14,8 @@ class ConnectWorker:
 
     version: of Kafka Connect. support: its `exactly.once.source.support`; where the workers differ each has its own. ours: its
     only plug-ins are those of fencepost and of Connect. plugins: directories and jars of connectors. settings: of the worker,
-    laid over ours. connectors: their names.
+    laid over ours. connectors: their names. group: of the workers, after the run's prefix: workers with one group are a Connect
+    cluster, and their internal topics begin with it.
     transaction_timeout_s: how long a transaction of a task may stay open after its end.
     """
 
@@ -25,6 +26,7 @@ class ConnectWorker:
     settings: tuple[tuple[str, str], ...] = ()
     connectors: tuple[str, ...] = ()
     transaction_timeout_s: float = 10.0
+    group: str = "connect"
 
 
 @dataclass(frozen=True)

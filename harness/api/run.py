@@ -110,6 +110,7 @@ class TopicPlan(TypedDict, total=False):
     partitions: Annotated[int, Meta(ge=0, le=MOST_PARTITIONS)]
     replication: Any  # a number; None in an adopted history
     settings: Mapping[str, str]
+    cluster: str  # the Kafka cluster that has it; without: the one that is judged
 
 
 class InjectionPlan(TypedDict, total=False):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from harness.fetching.java import directories
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 ADDRESS = "rest"  # in an instance's directory: where its REST interface is
 FIRST_PORT = 8083
-GROUP, CONFIGS, OFFSETS, STATUS = "connect", "connect-configs", "connect-offsets", "connect-status"
 _FLAGS = (
     "-Xms64m",
     "-Xmx256m",
@@ -33,14 +32,14 @@ _FLAGS = (
 )
 
 
-def group_of(prefix: str) -> str:
+def group_of(prefix: str, worker: ConnectWorker) -> str:
     """The group of the workers."""
-    return prefix + GROUP
+    return prefix + worker.group
 
 
 def transactional_ids(prefix: str, worker: ConnectWorker, tasks: int) -> list[str]:
     """The transactional ids of the leader and of so many tasks of each connector, as KIP-618 names them."""
-    group = group_of(prefix)
+    group = group_of(prefix, worker)
     of_tasks = [f"{group}-{connector}-{task}" for connector in worker.connectors for task in range(tasks)]
     return [f"connect-cluster-{group}", *of_tasks]
 
@@ -55,17 +54,17 @@ def own_address(bootstrap: str) -> str:
 
 def properties(worker: ConnectWorker, plan: Mapping[str, Any], connection: Mapping[str, str], url: str) -> dict[str, str]:
     """The settings of a worker that answers at `url`; connection: what its clients need to reach the cluster."""
-    prefix, replicas = plan["prefix"], str(min(3, int(plan.get("brokers", 3))))
-    topics = {"config": CONFIGS, "offset": OFFSETS, "status": STATUS}
+    group, replicas = group_of(plan["prefix"], worker), str(min(3, int(plan.get("brokers", 3))))
+    topics = {"config": "configs", "offset": "offsets", "status": "status"}
     internal = {
         f"{kind}.storage.{key}": value
         for kind, name in topics.items()
-        for key, value in (("topic", prefix + name), ("replication.factor", replicas))
+        for key, value in (("topic", f"{group}-{name}"), ("replication.factor", replicas))
     }
     clients = {f"{part}{key}": value for part in ("", "producer.", "consumer.", "admin.") for key, value in connection.items()}
     return {
         "bootstrap.servers": plan["bootstrap"],
-        "group.id": group_of(prefix),
+        "group.id": group,
         **internal,
         "offset.storage.partitions": "3",
         "status.storage.partitions": "1",
@@ -103,9 +102,10 @@ def prepare(worker: ConnectWorker, plan: Mapping[str, Any], slot: int, directory
     return [found["java"], *_FLAGS, "-cp", class_path, MAIN, str(path)]
 
 
-def addresses(data: Path) -> dict[str, str]:
-    """Where the workers of a run answer, by their nodes. data: the directory that holds those of the instances."""
-    return {path.parent.name: path.read_text() for path in sorted(data.glob(f"c*/{ADDRESS}"))}
+def addresses(data: Path, nodes: Collection[str]) -> dict[str, str]:
+    """Where those workers answer that are at these nodes. data: the directory that holds those of the instances."""
+    found = {path.parent.name: path for path in sorted(data.glob(f"c*/{ADDRESS}"))}
+    return {node: path.read_text() for node, path in found.items() if node in nodes}
 
 
 def serves(directory: Path) -> bool:

@@ -63,6 +63,7 @@ from harness.perform.instance import END_S, directory_of, topic_of
 from harness.perform.instance import group_of as group_of_program
 from harness.perform.open_transactions import in_transaction
 from harness.perform.operators import OperatorService
+from harness.perform.partition_offsets import PartitionOffsets
 from harness.perform.store_dumps import StoreDumps
 from harness.perform.stored_records import write_stored
 from harness.perform.topic_logs import record_logs
@@ -115,7 +116,8 @@ class Performance:
         self._producer = plan["client"]["producer"]
         self._settle_s = float(getattr(workload, "settle_s", 0.0))  # for last stable offsets; 0: by the timeouts
         self._first_epoch = int(getattr(workload, "first_epoch", 0))
-        self._partitions = partitions_of(plan)
+        self._offsets = PartitionOffsets(cluster, plan)
+        self._partitions = self._offsets.all
         self._instances = {slot for slot, role in enumerate(self._roles) if role.runs}
         self._program = next((role.program for role in self._roles if role.program), None)
         self._connect = next((role.connect for role in self._roles if role.connect), None)
@@ -169,7 +171,7 @@ class Performance:
         writes = any(role.transactional or role.runs for role in self._roles)
         if not (writes and isinstance(self._cluster, ListingTransactions)):
             return None
-        return TransactionLooks(self._cluster, self._partitions, self._writer, lambda: next(self._numbers))
+        return TransactionLooks(self._cluster, self._offsets.at(""), self._writer, lambda: next(self._numbers))
 
     def _note(self, text: str) -> None:
         self._emit(note_event(text))
@@ -256,7 +258,7 @@ class Performance:
     def _read_back(self, pool: WorkerPool, healed_ns: int) -> None:
         writer, looks = self._writer, self._looks()
         if looks:
-            looks.ask(self._partitions, lambda: healed_ns)
+            looks.ask(self._offsets.at(""), lambda: healed_ns)
         if self._program:
             self._drain(self._program, pool, writer)
         elif self._instances:
@@ -269,11 +271,19 @@ class Performance:
         self._await_no_transaction(looks, healed_ns)
         self._group_offsets(writer)
         self._emit(phase_event("final-read", f"reading {len(self._partitions)} partitions back"))
-        starts = {**dict.fromkeys(self._partitions, -1), **self._cluster.admin().log_start_offsets(self._partitions)}
-        common = {"partitions": self._partitions, "starts": starts, "bound_s": FINAL_READ_S}
-        committed, uncommitted = self._slots - 2, self._slots - 1
-        orders = {str(committed): {**common, "ends": stable}, str(uncommitted): {**common, "ends": high}}
-        for worker in pool.launch((committed, uncommitted), orders):
+        starts = {**dict.fromkeys(self._partitions, -1), **self._offsets.starts()}
+        orders = {}
+        for slot in range(len(self._roles), self._slots):
+            role = self._all_roles[slot]
+            ends = stable if role.isolation is Isolation.COMMITTED else high
+            names = self._offsets.at(role.cluster)
+            orders[str(slot)] = {
+                "partitions": names,
+                "starts": starts,
+                "bound_s": FINAL_READ_S,
+                "ends": {n: ends[n] for n in names},
+            }
+        for worker in pool.launch([int(slot) for slot in orders], orders):
             if not worker.done.wait(FINAL_READ_S + STOP_MARGIN_S) or worker.final != Outcome.OK.value:
                 self._emit(note_event(f"final reader {worker.slot} did not reach every end: the final read is incomplete"))
             end(worker)
@@ -332,7 +342,7 @@ class Performance:
             self._emit(note_event(f"no connector has written a record in {GROWTH_S:g} s after the last fault"))
 
     def _ends(self) -> dict[str, int]:
-        return self._cluster.admin().end_offsets(self._partitions, Isolation.COMMITTED)
+        return self._offsets.ends(Isolation.COMMITTED)
 
     def _end_instances(self, pool: WorkerPool) -> None:
         if self._instances:
@@ -364,9 +374,7 @@ class Performance:
         number = next(self._numbers)
         writer.invoke(-1, number, "settle", {})
         while True:
-            admin = self._cluster.admin()
-            stable = admin.end_offsets(self._partitions, Isolation.COMMITTED)
-            high = admin.end_offsets(self._partitions, Isolation.UNCOMMITTED)
+            stable, high = self._offsets.ends(Isolation.COMMITTED), self._offsets.ends(Isolation.UNCOMMITTED)
             waited = time.monotonic() - began
             equal = stable == high and len(high) == len(self._partitions)
             if equal or time.monotonic() > until:
@@ -420,6 +428,12 @@ class Performance:
         return max(ours, *(role.runs.transaction_timeout_s for role in self._roles if role.runs), 0.0)
 
 
+def starting_text(plan: Mapping[str, Any]) -> str:
+    """What is about to be started."""
+    second = plan["cluster"].get("description", {}).get("second", {}).get("brokers", ())
+    return f"starting the cluster, and a second one: {', '.join(second)}" if second else "starting the cluster"
+
+
 def receipt_text(line: Mapping[str, Any]) -> str:
     """A receipt in a line: `kill n2 strikes`, `kill n2 healed`, `kill n2 was not healed - ...`."""
     failed = NOT_HEALED in line["note"] and not line["healed_ns"]
@@ -466,7 +480,7 @@ def main(argv: list[str]) -> int:
         for client in filter(None, (plan["client"], plan["client"].get("readers"))):
             client_factory(client)  # workers in containers are shown what is imported here
         topics = {name: TopicSpec(**spec) for name, spec in plan["topics"].items()}
-        emit(phase_event("cluster", "starting the cluster"))
+        emit(phase_event("cluster", starting_text(plan)))
         with provider.up(run_dir, topics) as cluster, parent_watch.undisturbed_end():
             plan = _completed(plan, run_dir, cluster, emit)
             cluster.note_clients(**coordinated(plan, workload.roles()))

@@ -148,8 +148,9 @@ class WorkerLoop:
         if self._role.conducts:
             data, elsewhere = Path(self._plan["data"]), {f"worker-{number}": url for number, url in enumerate(self._role.rest, 1)}
             directory = data / f"c{self._slot.index}"
+            nodes = workers_of(self._workload.roles(), self._role)
             return lambda settings: RestClient(
-                lambda: elsewhere or addresses(data),
+                lambda: elsewhere or addresses(data, nodes),
                 directory,
                 self._plan["bootstraps"][""],
                 self._plan["bootstraps"][SECOND],
@@ -432,8 +433,8 @@ def coordinated(plan: Mapping[str, Any], roles: Sequence[Role], cluster: str = "
     names = {slot: name_of(plan, slot) for slot, role in enumerate(roles) if role.cluster == cluster}
     here = [role for role in roles if role.cluster == cluster]
     programs = {group_of_program(plan, role.program) for role in here if role.program} - {""}
-    workers = [role for role in roles if role.worker][:1]
-    connect = [group_of_connect(plan["prefix"]) for role in workers if role.cluster == cluster]
+    workers = {role.worker.group: role for role in roles if role.worker}.values()
+    connect = [group_of_connect(plan["prefix"], role.worker) for role in workers if role.worker and role.cluster == cluster]
     shared = dict.fromkeys([*(group_of(plan, role) for role in here if role.group), *sorted(programs), *connect])
     ids = [name for slot, name in names.items() if roles[slot].transactional for name in pool_ids(name, roles[slot])]
     for role in workers:
@@ -441,6 +442,12 @@ def coordinated(plan: Mapping[str, Any], roles: Sequence[Role], cluster: str = "
         ids += [leader] * (role.cluster == cluster) + tasks * (not cluster)
     own = [consumer_group(name) for slot, name in names.items() if not (roles[slot].group or roles[slot].runs)]
     return {"transactional_ids": ids, "groups": [*shared, *own]}
+
+
+def workers_of(roles: Sequence[Role], conductor: Role) -> set[str]:
+    """The nodes of the workers of a conductor's Connect cluster."""
+    group = conductor.connect.group if conductor.connect else ""
+    return {f"c{slot}" for slot, role in enumerate(roles) if role.worker and role.worker.group == group}
 
 
 def instances_of(roles: Sequence[Role]) -> dict[str, bool]:
@@ -454,9 +461,10 @@ def settings_of(roles: Sequence[Role]) -> dict[str, dict[str, str]]:
 
 
 def topics_of(plan: Mapping[str, Any], role: Role) -> list[str]:
-    """The topics that a role reads, by their names in the cluster, which may begin with the run's prefix."""
+    """The topics that a role reads at its Kafka cluster, by their names there, which may begin with the run's prefix."""
     wanted = {name for topic in role.topics for name in (topic, plan["prefix"] + topic)}
-    return [topic for topic in plan["topics"] if not role.topics or topic in wanted]
+    there = [topic for topic, spec in plan["topics"].items() if spec.get("cluster", "") == role.cluster]
+    return [topic for topic in there if not role.topics or topic in wanted]
 
 
 def partitions_of(plan: Mapping[str, Any], topics: Iterable[str] | None = None) -> list[str]:
@@ -534,9 +542,10 @@ def launch_of(plan: Mapping[str, Any], role: Role, slot: int, run_dir: Path) -> 
 
 
 def roles_of(workload: Any) -> tuple[Role, ...]:
-    """The workload's roles, and after them the two readers of the final phase."""
-    final = (Role(name="final"), Role(name="final", isolation=Isolation.UNCOMMITTED))
-    return (*workload.roles(), *final)
+    """The workload's roles, and after them the readers of the final phase: two for each Kafka cluster that has topics."""
+    clusters = sorted({"", *(spec.cluster for spec in workload.topics().values())})
+    levels = (Isolation.COMMITTED, Isolation.UNCOMMITTED)
+    return (*workload.roles(), *(Role(name="final", isolation=one, cluster=cluster) for cluster in clusters for one in levels))
 
 
 if __name__ == "__main__":

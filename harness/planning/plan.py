@@ -13,6 +13,7 @@ from typing import Any, cast
 from harness import secrets
 from harness.api import (
     PLAN_SCHEMA,
+    SECOND,
     CampaignError,
     ChangesTopicSettings,
     JudgesSettings,
@@ -40,7 +41,7 @@ def make_plan(test: Test, *, run: str, seed: int, command: str) -> Plan:
     description = provider.describe()
     wanted = getattr(provider, "prefix", "")
     prefix = f"{wanted or 'fp-'}{run}-"  # of what runs on one cluster must not share
-    brokers = getattr(provider, "brokers", 3)
+    brokers = {"": getattr(provider, "brokers", 3), SECOND: getattr(provider, "second_brokers", 0)}
     topics = {
         (prefix + name if wanted else name): _topic(spec, test, brokers, description) for name, spec in workload.topics().items()
     }
@@ -184,15 +185,16 @@ def _promised(
     return derived_contract.weakest([derived_contract.derive(roles, producer, topic, beneath) for topic in settings])
 
 
-def _topic(spec: TopicSpec, test: Test, brokers: int, description: Mapping[str, Any]) -> TopicPlan:
+def _topic(spec: TopicSpec, test: Test, brokers: Mapping[str, int], description: Mapping[str, Any]) -> TopicPlan:
     """A topic as it will be created: replication as far as there are brokers, and enough of them in sync.
 
     A cluster that is not ours may give both itself (`replication`, `topic_settings`): its own settings are what is tested.
     """
-    replication = description.get("replication") or min(spec.replication, brokers)
+    replication = description.get("replication") or min(spec.replication, brokers[spec.cluster])
     honest = description.get("topic_settings") or {"min.insync.replicas": "2" if replication > 2 else "1"}
     settings = {**honest, **spec.settings, **{key: str(value) for key, value in test.topic.items()}}
-    return {"partitions": spec.partitions, "replication": replication, "settings": settings}
+    planned: TopicPlan = {"partitions": spec.partitions, "replication": replication, "settings": settings}
+    return {**planned, "cluster": spec.cluster} if spec.cluster else planned
 
 
 def machine() -> dict[str, Any]:

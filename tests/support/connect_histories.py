@@ -29,6 +29,7 @@ class ConnectStory:
     def __init__(self, bumping: bool = True, elsewhere: bool = False) -> None:
         self.bumping, self.elsewhere, self.now = bumping, elsewhere, 0
         self.logs: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.beside: list[ConnectStory] = []  # other Connect clusters at the same Kafka cluster
         self.asked: list[str] = []
         self._producers: dict[str, list[Producer]] = defaultdict(list)  # transactional id -> its instances
 
@@ -102,6 +103,9 @@ class ConnectStory:
         h.final({TARGET: []})
         for rows in self.logs.values():
             h.add(-1, "read-log", isolation=None, role="harness", entries=[self._placed(row) for row in rows])
+        for story in self.beside:
+            for rows in story.logs.values():
+                h.add(-1, "read-log", isolation=None, role="harness", entries=[_of_other(row) for row in rows])
         return h.ops
 
     def _placed(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -110,6 +114,15 @@ class ConnectStory:
         if not self.elsewhere or not (partition == coordinator(LEADER) or partition.startswith(f"{GROUP}-")):
             return row
         return {**row, "partition": f"second/{partition}", "producer_id": producer + 1 if producer >= 0 else producer}
+
+
+def _of_other(row: dict[str, Any]) -> dict[str, Any]:
+    """An entry as the second Connect cluster has it: other topics, ids and producers, and a connector of the same name."""
+    partition, name = row["partition"], row["name"]
+    if partition.startswith("__"):
+        partition = f"__transaction_state-{int(partition.rpartition('-')[2]) + 20}"
+    other = {"partition": partition.replace(GROUP, f"{GROUP}2").replace(TARGET, "t2-0"), "name": name.replace(GROUP, f"{GROUP}2")}
+    return {**row, **other, "producer_id": row["producer_id"] + 500 if row["producer_id"] >= 0 else -1}
 
 
 def task_id(task: int) -> str:

@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 from harness.api import CallError, ConnectAnswer, LogEntry, LogRecord, Operation, Outcome, Polled
+from harness.perform.worker import workers_of
 from workloads.connect import Connect, own_offsets
 
 PARTITIONS = ["records-0", "records-1"]
@@ -69,6 +70,43 @@ def test_workers_on_another_cluster_send_the_connectors_clients_to_the_topics_on
     assert {"fp-connect-offsets", "__transaction_state", "records"} <= set(found)
     with pytest.raises(ValueError, match="workers that run already are where they are"):
         Connect(workers_cluster="second", rest=("http://w:8083",))
+
+
+def test_each_of_several_connect_clusters_has_a_group_topics_and_a_conductor():
+    workload = Connect(connect_clusters=2, workers=2)
+    roles = workload.roles()
+    assert [role.connect.group for role in roles if role.worker] == ["connect", "connect", "connect2", "connect2"]
+    assert list(workload.topics()) == ["records", "records2"]
+    conductors = [role for role in roles if role.conducts]
+    asked = [next(workload.operations(role, ["records-0", "records2-0"], Random(1))).request for role in conductors]
+    assert [one["body"]["topic"] for one in asked] == ["records", "records2"]
+    assert {one["path"] for one in asked} == {"/connectors/source/config"}
+    assert [workers_of(roles, role) for role in conductors] == [{"c0", "c1"}, {"c2", "c3"}]
+    assert {"fp-connect2-configs", "fp-connect2-offsets", "records2-source-offsets"} <= set(workload.logs("fp-"))
+    with pytest.raises(ValueError, match="connect_clusters: workers that run already"):
+        Connect(connect_clusters=2, rest=("http://w:8083",))
+
+
+def test_sources_of_one_name_are_told_apart_by_their_connect_cluster():
+    workload = Connect(connect_clusters=2)
+    record, offset = (None, b'{"source":"3","number":4}'), (b'["source",{"source":"3"}]', b'{"number":4}')
+    found = {
+        topic: workload.entry(log_record(topic, *content), "fp-")
+        for topic, content in (
+            ("records", record),
+            ("records2", record),
+            ("fp-connect-offsets", offset),
+            ("fp-connect2-offsets", offset),
+            ("records2-source-offsets", offset),
+        )
+    }
+    assert [(one.kind, one.name, one.number) for one in found.values()] == [
+        ("record", "3", 4),
+        ("record", "2/3", 4),
+        ("offset", "3", 4),
+        ("offset", "2/3", 4),
+        ("offset", "2/3", 4),
+    ]
 
 
 def test_workers_that_run_already_are_asked_and_not_started():

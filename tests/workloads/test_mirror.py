@@ -30,7 +30,7 @@ def test_writers_write_only_the_input():
 
 
 class Rest:
-    directory, bootstrap, asked = Path(), "10.0.0.1:9092", {}
+    directory, bootstrap, second, asked = Path(), "10.0.0.1:9092", "10.0.0.2:9092", {}
 
     def ask(self, method, path, body=None):
         self.asked.update(body)
@@ -59,3 +59,17 @@ def test_of_the_logs_only_connects_own_state_is_kept():
     assert workload.entry(record("fp-connect-offsets", b'["source",{"source":"3"}]', b'{"number":1}'), "fp-") is None
     assert workload.entry(record("fp-connect-configs", b"commit-source", b'{"tasks":2}'), "fp-").kind == "generation"
     assert {"mirror.in", "fp-connect-configs"} <= set(workload.logs("fp-"))
+
+
+def test_the_source_may_be_another_cluster():
+    workload = Mirror(source_cluster="second", readers=2, writers=3)
+    assert {name: spec.cluster for name, spec in workload.topics().items()} == {"in": "second", "mirror.in": ""}
+    places = [(one.name, one.cluster) for one in workload.roles() if one.name != "instance"]
+    assert sorted(places) == sorted(
+        [("writer", "second")] * 3 + [("reader", "second")] * 2 + [("reader", "")] * 2 + [("conductor", "")]
+    )
+    assert {one.cluster for one in workload.roles() if one.worker} == {""}
+    op = Operation.of(3, 0, next(workload.operations(role("conductor"), PARTITIONS, Random(1))))
+    assert workload.perform(op, Rest(), "r") is Outcome.OK
+    asked = {name: Rest.asked[f"{name}.cluster.bootstrap.servers"] for name in ("source", "target")}
+    assert asked == {"source": "10.0.0.2:9092", "target": "10.0.0.1:9092"}

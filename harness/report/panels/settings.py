@@ -18,6 +18,9 @@ class Section:
     folded: bool = False
 
 
+OWN_SECTIONS = ("jars", "broker_settings", "second")  # of the cluster's description
+
+
 def fields(run: ReportData) -> dict[str, Any]:
     """What the template shows."""
     return {"sections": sections(run), "command": str(run.plan.get("command", ""))}
@@ -27,7 +30,7 @@ def sections(run: ReportData) -> tuple[Section, ...]:
     """The plan, section by section. Sections without rows are left out."""
     plan = run.plan
     cluster, client = plan.get("cluster", {}), plan.get("client", {})
-    described = {key: value for key, value in cluster.get("description", {}).items() if key not in ("jars", "broker_settings")}
+    described = {key: value for key, value in cluster.get("description", {}).items() if key not in OWN_SECTIONS}
     top = {key: plan.get(key) for key in ("test", "campaign", "run", "seed", "time_s", "rate", "expect", "created", "fencepost")}
     made = [
         _section("Test", top),
@@ -38,6 +41,7 @@ def sections(run: ReportData) -> tuple[Section, ...]:
         _section("Topics", plan.get("topics")),
         _section("What the settings promise", plan.get("contract")),
         _section("Cluster", {"kind": cluster.get("kind"), **cluster.get("options", {}), **described}),
+        _section("Second Kafka cluster", cluster.get("description", {}).get("second"), folded=True),
         _section("Machine", plan.get("machine")),
         _section("Checker", {**run.verdict.get("checker", {}), **run.verdict.get("timing", {})}),
         _section("Broker settings", cluster.get("description", {}).get("broker_settings"), folded=True),

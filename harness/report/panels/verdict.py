@@ -176,6 +176,7 @@ def facts(run: ReportData) -> tuple[tuple[str, str], ...]:
         ("run", run.verdict.get("run") or plan.get("run")),
         ("judged by", judgement_terms(run.verdict)),
         ("Kafka", description.get("kafka")),
+        ("second cluster", ", ".join(description.get("second", {}).get("brokers", ()))),
         ("client", " ".join(plain(client[key]) for key in ("kind", "version") if client.get(key))),
         ("readers", " ".join(plain(readers[key]) for key in ("kind", "version") if readers.get(key))),
         ("transactions", run.transaction_protocol),

@@ -5,7 +5,7 @@ from random import Random
 
 import pyarrow.parquet as pq
 import pytest
-from support.connect_histories import CONFIGS, ConnectExample, ConnectStory, plain_name, random_story, task_id
+from support.connect_histories import CONFIGS, TARGET, ConnectExample, ConnectStory, plain_name, random_story, task_id
 from support.connect_reference import TWINS, ConnectHistory, by_records
 from support.histories import answer, finding, violated, write_faults
 from support.judging import judge_here
@@ -52,9 +52,9 @@ def test_check_and_slow_twin_find_in_the_docstrings_example_what_it_says(tmp_pat
 # --------------------------------------------------------------------------------------------------
 # Stories
 # --------------------------------------------------------------------------------------------------
-def lawful(tasks=2, then=3, fenced=None, elsewhere=False):
+def lawful(tasks=2, then=3, fenced=None, elsewhere=False, bumping=True):
     """A leader, some tasks that write, a round of fencing, and as many tasks as are configured then."""
-    story = ConnectStory(elsewhere=elsewhere)
+    story = ConnectStory(bumping, elsewhere)
     story.lead()
     _generation(story, tasks, 0)
     _generation(story, then, tasks if fenced is None else fenced)
@@ -317,9 +317,9 @@ def test_a_configuration_topic_with_holes_proves_nothing(tmp_path):
 # --------------------------------------------------------------------------------------------------
 # Workers on another Kafka cluster than the records
 # --------------------------------------------------------------------------------------------------
-def found(folder, seed, elsewhere):
-    """What is found in a random history, by records, and how much was compared."""
-    document = judge_here(folder, random_story(Random(seed), elsewhere).ops, CONTRACT, CHECKS)
+def found_in(folder, story):
+    """What is found in a history, by records, and how much was compared."""
+    document = judge_here(folder, story.ops, CONTRACT, CHECKS)
     findings = pq.read_table(folder / "anomalies.parquet").to_pylist()
     rows = [(one["anomaly"], row["role"], row["partition"].removeprefix("second/"), row["offset"])
             for one in findings for row in one["records"]]  # fmt: skip
@@ -329,7 +329,8 @@ def found(folder, seed, elsewhere):
 def test_where_the_workers_are_changes_no_answer(tmp_path):
     """Two logs have one name, and two producers one id."""
     for seed in range(12):
-        assert found(tmp_path, seed, elsewhere=True) == found(tmp_path, seed, elsewhere=False), seed
+        stories = [random_story(Random(seed), elsewhere) for elsewhere in (True, False)]
+        assert found_in(tmp_path, stories[0]) == found_in(tmp_path, stories[1]), seed
 
 
 def test_who_is_fenced_on_the_workers_cluster_is_not_fenced(tmp_path):
@@ -369,3 +370,38 @@ def test_a_producer_of_the_second_cluster_is_named_as_such(tmp_path):
         "second/fp-connect-configs-0@10 (task-count source) was committed by producer 102 of the second cluster in epoch 4, "
         "after second/fp-connect-configs-0@8 of a later leader."
     )
+
+
+# --------------------------------------------------------------------------------------------------
+# Several Connect clusters
+# --------------------------------------------------------------------------------------------------
+def test_another_connect_cluster_changes_no_answer(tmp_path):
+    """Its connector has the same name, and each is judged by itself."""
+    for seed in range(12):
+        story = random_story(Random(seed))
+        alone, _ = found_in(tmp_path, story)
+        other = lawful(bumping=story.bumping)
+        story.beside = [other]
+        both, compared = found_in(tmp_path, story)
+        assert both == alone, seed
+        assert compared["config-topic-writer"] >= 4
+
+
+def test_connect_clusters_do_not_write_for_each_other(tmp_path):
+    story = lawful()
+    story.beside = [lawful()]
+    document = judged(tmp_path, story)
+    assert violated(document) == []
+    assert promise(document, "several Connect clusters") == (6, 0)
+    assert promise(document, "a task writes records") == (10, 0)
+    assert promise(judged(tmp_path, lawful()), "several Connect clusters") == (0, 0)
+
+
+def test_a_task_that_writes_for_the_other_connect_cluster_is_named(tmp_path):
+    story = lawful()
+    story.beside = [lawful()]
+    record, marker = story.logs[TARGET][:2]
+    story.logs["t2-0"] = [{**record, "partition": "t2-0", "offset": 100}, {**marker, "partition": "t2-0", "offset": 101}]
+    document = judged(tmp_path, story)
+    assert promise(document, "several Connect clusters")[1] == 1
+    assert "connect-promise" in violated(document)

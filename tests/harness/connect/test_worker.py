@@ -50,7 +50,7 @@ def test_a_life_begins_with_settings_in_its_directory(tmp_path):
     assert words[-2:] == ["org.apache.kafka.connect.cli.ConnectDistributed", str(directory / "worker.properties")]
     assert "/cache/connect/4.3.0/a.jar:/cache/connect/4.3.0/b.jar" in words
     assert "plugin.path=/plugins/mine.jar\n" in (directory / "worker.properties").read_text()
-    assert addresses(tmp_path / "data") == {"c2": "http://127.0.0.1:8085"}
+    assert addresses(tmp_path / "data", {"c2"}) == {"c2": "http://127.0.0.1:8085"}
     assert {"/cache/connect/4.3.0", "/plugins", "/opt/java"} <= set(jar_directories(WORKER, FOUND))
 
 

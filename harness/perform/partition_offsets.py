@@ -1,0 +1,44 @@
+"""Offsets of the workload's partitions, each asked of the Kafka cluster that has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from harness.api import Admin, Cluster, Isolation, second_of
+
+
+class PartitionOffsets:
+    """The partitions of a plan's topics, at the clusters that have them."""
+
+    def __init__(self, cluster: Cluster, plan: Mapping[str, Any]) -> None:
+        self._cluster = cluster
+        self._of: dict[str, list[str]] = {}
+        for topic, spec in plan["topics"].items():
+            names = [f"{topic}-{number}" for number in range(spec["partitions"])]
+            self._of.setdefault(spec.get("cluster", ""), []).extend(names)
+
+    @property
+    def all(self) -> list[str]:
+        """Every partition."""
+        return [name for names in self._of.values() for name in names]
+
+    def at(self, cluster: str) -> list[str]:
+        """The partitions that a Kafka cluster has (empty: the one that is judged)."""
+        return list(self._of.get(cluster, ()))
+
+    def ends(self, isolation: Isolation) -> dict[str, int]:
+        """As `Admin.end_offsets`."""
+        return {name: end for admin, names in self._asked() for name, end in admin.end_offsets(names, isolation).items()}
+
+    def starts(self) -> dict[str, int]:
+        """As `Admin.log_start_offsets`."""
+        return {name: start for admin, names in self._asked() for name, start in admin.log_start_offsets(names).items()}
+
+    def _asked(self) -> Iterator[tuple[Admin, Sequence[str]]]:
+        second = second_of(self._cluster)
+        for cluster, names in self._of.items():
+            if not cluster:
+                yield self._cluster.admin(), names
+            elif second is not None:
+                yield second.admin(), names

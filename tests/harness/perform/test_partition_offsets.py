@@ -1,0 +1,49 @@
+"""Offsets of partitions, each asked of the Kafka cluster that has it."""
+
+from harness.api import Isolation, Role
+from harness.perform.partition_offsets import PartitionOffsets
+from harness.perform.worker import roles_of, topics_of
+from workloads.mirror import Mirror
+
+PLAN = {
+    "prefix": "fp-",
+    "topics": {"in": {"partitions": 2, "cluster": "second"}, "out": {"partitions": 1}},
+}
+
+
+class Kafka:
+    """A cluster that knows an end, and the partitions that it was asked for."""
+
+    def __init__(self, end, second=None):
+        self.end, self.second = end, second
+
+    def admin(self):
+        return self
+
+    def end_offsets(self, names, isolation):
+        return dict.fromkeys(names, self.end + (isolation is Isolation.UNCOMMITTED))
+
+    def log_start_offsets(self, names):
+        return dict.fromkeys(names, self.end - 1)
+
+
+def test_each_cluster_is_asked_for_its_own_partitions():
+    offsets = PartitionOffsets(Kafka(5, Kafka(70)), PLAN)
+    assert offsets.all == ["in-0", "in-1", "out-0"]
+    assert (offsets.at(""), offsets.at("second")) == (["out-0"], ["in-0", "in-1"])
+    assert offsets.ends(Isolation.COMMITTED) == {"in-0": 70, "in-1": 70, "out-0": 5}
+    assert offsets.ends(Isolation.UNCOMMITTED) == {"in-0": 71, "in-1": 71, "out-0": 6}
+    assert offsets.starts() == {"in-0": 69, "in-1": 69, "out-0": 4}
+
+
+def test_a_role_reads_the_topics_of_its_cluster():
+    assert topics_of(PLAN, Role(name="reader")) == ["out"]
+    assert topics_of(PLAN, Role(name="reader", cluster="second")) == ["in"]
+    assert topics_of(PLAN, Role(name="reader", cluster="second", topics=("out",))) == []
+
+
+def test_each_cluster_with_topics_is_read_back_at_both_levels():
+    finals = [(one.cluster, one.isolation.value) for one in roles_of(Mirror(source_cluster="second")) if one.name == "final"]
+    levels = ("read_committed", "read_uncommitted")
+    assert finals == [(cluster, level) for cluster in ("", "second") for level in levels]
+    assert [one.cluster for one in roles_of(Mirror()) if one.name == "final"] == ["", ""]
