@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +28,14 @@ UNITS = {
     "kit": ("e2e/test_nemesis_check.py",),
     "other clusters": ("clusters/local/", "clusters/external/", "e2e/"),
 }
+
+
+@pytest.fixture(autouse=True, scope="session")
+def unsynced_files() -> Iterator[None]:
+    """`os.fsync` returns at once: no test cuts the power of the machine that it runs on, and each sync waits for the disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture(scope="session")

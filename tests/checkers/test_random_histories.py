@@ -16,7 +16,7 @@ from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 
 CHECKS = [check for check in installed_checks()[0] if check.name in NAMES]
 MOVED, MOVING_SEEDS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"}, 10
-SEEDS, NIGHTLY_SEEDS = 20, 4020
+SEEDS, NIGHTLY_SEEDS = 12, 4012
 
 
 def compare(folder, seed, history=varied_history, groups=0.0):

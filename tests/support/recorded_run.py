@@ -15,11 +15,13 @@ from checkers.lawful_history import write_lawful
 from harness.api import HISTORY_VERSION, HistoryFile, Manifest, RunFile
 from harness.history.manifest import counted
 from harness.runs.directory import open_run, plan_checksum, write_manifest, write_plan
+from support.written_once import written_once
 
 ROLES = {"writer": "writer", "reader": "reader", "final": "final", "harness": "harness"}
 FAULT = {"id": 0, "kind": "kill", "role": "leader", "targets": ["n1"], "pairs": [], "planned_ns": 5, "injected_ns": 9}
 
 
+@written_once
 def record_run(folder: Path, transactions: int = 15, **more: Any) -> Path:
     """Write the run into `folder`; returns it. more: as in `write_lawful`."""
     run = write_lawful(folder, transactions=transactions, partitions=2, processes=3, sends=2, **more).id

@@ -1,6 +1,7 @@
 """Example runs for the report's tests, written as docs/history.md and docs/run-directory.md say.
 
-Run as a program, it writes every example and its report below the folder given.
+Run as a program (`PYTHONPATH=tests python -m support.report_example FOLDER`), it writes every example and its report below
+the folder.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from harness.api import record_id
 from harness.history.merge import FAULTS_SCHEMA, OPS_SCHEMA
+from support.written_once import written_once
 
 START = 5_000_000_000_000
 MS = 1_000_000
@@ -215,6 +217,7 @@ def ordered(rows: list[Row]) -> list[Row]:
 # --------------------------------------------------------------------------------------------------
 # Runs
 # --------------------------------------------------------------------------------------------------
+@written_once
 def valid(folder: Path) -> Path:
     """Two faults, and nothing wrong; one property had no chance to fail."""
     rows = steady(30, 8, seed=1, stalled=(12, 15))
@@ -256,6 +259,7 @@ def legal_cycle(number: int, one: Row, two: Row) -> Row:
     return told | {"cycle": {"vertices": [one["index"], two["index"]], "edges": steps}}
 
 
+@written_once
 def foreign(folder: Path) -> Path:
     """A history from elsewhere: values of its own, a record that was lost, and one that nobody sent."""
     sent = sends(0, 0, 11, {"orders": 0}) + sends(0, 1, 41, {"orders": 1})
@@ -275,6 +279,7 @@ def foreign(folder: Path) -> Path:
     return folder
 
 
+@written_once
 def torn(folder: Path, **fields: Any) -> Path:
     """Torn transactions under a cut between clients and one broker, as the test expects."""
     rows = steady(30, 12, seed=2, stalled=(9, 11.5))
@@ -347,6 +352,7 @@ def torn_finding(number: int, row: Row, reader: Row) -> Row:
     return finding | {"operations": [row["index"], reader["index"]], "time": row["time"], "faults": [1]}
 
 
+@written_once
 def unknown(folder: Path) -> Path:
     """The final read never came to its end, and one check failed."""
     rows = ordered(steady(20, 4, seed=3, stalled=(15, 20)))
@@ -365,6 +371,7 @@ def empty(folder: Path) -> Path:
     return write(folder, plan(test="empty"), judged, None, None)
 
 
+@written_once
 def large(folder: Path, operations: int = 20_000) -> Path:
     """Many operations, many faults, and more findings than a page shows at once."""
     seconds = operations / 20 * 0.1
@@ -388,6 +395,7 @@ EVIL = (
 )
 
 
+@written_once
 def hostile(folder: Path) -> Path:
     """Every text that comes from a cluster, a record or a campaign tries to become markup or script."""
     evil = EVIL.replace("\x00", "")  # JSON and Parquet could hold it, but no Kafka name or setting does

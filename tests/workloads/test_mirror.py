@@ -38,7 +38,8 @@ class Rest:
 
 
 @pytest.mark.parametrize(("isolation", "support"), [("read_committed", "required"), ("read_uncommitted", "requested")])
-def test_the_connector_is_told_where_both_clusters_are_and_how_to_read(isolation, support):
+def test_the_connector_is_told_where_both_clusters_are_and_how_to_read(isolation, support, monkeypatch):
+    monkeypatch.setattr("workloads.connect.clock.sleep", lambda _: None)
     workload = Mirror(isolation=isolation, config={"tasks.max": "7"})
     op = Operation.of(3, 0, next(workload.operations(role("conductor"), PARTITIONS, Random(1))))
     assert workload.perform(op, Rest(), "r") is Outcome.OK

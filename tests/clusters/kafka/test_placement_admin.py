@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 import struct
+from functools import partial
 
 import pytest
 
+from clusters.kafka import protocol
 from clusters.kafka.placement_admin import PlacementAdmin
 from clusters.kafka.roles import WireRoles
 from harness.api import ClusterError
@@ -25,8 +27,9 @@ API_VERSIONS = 18
     ],
     ids=["settings", "reassign", "elect", "unregister", "feature"],
 )
-def test_a_change_is_not_sent_to_a_frozen_broker(change):
+def test_a_change_is_not_sent_to_a_frozen_broker(change, monkeypatch):
     """The kernel of a frozen broker takes connections; what was sent is read when it thaws, after the change was undone."""
+    monkeypatch.setattr(protocol, "answers", partial(protocol.answers, timeout_s=0.2))
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         with pytest.raises(ClusterError, match="n1 does not answer"):
             change(PlacementAdmin(WireRoles({1: "n1"}, {"n1": frozen.getsockname()}, {"n1": frozen.getsockname()})))

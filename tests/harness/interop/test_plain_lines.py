@@ -107,10 +107,11 @@ def same_both_ways(text: str, language: str, folder, monkeypatch) -> bool:
     return at_once == by_line
 
 
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 100), marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("odd", [0.0, 0.02, 0.3])
 @pytest.mark.parametrize("shape", LANGUAGES)
-def test_all_at_once_or_line_by_line(shape, odd, tmp_path, monkeypatch):
-    for seed in range(10):
+def test_all_at_once_or_line_by_line(shape, odd, seeds, tmp_path, monkeypatch):
+    for seed in seeds:
         assert same_both_ways(lines(shape, seed, odd), LANGUAGES[shape], tmp_path, monkeypatch), seed
 
 
