@@ -192,7 +192,7 @@ public class StreamsState {
         LagInfo after = positions().get(partition);
         boolean still = after != null && after.currentOffsetPosition() == position;
         String role = active.contains(partition) ? "active" : "standby";
-        file.write(line(partition, "\"role\": \"" + role + "\"" + (still ? ", \"position\": " + position : "")));
+        file.write(line(partition, "\"role\": \"" + role + "\", \"position\": " + (still ? position : -1)));
         file.write(rows.toString());
       }
     }

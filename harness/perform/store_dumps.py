@@ -31,13 +31,16 @@ EntryOf = Callable[[LogRecord], LogEntry | None]
 
 @dataclass(frozen=True)
 class Copy:
-    """What an instance has of one partition of a store. position: the end of what it has of its changelog; UNKNOWN: it is not
-    known, or it has moved meanwhile. rows: (key, value)."""
+    """What an instance has of one partition of a store.
+
+    position: the end of what it has of its changelog; UNKNOWN: it is not known, or it has moved meanwhile; None: nothing is said
+    of it. rows: (key, value).
+    """
 
     store: str
     partition: int
     role: str
-    position: int = UNKNOWN
+    position: int | None = None
     rows: Sequence[tuple[bytes, bytes]] = ()
 
 
@@ -54,7 +57,7 @@ def copies_in(text: str) -> list[Copy]:
             said = json.loads(line)
             place = (str(said["store"]), int(said["partition"]))
             if "role" in said:
-                found[place] = Copy(*place, _role(said["role"]), int(said.get("position", UNKNOWN)))
+                found[place] = Copy(*place, _role(said["role"]), _position(said.get("position")))
             else:
                 rows.setdefault(place, []).append((_bytes(said, "key"), _bytes(said, "value")))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -62,6 +65,10 @@ def copies_in(text: str) -> list[Copy]:
     if without := rows.keys() - found.keys():
         raise BadDump("the dump has keys of {}-{}, and no line with the role of that copy".format(*min(without)))
     return [replace(copy, rows=rows.get(place, [])) for place, copy in found.items()]
+
+
+def _position(number: Any) -> int | None:
+    return None if number is None else int(number)
 
 
 def _role(word: Any) -> str:
@@ -178,7 +185,8 @@ class StoreDumps:
         self, node: str, copy: Copy, ends: Mapping[str, int], entry: EntryOf, place: tuple[HistoryWriter, int]
     ) -> None:
         changelog = f"{self.changelogs.get(copy.store, copy.store)}-{copy.partition}"
-        known = ends.get(changelog, UNKNOWN) if copy.role == ACTIVE else copy.position
+        end = ends.get(changelog, UNKNOWN) if copy.role == ACTIVE else UNKNOWN
+        known = end if copy.position is None else copy.position
         partition = f"{node}:{changelog}"
         records = [(offset, _record(partition, offset, *row)) for offset, row in enumerate(copy.rows, start=1)]
         rows = [[0, *_NOBODY, copy.role, copy.store, known]]

@@ -80,10 +80,10 @@ def recorded(tmp_path, answers, cluster=None):
     return problems, [(one["type"], one["value"]) for one in lines if one["type"] != "invoke"]
 
 
-def test_each_copy_is_recorded_and_an_active_one_reaches_to_the_end_of_its_changelog(tmp_path):
+def test_each_copy_is_recorded_with_its_keys(tmp_path):
     problems, lines = recorded(tmp_path, {"c2": text()})
     nobody = [None] * 4
-    active = [[0, *nobody, "active", "counts", 9], [1, *nobody, "stored", "61", 4]]
+    active = [[0, *nobody, "active", "counts", 7], [1, *nobody, "stored", "61", 4]]
     standby = [[0, *nobody, "standby", "counts", 4], [1, *nobody, "stored", "00ff", 1]]
     assert lines == [
         ("ok", [["entries", "c2:g-counts-changelog-0", active]]),
@@ -101,7 +101,8 @@ def test_who_does_not_answer_or_answers_something_else_is_named_and_the_others_a
 
 
 def test_changelogs_that_grow_for_a_while_are_waited_for(tmp_path):
-    problems, lines = recorded(tmp_path, {"c2": text(LINES[:2])}, Cluster(growing=20))
+    silent = text([{"store": "counts", "partition": 0, "role": "active"}])
+    problems, lines = recorded(tmp_path, {"c2": silent}, Cluster(growing=20))
     assert problems == []
     assert lines[0][1][0][2][0][-1] == 29
 
@@ -119,7 +120,16 @@ def test_where_no_changelog_can_be_read_nobody_is_asked(tmp_path):
 
 
 def test_a_copy_without_position_says_so():
-    assert copies_in(text([{"store": "s", "partition": 3, "role": "standby"}])) == [Copy("s", 3, "standby", -1, [])]
+    assert copies_in(text([{"store": "s", "partition": 3, "role": "standby"}])) == [Copy("s", 3, "standby", None, [])]
+
+
+@pytest.mark.parametrize(
+    ("role", "said", "position"),
+    [("active", {}, 9), ("standby", {}, -1), ("active", {"position": -1}, -1), ("active", {"position": 8}, 8)],
+)
+def test_an_active_copy_that_says_nothing_reaches_to_the_end_of_its_changelog(tmp_path, role, said, position):
+    _, lines = recorded(tmp_path, {"c2": text([{"store": "counts", "partition": 0, "role": role, **said}])})
+    assert lines[0][1][0][2][0][-1] == position
 
 
 @pytest.mark.parametrize(
