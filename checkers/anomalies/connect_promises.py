@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from checkers.anomalies.connect_tasks import config_topic_writer, fencing_skipped, log_rounds, pending, starts
+from checkers.anomalies.sources import source_offset_torn
 from checkers.api import CheckResult, join_rows, run_check
 from checkers.partition.log import NONE
 from checkers.pipeline.connect_log import ConnectLog, Entry, connect_log, entries_in, finding_rows
-from checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN, SourceLog, of_workers
+from checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN, SourceLog, in_second, of_workers
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
@@ -172,6 +173,15 @@ def _copied(run: RunView, log: ConnectLog) -> Occasions:
     judged = [(one, fate.get((one.name, one.number), set())) for one in entries_in(copies)]
     wrong = sum(ends == {ABORTED} for _, ends in judged)
     return Occasions(sum(COMMITTED in ends for _, ends in judged), elsewhere=wrong)
+
+
+def _stored_there(run: RunView, log: ConnectLog) -> Occasions:
+    """Where the records go to another Kafka cluster than the workers': offsets that are committed on that of the records."""
+    if not in_second(log.configuration["partition"]).any():
+        return Occasions()
+    mine = (log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED) & ~in_second(log.stored["partition"])
+    torn = source_offset_torn.function(run)
+    return Occasions(int(mine.sum()), elsewhere=len(set(torn.rows["cause"])) if torn.count else 0)
 
 
 def _migrated(run: RunView, log: ConnectLog) -> Occasions:
@@ -355,6 +365,13 @@ PROMISES = (
         "the workers' topic gets only what was committed there",
         "Offset (and record) writes; Smooth migration",
         _copied,
+    ),
+    Promise(
+        "a connector's records go to another Kafka cluster than the workers'",
+        "offsets topics, records",
+        "its offsets are stored there, in the transactions of the records (else `source-offset-torn`)",
+        "Offset (and record) writes; Per-connector offsets topics",
+        _stored_there,
     ),
     Promise(
         "a connector gets an offsets topic of its own",

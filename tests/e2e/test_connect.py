@@ -56,3 +56,45 @@ def test_a_mirror_copies_every_committed_record_once_and_none_that_was_aborted(t
     assert violated == set()
     assert answers["phantom-output"]["compared"] > 100
     assert answers["unprocessed"]["compared"] > 100
+
+
+def promised(answers, beginning):
+    """How often a promise of KIP-618 was met and violated."""
+    rows = answers["connect-promise"]["table"]
+    return next((row["met"], row["violated"]) for row in rows if row["situation"].startswith(beginning))
+
+
+FAULTS_OF_BOTH = ("-n", "kill,target=second:random,lane=second", "-n", "kill,target=leader,every_s=[8,10],lasts_s=2")
+
+
+def test_records_that_go_to_another_cluster_have_their_offsets_there(tmp_path):
+    places = ("--set", "workers_cluster=second", "--cluster-set", "second_brokers=3", "--set", "workers=2")
+    answers, violated = run(tmp_path, *KILL_TASKS, *FAULTS_OF_BOTH, *places, time_s=40)
+    assert violated == set()
+    assert answers["source-duplicate"]["compared"] > 500
+    assert answers["zombie-task"]["compared"] > 0
+    met, broken = promised(answers, "a connector's records go to another")
+    assert met > 50
+    assert not broken
+
+
+def test_a_source_that_repeats_is_caught_on_another_cluster_too(tmp_path):
+    places = ("--set", "workers_cluster=second", "--cluster-set", "second_brokers=1", "--set", "workers=2")
+    _, violated = run(tmp_path, *KILL_TASKS, *places, "--set", 'config={"repeat.after.start"=3}')
+    assert "source-duplicate" in violated
+
+
+def test_two_connect_clusters_do_not_fence_each_other(tmp_path):
+    answers, violated = run(tmp_path, *KILL_TASKS, "--set", "connect_clusters=2", "--set", "workers=2", time_s=40)
+    assert violated == set()
+    met, broken = promised(answers, "several Connect clusters")
+    assert (met >= 4, broken) == (True, 0)
+
+
+def test_a_mirror_between_two_clusters_copies_every_committed_record_once(tmp_path):
+    places = ("--set", "source_cluster=second", "--cluster-set", "second_brokers=3")
+    workers = ("-n", "kill,target=instance,every_s=12,lasts_s=1,lane=workers")
+    answers, violated = run(tmp_path, *FAULTS_OF_BOTH, *workers, *places, workload="mirror", time_s=40)
+    assert violated == set()
+    assert answers["phantom-output"]["compared"] > 100
+    assert answers["unprocessed"]["compared"] > 100

@@ -358,7 +358,9 @@ def test_offsets_of_the_connector_may_be_in_a_topic_that_is_named_as_the_workers
     for task, position, end in ((0, 4, 2), (1, 9, 3)):
         story.transaction(task_id(task), [("connect-offsets-0", "offset", "a", position)], end=end)
         story.append("fp-connect-offsets-0", "offset", "a", position)
-    assert promise(judged(tmp_path, story), "a connector with an offsets topic") == (1, 1)
+    document = judged(tmp_path, story)
+    assert promise(document, "a connector with an offsets topic") == (1, 1)
+    assert promise(document, "a connector's records go to another") == (1, 1), "the records of `lawful` have no offset"
 
 
 def test_a_producer_of_the_second_cluster_is_named_as_such(tmp_path):
