@@ -36,8 +36,8 @@ FOREIGN = "the stores have no keys of inputs that were read back, below offsets 
 # --------------------------------------------------------------------------------------------------
 def _explain_divergence(finding: Finding, text: FindingText) -> str:
     stores = text.run.shared(StateStores)
-    mine = next(row.partition for row in finding.records("read"))
-    copy = next(one for one in stores.copies if one.partition == mine)
+    mine = finding.records("read")[0].op
+    copy = next(one for one in stores.copies if one.rows["op"].iloc[0] == mine)
     pairs = _differences(stores, copy)
     first = pairs.iloc[0]
     there = "nothing" if pd.isna(first["offset"]) else _worded(first["kind"], first["number"])
