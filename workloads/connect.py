@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from harness.api import (
     SECOND,
@@ -49,9 +49,12 @@ FILE, BOOTSTRAP, WORKERS, SECOND_ADDRESS = (
 CLIENTS = ("producer", "consumer", "admin")  # of a connector: what `.override.` may change (KIP-458)
 STATUS_S = 1.0  # between two looks at the connector's state
 SUPPORT = ("disabled", "preparing", "enabled")
-Change = Literal["tasks", "restart", "restart-task", "pause", "stop", "delete", "own-offsets"]
+Change = Literal["tasks", "restart", "restart-task", "pause", "stop", "delete", "own-offsets", "alter-offsets", "reset-offsets"]
 Asking = Generator[PlannedOperation, Operation | None, None]  # is sent each operation when it has ended
-CHANGES: tuple[Change, ...] = ("tasks", "restart", "restart-task", "pause", "stop", "delete", "own-offsets")
+CHANGES: tuple[Change, ...] = get_args(Change)
+SINCE = {"stop": (3, 5), "alter-offsets": (3, 6), "reset-offsets": (3, 6)}  # the first release with a change (KIP-875)
+ALTER_TRIES = 8  # of a request that is refused until all tasks have stopped
+ALTERED_BY = 40  # at most so many positions to and fro
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +80,8 @@ class Connect:
     second one.
     connect_clusters: how many Connect clusters there are, each with `workers` workers, a group, internal topics, a connector of
     the same name and a target topic of its own: `records`, `records2`, ... The conductor of each does its own changes.
-    changes: what the conductor does meanwhile, one at random every change_every_s (own-offsets: it sets `offsets.storage.topic`).
+    changes: what the conductor does meanwhile, one at random every change_every_s (own-offsets: it sets `offsets.storage.topic`;
+    alter-offsets, reset-offsets: it stops the connector, sets stored offsets to and fro, or removes them all, and lets it go on).
     restart_failed: the conductor restarts tasks that have failed, as an operator does.
     readers: read_committed processes that only poll. transaction_timeout_s: of the tasks' producers.
     rest: where workers answer that run already, like http://worker-1:8083; none is started then, `support` says what they are.
@@ -125,6 +129,8 @@ class Connect:
         for change in self.changes:
             if change not in CHANGES:
                 raise ValueError(f'changes: "{change}" is none of {", ".join(CHANGES)}')
+            if release(self.version) < SINCE.get(change, ()):
+                raise ValueError(f"changes: {change} needs Kafka Connect {'.'.join(map(str, SINCE[change]))}, not {self.version}")
         if self.connector != NUMBERED and not (self.plugins or self.rest or self.connector.startswith(KAFKAS)):
             raise ValueError("plugins: the directory or jar that holds the class of `connector`")
         if any(FILE in str(value) for value in self.config.values()) and not self.lines:
@@ -210,6 +216,19 @@ class Connect:
         ours = {"connector.class": self.connector, "tasks.max": str(tasks), **once, **own, **remote, **numbered}
         return {**ours, **{key: _text(value).replace("{topic}", topic) for key, value in self.config.items()}}
 
+    def moved(self, stored: Mapping[str, Any], by: int, topic: str = "") -> tuple[dict[str, Any], list[Any]]:
+        """A stored offset of so many positions more, and what it says: its source, and the position of its last record.
+
+        topic: the connector's.
+        """
+        offset, entry = self._records.moved(stored["partition"], stored["offset"], by)
+        entry = _of_cluster(entry, self._suffix_of(topic))
+        return {"partition": stored["partition"], "offset": offset}, [entry.name, entry.number]
+
+    def _suffix_of(self, topic: str) -> str:
+        """What tells the Connect cluster whose connector has a topic."""
+        return next((one for one in reversed(self._suffixes) if topic.endswith(f"{self.topic}{one}")), "")
+
     def _numbered(self, topic: str) -> dict[str, str]:
         per_poll = 20
         of_task = self.records_per_s / self.tasks
@@ -268,8 +287,7 @@ class Connect:
         rows: dict[str, list[list[Any]]] = {}
         for record in records:
             topic = _topic(record.partition)
-            suffix = next(one for one in reversed(self._suffixes) if topic.endswith(f"{self.topic}{one}"))
-            entry = _of_cluster(self._records.entry(record), suffix)
+            entry = _of_cluster(self._records.entry(record), self._suffix_of(topic))
             row = [record.offset, record.timestamp_ms, None, None, None, entry.kind, entry.name, entry.number]
             rows.setdefault(record.partition, []).append(row)
         return rows
@@ -342,12 +360,36 @@ class Conductor:
             yield self._planned("POST", "/restart?includeTasks=true")
         elif change == "restart-task":
             yield self._planned("POST", "/tasks/0/restart")
+        elif change in ("alter-offsets", "reset-offsets"):
+            yield from self._until_ok(lambda: self._planned("PUT", "/stop", think_s=pause))
+            yield from self._other_offsets(change)
+            yield from self._until_ok(lambda: self._planned("PUT", "/resume", think_s=pause))
         elif change in ("pause", "stop"):
             yield self._planned("PUT", f"/{change}")
             yield from self._until_ok(lambda: self._planned("PUT", "/resume", think_s=pause))
         else:
             yield self._planned("DELETE", "")
             yield from self._until_ok(lambda: self._configured(self.workload.tasks, think_s=pause))
+
+    def _other_offsets(self, change: Change) -> Asking:
+        """Alter or reset the offsets of a connector that is stopped, or about to be (KIP-875)."""
+        for _ in range(ALTER_TRIES):
+            seen = yield self._planned("GET", "/offsets", think_s=STATUS_S)
+            stored = offsets_in(seen.value.get("answer") if seen else None)
+            if not stored:
+                continue
+            ended = yield self._reset() if change == "reset-offsets" else self._alteration(stored)
+            if ended and ended.outcome is not Outcome.FAIL:
+                return
+
+    def _reset(self) -> PlannedOperation:
+        return self._planned("DELETE", "/offsets", altered=[])
+
+    def _alteration(self, stored: Sequence[Mapping[str, Any]]) -> PlannedOperation:
+        """Other positions for some of the sources that have one."""
+        chosen = self.rng.sample(stored, self.rng.randint(1, len(stored)))
+        moved = [self.workload.moved(one, self.rng.randint(-ALTERED_BY, ALTERED_BY), self.topic) for one in chosen]
+        return self._planned("PATCH", "/offsets", {"offsets": [one for one, _ in moved]}, altered=[entry for _, entry in moved])
 
     def _until_ok(self, plan: Callable[[], PlannedOperation]) -> Asking:
         while (ended := (yield plan())) and ended.outcome is not Outcome.OK:
@@ -356,9 +398,20 @@ class Conductor:
     def _configured(self, tasks: int, think_s: float = 0.0) -> PlannedOperation:
         return self._planned("PUT", "/config", self.workload.configuration(self.topic, tasks, self.own), think_s)
 
-    def _planned(self, method: str, path: str, body: Any = None, think_s: float = 0.0) -> PlannedOperation:
-        request = {"method": method, "path": f"/connectors/{self.name}{path}", **({} if body is None else {"body": body})}
+    def _planned(self, method: str, path: str, body: Any = None, think_s: float = 0.0, **more: Any) -> PlannedOperation:
+        request = {"method": method, "path": f"/connectors/{self.name}{path}", **({} if body is None else {"body": body}), **more}
         return PlannedOperation(f="rest", mops=(), request=request, think_s=think_s)
+
+
+def release(version: str) -> tuple[int, ...]:
+    """(4, 3) of 4.3.0."""
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
+
+def offsets_in(answer: Any) -> list[Mapping[str, Any]]:
+    """The stored offsets of an answer, each with its `partition` and `offset`."""
+    found = answer.get("offsets") if isinstance(answer, dict) else None
+    return [one for one in found or () if isinstance(one, dict) and one.get("offset")]
 
 
 def failed(status: Any) -> bool:

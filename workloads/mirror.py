@@ -65,6 +65,8 @@ class Mirror:
 
     def __post_init__(self) -> None:
         demand_bounds(self)
+        if unjudged := [one for one in self.changes if one in ("alter-offsets", "reset-offsets")]:
+            raise ValueError(f"changes: after {unjudged[0]} records may be copied again, or not at all: that is not judged here")
         _ = self._connect, self._outside
 
     @property

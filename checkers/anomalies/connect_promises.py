@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from checkers.anomalies.connect_tasks import config_topic_writer, fencing_skipped, log_rounds, pending, starts
 from checkers.anomalies.sources import source_offset_torn
@@ -47,13 +48,17 @@ class Occasions:
 
 @dataclass(frozen=True)
 class Promise:
-    """One row. calls: where it is seen. source: the section of KIP-618."""
+    """One row. calls: where it is seen. source: the section of KIP-618, or another KIP."""
 
     situation: str
     calls: str
     demanded: str
     source: str
     occasions: Callable[[RunView, ConnectLog], Occasions]
+
+    @property
+    def place(self) -> str:
+        return self.source if self.source.startswith("KIP-") else f"KIP-618: {self.source}"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -100,8 +105,9 @@ def _single(run: RunView, log: ConnectLog) -> Occasions:
     """Between configurations of one task after another and their task-count record no producer is initialised by a fencing."""
     answer = Occasions()
     slack = log.slack_ms
-    if slack is None or log.compacted or not log.timeouts or run.fencings is None or run.fencings:
-        return answer  # an operator's fencing looks like a leader's
+    others = run.fencings is None or run.fencings or run.shared(SourceLog).altered
+    if slack is None or log.compacted or not log.timeouts or others:
+        return answer  # the fencing of an operator, or before offsets are altered, looks like a leader's
     for before, count in log_rounds(log):
         generations = pending(log, before, count)
         if before is None or not fencing_skipped(log, before, count) or len(generations) > 1 or generations[0].until is None:
@@ -201,6 +207,42 @@ def _migrated(run: RunView, log: ConnectLog) -> Occasions:
         answer.met += began.number == last.number + 1
         answer.entries += [[(last, "read"), (began, "sent")]] if began.number <= last.number else []
     return answer
+
+
+def _altered(run: RunView, log: ConnectLog) -> Occasions:
+    """After an offset was altered, or reset, the next producer of the source reads on from there, or begins as at first.
+
+    Not judged: requests without an answer, as they may be carried out when the connector goes on.
+    """
+    source, answer = run.shared(SourceLog), Occasions()
+    if not source.altered or source.unordered:
+        return answer
+    asked = source.alterations["certain"]
+    stored = log.stored[(log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED)]
+    stored = stored.assign(certain=asked.reindex(stored.index), session=log.sessions_of(stored))
+    first = _first_records(log)
+    for (_, name), rows in stored.groupby(["partition", "name"]):
+        origin = first.get((name, *entries_in(rows.iloc[:1])[0].producer))
+        for alteration, following in _following(rows):
+            began = first.get((name, *following.producer))
+            begin = alteration.number + 1 if alteration.number >= 0 else origin and origin.number
+            if began is not None and begin is not None:
+                answer.met += began.number == begin
+                answer.entries += [[(alteration, "read"), (began, "sent")]] if began.number != begin else []
+    return answer
+
+
+def _following(rows: pd.DataFrame) -> Iterator[tuple[Entry, Entry]]:
+    """Of the committed offsets of one source the last of neighbouring alterations, and the offset that another producer stores
+    next than had stored the one before."""
+    last, alteration = NONE, None
+    for entry, session, certain in zip(entries_in(rows), rows["session"], rows["certain"], strict=True):
+        if pd.isna(certain):
+            if alteration is not None and session != last:
+                yield alteration, entry
+            last, alteration = session, None
+        else:
+            alteration = entry if certain else None
 
 
 # --------------------------------------------------------------------------------------------------
@@ -381,6 +423,13 @@ PROMISES = (
         _migrated,
     ),
     Promise(
+        "offsets are altered or reset while the connector is stopped",
+        "offsets topic, records",
+        "its tasks read on from there, after a reset from where they began at first",
+        "KIP-875: Altering Offsets",
+        _altered,
+    ),
+    Promise(
         "exactly.once.support = required of a connector that does not say so",
         "configure",
         "400",
@@ -427,7 +476,7 @@ def judged(run: RunView) -> list[tuple[Promise, Occasions]]:
 
 def _row(promise: Promise, found: Occasions) -> dict[str, Any]:
     words = {name: getattr(promise, name) for name in ("situation", "calls", "demanded")}
-    return {**words, "source": f"KIP-618: {promise.source}", "met": found.met, "violated": found.violated}
+    return {**words, "source": promise.place, "met": found.met, "violated": found.violated}
 
 
 def _explain(finding: Finding, text: FindingText) -> str:
@@ -435,7 +484,7 @@ def _explain(finding: Finding, text: FindingText) -> str:
     promise = next(one for one, found in wrong if _has(found, finding))
     places = [row for row in finding.rows if row.offset != NONE]
     where = f"By {text.places(places)}" if places else f"By an answer to {text.process(finding.operations[0])}"
-    return f"{where}, {promise.situation}, where this is demanded: {promise.demanded} (KIP-618, {promise.source})."
+    return f"{where}, {promise.situation}, where this is demanded: {promise.demanded} ({promise.place})."
 
 
 def _has(found: Occasions, finding: Finding) -> bool:

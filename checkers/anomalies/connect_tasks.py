@@ -36,7 +36,7 @@ from checkers.pipeline.connect_log import (
     finding_rows,
     group_of_workers,
 )
-from checkers.pipeline.source_log import COMMITTED, PLAIN, producer_text
+from checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, producer_text
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from checkers.verdict.wording import FindingText
@@ -227,13 +227,17 @@ class Start:
 
 
 def starts(run: RunView) -> list[Start]:
-    """The starts of tasks that can be judged: those that cannot be the continuation of a producer that was there before."""
+    """The starts of tasks that can be judged: those that cannot be the continuation of a producer that was there before.
+
+    A worker that alters offsets takes the id of task 0, and starts no task (KIP-875).
+    """
     log = run.shared(ConnectLog)
+    altering = log.of_entries(run.shared(SourceLog).alterations)
     slack = log.slack_ms
     if slack is None:
         return []
     found = []
-    for session in log.tasks:
+    for session in (one for one in log.tasks if id(one) not in altering):
         now, connector = session.start.timestamp, log.task_of(session.transactional_id)[0]
         known = [one for one in log.generations if one.connector == connector and one.tasks > 0]
         known = [one for one in known if one.until is not None and one.until + slack < now]

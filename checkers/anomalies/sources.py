@@ -1,8 +1,10 @@
 """A source connector: each position of its source is in the topic once, and its stored offset moves with the records (KIP-618).
 
-Positions of a source partition rise by one (`position_by` of the workload `connect`). The docstring is the definition of the
-anomaly. In the examples `record a:3@5` is position 3 of source a at offset 5, `stored a:3@5` its stored offset 3 in an offsets
-topic, `/7` the producer's id.
+Positions of a source partition rise by one (`position_by` of the workload `connect`). Where a stored offset was altered or reset
+on request (KIP-875), positions begin anew: what came before and what came after are judged as two sources (`part`).
+
+The docstring is the definition of the anomaly. In the examples `record a:3@5` is position 3 of source a at offset 5,
+`stored a:3@5` its stored offset 3 in an offsets topic, `/7` the producer's id.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ NO_CONNECTOR = "no records of a connector were read back"
 NOT_READ_BACK = "not every partition of the topic was read back by a complete read_committed final read"
 NOT_STORED = "no stored offset was read from the leaders' logs"
 UNTOLD = "the final read has records that do not tell their position"
-ALTERED = "the connector's offsets were altered or reset on request"
+ALTERED = "the connector's offsets were altered or reset on request, and it is not known which records came before"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -60,8 +62,8 @@ def source_duplicate(run: RunView) -> CheckResult:
     log, answer = _judged(run)
     if log is None:
         return answer
-    visible = log.visible.sort_values(["name", "number", "partition", "offset"])
-    found = visible[visible.duplicated(["name", "number"], keep=False)]
+    visible = _in_parts(log, log.visible).sort_values(["part", "number", "partition", "offset"])
+    found = visible[visible.duplicated(["part", "number"], keep=False)]
     if found.empty:
         return CheckResult(len(visible))
     found = found.assign(cause=_runs(found), v=NONE, time=found["end"])
@@ -102,12 +104,13 @@ def source_loss(run: RunView) -> CheckResult:
         return answer
     if log.untold:
         return CheckResult(0, lacking=UNTOLD)
-    columns = ["name", "number", "partition", "offset", "op", "end"]
-    records, last = log.visible[columns], log.offsets.sort_values("number").drop_duplicates("name", keep="last")[columns]
-    beyond = last[last["number"] > last["name"].map(records.groupby("name")["number"].max())]
+    columns = ["part", "number", "partition", "offset", "op", "end"]
+    records, stored = (_in_parts(log, one)[columns] for one in (log.visible, log.offsets))
+    last = stored.sort_values("number").drop_duplicates("part", keep="last")
+    beyond = last[last["number"] > last["part"].map(records.groupby("part")["number"].max())]
     known = pd.concat([records.assign(stored=False), beyond.assign(stored=True)])
-    known = known.drop_duplicates(["name", "number"]).sort_values(["name", "number"], ignore_index=True)
-    step = known.groupby("name")["number"].diff().fillna(1).to_numpy(dtype=np.int64)
+    known = known.drop_duplicates(["part", "number"]).sort_values(["part", "number"], ignore_index=True)
+    step = known.groupby("part")["number"].diff().fillna(1).to_numpy(dtype=np.int64)
     compared = int(step.sum())
     above = np.flatnonzero((step > 1) | known["stored"].to_numpy())
     if not len(above):
@@ -160,9 +163,10 @@ def source_offset_torn(run: RunView) -> CheckResult:
     stored = log.offsets[log.offsets["number"] >= 0]
     records = log.records[log.records["ended"].isin((PLAIN, COMMITTED))]
     found, compared = [], 0
-    for name, some in records.groupby("name", sort=True):
+    for (name, part), some in records.groupby(["name", "part"], sort=True):
         compared += len(some)
-        found += list(_torn(some, stored[stored["name"] == name]))
+        unknown = log.altered and not part  # it has no stored offset of its own
+        found += list(_torn(some, stored[stored["name"] == name] if unknown else stored[stored["part"] == part]))
     return CheckResult(compared, join_rows(*_numbered(found)) if found else {})
 
 
@@ -221,10 +225,10 @@ def source_offset_regression(run: RunView) -> CheckResult:
     log, answer = _stored(run)
     if log is None:
         return answer
-    stored = log.offsets.sort_values(["name", "partition", "offset"], ignore_index=True)
-    highest = stored.groupby(["name", "partition"])["number"].cummax()
+    stored = log.offsets.sort_values(["part", "partition", "offset"], ignore_index=True)
+    highest = stored.groupby(["part", "partition"])["number"].cummax()
     at = np.flatnonzero(stored["number"] < highest)
-    compared = len(stored) - stored["name"].nunique()
+    compared = len(stored) - stored["part"].nunique()
     if not len(at):
         return CheckResult(compared)
     tops = [_before(stored, int(i), int(highest[i])) for i in at]
@@ -236,7 +240,7 @@ def source_offset_regression(run: RunView) -> CheckResult:
 def _before(stored: pd.DataFrame, at: int, number: int) -> int:
     """The place of the last row before `at` that has a number, of the same source."""
     earlier = stored.iloc[:at]
-    return int(np.flatnonzero((earlier["name"] == stored["name"][at]) & (earlier["number"] == number))[-1])
+    return int(np.flatnonzero((earlier["part"] == stored["part"][at]) & (earlier["number"] == number))[-1])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -247,7 +251,7 @@ def _judged(run: RunView) -> tuple[SourceLog | None, CheckResult]:
     if not has_connector(run):
         return None, CheckResult(0)
     log = run.shared(SourceLog)
-    lacking = ALTERED if log.altered else "" if log.read_back else NOT_READ_BACK
+    lacking = ALTERED if log.unordered else "" if log.read_back else NOT_READ_BACK
     return (None if lacking else log), CheckResult(0, lacking=lacking)
 
 
@@ -261,9 +265,14 @@ def _stored(run: RunView) -> tuple[SourceLog | None, CheckResult]:
     return (None if unknown or lacking else log), CheckResult(0, lacking="" if unknown else lacking, unknown=unknown)
 
 
+def _in_parts(log: SourceLog, rows: pd.DataFrame) -> pd.DataFrame:
+    """Without the sources that have records of which it is not known whether they came before an alteration."""
+    return rows[~rows["name"].isin(log.partial)] if log.partial else rows
+
+
 def _runs(rows: pd.DataFrame) -> Ints:
     """A cause for each row, the same for neighbouring positions of one source; rows are in their order."""
-    new = (rows["name"] != rows["name"].shift()) | ~rows["number"].diff().isin((0, 1))
+    new = (rows["part"] != rows["part"].shift()) | ~rows["number"].diff().isin((0, 1))
     return np.asarray(-2 - new.cumsum(), dtype=np.int64)
 
 

@@ -7,7 +7,6 @@ much two may be wrong: what is nearer is not judged.
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -22,7 +21,7 @@ import pyarrow.dataset as ds
 
 from checkers.arrays import Ints
 from checkers.partition.log import NONE
-from checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, entries_of, has_connector, in_second, unread_logs
+from checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, document, entries_of, has_connector, in_second, unread_logs
 from checkers.run_view import RunView
 
 ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = 1, 2, 3, 4, 5  # `TransactionState`
@@ -284,6 +283,10 @@ class ConnectLog:
             found[mine] = np.where(at >= 0, np.asarray(places)[np.maximum(at, 0)], NONE)
         return found
 
+    def of_entries(self, rows: pd.DataFrame) -> set[int]:
+        """`id` of the sessions that wrote some entries."""
+        return {id(self.sessions[at]) for at in self.sessions_of(rows) if at != NONE}
+
     # ---- the configuration topic ---------------------------------------------------------------------
     @cached_property
     def configuration(self) -> pd.DataFrame:
@@ -387,7 +390,7 @@ class ConnectLog:
         """Requests to Connect in order: `method`, `path`, `body`, `status`, `answer`, and `op`, `end`, the operation's."""
         columns = ("index", "f", "end", "detail")
         asked = self.run.history.select(columns, ds.field("f") == "rest").sort_by("index").to_pylist()
-        return [{**_document(one["detail"]), "op": one["index"], "end": one["end"] or 0} for one in asked]
+        return [{**document(one["detail"]), "op": one["index"], "end": one["end"] or 0} for one in asked]
 
 
 def _from_beginning(rows: pd.DataFrame) -> bool:
@@ -405,14 +408,6 @@ def group_of_workers(partition: str) -> str:
     """The group of the workers whose configuration topic has this partition."""
     match = CONFIGURATION.search(partition)
     return match[1] if match else ""
-
-
-def _document(detail: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(detail or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 Cause = Sequence[tuple[Entry, str]]  # entries and their roles

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,9 @@ STRANGE = "strange"  # the kind of what does not tell its position
 MARKERS = {"COMMIT": COMMITTED, "ABORT": ABORTED}
 WORKERS_OFFSETS = r"(?:^|[^a-z])connect\d*-offsets-\d+$"  # the names of its partitions
 SECOND_PRODUCERS = 1 << 48  # what is added to a producer's id of the second Kafka cluster: both clusters count from 0
+UNSAID = -2
+CHANGING = ("PATCH", "DELETE")  # requests that alter or reset offsets
+_PRODUCER = ["producer_id", "producer_epoch"]
 _NUMBERS = ("offset", "timestamp", "producer_id", "producer_epoch", "number", "op", "end")
 
 
@@ -123,11 +127,6 @@ class Known:
     place: str
 
 
-def _alters(detail: str | None) -> bool:
-    request = json.loads(detail) if detail else {}
-    return str(request.get("path", "")).endswith("/offsets") and request.get("method") != "GET"
-
-
 def unread_logs(run: RunView) -> str:
     """Why no answer can be given by the leaders' logs: some of them could not be read; empty when all were."""
     asked = run.history.select(("f", "type"), ds.field("f") == "read-log").to_pylist()
@@ -156,21 +155,80 @@ class SourceLog:
 
     @cached_property
     def visible(self) -> pd.DataFrame:
-        """The records that the read_committed final read got, each once, by partition and offset."""
+        """The records that the read_committed final read got, each once, by partition and offset, with `part` (`parts`)."""
         read = self.entries.read
         chosen = read["final"] & (read["isolation"] == Isolation.COMMITTED.value) & (read["kind"] == "record")
-        return read[chosen].drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"], ignore_index=True)
+        found = read[chosen].drop_duplicates(["partition", "offset"]).sort_values(["partition", "offset"], ignore_index=True)
+        if not self.altered:
+            return found.assign(part=found["name"])
+        places = ["partition", "offset"]
+        return found.merge(self.records[[*places, "part"]], on=places, how="left").assign(part=lambda one: one["part"].fillna(""))
 
     @cached_property
     def records(self) -> pd.DataFrame:
-        """The records of the target as the leaders have them."""
-        return self.stored[(self.stored["kind"] == "record") & self.stored["partition"].isin(self.targets)]
+        """The records of the target as the leaders have them, with `part`."""
+        found = self.stored[(self.stored["kind"] == "record") & self.stored["partition"].isin(self.targets)]
+        return found.assign(part=self._parts(found) if self.altered else found["name"])
+
+    # ---- offsets that were altered or reset on request (KIP-875) ---------------------------------
+    @cached_property
+    def _requests(self) -> pd.DataFrame:
+        """`name`, `number` of each offset that somebody has asked to store (-1, of any name: to remove all; UNSAID: the history
+        does not say which), and whether that is `certain`: answered with a success."""
+        asked = self.run.history.select(("f", "type", "detail"), ds.field("f") == "rest").to_pylist()
+        found = []
+        for one in (one for one in asked if one["type"] != "fail"):
+            request = document(one["detail"])
+            if str(request.get("path")).endswith("/offsets") and request.get("method") in CHANGING:
+                entries = request.get("altered") or [["", NONE if request["method"] == "DELETE" else UNSAID]]
+                found += [(str(name), int(number), one["type"] == "ok") for name, number in entries]
+        return pd.DataFrame(found, columns=["name", "number", "certain"])
 
     @cached_property
     def altered(self) -> bool:
-        """Whether somebody may have altered or reset the connector's offsets on request (KIP-875)."""
-        asked = self.run.history.select(("f", "type", "detail"), ds.field("f") == "rest").to_pylist()
-        return any(one["type"] != "fail" and _alters(one["detail"]) for one in asked)
+        """Whether somebody may have altered or reset the connector's offsets."""
+        return len(self._requests) > 0
+
+    @cached_property
+    def alterations(self) -> pd.DataFrame:
+        """The stored offsets, of any fate, that a worker wrote when it was asked to: as requested, by a producer without records.
+
+        With `certain`: all requests of this kind were answered with a success, so the connector had not gone on before.
+        """
+        found = self.stored[self.stored["kind"] == "offset"]
+        found = found.assign(asked=np.where(found["number"] < 0, "", found["name"]))
+        certain = self._requests.groupby(["name", "number"])["certain"].all()
+        found = found.join(certain, on=["asked", "number"]) if len(certain) else found.assign(certain=np.nan)
+        records = self.stored[self.stored["kind"] == "record"]
+        wrote = pd.MultiIndex.from_frame(found[_PRODUCER]).isin(pd.MultiIndex.from_frame(records[_PRODUCER]))
+        return found[found["certain"].notna() & ~wrote]
+
+    @cached_property
+    def unordered(self) -> bool:
+        """Whether it is not known which records came before an alteration: not all is in transactions and one offsets topic."""
+        if not self.altered:
+            return False
+        if (self._requests["number"] == UNSAID).any():
+            return True
+        plain = (self.records["ended"] == PLAIN).any() or (self._committed["ended"] == PLAIN).any()
+        places = self._committed.groupby("name")["partition"].nunique()
+        return bool(plain or (places > 1).any() or unread_logs(self.run))
+
+    def _parts(self, records: pd.DataFrame) -> pd.Series:
+        """Source of each record, and how many alterations of it lie before the stored offset that the record was committed with.
+
+        That is the lowest one of its producer that reaches so far; a record without one has the part "".
+        """
+        stored = self.offsets[["name", *_PRODUCER, "number", "part"]].sort_values("number", kind="stable")
+        stored = stored.drop_duplicates(["name", *_PRODUCER, "number"])
+        mine = records[["name", *_PRODUCER, "number"]].reset_index().sort_values("number", kind="stable")
+        found = pd.merge_asof(mine, stored, on="number", by=["name", *_PRODUCER], direction="forward").set_index("index")["part"]
+        return found.reindex(records.index).fillna("")
+
+    @cached_property
+    def partial(self) -> frozenset[str]:
+        """Sources with altered offsets, and with visible records of which it is not known whether they came before."""
+        return frozenset(self.visible["name"][self.visible["part"] == ""]) if self.altered else frozenset()
 
     @cached_property
     def opaque(self) -> str:
@@ -208,8 +266,8 @@ class SourceLog:
         return inside if mine["transactional"] else "outside transactions"
 
     @cached_property
-    def offsets(self) -> pd.DataFrame:
-        """The stored source offsets that are committed.
+    def _committed(self) -> pd.DataFrame:
+        """The stored offsets that are committed.
 
         Where the connector has a topic of its own, entries outside transactions in the workers' topic are copies, and left out;
         those in transactions are of the time before.
@@ -218,3 +276,23 @@ class SourceLog:
         chosen = (self.stored["kind"] == "offset") & self.stored["ended"].isin((PLAIN, COMMITTED))
         found, shared = self.stored[chosen], shared[chosen]
         return found if shared.all() else found[~shared | (found["ended"] == COMMITTED)]
+
+    @cached_property
+    def offsets(self) -> pd.DataFrame:
+        """The committed offsets that tasks have stored, with `part`."""
+        found = self._committed
+        if not self.altered:
+            return found.assign(part=found["name"])
+        found = found.sort_values(["partition", "offset"])
+        asked = found.index.isin(self.alterations.index)
+        before = pd.Series(asked, index=found.index).groupby(found["name"]).cumsum()
+        return found.assign(part=found["name"] + "#" + before.astype(str))[~asked]
+
+
+def document(detail: str | None) -> dict[str, Any]:
+    """A request and its answer, as an operation `rest` has them; empty where it has none."""
+    try:
+        found = json.loads(detail or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -68,13 +68,30 @@ class SourceRecords:
         """What a record of an offsets topic says; None: it is of something else."""
         try:
             _, partition = json.loads(record.key or b"null")
-            name = str(pointed(partition, self.offset_source)) if self.source else ""
-            if record.value is None:
-                return LogEntry("offset", name, -1)
-            position = int(pointed(json.loads(record.value), self.offset_position))
+            name = self._name(partition)
+            number = -1 if record.value is None else self._number(json.loads(record.value))
         except _NOTHING as error:
             return LogEntry(STRANGE, f"{error}"[:100], -1)
-        return LogEntry("offset", name, position // self.offset_unit - self.next_offset)
+        return LogEntry("offset", name, number)
+
+    def _name(self, partition: Any) -> str:
+        return str(pointed(partition, self.offset_source)) if self.source else ""
+
+    def _number(self, offset: Any) -> int:
+        return int(pointed(offset, self.offset_position)) // self.offset_unit - self.next_offset
+
+    def moved(self, partition: Any, offset: Any, by: int) -> tuple[Any, LogEntry]:
+        """A stored offset of so many positions more, but not below the first one, and what it says."""
+        number = max(0, self._number(offset) + by)
+        value = (number + self.next_offset) * self.offset_unit
+        return replaced(offset, self.offset_position, value), LogEntry("offset", self._name(partition), number)
+
+
+def replaced(document: Any, pointer: str, value: Any) -> Any:
+    """A copy of a document with another value where a JSON pointer leads."""
+    _, first, *rest = pointer.split("/")
+    key = first.replace("~1", "/").replace("~0", "~")
+    return {**document, key: replaced(document[key], "/" + "/".join(rest), value) if rest else value}
 
 
 def configuration(record: LogRecord) -> LogEntry | None:
