@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import Any
 
@@ -14,9 +15,11 @@ def source_history(rng: Random) -> list[dict[str, Any]]:
     """Transactions of two producers with records of three sources and their offsets; a final read, and the leaders' logs."""
     logs: dict[str, list[dict[str, Any]]] = {name: [] for name in (*TARGETS, *OFFSETS)}
     positions, store = dict.fromkeys("abc", 0), rng.choice(OFFSETS)
+    h, altered = History(), rng.random() < 0.4
     for epoch in range(rng.randint(2, 6)):
         _transaction(rng, logs, positions, store, epoch)
-    h = History()
+        if altered and rng.random() < 0.6:
+            h.add(3, "rest", role="conductor", detail=_alteration(rng, logs, positions, store, epoch))
     h.final({partition: [] for partition in TARGETS})
     final = next(op for op in h.ops if op["final"] and op["f"] == "poll" and op["isolation"] == "read_committed")
     final["entries"] = [
@@ -48,6 +51,22 @@ def _transaction(rng: Random, logs: dict[str, list[dict[str, Any]]], positions: 
         positions[name] = last + 1 if fate == "COMMIT" or not producer["transactional"] else positions[name]
     for partition in sorted(used) if producer["transactional"] else ():
         _append(logs, partition, fate, "", -1, producer)
+
+
+def _alteration(rng: Random, logs: dict[str, list[dict[str, Any]]], positions: dict[str, int], store: str, epoch: int) -> str:
+    """Other offsets of some sources, or of none (-1), in a transaction without records; the request. Now and then it does not say
+    everything, or has no effect."""
+    producer = {"producer_id": 9, "producer_epoch": epoch, "transactional": rng.random() < 0.95}
+    reset = rng.random() < 0.3
+    moved = {name: -1 if reset else max(0, positions[name] + rng.randint(-4, 4)) for name in rng.sample("abc", rng.randint(1, 3))}
+    fate = rng.choice(["COMMIT"] * 5 + ["ABORT"])
+    for name, number in moved.items():
+        _append(logs, store, "offset", name, number, producer)
+        positions[name] = number + 1 if fate == "COMMIT" else positions[name]
+    if producer["transactional"]:
+        _append(logs, store, fate, "", -1, producer)
+    entries = {} if rng.random() < 0.05 else {"altered": [] if reset else [list(one) for one in moved.items()]}
+    return json.dumps({"method": "DELETE" if reset else "PATCH", "path": "/connectors/source/offsets", **entries})
 
 
 def _append(

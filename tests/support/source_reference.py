@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -53,17 +54,76 @@ class SourceHistory:
         return [one for one in self.log if one["kind"] == "record" and one["ended"] in ("plain", "COMMIT")]
 
     @cached_property
-    def stored(self) -> list[Row]:
+    def all_stored(self) -> list[Row]:
         """Committed offsets; without copies in the workers' topic, where the connector has one of its own."""
         found = [one for one in self.log if one["kind"] == "offset" and one["ended"] in ("plain", "COMMIT")]
         own = [one for one in found if "connect-offsets-" not in one["partition"]]
         return [one for one in found if one in own or one["ended"] == "COMMIT"] if own else found
 
-    def names(self) -> list[str]:
-        return sorted({one["name"] for one in (*self.visible, *self.committed, *self.stored)})
+    @cached_property
+    def stored(self) -> list[Row]:
+        """Those of tasks."""
+        return [one for one in self.all_stored if not self.is_alteration(one)]
 
-    def positions(self, name: str) -> list[int]:
-        return [one["number"] for one in self.visible if one["name"] == name]
+    # -- offsets that were altered or reset on request
+    @cached_property
+    def requests(self) -> list[Row]:
+        asked = [json.loads(op["detail"]) for op in self.ops if op["f"] == "rest" and op["type"] != "fail"]
+        return [one for one in asked if one["path"].endswith("/offsets") and one["method"] in ("PATCH", "DELETE")]
+
+    def is_alteration(self, one: Row) -> bool:
+        if any(other["kind"] == "record" and self.producer(other) == self.producer(one) for other in self.log):
+            return False
+        if one["number"] == -1:
+            return any(request["method"] == "DELETE" for request in self.requests)
+        return any([one["name"], one["number"]] in request.get("altered", ()) for request in self.requests)
+
+    @staticmethod
+    def producer(one: Row) -> tuple[int, int]:
+        return one["producer_id"], one["producer_epoch"]
+
+    @cached_property
+    def judged(self) -> bool:
+        """Whether it is known which records came before an alteration."""
+        if not self.requests:
+            return True
+        said = all("altered" in one or one["method"] == "DELETE" for one in self.requests)
+        places = {
+            one["name"]: {other["partition"] for other in self.all_stored if other["name"] == one["name"]} for one in self.log
+        }
+        plain = any(one["ended"] == "plain" for one in (*self.all_stored, *(row for row in self.log if row["kind"] == "record")))
+        return said and not plain and all(len(one) <= 1 for one in places.values())
+
+    def part(self, one: Row) -> tuple[str, int] | None:
+        """The source, and how many alterations of it lie before a stored offset, or before that of a record;
+        None: there is no such offset."""
+        if not self.requests:
+            return one["name"], 0
+        if one["kind"] == "record":
+            row = next((other for other in self.log if place(other) == place(one)), one)
+            mine = [other for other in self.stored if other["name"] == one["name"] and self.producer(other) == self.producer(row)]
+            mine = [other for other in mine if other["number"] >= one["number"]]
+            if not mine:
+                return None
+            one = min(mine, key=lambda other: other["number"])
+        before = [
+            other
+            for other in self.all_stored
+            if other["name"] == one["name"] and other["offset"] < one["offset"] and self.is_alteration(other)
+        ]
+        return one["name"], len(before)
+
+    @cached_property
+    def known(self) -> list[Row]:
+        """Visible records of sources of which every one has a part."""
+        partial = {one["name"] for one in self.visible if self.part(one) is None}
+        return [one for one in self.visible if one["name"] not in partial]
+
+    def parts(self) -> list[tuple[str, int]]:
+        return sorted({part for one in self.known if (part := self.part(one))})
+
+    def positions(self, part: tuple[str, int]) -> list[int]:
+        return [one["number"] for one in self.known if self.part(one) == part]
 
 
 def marker(row: Row) -> bool:
@@ -75,23 +135,26 @@ def place(row: Row) -> Place:
 
 
 def source_duplicates(h: SourceHistory) -> Found:
-    return {place(one) for one in h.visible if h.positions(one["name"]).count(one["number"]) > 1}
+    if not h.judged:
+        return set()
+    return {
+        place(one) for part in h.parts() for one in h.known if h.part(one) == part and h.positions(part).count(one["number"]) > 1
+    }
 
 
 def source_losses(h: SourceHistory) -> Found:
-    """(source, position)."""
+    """(source, how many alterations lie before, position)."""
     missing = set()
-    for name in h.names():
-        there = set(h.positions(name))
-        if there:
-            last = max(there | {one["number"] for one in h.stored if one["name"] == name})
-            missing |= {(name, number) for number in range(min(there), last + 1) if number not in there}
+    for part in h.parts() if h.judged else ():
+        there = set(h.positions(part))
+        last = max(there | {one["number"] for one in h.stored if h.part(one) == part})
+        missing |= {(*part, number) for number in range(min(there), last + 1) if number not in there}
     return missing
 
 
 def source_offsets_torn(h: SourceHistory) -> Found:
     """Places of records."""
-    if not any(one["number"] >= 0 for one in h.stored):
+    if not h.judged or not any(one["number"] >= 0 for one in h.stored):
         return set()
     return {place(one) for one in h.committed if torn(h, one)}
 
@@ -106,6 +169,7 @@ def torn(h: SourceHistory, record: Row) -> bool:
         other
         for other in h.committed
         if all(other[key] == record[key] for key in ("name", "partition", "producer_id", "txn")) and other["ended"] == "COMMIT"
+        if h.part(other) == h.part(record)
     ]
     return max(reach(h, other) for other in together) != own[0]["number"]
 
@@ -113,6 +177,8 @@ def torn(h: SourceHistory, record: Row) -> bool:
 def offsets_of(h: SourceHistory, record: Row) -> list[Row]:
     """The stored offsets with one of which a record is committed: the lowest that reach so far."""
     fit = [one for one in h.stored if one["name"] == record["name"] and one["number"] >= record["number"]]
+    part = h.part(record)
+    fit = [one for one in fit if part is None or h.part(one) == part]
     return [one for one in fit if one["number"] == min(other["number"] for other in fit)]
 
 
@@ -124,8 +190,10 @@ def reach(h: SourceHistory, record: Row) -> float:
 def source_offset_regressions(h: SourceHistory) -> Found:
     """Places of offsets."""
     found = set()
+    if not h.judged or not any(one["number"] >= 0 for one in h.stored):
+        return found
     for at, one in enumerate(h.stored):
-        before = [other for other in h.stored[:at] if all(other[key] == one[key] for key in ("name", "partition"))]
+        before = [other for other in h.stored[:at] if h.part(other) == h.part(one) and other["partition"] == one["partition"]]
         if any(other["number"] > one["number"] for other in before):
             found.add(place(one))
     return found
@@ -148,7 +216,8 @@ def by_records(findings: Sequence[Mapping[str, Any]], h: SourceHistory) -> dict[
         known = sorted((entries[place(row)] for row in rows), key=lambda entry: entry["number"])
         if name == "source-loss":
             last = known[-1]["number"] - (known[-1]["kind"] == "record")
-            found[name] |= {(known[0]["name"], number) for number in range(known[0]["number"] + 1, last + 1)}
+            part = h.part(known[0])
+            found[name] |= {(*part, number) for number in range(known[0]["number"] + 1, last + 1)}
         elif name == "source-offset-regression":
             found[name].add(place(known[0]))
         elif name in found:

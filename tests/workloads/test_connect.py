@@ -28,6 +28,7 @@ CONDUCTOR = next(role for role in Connect().roles() if role.conducts)
         ({"support": "on"}, 'support: "on" is none of disabled, preparing, enabled'),
         ({"workers": 3, "support": ("enabled", "disabled")}, "one for each of the 3, not 2"),
         ({"changes": ("explode",)}, 'changes: "explode" is none of'),
+        ({"changes": ("alter-offsets",), "version": "3.5.2"}, "alter-offsets needs Kafka Connect 3.6, not 3.5.2"),
         ({"connector": "my.Source"}, "plugins: the directory or jar"),
         ({"rest": ("worker-1:8083",)}, 'rest: "worker-1:8083" is no address'),
         ({"internal_topics": ("configs",)}, "internal_topics: two names"),
@@ -169,6 +170,45 @@ def test_a_change_is_made_every_so_often_and_undone(change, requests):
     found = asked(Connect(changes=(change,), change_every_s=2), [], 4 + len(requests))
     assert [f"{method} {path}" for method, path, _ in found[3:-1]] == requests
     assert found[-1][:2] == ("GET", "/status")
+
+
+STORED = {"offsets": [{"partition": {"source": "3"}, "offset": {"number": 100}}, {"partition": {"source": "4"}, "offset": None}]}
+
+
+def altering(change, answers):
+    """The requests of a change of offsets, until it goes on."""
+    workload = Connect(changes=(change,), change_every_s=1)
+    plans, given, found = workload.operations(CONDUCTOR, PARTITIONS, Random(1)), iter(answers), []
+    planned = next(plans)
+    while not found or not found[-1]["path"].endswith("/resume"):
+        found.append(planned.request)
+        op = Operation.of(3, 0, planned)
+        op.outcome, op.value["answer"] = (Outcome.OK, None) if planned.request["method"] == "PUT" else next(given)
+        planned = plans.send(op)
+    return found[2:]
+
+
+def test_stored_offsets_are_altered_once_the_connector_has_stopped():
+    running, stopped = (Outcome.FAIL, {"error_code": 400}), (Outcome.OK, {})
+    stop, _, first, _, second, resume = altering(
+        "alter-offsets", [stopped, (Outcome.OK, STORED), running, (Outcome.OK, STORED), stopped]
+    )
+    assert [one["path"].rpartition("/")[2] for one in (stop, first, second, resume)] == ["stop", "offsets", "offsets", "resume"]
+    (entry,), ((source, number),) = second["body"]["offsets"], second["altered"]
+    assert (entry["partition"], source) == ({"source": "3"}, "3")
+    assert 60 <= entry["offset"]["number"] == number <= 140
+
+
+def test_a_request_that_may_have_been_carried_out_is_not_made_again():
+    asked = altering("reset-offsets", [(Outcome.OK, {}), (Outcome.OK, {}), (Outcome.OK, STORED), (Outcome.INFO, None)])
+    assert [one["method"] for one in asked] == ["PUT", "GET", "GET", "DELETE", "PUT"]
+
+
+def test_a_position_is_altered_in_the_connectors_own_unit():
+    workload = Connect(source_by="", offset_position="/at/byte", offset_unit=12, next_offset=True)
+    stored = {"partition": {"filename": "f"}, "offset": {"at": {"byte": 120, "line": 1}}}
+    assert workload.moved(stored, -3) == ({**stored, "offset": {"at": {"byte": 84, "line": 1}}}, ["", 6])
+    assert workload.moved(stored, -30)[0]["offset"]["at"]["byte"] == 12
 
 
 def test_the_same_seed_asks_the_same():

@@ -74,3 +74,8 @@ def test_the_source_may_be_another_cluster():
     assert workload.perform(op, Rest(), "r") is Outcome.OK
     asked = {name: Rest.asked[f"{name}.cluster.bootstrap.servers"] for name in ("source", "target")}
     assert asked == {"source": "10.0.0.2:9092", "target": "10.0.0.1:9092"}
+
+
+def test_offsets_are_not_altered_here():
+    with pytest.raises(ValueError, match="changes: after reset-offsets records may be copied again"):
+        Mirror(changes=("tasks", "reset-offsets"))

@@ -297,6 +297,61 @@ def test_a_connector_that_gets_an_offsets_topic_reads_on_from_the_workers(tmp_pa
     assert promise(judged(tmp_path, story), "a connector gets an offsets topic") == counts
 
 
+ALTER = {"method": "PATCH", "path": "/connectors/source/offsets", "altered": [["a", 20]]}
+RESET = {"method": "DELETE", "path": "/connectors/source/offsets"}
+
+
+def altered(request, number, position, certain=True):
+    """Task 0 stores the offset 4, the offset is altered, and task 1 begins at a position."""
+    story = lawful()
+    story.asked = [json.dumps(request)]
+    offset = "fp-connect-offsets-0", "offset", "a"
+    story.transaction(task_id(0), [("t-0", "record", "a", 4), (*offset, 4)])
+    story.start(0)
+    story.transaction(task_id(0), [(*offset, number)])
+    story.start(1)
+    story.transaction(task_id(1), [("t-0", "record", "a", position), (*offset, position)])
+    ops = story.ops
+    if not certain:
+        next(op for op in ops if op["f"] == "rest")["type"] = "info"
+    return ops
+
+
+@pytest.mark.parametrize(
+    ("request_", "number", "position", "counts"),
+    [
+        (ALTER, 20, 21, (1, 0)),
+        (ALTER, 20, 5, (0, 1)),
+        (RESET, -1, 4, (1, 0)),
+        (RESET, -1, 5, (0, 1)),
+        ({**ALTER, "method": "GET"}, 20, 21, (0, 0)),
+    ],
+)
+def test_after_its_offset_was_altered_a_source_reads_on_from_there(tmp_path, request_, number, position, counts):
+    document = judge_here(tmp_path, altered(request_, number, position), CONTRACT, CHECKS)
+    assert promise(document, "offsets are altered") == counts
+    if counts[1]:
+        assert finding(document, "connect-promise")["sentence"].endswith("(KIP-875: Altering Offsets).")
+
+
+def test_an_alteration_without_an_answer_may_come_after_the_connector_went_on(tmp_path):
+    document = judge_here(tmp_path, altered(ALTER, 20, 5, certain=False), CONTRACT, CHECKS)
+    assert promise(document, "offsets are altered") == (0, 0)
+
+
+def test_a_worker_that_alters_offsets_starts_no_task(tmp_path):
+    """It takes the transactional id of task 0, while configurations without a task-count record may be there."""
+    story = lawful()
+    story.now += 2000
+    story.configure("generation", 4)
+    story.now += 5000
+    story.start(0)
+    story.transaction(task_id(0), [("fp-connect-offsets-0", "offset", "a", 20)])
+    assert violated(judged(tmp_path, story)) == ["unfenced-start"]
+    story.asked = [json.dumps(ALTER)]
+    assert violated(judged(tmp_path, story)) == []
+
+
 def test_a_coordinators_log_with_holes_proves_nothing(tmp_path):
     story = lawful(3, 2, fenced=0)
     del story.logs["__transaction_state-0"][1]

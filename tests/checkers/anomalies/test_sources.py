@@ -124,10 +124,49 @@ def test_a_connector_on_workers_without_support_may_repeat_and_tear(tmp_path):
     assert violated(connector(tmp_path, target, stored)) == ["source-duplicate", "source-offset-torn"]
 
 
-def test_offsets_that_were_altered_on_request_accuse_nobody(tmp_path):
-    target = [row("t-0", number, "a", number % 2) for number in range(4)]
-    asked = ['{"method": "PATCH", "path": "/connectors/source/offsets", "status": 200}']
-    document = connector(tmp_path, target, STORED, asked=asked)
+ALTER = '{"method": "PATCH", "path": "/connectors/source/offsets", "altered": [["a", 0]]}'
+BEFORE = [WHOLE[0], WHOLE[1], row("t-0", 2, "a", 2), commit("t-0", 3)]
+REWOUND = [row("o-0", 0, "a", 2, "offset"), commit("o-0", 1), row("o-0", 2, "a", 0, "offset", producer=9)]
+REWOUND = [*REWOUND, row("o-0", 3, "", -1, "COMMIT", producer=9)]
+
+
+def after_alteration(target, stored):
+    """Producer 8 writes these positions and stores this one, after the offset 2 of the source was set to 0."""
+    return (
+        [
+            *BEFORE,
+            *(row("t-0", 4 + n, "a", at, producer=8) for n, at in enumerate(target)),
+            row("t-0", 4 + len(target), "", -1, "COMMIT", 8),
+        ],
+        [*REWOUND, row("o-0", 4, "a", stored, "offset", producer=8), row("o-0", 5, "", -1, "COMMIT", 8)],
+    )
+
+
+def test_what_comes_after_an_altered_offset_repeats_nothing(tmp_path):
+    document = connector(tmp_path, *after_alteration([1, 2, 3], 3), asked=[ALTER])
+    assert violated(document) == []
+    assert {answer(document, name)["compared"] for name in TWINS} == {6, 0}
+    assert violated(connector(tmp_path, *after_alteration([1, 2, 3], 3))) == [
+        "source-duplicate",
+        "source-offset-regression",
+        "source-offset-torn",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "stored", "name"), [([1, 2, 2], 2, "source-duplicate"), ([1, 3], 3, "source-loss"), ([1, 2], 3, "source-loss")]
+)
+def test_after_an_altered_offset_positions_are_judged_anew(tmp_path, target, stored, name):
+    document = connector(tmp_path, *after_alteration(target, stored), asked=[ALTER])
+    assert violated(document) == [name]
+
+
+@pytest.mark.parametrize(
+    "asked", ['{"method": "PATCH", "path": "/connectors/source/offsets", "status": 200}', ALTER.replace("PATCH", "DELETE")]
+)
+def test_offsets_that_were_altered_in_an_unknown_way_accuse_nobody(tmp_path, asked):
+    target = [row("t-0", number, "a", number % 2, producer=None) for number in range(4)]
+    document = connector(tmp_path, target, STORED, asked=[asked])
     assert violated(document) == []
     assert "altered" in answer(document, "source-duplicate")["reason"]
 
