@@ -332,3 +332,10 @@ def test_stored_offsets_may_be_those_of_the_next_record():
 
 def test_the_logs_are_those_of_this_run():
     assert {"records", "fp-records", CONFIGS, OFFSETS, STATES} <= set(Connect().logs("fp-"))
+
+
+def test_an_altered_offset_is_named_with_its_connect_cluster():
+    workload = Connect(connect_clusters=2)
+    stored = {"partition": {"source": "3"}, "offset": {"number": 100}}
+    assert workload.moved(stored, 1, "fp-records2")[1] == ["2/3", 101]
+    assert workload.moved(stored, 1, "fp-records")[1] == ["3", 101]
