@@ -383,7 +383,7 @@ def found_in(folder, story):
 
 def test_where_the_workers_are_changes_no_answer(tmp_path):
     """Two logs have one name, and two producers one id."""
-    for seed in range(12):
+    for seed in range(6):
         stories = [random_story(Random(seed), elsewhere) for elsewhere in (True, False)]
         assert found_in(tmp_path, stories[0]) == found_in(tmp_path, stories[1]), seed
 
@@ -434,7 +434,7 @@ def test_a_producer_of_the_second_cluster_is_named_as_such(tmp_path):
 # --------------------------------------------------------------------------------------------------
 def test_another_connect_cluster_changes_no_answer(tmp_path):
     """Its connector has the same name, and each is judged by itself."""
-    for seed in range(12):
+    for seed in range(6):
         story = random_story(Random(seed))
         alone, _ = found_in(tmp_path, story)
         other = lawful(bumping=story.bumping)
