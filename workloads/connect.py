@@ -346,7 +346,8 @@ class Conductor:
             seen = yield self._planned("GET", "/status", think_s=STATUS_S)
             if self.workload.restart_failed and seen and failed(seen.value.get("answer")):
                 yield self._planned("POST", "/restart?includeTasks=true&onlyFailed=true")
-            if self.workload.changes and look % max(1, round(self.workload.change_every_s / STATUS_S)) == 0:
+            over = seen is not None and seen.closing
+            if self.workload.changes and not over and look % max(1, round(self.workload.change_every_s / STATUS_S)) == 0:
                 yield from self._change(self.rng.choice(self.workload.changes))
 
     def _change(self, change: Change) -> Asking:

@@ -95,7 +95,7 @@ class DockerCluster(BrokerEnvironment):
         mounts = [mount(self._data / first, str(self.data_directory(first))), mount(self._config(first), read_only=True)]
         settings = {**self._settings_of("format", mounts), "network_mode": "none"}
         image = self._images[self.kafka_version]
-        return run_to_end(self._resources.client, f"{self._resources.name}-format", image.name, argv, settings, timeout_s)
+        return run_to_end(self._resources.client, f"{self._resources.name}-format-{first}", image.name, argv, settings, timeout_s)
 
     # ---- data
 

@@ -119,6 +119,7 @@ class Performance:
         self._offsets = PartitionOffsets(cluster, plan)
         self._partitions = self._offsets.all
         self._instances = {slot for slot, role in enumerate(self._roles) if role.runs}
+        self._conductors = {slot for slot, role in enumerate(self._roles) if role.conducts}
         self._program = next((role.program for role in self._roles if role.program), None)
         self._connect = next((role.connect for role in self._roles if role.connect), None)
         self._workload = workload
@@ -215,7 +216,8 @@ class Performance:
         while pool.counts()["ok"] < before + writers and time.monotonic() - healed < RECOVERY_S:
             self._supervise(pool, runner, started)
         timeout_s = self._transaction_timeout_s()
-        pool.stop(2 * timeout_s + STOP_MARGIN_S, set(range(len(self._roles))) - self._instances)
+        pool.close_down(self._conductors)
+        pool.stop(2 * timeout_s + STOP_MARGIN_S, set(range(len(self._roles))) - self._instances - self._conductors)
         self._supervise(pool, runner, started)
         if looks and asking:
             looks.stop(asking)
@@ -345,6 +347,8 @@ class Performance:
         return self._offsets.ends(Isolation.COMMITTED)
 
     def _end_instances(self, pool: WorkerPool) -> None:
+        if self._conductors:
+            pool.stop(STOP_MARGIN_S, self._conductors)
         if self._instances:
             pool.stop(INSTANCE_END_S, self._instances)
         for slot in self._instances:

@@ -70,6 +70,7 @@ class Control:
     on_program: Any = None  # a function that takes what is said of a program in an image
     go: threading.Event = field(default_factory=threading.Event)
     stop: threading.Event = field(default_factory=threading.Event)
+    closing: threading.Event = field(default_factory=threading.Event)
     orders: dict[str, Any] = field(default_factory=dict)
 
     def listen(self) -> None:
@@ -81,6 +82,8 @@ class Control:
                 self.go.set()
             if "stop" in command:
                 self.stop.set()
+            if "closing" in command:
+                self.closing.set()
             if "program" in command and self.on_program is not None:
                 self.on_program(command["program"])
             if "operated" in command:
@@ -296,6 +299,7 @@ class WorkerLoop:
             op = Operation.of(self._slot.process, self._number, planned)
             self._number += 1
             yield op
+            op.closing = self._control.closing.is_set()
             planned = plans.send(op) if hasattr(plans, "send") else next(plans)
 
     def _perform(self, op: Operation, client: Client) -> bool:

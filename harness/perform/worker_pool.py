@@ -87,7 +87,7 @@ class WorkerPool:
         self._workers: dict[int, Worker] = {}
         self._past = dict.fromkeys(COUNTED, 0)
         self._go: Mapping[str, Any] | None = None
-        self._stopped, self._retired = set[int](), set[int]()
+        self._stopped, self._retired, self._closing = set[int](), set[int](), set[int]()
         self.replaced = 0
         self.programs: ImagePrograms | None = None  # runs what the instances run, where that is an image
         self.operate: Callable[[int, Mapping[str, Any]], Mapping[str, Any]] | None = None  # answers what workers ask for
@@ -146,6 +146,8 @@ class WorkerPool:
         self._workers[slot] = fresh = self._spawn(slot, process, incarnation)
         if self._go is not None:
             fresh.send({"go": self._go})
+        if slot in self._closing:
+            fresh.send({"closing": True})
 
     def _tend_retired(self, worker: Worker, recalled: bool) -> None:
         """Ask a worker to end that is not to run any more; start one again in its place when it has ended and is recalled."""
@@ -167,6 +169,13 @@ class WorkerPool:
     def counts(self) -> dict[str, int]:
         """Operations completed so far, by outcome."""
         return {name: self._past[name] + sum(worker.counts[name] for worker in self._workers.values()) for name in COUNTED}
+
+    def close_down(self, slots: Collection[int]) -> None:
+        """Tell the workers of some slots, which go on, that the workload is over (`Operation.closing`)."""
+        self._closing.update(slots)
+        for slot in slots:
+            if slot in self._workers:
+                self._workers[slot].send({"closing": True})
 
     def stop(self, timeout_s: float, slots: Collection[int] | None = None) -> None:
         """Ask the workers (of some slots) to end after their present operation; kill what has not by then (its operation stays

@@ -339,3 +339,21 @@ def test_an_altered_offset_is_named_with_its_connect_cluster():
     stored = {"partition": {"source": "3"}, "offset": {"number": 100}}
     assert workload.moved(stored, 1, "fp-records2")[1] == ["2/3", 101]
     assert workload.moved(stored, 1, "fp-records")[1] == ["3", 101]
+
+
+def test_a_conductor_of_a_workload_that_is_over_restarts_and_changes_nothing():
+    """A task that a fault has made fail is restarted all the same: else its sources would stand still for ever."""
+    plans = Connect(changes=("tasks",), change_every_s=1).operations(CONDUCTOR, PARTITIONS, Random(1))
+    planned, asked = next(plans), []
+    for number in range(12):
+        op = Operation.of(3, number, planned)
+        op.outcome, op.closing = Outcome.OK, number > 0
+        tasks = [{"state": "FAILED" if number == 5 else "RUNNING"}]
+        op.value["answer"] = {"connector": {"state": "RUNNING"}, "tasks": tasks}
+        asked.append((planned.request["method"], planned.request["path"].rpartition("/")[2]))
+        planned = plans.send(op)
+    assert {one for one in asked if one[0] != "GET"} == {
+        ("PUT", "config"),
+        ("POST", "restart?includeTasks=true&onlyFailed=true"),
+    }
+    assert sum(one[0] == "PUT" for one in asked) == 1

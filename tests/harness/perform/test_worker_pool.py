@@ -100,3 +100,14 @@ def test_a_spare_is_started_when_it_is_recalled_and_nobody_after_the_stop(tmp_pa
     cluster.recall("c1")
     pool.tend()
     assert cluster.running() == []
+
+
+def test_a_worker_that_goes_on_is_told_that_the_workload_is_over_and_so_is_its_replacement(tmp_path):
+    cluster = OneHost()
+    pool = WorkerPool(cluster, tmp_path, 2, lambda _: None)
+    pool.start([0, 1])
+    pool.close_down({1})  # these workers end with any line
+    assert tended(pool, lambda: len(cluster.started) == 3)
+    assert cluster.started[2].wait(30) == 0
+    assert cluster.started[0].poll() is None
+    pool.stop(30.0)
