@@ -6,12 +6,14 @@ The docstring is the definition of the anomaly. What is forbidden under which se
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from checkers.api import CheckResult, join_rows, partition_check
 from checkers.arrays import Bools, Ints
-from checkers.partition.log import NONE, PartitionLog
+from checkers.partition.log import NONE, PartitionLog, position_type, slices
 from checkers.partition.result_rows import first_of_each, read_rows, send_rows
 from checkers.partition.versions import committed_records, placed_reads
 from checkers.verdict.findings import Finding
@@ -57,26 +59,32 @@ def lso_overrun(log: PartitionLog) -> CheckResult:
     Slow twin: `lso_overruns` in tests/support/reference.py.
     """
     opened = _Opened.of(log)
-    reads = _sound_reads(log)
-    first_above = np.searchsorted(log.reads.offset, opened.place, side="right")  # of each such record: both are sorted by place
-    count_below = np.cumsum(np.bincount(first_above, minlength=len(log.reads) + 1))
-    below = count_below[reads] - 1  # the last such record below each read
+    parts = [_overruns(log, opened, part) for part in slices(len(log.reads))]
+    compared = sum(count for count, _, _ in parts)
+    reads, writer = (np.concatenate([np.empty(0, dtype=np.int64), *(part[side] for part in parts)]) for side in (1, 2))
+    return CheckResult(compared, _rows(log, reads, writer) if len(reads) else {})
+
+
+def _overruns(log: PartitionLog, opened: _Opened, part: slice) -> tuple[int, Ints, Ints]:
+    """Of some reads: how many were compared; those found (positions), and of each the send (position) that it passed."""
+    reads = _sound_reads(log, part)
+    below = opened.last_below(log.reads.offset[part])[reads - part.start]
     reads, below = reads[below >= 0], below[below >= 0]
     last = opened.latest[below]  # of all below, the one that was decided last
     over = log.sends.decided[opened.sends[last]] > log.reads.ended[reads]
     writer = np.where(over, opened.sends[last], opened.own_below(log, reads))
     found = writer != NONE
-    rows = _rows(log, reads[found], writer[found]) if found.any() else {}
-    return CheckResult(len(reads), rows)
+    return len(reads), reads[found], writer[found]
 
 
-def _sound_reads(log: PartitionLog) -> Ints:
-    """Reads (positions) at a known time of records that lie where they were read and were decided by then; other checks have the
-    others.
+def _sound_reads(log: PartitionLog, part: slice) -> Ints:
+    """Some reads (positions), those at a known time of records that lie where they were read and were decided by then; other
+    checks have the others.
     """
-    sends, reads = log.sends, np.flatnonzero(log.reads.judged & log.shared(placed_reads) & (log.reads.ended != NONE))
+    sends, ended = log.sends, log.reads.ended
+    reads = part.start + np.flatnonzero(log.reads.judged[part] & log.shared(placed_reads)[part] & (ended[part] != NONE))
     own = log.reads.send[reads]
-    decided = np.maximum(np.where(sends.txn, sends.decided, NONE), sends.began)[own] <= log.reads.ended[reads]
+    decided = np.maximum(np.where(sends.txn[own], sends.decided[own], NONE), sends.began[own]) <= ended[reads]
     return np.asarray(reads[decided & (sends.op[own] != log.reads.op[reads])])
 
 
@@ -84,27 +92,40 @@ def _sound_reads(log: PartitionLog) -> Ints:
 class _Opened:
     """Sends of transactions that committed, by place: positions in `Sends`.
 
-    latest: for each, where among them the one stands that was decided last of all up to it.
+    latest: for each, where among them the one stands that was decided last of all up to it. op: its operation.
     """
 
-    sends: Ints
+    sends: Any
     place: Ints
-    latest: Ints
+    latest: Any
+    op: Any
 
     @classmethod
     def of(cls, log: PartitionLog) -> _Opened:
         sends = log.shared(committed_records)
         decided = log.sends.decided[sends]
-        rises = np.r_[True, decided[1:] > np.maximum.accumulate(decided)[:-1]][: len(sends)]
-        return cls(sends, log.place[sends], np.maximum.accumulate(np.where(rises, np.arange(len(sends)), 0)))
+        number = np.arange(len(sends), dtype=position_type(len(sends)))
+        number[1:][decided[1:] <= np.maximum.accumulate(decided)[:-1]] = 0
+        return cls(sends, log.place[sends], np.maximum.accumulate(number, out=number), log.sends.op[sends])
+
+    def last_below(self, offset: Ints) -> Ints:
+        """For each of some offsets, which rise: the last send (as a number among these) below it, NONE for none."""
+        start, stop = np.searchsorted(self.place, offset[[0, -1]], side="left")
+        first_above = np.searchsorted(offset, self.place[start:stop], side="right")  # of each send: both are sorted by place
+        return np.asarray(start + np.cumsum(np.bincount(first_above, minlength=len(offset))) - 1)
+
+    @cached_property
+    def _lowest(self) -> tuple[Any, Ints]:
+        """The operations, rising, and of each its lowest send (as a number among these)."""
+        return np.unique(self.op, return_index=True)  # sorted by place, so the first of each is its lowest
 
     def own_below(self, log: PartitionLog, reads: Ints) -> Ints:
         """For each read the lowest record of its own operation, if that lies below it (NONE: none does)."""
-        op, reader = log.sends.op[self.sends], log.reads.op[reads]
+        reader = log.reads.op[reads]
         own = np.full(len(reads), NONE, dtype=np.int64)
-        both = np.isin(reader, op)
+        both = np.isin(reader, self.op)
         if both.any():
-            writers, lowest = np.unique(op, return_index=True)  # sorted by place, so the first of each is its lowest
+            writers, lowest = self._lowest
             send = self.sends[lowest[np.searchsorted(writers, reader[both])]]
             own[both] = np.where(log.place[send] < log.reads.offset[reads[both]], send, NONE)
         return own

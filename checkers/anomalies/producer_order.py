@@ -12,7 +12,7 @@ import numpy as np
 from checkers.api import CheckResult, partition_check
 from checkers.arrays import Ints
 from checkers.partition.final_witness import final_witness
-from checkers.partition.log import NONE, SLICE, PartitionLog
+from checkers.partition.log import NONE, SLICE, PartitionLog, position_type
 from checkers.partition.result_rows import pair_rows
 from checkers.partition.versions import visible
 from checkers.verdict.findings import Finding
@@ -60,7 +60,7 @@ def order_inversion(log: PartitionLog) -> CheckResult:
     Slow twin: `order_inversions` in tests/support/reference.py.
     """
     judged, returned, _ = final_witness(log)
-    known = np.flatnonzero((log.place != NONE) & ~(log.promised & judged & ~returned))
+    known = np.flatnonzero((log.place != NONE) & ~(log.promised & judged & ~returned)).astype(position_type(len(log.sends)))
     inversions = [_inverted(log, some) for some in _whole_processes(log, known)]
     compared = sum(count for _, _, count in inversions)
     low, high = (np.concatenate([known[:0], *(one[side] for one in inversions)]) for side in (0, 1))
@@ -72,10 +72,10 @@ def order_inversion(log: PartitionLog) -> CheckResult:
 
 def _whole_processes(log: PartitionLog, sends: Ints) -> list[Ints]:
     """Sends (positions, rising: so sorted by process) in parts of about `SLICE`, each process in one part."""
-    process = record_ids.process_of(log.sends.v[sends])
-    firsts = np.flatnonzero(process[1:] != process[:-1]) + 1
-    wanted = np.searchsorted(firsts, np.arange(SLICE, len(sends), SLICE))
-    return np.split(sends, firsts[np.unique(wanted[wanted < len(firsts)])])
+    last = record_ids.process_of(log.sends.v[sends[SLICE - 1 : -1 : SLICE]])  # the processes in which `SLICE` sends more end
+    next_process = np.searchsorted(log.sends.v, record_ids.of(last + 1, 0, 0), side="left")
+    cuts = np.unique(np.searchsorted(sends, next_process, side="left"))
+    return np.split(sends, cuts[cuts < len(sends)])
 
 
 def _inverted(log: PartitionLog, sends: Ints) -> tuple[Ints, Ints, int]:
@@ -139,12 +139,12 @@ def _running_highest(values: Ints, number: Ints) -> Ints:
 # --------------------------------------------------------------------------------------------------
 # nonmonotonic-send, int-nonmonotonic-send, int-send-skip
 # --------------------------------------------------------------------------------------------------
-def _neighbours(log: PartitionLog) -> tuple[Ints, Ints, Any]:
+def _neighbours(log: PartitionLog) -> tuple[Any, Any, Any]:
     """Visible sends that follow each other in one process, in the order of their calls; and whether one operation made both.
 
     Sends are sorted by process, operation and sequence, so each is compared with the next one in the array.
     """
-    sent = np.flatnonzero(log.shared(visible))
+    sent = np.flatnonzero(log.shared(visible)).astype(position_type(len(log.sends)))
     before, after = sent[:-1], sent[1:]
     v = log.sends.v
     same = record_ids.process_of(v[before]) == record_ids.process_of(v[after])

@@ -11,7 +11,7 @@ import pandas as pd
 from checkers.api import CheckResult, join_rows, partition_check
 from checkers.arrays import Bools
 from checkers.partition.final_witness import final_witness
-from checkers.partition.log import ABORTED, COMMITTED, FOREVER, INFO, NONE, PartitionLog
+from checkers.partition.log import ABORTED, COMMITTED, FOREVER, INFO, NONE, PartitionLog, slices
 from checkers.partition.result_rows import reads_with_writers, send_rows
 from checkers.partition.undecided import passed_in_time, undecided_rows
 from checkers.run_view import RunView
@@ -126,18 +126,26 @@ def dirty_read(log: PartitionLog) -> CheckResult:
 
     Slow twin: `dirty_reads` in tests/support/reference.py.
     """
-    dirty = ~log.unsent_reads  # a mask over the reads: those whose send did not fail; at the end, of these, the dirty ones
-    dirty[dirty] &= (log.sends.status != ABORTED)[log.reads.send[dirty]]
-    writer = log.reads.send[dirty]  # from here on arrays have an entry for each read in the mask
-    sends, ended = log.sends, log.reads.ended[dirty]
-    judged = log.reads.judged[dirty] & sends.txn[writer]
-    uncalled = (sends.decided == NONE) & sends.finished & (sends.status == INFO)
-    undecided, own = judged & uncalled[writer], judged & (sends.op[writer] == log.reads.op[dirty])
-    earliest = np.where(judged, np.maximum(sends.decided, sends.began)[writer], sends.began[writer])
-    early = (earliest != NONE) & (ended != NONE) & (ended < earliest)
-    compared = int(((earliest != NONE) | undecided | own).sum())
-    dirty[dirty] = early | undecided | own
+    dirty, compared = np.zeros(len(log.reads), dtype=np.bool_), 0
+    uncalled = (log.sends.decided == NONE) & log.sends.finished & (log.sends.status == INFO)
+    for part in slices(len(log.reads)):
+        dirty[part], count = _dirty(log, part, uncalled)
+        compared += count
     return reads_with_writers(log, dirty, compared, time=log.sends.began)
+
+
+def _dirty(log: PartitionLog, part: slice, uncalled: Bools) -> tuple[Bools, int]:
+    """Which of some reads are dirty, and how many were compared. uncalled: sends for which commit was never called."""
+    sends, dirty = log.sends, ~log.unsent_reads[part]  # those whose send did not fail; at the end, of these, the dirty ones
+    dirty[dirty] &= sends.status[log.reads.send[part][dirty]] != ABORTED
+    writer = log.reads.send[part][dirty]  # from here on arrays have an entry for each read in the mask
+    ended, began = log.reads.ended[part][dirty], sends.began[writer]
+    judged = log.reads.judged[part][dirty] & sends.txn[writer]
+    undecided, own = judged & uncalled[writer], judged & (sends.op[writer] == log.reads.op[part][dirty])
+    earliest = np.where(judged, np.maximum(sends.decided[writer], began), began)
+    early = (earliest != NONE) & (ended != NONE) & (ended < earliest)
+    dirty[dirty] = early | undecided | own
+    return dirty, int(((earliest != NONE) | undecided | own).sum())
 
 
 # --------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import numpy as np
 from checkers.arrays import Ints
 from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.layers import LSO
-from checkers.partition.log import FOREVER, NONE, PartitionLog
+from checkers.partition.log import FOREVER, NONE, PartitionLog, slices
 from checkers.partition.versions import committed_records, placed_reads
 
 
@@ -57,14 +57,18 @@ class PassedRecords:
 def first_passed(log: PartitionLog, records: Ints) -> Ints:
     """When a judged reader first got anything above some sends (positions, by place); FOREVER: never.
 
-    Reads are sorted by offset, so that is a running minimum from the highest offset down. Sorted places are found several times
-    as fast as others.
+    Reads are sorted by offset, so that is a running minimum from the highest offset down: some millions of reads at a time, and
+    with each the records between the last offset of the reads below and its own.
     """
-    reads = log.reads
-    which = np.flatnonzero(reads.judged & log.shared(placed_reads) & (reads.ended != NONE))
-    first = np.minimum.accumulate(reads.ended[which][::-1])[::-1]
-    above = np.searchsorted(reads.offset[which], log.place[records], side="right")
-    return np.asarray(np.r_[first, FOREVER][above])
+    reads, place = log.reads, log.place[records]
+    passed, lowest, stop = np.full(len(records), FOREVER), FOREVER, len(records)
+    for part in reversed(list(slices(len(reads)))):
+        start = int(np.searchsorted(place, reads.offset[part.start - 1], side="left")) if part.start else 0
+        which = part.start + np.flatnonzero(reads.judged[part] & log.shared(placed_reads)[part] & (reads.ended[part] != NONE))
+        first = np.minimum.accumulate(np.r_[lowest, reads.ended[which][::-1]])[::-1]
+        passed[start:stop] = first[np.searchsorted(reads.offset[which], place[start:stop], side="right")]
+        lowest, stop = int(first[0]), start
+    return passed
 
 
 def passed_records(log: PartitionLog, edge_filter: EdgeFilter | None, over: Ints, passed: Ints) -> PassedRecords:
@@ -76,7 +80,7 @@ def passed_records(log: PartitionLog, edge_filter: EdgeFilter | None, over: Ints
     reads, sends = log.reads, log.shared(committed_records)
     some = reads.judged & log.shared(placed_reads)
     if edge_filter is not None:
-        idle = np.isin(reads.process, edge_filter.read_only)
+        idle = np.concatenate([some[:0], *(np.isin(reads.process[part], edge_filter.read_only) for part in slices(len(reads)))])
         if not (some & ~idle).any():
             sends = sends[over > passed]
         some &= ~idle | (reads.ended < edge_filter.last_write_began)

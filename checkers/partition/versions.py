@@ -5,11 +5,13 @@ Offsets are sparse (markers and aborted records occupy some), so distances are c
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from checkers.arrays import Bools, Ints
 from checkers.partition.final_witness import final_witness
-from checkers.partition.log import ABORTED, NONE, PartitionLog
+from checkers.partition.log import ABORTED, NONE, PartitionLog, position_type
 
 
 def fixed(log: PartitionLog) -> Bools:
@@ -37,12 +39,12 @@ def visible(log: PartitionLog) -> Bools:
     return np.asarray(known & log.shared(fixed) & ~log.shared(lost) & ~log.shared(aborted))
 
 
-def committed_records(log: PartitionLog) -> Ints:
+def committed_records(log: PartitionLog) -> Any:
     """Sends (positions) in transactions that committed, by their place, which is known: ok, or a read_committed reader got the
     record.
     """
     which = np.flatnonzero(log.sends.txn & log.shared(visible) & (log.promised | log.seen_committed))
-    return np.asarray(which[np.argsort(log.place[which], kind="stable")])
+    return which[np.argsort(log.place[which], kind="stable")].astype(position_type(len(log.sends)))
 
 
 def placed_reads(log: PartitionLog) -> Bools:

@@ -28,14 +28,14 @@ from checkers.partition.assembly import unpack_log
 from checkers.partition.log import FinalRead, PartitionLog, Resets, Settings
 from checkers.partition.unseen import total_unseen, unseen_at
 from checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, gather_messages
-from checkers.spark.large_partitions import large_partition_lock
+from checkers.spark.large_partitions import PackedParts, large_partition_lock
 from checkers.spark.scan import NamedPart, PackedPart, scan, scan_locally
 from checkers.spark.source import Source, from_message, message
 
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
 MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB
 BUCKETS_PER_CORE = 4  # partitions are shared out among them
-PartitionJudge = Callable[[str, Sequence[PackedPart]], Iterator["PartitionResult | ExecutorMessage"]]
+PartitionJudge = Callable[[str, Sequence[PackedPart] | PackedParts], Iterator["PartitionResult | ExecutorMessage"]]
 
 
 @dataclass
@@ -178,9 +178,9 @@ def _bucket(partition: str) -> int:
 
 def _bucket_results(judge: PartitionJudge, parts: Iterable[NamedPart]) -> Iterator[PartitionResult | ExecutorMessage]:
     """The results and messages of the partitions of one bucket, one partition after the other."""
-    groups: dict[str, list[PackedPart]] = {}
+    groups: dict[str, PackedParts] = {}
     for name, part in parts:
-        groups.setdefault(name, []).append(part)
+        groups.setdefault(name, PackedParts()).append(part)
     for name in sorted(groups):
         yield from judge(name, groups.pop(name))
 
@@ -222,9 +222,11 @@ def _partition_judge(
 ) -> PartitionJudge:
     """The function that unpacks one partition and runs every check on it."""
 
-    def judge_partition(partition: str, parts: Sequence[PackedPart]) -> Iterator[PartitionResult | ExecutorMessage]:
-        with large_partition_lock(sum(len(part.shared) + len(part.own) for part in parts)):
-            log = unpack_log(partition, parts, finals.get(partition, FinalRead()), settings, resets)
+    def judge_partition(partition: str, parts: Sequence[PackedPart] | PackedParts) -> Iterator[PartitionResult | ExecutorMessage]:
+        with large_partition_lock(parts.size if isinstance(parts, PackedParts) else 0):
+            packed = parts.take() if isinstance(parts, PackedParts) else parts
+            log = unpack_log(partition, packed, finals.get(partition, FinalRead()), settings, resets)
+            del packed
             late = log.written_late
             log = replace(log, final=FinalRead()) if late else log
             results = {check.name: _result(check, log) for check in checks}

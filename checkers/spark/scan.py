@@ -35,8 +35,8 @@ class PackedPart(NamedTuple):
     """Records that one batch sent to a partition, or read from it, as Arrow messages: `SHARED` with `COUNT`, and `OWN`."""
 
     side: int
-    shared: bytes
-    own: bytes
+    shared: bytes | memoryview
+    own: bytes | memoryview
 
 
 NamedPart = tuple[str, PackedPart]  # with the topic-partition's name
@@ -165,6 +165,6 @@ def unpack(parts: Sequence[PackedPart], side: int) -> dict[str, Any]:
     return columns
 
 
-def _column(packed: bytes, number: int) -> Any:
+def _column(packed: bytes | memoryview, number: int) -> Any:
     options = pa.ipc.IpcReadOptions(included_fields=[number], use_threads=False)
-    return pa.ipc.open_stream(packed, options=options).read_all().column(0).to_numpy()
+    return pa.ipc.open_stream(pa.py_buffer(packed), options=options).read_all().column(0).to_numpy()
