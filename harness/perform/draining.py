@@ -1,11 +1,12 @@
 """Waits until somebody's own program has processed its whole input.
 
 Where the program's group is known, its committed offsets say so: they lie beyond the last input that was surely committed. Where
-it is not, the program is taken for done when its output has not grown for a while.
+it is not, the program is taken for done when its output has not grown for a while, and no task of a connector stands still.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from harness.api import Admin, ClusterError, Isolation, Outcome, Program
 from harness.history.lines import COMPLETION, decoded, opened
 
 LOOK_S = 0.5
+RUNNING = "RUNNING"  # the state of a task that does its work
 
 
 def last_inputs(history: Path) -> dict[str, int]:
@@ -39,11 +41,24 @@ def _take(raw: bytes, found: dict[str, int]) -> None:
                 found[mop.partition] = max(mop.offset, found.get(mop.partition, -1))
 
 
+def task_stands_still(history: Path) -> bool:
+    """Whether a task did not run when a conductor last saw those of its connector; False where there is no conductor."""
+    newest: dict[str, bytes] = {}
+    for path in sorted(history.glob("c*-*.jsonl"), key=lambda path: path.stat().st_mtime):
+        with opened(path) as file:
+            for raw in file:
+                if b'"rest"' in raw and b'/status"' in raw and b'"tasks":[{' in raw and raw.endswith(b"}\n"):
+                    newest[path.name.partition("-")[0]] = raw
+    answers = [json.loads(raw)["value"]["answer"] for raw in newest.values()]
+    return any(task["state"] != RUNNING for answer in answers for task in answer["tasks"])
+
+
 @dataclass
 class Draining:
     """A wait for a program. group: its consumer group, empty when it is not known. last: `last_inputs` of the input's partitions.
 
-    tend: called between looks, as the instances run on.
+    tend: called between looks, as the instances run on. still: whether something is known to stand still, asked while nothing
+    else says that the program is not done.
     """
 
     program: Program
@@ -52,6 +67,7 @@ class Draining:
     outputs: Sequence[str]
     admin: Callable[[], Admin]
     tend: Callable[[], None]
+    still: Callable[[], bool] = lambda: False
     _ends: Mapping[str, int] = field(default_factory=dict)
     _grown_at: float = 0.0
 
@@ -81,7 +97,7 @@ class Draining:
                 self._ends, self._grown_at = ends, time.monotonic()
                 return False
             if not self.group:
-                return time.monotonic() - self._grown_at >= self.program.quiet_s
+                return time.monotonic() - self._grown_at >= self.program.quiet_s and not self.still()
             offsets = self.admin().group_offsets(self.group, list(self.last))
         except ClusterError:
             return False

@@ -56,7 +56,7 @@ from harness.connect.worker import jar_directories
 from harness.history.manifest import ManifestWriter
 from harness.history.writer import HistoryWriter, file_name
 from harness.perform import parent_watch
-from harness.perform.draining import Draining, last_inputs
+from harness.perform.draining import Draining, last_inputs, task_stands_still
 from harness.perform.fault_runner import NOT_HEALED, FaultRunner
 from harness.perform.image_programs import ImagePrograms
 from harness.perform.instance import END_S, directory_of, topic_of
@@ -304,7 +304,10 @@ class Performance:
         group = group_of_program(self._plan, program)
         number = next(self._numbers)
         writer.invoke(-1, number, "drain", {})
-        done, value = Draining(program, group, last, outputs, self._cluster.admin, pool.tend).wait()
+        history = self._run_dir / "history"
+        done, value = Draining(
+            program, group, last, outputs, self._cluster.admin, pool.tend, lambda: task_stands_still(history)
+        ).wait()
         writer.complete(Outcome.OK if done else Outcome.INFO, -1, number, "drain", value, errors=[])
         if not done:
             self._emit(note_event(f"the application had not caught up with its input after {program.drain_s:g} s"))

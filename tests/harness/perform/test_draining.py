@@ -76,3 +76,38 @@ def test_the_last_inputs_are_those_of_transactions_that_ended_ok(tmp_path):
     with (tmp_path / "c0-0.jsonl").open("a") as file:
         file.write('{"type": "ok", "proc')
     assert last_inputs(tmp_path) == {"in-0": 3}
+
+
+def statuses(folder, name, *tasks):
+    """What a conductor saw, one look after the other."""
+    writer = HistoryWriter(folder / name, run="r", slot=3, node="c3", role="conductor", pid=1)
+    for number, states in enumerate(tasks):
+        answer = {"connector": {"state": "RUNNING"}, "tasks": [{"id": at, "state": one} for at, one in enumerate(states)]}
+        writer.invoke(3, number, "rest", {"method": "GET", "path": "/connectors/source/status"})
+        value = {"method": "GET", "path": "/connectors/source/status", "status": 200, "answer": answer}
+        writer.complete(Outcome.OK, 3, number, "rest", value, errors=[])
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("tasks", "still"),
+    [
+        ((["RUNNING", "FAILED"], ["RUNNING", "RUNNING"]), False),
+        ((["RUNNING", "RUNNING"], ["RUNNING", "FAILED"]), True),
+        ((["RUNNING"], ["RESTARTING"], []), True),
+        ((), False),
+    ],
+)
+def test_a_task_stands_still_that_did_not_run_when_it_was_last_seen(tmp_path, tasks, still):
+    statuses(tmp_path, "c3-0.jsonl", *tasks)
+    assert draining.task_stands_still(tmp_path) is still
+
+
+def test_a_program_is_not_done_while_a_task_stands_still():
+    """Its output does not grow either."""
+    seen = [True, True, False]
+    admin = Admin([], [{"out-0": 5}])
+    found = Draining(PROGRAM, "", {"in-0": 7}, ["out-0"], lambda: admin, lambda: None, lambda: seen.pop(0)).wait()
+    assert (found[0], seen) == (True, [])
+    impatient = Draining(IMPATIENT, "", {"in-0": 7}, ["out-0"], lambda: admin, lambda: None, lambda: True).wait()
+    assert (impatient[0], impatient[1]["drained"]) == (False, False)
