@@ -6,11 +6,13 @@ known place in the version order count (`checkers.partition.versions.visible`).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from checkers.api import CheckResult, partition_check
 from checkers.arrays import Ints
-from checkers.partition.log import FOREVER, NONE, PartitionLog
+from checkers.partition.log import FOREVER, NONE, PartitionLog, position_type
 from checkers.partition.result_rows import pair_rows
 from checkers.partition.versions import visible
 from checkers.verdict.findings import Finding
@@ -84,7 +86,7 @@ def _inverted(began: Ints, ended: Ints, process: Ints) -> tuple[Ints, Ints]:
     return np.concatenate(low), np.concatenate(high)
 
 
-def _first_acknowledged_above(ended: Ints) -> Ints:
+def _first_acknowledged_above(ended: Ints) -> Any:
     """For each position, the one among the higher positions with the smallest time (`len(ended)`: none has a time).
 
     Of [5, 3, 9, 4] the minima of the suffixes are [3, 3, 4, 4], and each suffix has its minimum nearest at [1, 1, 3, 3]. What
@@ -92,7 +94,9 @@ def _first_acknowledged_above(ended: Ints) -> Ints:
     """
     count = len(ended)
     suffix_minimum = np.minimum.accumulate(ended[::-1])[::-1]
-    its_position = np.where(ended == suffix_minimum, np.arange(count), count)
-    nearest = np.minimum.accumulate(its_position[::-1])[::-1]
-    above = np.r_[nearest[1:], count]
-    return np.asarray(np.where(np.r_[suffix_minimum[1:], FOREVER] == FOREVER, count, above), dtype=np.int64)
+    above = np.full(count + 1, count, dtype=position_type(count + 1))  # at first, of each its own suffix's, and `count` for none
+    nearest = np.flatnonzero(ended == suffix_minimum)
+    above[nearest] = nearest
+    above = np.minimum.accumulate(above[::-1])[::-1][1:]
+    above[:-1][suffix_minimum[1:] == FOREVER] = count
+    return above

@@ -214,11 +214,20 @@ class PartitionLog:
         order leaves the highest for each send, and writing them in reverse the lowest: no sorting, no comparing.
         """
         low, high = (np.full(len(self.sends), NONE, dtype=np.int64) for _ in range(2))
-        which = which & (self.reads.send >= 0) & (self.reads.offset != NONE)
-        position, offset = self.reads.send[which], self.reads.offset[which]
-        high[position] = offset
-        low[position[::-1]] = offset[::-1]
+        parts = list(slices(len(self.reads)))
+        for part in parts:
+            position, offset = self._placed(which, part)
+            high[position] = offset
+        for part in reversed(parts):
+            position, offset = self._placed(which, part)
+            low[position[::-1]] = offset[::-1]
         return low, high
+
+    def _placed(self, which: Bools, part: slice) -> tuple[Any, Ints]:
+        """Of some reads those wanted whose send and offset are known: the position of the send, and the offset."""
+        send, offset = self.reads.send[part], self.reads.offset[part]
+        wanted = which[part] & (send >= 0) & (offset != NONE)
+        return send[wanted], offset[wanted]
 
     @cached_property
     def places_read(self) -> tuple[Ints, Ints]:

@@ -21,7 +21,7 @@ from checkers.spark.source import LocalSource
 from checkers.verdict.judge import judge
 from harness.runs.directory import open_run
 
-SLICED = ("dirty-read", "lso-overrun", "order-inversion", "poll-skip", "nonmonotonic-poll")
+SLICED = ("dirty-read", "duplicate", "real-time-inversion", "lso-overrun", "order-inversion", "poll-skip", "nonmonotonic-poll")
 
 
 @pytest.fixture(scope="module")
