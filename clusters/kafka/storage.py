@@ -41,13 +41,14 @@ def format_all(
     """Format the first node's directory with Kafka's own tool (about a second), and derive the others' from it.
 
     features: levels of Kafka's features that are not the version's own (`transaction.version`).
+    The tool gets the configuration as its last argument.
     Only `node.id` and `directory.id` differ between nodes; everything else the tool writes holds for the cluster.
     Raises ClusterError with the tool's output.
     """
     first = nodes[0]
     try:
         levels = [word for name, level in (features or {}).items() for word in ("--feature", f"{name}={level}")]
-        done = tool(["format", "-t", kafka_uuid(), "-c", str(configs[first.name]), *levels], _FORMAT_S)
+        done = tool(["format", "-t", kafka_uuid(), *levels, "-c", str(configs[first.name])], _FORMAT_S)
     except subprocess.TimeoutExpired as e:
         raise ClusterError(f"Kafka {version} was still formatting its storage after {_FORMAT_S:.0f} s") from e
     if done.returncode != 0:
