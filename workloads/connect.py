@@ -49,10 +49,18 @@ FILE, BOOTSTRAP, WORKERS, SECOND_ADDRESS = (
 CLIENTS = ("producer", "consumer", "admin")  # of a connector: what `.override.` may change (KIP-458)
 STATUS_S = 1.0  # between two looks at the connector's state
 SUPPORT = ("disabled", "preparing", "enabled")
-Change = Literal["tasks", "restart", "restart-task", "pause", "stop", "delete", "own-offsets", "alter-offsets", "reset-offsets"]
+Change = Literal[
+    "tasks", "restart", "restart-task", "pause", "stop", "delete", "own-offsets", "alter-offsets", "reset-offsets", "preflight"
+]
 Asking = Generator[PlannedOperation, Operation | None, None]  # is sent each operation when it has ended
 CHANGES: tuple[Change, ...] = get_args(Change)
 SINCE = {"stop": (3, 5), "alter-offsets": (3, 6), "reset-offsets": (3, 6)}  # the first release with a change (KIP-875)
+UNKEEPABLE = (  # what the numbered source answers, so that a configuration which asks for more has to be refused
+    {"exactly.once.support": "required", "answer.exactly.once": "unsupported"},
+    {"exactly.once.support": "required", "answer.exactly.once": "null"},
+    {"transaction.boundary": "connector", "answer.boundaries": "unsupported"},
+    {"transaction.boundary": "connector", "answer.boundaries": "null"},
+)
 ALTER_TRIES = 8  # of a request that is refused until all tasks have stopped
 ALTERED_BY = 40  # at most so many positions to and fro
 
@@ -81,7 +89,8 @@ class Connect:
     connect_clusters: how many Connect clusters there are, each with `workers` workers, a group, internal topics, a connector of
     the same name and a target topic of its own: `records`, `records2`, ... The conductor of each does its own changes.
     changes: what the conductor does meanwhile, one at random every change_every_s (own-offsets: it sets `offsets.storage.topic`;
-    alter-offsets, reset-offsets: it stops the connector, sets stored offsets to and fro, or removes them all, and lets it go on).
+    alter-offsets, reset-offsets: it stops the connector, sets stored offsets to and fro, or removes them all, and lets it go on;
+    preflight: it asks for another numbered source that says it cannot keep its configuration).
     restart_failed: the conductor restarts tasks that have failed, as an operator does.
     readers: read_committed processes that only poll. transaction_timeout_s: of the tasks' producers.
     rest: where workers answer that run already, like http://worker-1:8083; none is started then, `support` says what they are.
@@ -133,6 +142,8 @@ class Connect:
                 raise ValueError(f"changes: {change} needs Kafka Connect {'.'.join(map(str, SINCE[change]))}, not {self.version}")
         if self.connector != NUMBERED and not (self.plugins or self.rest or self.connector.startswith(KAFKAS)):
             raise ValueError("plugins: the directory or jar that holds the class of `connector`")
+        if "preflight" in self.changes and (self.connector != NUMBERED or "enabled" not in self._levels):
+            raise ValueError("changes: preflight is for the numbered source, on workers with `support` enabled")
         if any(FILE in str(value) for value in self.config.values()) and not self.lines:
             raise ValueError("lines: how many lines {file} in `config` is to have")
         if self.rest and self._elsewhere:
@@ -365,12 +376,21 @@ class Conductor:
             yield from self._until_ok(lambda: self._planned("PUT", "/stop", think_s=pause))
             yield from self._other_offsets(change)
             yield from self._until_ok(lambda: self._planned("PUT", "/resume", think_s=pause))
+        elif change == "preflight":
+            yield from self._preflight()
         elif change in ("pause", "stop"):
             yield self._planned("PUT", f"/{change}")
             yield from self._until_ok(lambda: self._planned("PUT", "/resume", think_s=pause))
         else:
             yield self._planned("DELETE", "")
             yield from self._until_ok(lambda: self._configured(self.workload.tasks, think_s=pause))
+
+    def _preflight(self) -> Asking:
+        """A connector that is to be refused; deleted, if it is not."""
+        config = {**self.workload.configuration(self.topic, 1), "topic": f"{self.topic}-refused", **self.rng.choice(UNKEEPABLE)}
+        asked = yield self._planned("PUT", "-refused/config", config)
+        if asked and asked.outcome is not Outcome.FAIL:
+            yield self._planned("DELETE", "-refused")
 
     def _other_offsets(self, change: Change) -> Asking:
         """Alter or reset the offsets of a connector that is stopped, or about to be (KIP-875)."""

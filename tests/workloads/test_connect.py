@@ -29,6 +29,7 @@ CONDUCTOR = next(role for role in Connect().roles() if role.conducts)
         ({"workers": 3, "support": ("enabled", "disabled")}, "one for each of the 3, not 2"),
         ({"changes": ("explode",)}, 'changes: "explode" is none of'),
         ({"changes": ("alter-offsets",), "version": "3.5.2"}, "alter-offsets needs Kafka Connect 3.6, not 3.5.2"),
+        ({"changes": ("preflight",), "support": "preparing"}, "preflight is for the numbered source"),
         ({"connector": "my.Source"}, "plugins: the directory or jar"),
         ({"rest": ("worker-1:8083",)}, 'rest: "worker-1:8083" is no address'),
         ({"internal_topics": ("configs",)}, "internal_topics: two names"),
@@ -164,6 +165,7 @@ def test_tasks_that_have_failed_are_restarted_unless_that_is_not_wanted():
         ("delete", ["DELETE ", "PUT /config"]),
         ("tasks", ["PUT /config"]),
         ("own-offsets", ["PUT /config"]),
+        ("preflight", ["PUT -refused/config", "DELETE -refused"]),
     ],
 )
 def test_a_change_is_made_every_so_often_and_undone(change, requests):
