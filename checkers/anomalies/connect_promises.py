@@ -102,19 +102,22 @@ def _initialised(log: ConnectLog, connector: str, number: int, span: tuple[int, 
 
 
 def _single(run: RunView, log: ConnectLog) -> Occasions:
-    """Between configurations of one task after another and their task-count record no producer is initialised by a fencing."""
+    """Between configurations of one task after another and their task-count record no producer is initialised by a fencing.
+
+    Judged while the connector has never had more tasks: a fencing that was begun before may end late.
+    """
     answer = Occasions()
     slack = log.slack_ms
     others = run.fencings is None or run.fencings or run.shared(SourceLog).altered
     if slack is None or log.compacted or not log.timeouts or others:
         return answer  # the fencing of an operator, or before offsets are altered, looks like a leader's
     for before, count in log_rounds(log):
-        generations = pending(log, before, count)
-        if before is None or not fencing_skipped(log, before, count) or len(generations) > 1 or generations[0].until is None:
+        span = pending(log, before, count)[0].since - slack, count.since + slack
+        known = [one for one in log.generations if one.connector == count.connector and one.since <= span[1]]
+        if before is None or not fencing_skipped(log, before, count) or max(one.tasks for one in known) > 1:
             continue
-        span = generations[0].until + slack, count.since - slack
-        fences = [one for one in log.tasks if span[0] < one.start.timestamp < span[1] and not one.wrote]
-        fences = [one for one in fences if one.start.number not in log.timeouts]
+        fences = [one for one in log.tasks if log.task_of(one.transactional_id)[0] == count.connector and not one.wrote]
+        fences = [one for one in fences if span[0] < one.start.timestamp < span[1] and one.start.number not in log.timeouts]
         answer.met += not fences
         answer.entries += [[(count.entry, "read"), *((one.start, "sent") for one in fences)]] if fences else []
     return answer

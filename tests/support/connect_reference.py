@@ -193,14 +193,12 @@ def promises(h: ConnectHistory) -> Found:
             }
             if not {str(task) for task in range(before["number"])} <= fenced:
                 found.add(place(count))
-        elif (
-            len(between) == 1
-            and h.until(between[0]) is not None
-            and any(h.transactions(one) for one in h.sessions if h.is_task(one))
-        ):
-            span = h.until(between[0]) + SLACK_MS, h.since(count) - SLACK_MS
+        elif any(h.transactions(one) for one in h.sessions if h.is_task(one)):
+            span = h.since(between[0]) - SLACK_MS, h.since(count) + SLACK_MS
+            known = [one for one in h.configured("generation") if h.since(one) <= span[1]]
             idle = [one for one in h.sessions if h.is_task(one) and one["number"] == 90_000 and not h.transactions(one)]
-            found |= {place(one) for one in idle if span[0] < one["timestamp"] < span[1]}
+            if all(one["number"] <= 1 for one in known):
+                found |= {place(one) for one in idle if span[0] < one["timestamp"] < span[1]}
     strangers = [one for one in h.of("record") if h.fate(one) == "COMMIT" and h.session(one) is None]
     return found | {place(one) for one in strangers[:1]}
 

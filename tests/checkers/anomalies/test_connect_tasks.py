@@ -462,3 +462,13 @@ def test_a_task_that_writes_for_the_other_connect_cluster_is_named(tmp_path):
     document = judged(tmp_path, story)
     assert promise(document, "several Connect clusters")[1] == 1
     assert "connect-promise" in violated(document)
+
+
+def test_fencing_is_skipped_of_no_connector_but_the_one_that_always_had_one_task(tmp_path):
+    """A fencing for more tasks may be begun before, and end late; the tasks of another connector need theirs."""
+    story = lawful(2, 1)
+    _generation(story, 1, 1)
+    assert promise(judged(tmp_path, story), "one task follows one task") == (0, 0)
+    other = lawful(1, 1, fenced=0)
+    other.initialise("fp-connect-another-0", 90_000)
+    assert promise(judged(tmp_path, other), "one task follows one task") == (1, 0)
