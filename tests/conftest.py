@@ -6,11 +6,13 @@ import gc
 import os
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
-from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession  # the process that only distributes the tests needs none
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -72,12 +74,14 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Units go to processes in their order: to whichever is free."""
+    """Units go to processes in their order: to whichever is free. Without tests that start Spark its files are as others."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByUnit(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return unit(nodeid)
+            name = unit(nodeid)
+            return nodeid.partition("::")[0] if name == "spark" and sparkless else name
 
+    sparkless = "not spark" in config.option.markexpr
     config.option.loadscopereorder = False
     return ByUnit(config, log)

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.acero as ac
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -120,7 +121,7 @@ class LocalSource:
 
     def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
         if self._small:
-            return self._small.columns(columns).filter(condition)
+            return _filtered(self._small.columns(columns), condition)
         return ds.dataset(self.path).to_table(columns=list(columns), filter=condition)
 
     def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -143,6 +144,12 @@ class LocalSource:
             return {}
         demand_columns(path, VALUES)
         return _value_names(ds.dataset(path).to_table(columns=["v", "value"], filter=ds.field("v").isin(pa.array(identities))))
+
+
+def _filtered(table: pa.Table, condition: pc.Expression) -> pa.Table:
+    """The rows of a small table for which a condition holds: by this thread, since `Table.filter` waits for others."""
+    source = ac.Declaration("table_source", ac.TableSourceNodeOptions(table))
+    return ac.Declaration("filter", ac.FilterNodeOptions(condition), inputs=[source]).to_table(use_threads=False)
 
 
 class SmallFile:

@@ -15,8 +15,8 @@ from checkers.registry import installed_checks
 from checkers.verdict.rules import INAPPLICABLE, full_contract, rule_for
 
 CHECKS = [check for check in installed_checks()[0] if check.name in NAMES]
-MOVED, MOVING_SEEDS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"}, 10
-SEEDS, NIGHTLY_SEEDS = 12, 4012
+MOVED, MOVING_SEEDS = {"poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-nonmonotonic-poll"}, 6
+SEEDS, NIGHTLY_SEEDS = 8, 4008
 
 
 def compare(folder, seed, history=varied_history, groups=0.0):

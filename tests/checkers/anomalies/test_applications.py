@@ -19,7 +19,7 @@ from harness.runs.directory import open_run
 
 CHECKS = [check for check in installed_checks()[0] if check.name in FROM_OUTSIDE]
 CONTRACT = {"application": "exactly-once"}
-SEEDS, NIGHTLY_SEEDS = 12, 2012
+SEEDS, NIGHTLY_SEEDS = 6, 2006
 
 
 def compare(folder, seed):

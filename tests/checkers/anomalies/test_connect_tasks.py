@@ -14,7 +14,7 @@ from checkers.registry import installed_checks
 
 CHECKS = [check for check in installed_checks()[0] if check.name in TWINS]
 CONTRACT = {"connect": "enabled", "transactional": "false"}
-SEEDS, NIGHTLY_SEEDS = 15, 3015
+SEEDS, NIGHTLY_SEEDS = 8, 3008
 
 
 def compare(folder, seed):
@@ -381,9 +381,10 @@ def found_in(folder, story):
     return sorted(rows), {name: answer(document, name)["compared"] for name in TWINS}
 
 
-def test_where_the_workers_are_changes_no_answer(tmp_path):
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.nightly)], ids=["three", "more"])
+def test_where_the_workers_are_changes_no_answer(tmp_path, seeds):
     """Two logs have one name, and two producers one id."""
-    for seed in range(6):
+    for seed in seeds:
         stories = [random_story(Random(seed), elsewhere) for elsewhere in (True, False)]
         assert found_in(tmp_path, stories[0]) == found_in(tmp_path, stories[1]), seed
 
@@ -432,9 +433,10 @@ def test_a_producer_of_the_second_cluster_is_named_as_such(tmp_path):
 # --------------------------------------------------------------------------------------------------
 # Several Connect clusters
 # --------------------------------------------------------------------------------------------------
-def test_another_connect_cluster_changes_no_answer(tmp_path):
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.nightly)], ids=["three", "more"])
+def test_another_connect_cluster_changes_no_answer(tmp_path, seeds):
     """Its connector has the same name, and each is judged by itself."""
-    for seed in range(6):
+    for seed in seeds:
         story = random_story(Random(seed))
         alone, _ = found_in(tmp_path, story)
         other = lawful(bumping=story.bumping)

@@ -19,7 +19,7 @@ from harness.runs.directory import open_run
 CHECKS = [check for check in installed_checks()[0] if check.name in TWINS]
 CYCLE = next(check for check in installed_checks()[0] if check.name == "G1c-wr")
 CONTRACT = {"consumption": "recorded"}
-SEEDS, NIGHTLY_SEEDS = 10, 4010
+SEEDS, NIGHTLY_SEEDS = 8, 4008
 
 
 def compare(folder, seed):

@@ -14,7 +14,7 @@ from checkers.registry import installed_checks
 
 CHECKS = [check for check in installed_checks()[0] if check.name in TWINS]
 CONTRACT = {"connect": "enabled", "transactional": "false"}
-SEEDS, NIGHTLY_SEEDS = 15, 3015
+SEEDS, NIGHTLY_SEEDS = 12, 3012
 
 
 def compare(folder, seed):

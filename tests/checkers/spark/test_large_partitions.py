@@ -12,8 +12,9 @@ import pytest
 from checkers.anomalies import consecutive_reads, producer_order
 from checkers.lawful_history import write_lawful
 from checkers.partition import log
+from checkers.registry import installed_checks
 from checkers.selfcheck.damages import DAMAGES
-from checkers.selfcheck.history_rows import read_rows, write_rows
+from checkers.selfcheck.history_rows import HistoryRows, read_rows, write_rows
 from checkers.spark import large_partitions
 from checkers.spark.large_partitions import PackedParts
 from checkers.spark.scan import PackedPart, scan_locally
@@ -22,6 +23,7 @@ from checkers.verdict.judge import judge
 from harness.runs.directory import open_run
 
 SLICED = ("dirty-read", "duplicate", "real-time-inversion", "lso-overrun", "order-inversion", "poll-skip", "nonmonotonic-poll")
+CHECKS = [check for check in installed_checks()[0] if check.scope == "partition" or check.gather is not None]
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +31,11 @@ def history(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("lawful")
     write_lawful(folder, transactions=200, partitions=2, seed=3)
     return folder / "history.parquet"
+
+
+@pytest.fixture(scope="module")
+def rows(history) -> HistoryRows:
+    return read_rows(history)
 
 
 def opened_files() -> int:
@@ -51,11 +58,11 @@ def test_parts_come_back_in_order_and_leave_no_file_open(history, monkeypatch, l
 
 
 @pytest.mark.parametrize("name", SLICED)
-def test_a_damaged_history_is_judged_the_same_however_few_rows_are_looked_at_at_once(history, tmp_path, monkeypatch, name):
+def test_a_damaged_history_is_judged_the_same_however_few_rows_are_looked_at_at_once(history, rows, tmp_path, monkeypatch, name):
     """What is carried from one slice to the next loses nothing and adds nothing."""
     damage = next(damage for damage in DAMAGES if name in damage.expects)
     (tmp_path / "plan.json").write_bytes(history.with_name("plan.json").read_bytes())
-    write_rows(damage.plant(read_rows(history), Random(1)).rows, tmp_path / "history.parquet")
+    write_rows(damage.plant(rows, Random(1)).rows, tmp_path / "history.parquet")
     whole = judged(tmp_path)
     for module in (log, consecutive_reads, producer_order):
         monkeypatch.setattr(module, "SLICE", 61)
@@ -64,6 +71,6 @@ def test_a_damaged_history_is_judged_the_same_however_few_rows_are_looked_at_at_
 
 
 def judged(folder):
-    """What every check compared and found, and the rows of its findings."""
-    document = judge(open_run(folder), here=True)
+    """What every check of partitions, or of what is gathered of them, compared and found; and the rows of its findings."""
+    document = judge(open_run(folder), here=True, checks=CHECKS)
     return document["properties"], pq.read_table(folder / "anomalies.parquet")

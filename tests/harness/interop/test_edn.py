@@ -6,7 +6,7 @@ import json
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.interop.jepsen import edn
@@ -65,9 +65,21 @@ def as_read(value):
     return [as_read(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
+@settings(max_examples=30)
 @given(st.lists(mops, max_size=4))
 def test_a_value_is_read_as_it_was_written_whatever_its_texts_hold(value):
     """Braces, commas, colons, quotes, backslashes, nil."""
+    compare_read(value)
+
+
+@pytest.mark.nightly
+@settings(max_examples=2000)
+@given(st.lists(mops, max_size=4))
+def test_thousands_of_values_are_read_as_they_were_written(value):
+    compare_read(value)
+
+
+def compare_read(value):
     text = as_edn(value)
     for mop in ("send", "poll"):
         text = text.replace(f'["{mop}"', f"[:{mop}")
