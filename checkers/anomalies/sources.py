@@ -102,7 +102,7 @@ def source_loss(run: RunView) -> CheckResult:
     log, answer = _judged(run)
     if log is None:
         return answer
-    if log.untold:
+    if log.strange:
         return CheckResult(0, lacking=UNTOLD)
     columns = ["part", "number", "partition", "offset", "op", "end"]
     records, stored = (_in_parts(log, one)[columns] for one in (log.visible, log.offsets))

@@ -243,7 +243,7 @@ class SourceLog:
         return ""
 
     @cached_property
-    def untold(self) -> bool:
+    def strange(self) -> bool:
         """Whether the final read has records that do not tell their position."""
         read = self.entries.read
         return bool((read["final"] & (read["kind"] == STRANGE)).any())

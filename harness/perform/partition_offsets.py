@@ -29,13 +29,13 @@ class PartitionOffsets:
 
     def ends(self, isolation: Isolation) -> dict[str, int]:
         """As `Admin.end_offsets`."""
-        return {name: end for admin, names in self._asked() for name, end in admin.end_offsets(names, isolation).items()}
+        return {name: end for admin, names in self._by_cluster() for name, end in admin.end_offsets(names, isolation).items()}
 
     def starts(self) -> dict[str, int]:
         """As `Admin.log_start_offsets`."""
-        return {name: start for admin, names in self._asked() for name, start in admin.log_start_offsets(names).items()}
+        return {name: start for admin, names in self._by_cluster() for name, start in admin.log_start_offsets(names).items()}
 
-    def _asked(self) -> Iterator[tuple[Admin, Sequence[str]]]:
+    def _by_cluster(self) -> Iterator[tuple[Admin, Sequence[str]]]:
         second = second_of(self._cluster)
         for cluster, names in self._of.items():
             if not cluster:

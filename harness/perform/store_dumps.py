@@ -124,7 +124,7 @@ class StoreDumps:
             if not before:
                 answers = dict.fromkeys(self.directories, "the changelogs did not come to rest")
                 continue
-            answers = self._asked()
+            answers = self._dumps()
             if self._ends() == (before, before):
                 return answers, before
             answers = dict.fromkeys(self.directories, "the changelogs grew while the instances dumped their stores")
@@ -155,7 +155,7 @@ class StoreDumps:
         return {}
 
     # -- the instances ---------------------------------------------------------------------------------
-    def _asked(self) -> dict[str, list[Copy] | str]:
+    def _dumps(self) -> dict[str, list[Copy] | str]:
         """Ask all instances at once."""
         self._number += 1
         name = f"state-{self._number}.jsonl"

@@ -1,0 +1,200 @@
+"""How often a run has met and violated KIP-618's promises about tasks: starts, fencing, transactional ids, answers by REST."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from checkers.anomalies.connect_tasks import config_topic_writer, fencing_skipped, log_rounds, pending, starts
+from checkers.partition.log import NONE
+from checkers.pipeline.connect_log import ConnectLog, Entry, entries_in
+from checkers.pipeline.source_log import COMMITTED, SourceLog
+from checkers.run_view import RunView
+
+NUMBERED = "fencepost.NumberedSource"
+REFUSED = (404, 409, 500)
+UNREACHED = "IO Error"  # of a worker that could not forward a request
+FENCING, DENIED = re.compile("zombie fencing|fenceZombie"), "AuthorizationException"
+
+
+@dataclass
+class Occasions:
+    """How a promise was kept. entries, requests: what shows each violation. elsewhere: violations that are no findings here, as
+    another check finds them, or they harm no record."""
+
+    met: int = 0
+    entries: list[list[tuple[Entry, str]]] = field(default_factory=list)
+    requests: list[Mapping[str, Any]] = field(default_factory=list)
+    elsewhere: int = 0
+
+    @property
+    def violated(self) -> int:
+        return len(self.entries) + len(self.requests) + self.elsewhere
+
+
+# --------------------------------------------------------------------------------------------------
+# Starts and fencing
+# --------------------------------------------------------------------------------------------------
+def started(run: RunView, log: ConnectLog) -> Occasions:
+    """Tasks that wrote; without a task-count record before, they are `unfenced-start`."""
+    judged = [one for one in run.shared(starts) if one.session.wrote and not log.compacted]
+    return Occasions(sum(one.count is not None for one in judged), elsewhere=sum(one.count is None for one in judged))
+
+
+def given_up(run: RunView, log: ConnectLog) -> Occasions:
+    """Producers of tasks that were made when newer configurations were there, and no task-count record yet."""
+    late = [one for one in run.shared(starts) if one.count is None and one.session.start.number in log.timeouts]
+    late = [] if log.compacted else late
+    return Occasions(sum(not one.session.wrote for one in late), elsewhere=sum(one.session.wrote for one in late))
+
+
+def fenced(run: RunView, log: ConnectLog) -> Occasions:
+    """Before a task-count record, the producers of all tasks that the record before counts are initialised anew."""
+    answer = Occasions()
+    slack = log.slack_ms
+    if slack is None or log.compacted:
+        return answer
+    for before, count in log_rounds(log):
+        if before is None or before.tasks <= 0 or fencing_skipped(log, before, count):
+            continue
+        span = pending(log, before, count)[0].since - slack, count.since + slack
+        missing = [number for number in range(before.tasks) if not _initialised(log, count.connector, number, span)]
+        answer.met += not missing
+        answer.entries += [[(before.entry, "read"), (count.entry, "sent")]] if missing else []
+    return answer
+
+
+def _initialised(log: ConnectLog, connector: str, number: int, span: tuple[int, int]) -> bool:
+    """Whether a producer of a task was initialised within a time (ms)."""
+    return any(
+        log.task_of(one.transactional_id) == (connector, number) and span[0] <= one.start.timestamp <= span[1]
+        for one in log.tasks
+    )
+
+
+def single(run: RunView, log: ConnectLog) -> Occasions:
+    """Between configurations of one task after another and their task-count record no producer is initialised by a fencing.
+
+    Judged while the connector has never had more tasks: a fencing that was begun before may end late.
+    """
+    answer = Occasions()
+    slack = log.slack_ms
+    others = run.fencings is None or run.fencings or run.shared(SourceLog).altered
+    if slack is None or log.compacted or not log.timeouts or others:
+        return answer  # the fencing of an operator, or before offsets are altered, looks like a leader's
+    for before, count in log_rounds(log):
+        span = pending(log, before, count)[0].since - slack, count.since + slack
+        known = [one for one in log.generations if one.connector == count.connector and one.since <= span[1]]
+        if before is None or not fencing_skipped(log, before, count) or max(one.tasks for one in known) > 1:
+            continue
+        fences = [one for one in log.tasks if log.task_of(one.transactional_id)[0] == count.connector and not one.wrote]
+        fences = [one for one in fences if span[0] < one.start.timestamp < span[1] and one.start.number not in log.timeouts]
+        answer.met += not fences
+        answer.entries += [[(count.entry, "read"), *((one.start, "sent") for one in fences)]] if fences else []
+    return answer
+
+
+def dethroned(run: RunView, log: ConnectLog) -> Occasions:
+    """Leaders that another has followed; what they write after it is `config-topic-writer`."""
+    wrong = config_topic_writer.function(run)
+    late = len(set(wrong.rows["cause"][wrong.rows["role"] == "read"])) if wrong.count else 0
+    return Occasions(max(0, sum(one.after is not None for one in log.leaders) - late), elsewhere=late)
+
+
+# --------------------------------------------------------------------------------------------------
+# Transactional ids
+# --------------------------------------------------------------------------------------------------
+def named(run: RunView, log: ConnectLog) -> Occasions:
+    """Records are written by producers whose transactional id is group, connector and task."""
+    if not log.groups or log.compacted:
+        return Occasions()
+    table = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"] == COMMITTED)]
+    table = table.drop_duplicates(["producer_id", "producer_epoch"])
+    sessions = log.sessions_of(table)
+    fits = np.array([at != NONE and log.task_of(log.sessions[at].transactional_id)[1] != NONE for at in sessions], dtype=np.bool_)
+    wrong = table[~fits].drop_duplicates("producer_id")
+    good = {log.sessions[at].transactional_id for at in sessions[fits]}
+    return Occasions(len(good), [[(one, "sent")] for one in entries_in(wrong)])
+
+
+def apart(run: RunView, log: ConnectLog) -> Occasions:
+    """Where there are several Connect clusters: tasks that wrote, each in the topics of its own cluster alone."""
+    if len(log.groups) < 2 or log.compacted:
+        return Occasions()
+    table = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"] == COMMITTED)]
+    table = table.assign(session=log.sessions_of(table), topic=table["partition"].str.rpartition("-")[0])
+    table = table[table["session"] != NONE].drop_duplicates(["topic", "session"])
+    names = [log.sessions[at].transactional_id for at in table["session"]]
+    table = table.assign(task=names, group=[log.task_of(name)[0].partition("/")[0] for name in names])
+    owners = table.groupby("topic")["group"].agg(lambda groups: groups.value_counts().idxmax())
+    strange = table[table["group"] != table["topic"].map(owners)].drop_duplicates("task")
+    return Occasions(table["task"].nunique() - len(strange), [[(one, "sent")] for one in entries_in(strange)])
+
+
+# --------------------------------------------------------------------------------------------------
+# Answers of the REST interface
+# --------------------------------------------------------------------------------------------------
+def _failed_tasks(log: ConnectLog) -> Iterator[tuple[Mapping[str, Any], str, str]]:
+    """Tasks that an answer says have failed: the request, the task, and the reason; each state once."""
+    seen = set()
+    for request in log.requests:
+        answer = request.get("answer")
+        for task in answer.get("tasks") or () if isinstance(answer, dict) else ():
+            if isinstance(task, dict) and task.get("state") == "FAILED":
+                state = str(task.get("id")), str(task.get("worker_id")), str(task.get("trace") or "")
+                if state not in seen:
+                    seen.add(state)
+                    yield request, state[0], state[2]
+
+
+def clear(run: RunView, log: ConnectLog) -> Occasions:
+    """Tasks that have failed, each with a reason: those whose fencing was given up, and those without any reason."""
+    failed = list(_failed_tasks(log))
+    return Occasions(
+        sum(bool(FENCING.search(trace)) for *_, trace in failed), requests=[one for one, _, trace in failed if not trace]
+    )
+
+
+def denied(run: RunView, log: ConnectLog) -> Occasions:
+    return Occasions(sum(DENIED in trace for *_, trace in _failed_tasks(log)))
+
+
+def restart_refused(run: RunView, log: ConnectLog) -> Occasions:
+    answers = [one["answer"] for one in log.requests if _of_task(one) and isinstance(one.get("answer"), dict)]
+    refused = [one for one in answers if one.get("error_code") in REFUSED]  # a worker that is not yet there has no such code
+    return Occasions(sum(UNREACHED not in str(one.get("message")) for one in refused))
+
+
+def _of_task(request: Mapping[str, Any]) -> bool:
+    path = str(request.get("path", ""))
+    return request.get("method") == "POST" and ((path.endswith("/restart") and "/tasks/" in path) or "includeTasks=true" in path)
+
+
+def preflight(key: str, value: str, told: str) -> Callable[[RunView, ConnectLog], Occasions]:
+    """Configurations that a connector says it cannot keep: refused with 400. told: the numbered source's key for what it says."""
+
+    def occasions(run: RunView, log: ConnectLog) -> Occasions:
+        answer = Occasions()
+        for request in log.requests:
+            config = _configured(request)
+            if config.get(key, "").lower() != value or config.get("connector.class") != NUMBERED:
+                continue
+            if config.get(told, "supported") != "supported":
+                answer.met += request.get("status") == 400
+                answer.requests += [request] if request.get("status") in (200, 201) else []
+        return answer
+
+    return occasions
+
+
+def _configured(request: Mapping[str, Any]) -> Mapping[str, str]:
+    """The configuration of a connector that a request creates or changes; empty: it does not."""
+    body, path = request.get("body"), str(request.get("path", ""))
+    if not isinstance(body, dict) or request.get("method") not in ("PUT", "POST"):
+        return {}
+    config = body if path.endswith("/config") else body.get("config")
+    return {str(key): str(one) for key, one in config.items()} if isinstance(config, dict) else {}

@@ -1,0 +1,130 @@
+"""How often a run has met and violated KIP-618's promises about stored offsets."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from checkers.anomalies.connect_occasions import Occasions
+from checkers.anomalies.sources import source_offset_torn
+from checkers.partition.log import NONE
+from checkers.pipeline.connect_log import ConnectLog, Entry, entries_in
+from checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN, SourceLog, in_second, of_workers
+from checkers.run_view import RunView
+
+
+def read_committed(run: RunView, log: ConnectLog) -> Occasions:
+    """After an aborted offset the next producer of a source reads on from the last committed one."""
+    answer = Occasions()
+    stored = log.stored[(log.stored["kind"] == "offset") & log.stored["transactional"]]
+    stored = stored.assign(session=log.sessions_of(stored))
+    first = _first_records(log)
+    for (_, name), rows in stored.groupby(["partition", "name"]):
+        for committed, aborted, following in _after_abort(entries_in(rows), rows["session"].tolist()):
+            began = first.get((name, *following.producer))
+            if began is None or aborted.number <= committed.number:
+                continue
+            answer.met += began.number == committed.number + 1
+            answer.entries += [[(aborted, "read"), (began, "sent")]] if began.number == aborted.number + 1 else []
+    return answer
+
+
+def _after_abort(rows: Sequence[Entry], sessions: Sequence[int]) -> Iterator[tuple[Entry, Entry, Entry]]:
+    """The last committed offset of a source, an aborted one, and the next offset that another producer commits."""
+    committed: Entry | None = None
+    aborted: tuple[Entry, int] | None = None
+    for entry, session in zip(rows, sessions, strict=True):
+        if entry.ended == ABORTED and committed is not None:
+            aborted = entry, session
+        elif entry.ended == COMMITTED:
+            if committed is not None and aborted is not None and session != aborted[1]:
+                yield committed, aborted[0], entry
+            committed, aborted = entry, None
+
+
+def _first_records(log: ConnectLog) -> dict[tuple[str, int, int], Entry]:
+    """The lowest position of a source among the committed records that a producer wrote in an epoch."""
+    table = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"] == COMMITTED)].sort_values("number")
+    table = table.drop_duplicates(["name", "producer_id", "producer_epoch"])
+    return {(one.name, *one.producer): one for one in entries_in(table)}
+
+
+def copied(run: RunView, log: ConnectLog) -> Occasions:
+    """What the workers' topic gets of a connector with an offsets topic of its own was committed there. No task reads it."""
+    stored = log.stored[log.stored["kind"] == "offset"]
+    shared = of_workers(log.stored["partition"])[stored.index]
+    own, copies = stored[~shared], stored[shared & (stored["ended"] == PLAIN)]
+    if own.empty or not (own["ended"] == COMMITTED).any():
+        return Occasions()
+    fate: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for entry in entries_in(own):
+        fate[entry.name, entry.number].add(entry.ended)
+    judged = [(one, fate.get((one.name, one.number), set())) for one in entries_in(copies)]
+    wrong = sum(ends == {ABORTED} for _, ends in judged)
+    return Occasions(sum(COMMITTED in ends for _, ends in judged), elsewhere=wrong)
+
+
+def stored_there(run: RunView, log: ConnectLog) -> Occasions:
+    """Where the records go to another Kafka cluster than the workers': offsets that are committed on that of the records."""
+    if not in_second(log.configuration["partition"]).any():
+        return Occasions()
+    mine = (log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED) & ~in_second(log.stored["partition"])
+    torn = source_offset_torn.function(run)
+    return Occasions(int(mine.sum()), elsewhere=len(set(torn.rows["cause"])) if torn.count else 0)
+
+
+def migrated(run: RunView, log: ConnectLog) -> Occasions:
+    """The first task that stores offsets in the connector's own topic reads on from the last one in the workers' topic."""
+    answer = Occasions()
+    if run.shared(SourceLog).altered or log.slack_ms is None:
+        return answer
+    stored = log.stored[(log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED)]
+    shared = of_workers(log.stored["partition"])[stored.index]
+    first = _first_records(log)
+    for name, rows in stored[~shared].sort_values("timestamp").groupby("name"):
+        own, before = entries_in(rows.iloc[:1])[0], stored[shared & (stored["name"] == name)]
+        began = first.get((name, *own.producer))
+        if before.empty or began is None or int(before["timestamp"].max()) + log.slack_ms >= own.timestamp:
+            continue
+        last = entries_in(before.sort_values("offset").iloc[-1:])[0]
+        answer.met += began.number == last.number + 1
+        answer.entries += [[(last, "read"), (began, "sent")]] if began.number <= last.number else []
+    return answer
+
+
+def altered(run: RunView, log: ConnectLog) -> Occasions:
+    """After an offset was altered, or reset, the next producer of the source reads on from there, or begins as at first.
+
+    Not judged: requests without an answer, as they may be carried out when the connector goes on.
+    """
+    source, answer = run.shared(SourceLog), Occasions()
+    if not source.altered or source.unordered:
+        return answer
+    asked = source.alterations["certain"]
+    stored = log.stored[(log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED)]
+    stored = stored.assign(certain=asked.reindex(stored.index), session=log.sessions_of(stored))
+    first = _first_records(log)
+    for (_, name), rows in stored.groupby(["partition", "name"]):
+        origin = first.get((name, *entries_in(rows.iloc[:1])[0].producer))
+        for alteration, following in _following(rows):
+            began = first.get((name, *following.producer))
+            begin = alteration.number + 1 if alteration.number >= 0 else origin and origin.number
+            if began is not None and begin is not None:
+                answer.met += began.number == begin
+                answer.entries += [[(alteration, "read"), (began, "sent")]] if began.number != begin else []
+    return answer
+
+
+def _following(rows: pd.DataFrame) -> Iterator[tuple[Entry, Entry]]:
+    """Of the committed offsets of one source the last of neighbouring alterations, and the offset that another producer stores
+    next than had stored the one before."""
+    last, alteration = NONE, None
+    for entry, session, certain in zip(entries_in(rows), rows["session"], rows["certain"], strict=True):
+        if pd.isna(certain):
+            if alteration is not None and session != last:
+                yield alteration, entry
+            last, alteration = session, None
+        else:
+            alteration = entry if certain else None
