@@ -17,7 +17,8 @@ from checkers.run_view import RunView
 
 NUMBERED = "fencepost.NumberedSource"
 REFUSED = (404, 409, 500)
-UNREACHED = "IO Error"  # of a worker that could not forward a request
+# Of a worker that could not forward a request; of a leader that writes nothing any more (docs/discoveries.md).
+BROKEN = re.compile("IO Error|without claiming write privileges|fencable send")
 FENCING, DENIED = re.compile("zombie fencing|fenceZombie"), "AuthorizationException"
 
 
@@ -166,7 +167,7 @@ def denied(run: RunView, log: ConnectLog) -> Occasions:
 def restart_refused(run: RunView, log: ConnectLog) -> Occasions:
     answers = [one["answer"] for one in log.requests if _of_task(one) and isinstance(one.get("answer"), dict)]
     refused = [one for one in answers if one.get("error_code") in REFUSED]  # a worker that is not yet there has no such code
-    return Occasions(sum(UNREACHED not in str(one.get("message")) for one in refused))
+    return Occasions(sum(not BROKEN.search(str(one.get("message"))) for one in refused))
 
 
 def _of_task(request: Mapping[str, Any]) -> bool:

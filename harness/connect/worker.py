@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.api import ConnectWorker
 from harness.api.run import ConnectPlan
+from harness.connect.java_settings import java_settings, write_properties
 from harness.fetching.java import directories
 
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
@@ -53,7 +54,7 @@ def own_address(bootstrap: str) -> str:
 
 
 def properties(worker: ConnectWorker, plan: Mapping[str, Any], connection: Mapping[str, str], url: str) -> dict[str, str]:
-    """The settings of a worker that answers at `url`; connection: what its clients need to reach the cluster."""
+    """The settings of a worker that answers at `url`; connection: what Java clients need to reach the cluster."""
     group, replicas = group_of(plan["prefix"], worker), str(min(3, int(plan.get("brokers", 3))))
     topics = {"config": "configs", "offset": "offsets", "status": "status"}
     internal = {
@@ -89,13 +90,17 @@ def properties(worker: ConnectWorker, plan: Mapping[str, Any], connection: Mappi
     }
 
 
-def prepare(worker: ConnectWorker, plan: Mapping[str, Any], slot: int, directory: Path) -> list[str]:
-    """Write the settings of an instance's next life into its directory; the command line. Raises OSError."""
+def prepare(
+    worker: ConnectWorker, plan: Mapping[str, Any], connection: Mapping[str, str], slot: int, directory: Path
+) -> list[str]:
+    """Write the settings of an instance's next life into its directory; the command line. connection: its secrets resolved.
+
+    Raises OSError.
+    """
     host = own_address(plan["bootstrap"])
     url = f"http://{host}:{FIRST_PORT + slot}"
-    settings = properties(worker, plan, plan.get("connection", {}), url)
     path = directory / "worker.properties"
-    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    write_properties(path, properties(worker, plan, java_settings(connection), url))
     (directory / ADDRESS).write_text(url)
     found = plan["connect"][worker.version]
     class_path = os.pathsep.join(f"{found['directory']}/{name}" for name in sorted(found["jars"]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -31,6 +32,7 @@ MOST_SHORT = 4
 PAUSE_S = 1.0  # before it is started again
 END_S = 15.0  # from SIGTERM to SIGKILL
 SHOWN_LINES, SHOWN_BYTES = 3, 4096
+_FRAME = re.compile(r"\s+(at \S+\(|\.\.\. \d+ more)")  # of a stack trace of Java's
 
 
 class Control(Protocol):
@@ -116,8 +118,9 @@ class Launch:
     def of_connect(cls, plan: Mapping[str, Any], worker: ConnectWorker, slot: int, directory: Path) -> Launch:
         """A worker of Connect, whose jars the plan names."""
         title = f"the worker of Kafka Connect {worker.version}"
+        connection = secrets.resolve(plan.get("connection", {}))
         return cls(
-            lambda: prepare(worker, plan, slot, directory),
+            lambda: prepare(worker, plan, connection, slot, directory),
             secrets.environment_without_secrets(),
             name=f"connect {worker.version}",
             title=title,
@@ -234,7 +237,8 @@ class Instance:
         """The end of its log, to be put after how it ended."""
         with self._log.open("rb") as file:
             file.seek(max(0, self._log.stat().st_size - SHOWN_BYTES))
-            lines = file.read().decode("utf-8", "replace").strip().splitlines()[-SHOWN_LINES:]
+            lines = file.read().decode("utf-8", "replace").strip().splitlines()
+        lines = [line.strip() for line in lines if not _FRAME.match(line)][-SHOWN_LINES:]
         return secrets.mask(f": {' / '.join(lines)} ({self._log})") if lines else ", and it wrote nothing"
 
 

@@ -45,6 +45,15 @@ def test_a_connector_that_stays_with_the_workers_offsets_topic_goes_on():
 
 @pytest.mark.nightly
 @pytest.mark.cluster
+@pytest.mark.parametrize(("first", "status", "end"), [("restart", 1, "has written nothing more"), ("config", 0, "writes again")])
+def test_only_a_restart_whose_write_failed_costs_the_leader_its_privileges(first, status, end):
+    found = output(sys.executable, PROGRAMS / "lost_write_privileges.py", "--first", first)
+    assert found.returncode == status, found.stderr
+    assert f"Kafka 4.3.0: the worker {end}" in found.stdout
+
+
+@pytest.mark.nightly
+@pytest.mark.cluster
 @pytest.mark.skipif(not shutil.which("javac"), reason="a JDK compiles it (apt install default-jdk-headless)")
 def test_a_lower_transaction_version_ends_a_java_producer(tmp_path):
     with external_kafka.started(tmp_path) as cluster:

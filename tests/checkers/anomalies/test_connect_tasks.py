@@ -255,6 +255,7 @@ def test_a_task_that_failed_has_to_say_why(tmp_path):
     [
         ({"error_code": 409, "message": "a rebalance is expected"}, 1),
         ({"error_code": 500, "message": "IO Error trying to forward REST request"}, 0),
+        ({"error_code": 500, "message": "Cannot produce to config topic without claiming write privileges first"}, 0),
         ({"message": "Not Found", "status": "404"}, 0),
         (None, 0),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,11 +46,13 @@ def test_no_more_replicas_are_asked_for_than_there_are_brokers():
 def test_a_life_begins_with_settings_in_its_directory(tmp_path):
     directory = tmp_path / "data" / "c2"
     directory.mkdir(parents=True)
-    words = prepare(WORKER, PLAN, 2, directory)
+    (directory / "worker.properties").write_text("of the life before")
+    words = prepare(WORKER, PLAN, {"sasl.username": "u", "sasl.password": "p"}, 2, directory)
     assert words[0] == "/opt/java/bin/java"
     assert words[-2:] == ["org.apache.kafka.connect.cli.ConnectDistributed", str(directory / "worker.properties")]
     assert "/cache/connect/4.3.0/a.jar:/cache/connect/4.3.0/b.jar" in words
     assert "plugin.path=/plugins/mine.jar\n" in (directory / "worker.properties").read_text()
+    assert stat.S_IMODE((directory / "worker.properties").stat().st_mode) == 0o600, "it has secrets"
     assert addresses(tmp_path / "data", {"c2"}) == {"c2": "http://127.0.0.1:8085"}
     assert {"/cache/connect/4.3.0", "/plugins", "/opt/java"} <= set(jar_directories(WORKER, FOUND))
 

@@ -77,7 +77,8 @@ def test_the_group_is_the_environments_or_one_of_its_own_or_unknown():
 
 
 def test_a_program_that_ends_at_once_again_and_again_is_an_error_with_its_last_lines(tmp_path):
-    reports, endings = lives(tmp_path, "import sys; print('no such topic'); sys.exit(3)")
+    frames = "\\tat org.Client.start(Client.java:12)\\n\\t... 7 more"
+    reports, endings = lives(tmp_path, f"import sys; print('no such topic\\\\n{frames}'); sys.exit(3)")
     (broken,) = [one["broken"] for one in reports if "broken" in one]
     assert "ends at once again and again: exit 3: no such topic" in broken
     assert len(endings) == instance.MOST_SHORT
