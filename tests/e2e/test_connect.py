@@ -51,6 +51,14 @@ def test_what_a_worker_without_support_writes_is_torn_from_its_offsets(tmp_path)
     assert "source-offset-torn" in violated
 
 
+def test_tasks_that_lack_a_right_fail_with_the_reason(tmp_path):
+    denied = ("-n", "revoke-acl,right=write on topic,every_s=10,lasts_s=4")
+    answers, violated = run(tmp_path, *denied, "--cluster-set", "acls=true")
+    assert violated == set()
+    met, _ = promised(answers, "a permission is missing")
+    assert met > 0
+
+
 def test_a_mirror_copies_every_committed_record_once_and_none_that_was_aborted(tmp_path):
     answers, violated = run(tmp_path, "-n", "kill,target=instance,every_s=12,lasts_s=1", workload="mirror")
     assert violated == set()
