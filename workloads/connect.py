@@ -94,7 +94,7 @@ class Connect:
     restart_failed: the conductor restarts tasks that have failed, as an operator does.
     readers: read_committed processes that only poll. transaction_timeout_s: of the tasks' producers.
     rest: where workers answer that run already, like http://worker-1:8083; none is started then, `support` says what they are.
-    internal_topics: their configuration and their offsets topic, in this order, where both can be read.
+    internal_topics: their configuration and their offsets topic, in this order, if what the connector stores is to be judged.
     """
 
     version: str = "4.3.0"
@@ -306,6 +306,8 @@ class Connect:
     def logs(self, prefix: str) -> tuple[str, ...]:
         """The topics that are read at the end as the brokers have them; not every one exists."""
         names = [name for suffix in self._suffixes for name in (f"{self.topic}{suffix}", own_offsets(f"{self.topic}{suffix}"))]
+        if self.rest:  # what else is in somebody's topics is theirs
+            return (*(prefix + name for name in names), *self.internal_topics[1:])
         groups = [f"{prefix}{GROUP}{suffix}" for suffix in self._suffixes]
         internal = self.internal_topics or tuple(f"{group}-{name}" for group in groups for name in ("configs", "offsets"))
         here = (*names, *(prefix + name for name in names), *internal, connect_records.TRANSACTIONS)
@@ -318,6 +320,8 @@ class Connect:
         if meaning == "record":
             return _of_cluster(self._records.entry(record), suffix)
         if meaning == "offset":
+            if self.rest and connect_records.connector_of(record) != f"{prefix}{self.topic}-{NAME}":
+                return None  # of a connector of somebody's own
             entry = self._records.offset(record)
             return entry if entry is None else _of_cluster(entry, suffix)
         if meaning == "configuration":

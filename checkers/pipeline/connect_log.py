@@ -31,7 +31,7 @@ CONFIGURATION = re.compile(r"([^/]*-connect\d*)-configs-\d+$")  # a partition of
 MARGIN_MS = 500  # clocks of one machine agree; a coordinator stamps an entry a little before it appends it
 FENCING_TIMEOUTS = (1, 90_000)  # with which `Admin.fenceProducers` initialises a producer, by release (ms)
 
-NOT_READ = "the leaders' logs were not read"
+NOT_READ = "no configuration topic of workers that fencepost started was read"
 NOT_WHOLE = "the configuration topic was not read from its beginning to its end"
 COMPACTED = "the coordinators' log has been compacted: not every transaction of the connector's producers is in it"
 CLOCKS = "how wrong the brokers' clocks were is not known"

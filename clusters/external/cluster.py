@@ -16,9 +16,13 @@ from clusters.external.connection import Connection, RequestRefused
 from clusters.external.options import CLIENT_CAPABILITIES, NETWORK_CAPABILITIES, NOT_OURS, SHARED_NETWORK, ExternalOptions
 from clusters.external.roles import ExternalRoles
 from clusters.kafka.client_process import ClientProcess
+from clusters.kafka.guarded import guarded_address, no_way_in
 from clusters.kafka.instances import RunningInstances
+from clusters.kafka.members import leaders_log, partition_names
+from clusters.kafka.roles import WireRoles
 from clusters.local.processes import NodeProcesses
-from harness.api import ClusterError, TopicSpec
+from harness.api import ClusterError, LogRecord, TopicSpec
+from harness.secrets import mask
 
 _HEAL_S = 60.0
 
@@ -26,7 +30,7 @@ log = structlog.get_logger()
 
 
 class ExternalCluster(RunningInstances):
-    """`Cluster`; `Killable` and `Pausable` for clients only. Safe to use from several threads."""
+    """`Cluster`, `ReadingLogs`; `Killable` and `Pausable` for clients only. Safe to use from several threads."""
 
     only_clients = NOT_OURS
 
@@ -97,6 +101,23 @@ class ExternalCluster(RunningInstances):
 
     def roles(self) -> ExternalRoles:
         return self._roles
+
+    # ---- the leaders' logs
+
+    def partitions_of(self, topic: str) -> Sequence[str]:
+        return partition_names(self._brokers_asked_directly(), topic)
+
+    def log(self, partition: str) -> Sequence[LogRecord]:
+        return leaders_log(self._brokers_asked_directly(), partition)
+
+    def _brokers_asked_directly(self) -> WireRoles:
+        """The brokers in service, for our own protocol code. Raises ClusterError with the reason when none lets us in."""
+        settings, known = self._connection.settings(), {number: name for name, number in self._ids.items()}
+        found = {known.get(number, str(number)): (number, address) for number, address in self._connection.nodes().items()}
+        places = {name: guarded_address(address, settings) for name, (_, address) in found.items()}
+        if problem := no_way_in(places.values()):
+            raise ClusterError(f"the logs of {self.bootstrap()} cannot be read: {mask(problem)}")
+        return WireRoles({number: name for name, (number, _) in found.items()}, places, {})
 
     def unavailable(self, capability: type) -> str | None:
         if capability in CLIENT_CAPABILITIES:

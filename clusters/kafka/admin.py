@@ -19,7 +19,7 @@ from confluent_kafka.cimpl import KafkaError, NewTopic
 from clusters.kafka import protocol
 from clusters.kafka.group_offsets import committed_offsets
 from clusters.kafka.placement_admin import PlacementAdmin
-from clusters.kafka.protocol import Address, Partition
+from clusters.kafka.protocol import Partition, Place
 from clusters.kafka.roles import WireRoles, ask_all
 from clusters.kafka.transaction_admin import TransactionAdmin
 from harness.api import ClusterError, Isolation, TopicSpec
@@ -93,7 +93,7 @@ class KafkaAdmin(PlacementAdmin, TransactionAdmin):
             known = [p for p in self._roles.partitions().values() if p.name in wanted and p.leader in self._roles.names]
         except ClusterError:
             return {}
-        led: dict[Address, list[Partition]] = {}
+        led: dict[Place, list[Partition]] = {}
         for p in known:
             led.setdefault(self._roles.brokers[self._roles.names[p.leader]], []).append(p)
         leaders = {str(address): address for address in led}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from clusters.kafka import protocol_acls
-from clusters.kafka.protocol import Address
+from clusters.kafka.protocol import Place
 from clusters.kafka.roles import ask_all
 from harness.api import ClusterError, Right
 
@@ -35,7 +35,7 @@ GRANTED = (
 )
 _ASK_S = 3.0
 
-Change = Callable[[str, Callable[[Address], None]], None]  # what failed, in words, and the request to a broker
+Change = Callable[[str, Callable[[Place], None]], None]  # what failed, in words, and the request to a broker
 
 
 def listener_properties(listener: str) -> dict[str, str]:
@@ -53,7 +53,7 @@ def listener_properties(listener: str) -> dict[str, str]:
 class ClientRights:
     """What clients may do. brokers: where they are asked; change: asks one that answers. Safe to use from several threads."""
 
-    def __init__(self, brokers: Mapping[str, Address], change: Change) -> None:
+    def __init__(self, brokers: Mapping[str, Place], change: Change) -> None:
         self._brokers, self._change = brokers, change
         self._lock = threading.Lock()
         self._numbers = 0

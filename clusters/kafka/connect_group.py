@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from clusters.kafka.protocol import Address, Reply, WireError, ask, string
+from clusters.kafka.protocol import Place, Reply, WireError, ask, string
 from clusters.kafka.roles import WireRoles
 from harness.api import ClusterError, ConnectDuties
 
@@ -27,7 +27,7 @@ def duties(roles: WireRoles, group: str) -> Mapping[str, ConnectDuties]:
         raise ClusterError(f"the workers of {group} are not known: {error}") from error
 
 
-def _described(address: Address, group: str) -> dict[str, ConnectDuties]:
+def _described(address: Place, group: str) -> dict[str, ConnectDuties]:
     reply = ask(address, _DESCRIBE_GROUPS, 0, struct.pack(">i", 1) + string(group), _ASK_S)
     if reply.number(">i") != 1:
         raise WireError(f"nothing is said of group {group}")

@@ -60,7 +60,9 @@ def partition_names(roles: WireRoles, topic: str) -> list[str]:
 
 def leaders_log(roles: WireRoles, partition: str) -> list[LogRecord]:
     """All of a partition, as its leader has it. Raises ClusterError."""
-    found = roles.partitions()[partition]
+    found = roles.partitions().get(partition)
+    if found is None:
+        raise ClusterError(f"{partition} is not there, or may not be seen")
     try:
         address = roles.brokers[roles.leader(found.topic, found.number)]
         (start,) = protocol.list_offsets(address, [found], when=protocol.EARLIEST, committed=False).values()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from clusters.kafka import protocol, protocol_admin
-from clusters.kafka.protocol import Address, Partition, WireError
+from clusters.kafka.protocol import Partition, Place, WireError
 from clusters.kafka.roles import WireRoles, ask_all
 from harness.api import ClusterError, Placement
 
@@ -62,17 +62,17 @@ class PlacementAdmin:
     def set_feature(self, name: str, level: int) -> None:
         self.ask_to_change(f"{name} not changed", lambda address: protocol_admin.set_feature(address, name, level, _ASK_S))
 
-    def ask_to_change(self, what: str, call: Callable[[Address], None]) -> None:
+    def ask_to_change(self, what: str, call: Callable[[Place], None]) -> None:
         """Ask one broker after the other that answers at all, until one accepts it. Raises ClusterError."""
 
-        def if_it_answers(address: Address) -> None:
+        def if_it_answers(address: Place) -> None:
             if not protocol.answers(address):
                 raise OSError("it does not answer")
             call(address)
 
         self._ask(what, if_it_answers)
 
-    def _ask(self, what: str, call: Callable[[Address], T]) -> T:
+    def _ask(self, what: str, call: Callable[[Place], T]) -> T:
         """The first answer. A refusal (`WireError`) counts as none, because a broker may have no controller."""
         failures = []
         for node, address in self._roles.brokers.items():

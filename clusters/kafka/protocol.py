@@ -15,10 +15,19 @@ import struct
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Connecting(Protocol):
+    """The address of a broker that demands TLS or a login (`clusters.kafka.guarded`)."""
+
+    def connect(self, timeout_s: float) -> socket.socket: ...
+
 
 Address = tuple[str, int]
-T = TypeVar("T")
+Place = Address | Connecting
 
 _LIST_OFFSETS, _METADATA, _FIND_COORDINATOR, _API_VERSIONS, _DESCRIBE_QUORUM = 2, 3, 10, 18, 55
 _CLIENT = "fencepost"
@@ -61,7 +70,7 @@ class Metadata:
     controller: int = -1
 
 
-def answers(address: Address, timeout_s: float = 1.0) -> bool:
+def answers(address: Place, timeout_s: float = 1.0) -> bool:
     """Whether the broker or controller at `address` answers a request within `timeout_s`."""
     try:
         return ask(address, _API_VERSIONS, 0, b"", timeout_s).number(">h") == 0
@@ -69,7 +78,7 @@ def answers(address: Address, timeout_s: float = 1.0) -> bool:
         return False
 
 
-def features(address: Address, timeout_s: float = 1.0) -> dict[str, int]:
+def features(address: Place, timeout_s: float = 1.0) -> dict[str, int]:
     """The features that the broker at `address` knows, and the cluster's level of each as it has it. Raises OSError."""
     reply = ask(address, _API_VERSIONS, 3, compact(_CLIENT) + compact("1") + b"\x00", timeout_s, flexible=True, plain_reply=True)
     if error := reply.number(">h"):
@@ -92,7 +101,7 @@ def _feature_levels(reply: Reply) -> dict[str, int]:
     return levels
 
 
-def metadata(address: Address, timeout_s: float = 2.0) -> Metadata:
+def metadata(address: Place, timeout_s: float = 2.0) -> Metadata:
     """All topics as the broker at `address` knows them. Raises OSError when it does not answer."""
     reply = ask(address, _METADATA, 7, struct.pack(">i?", -1, False), timeout_s)
     reply.number(">i")  # throttle time
@@ -103,7 +112,7 @@ def metadata(address: Address, timeout_s: float = 2.0) -> Metadata:
     return Metadata(tuple(brokers), tuple(p for partitions in topics for p in partitions), controller)
 
 
-def quorum_leader(address: Address, timeout_s: float = 1.0) -> tuple[int, int] | None:
+def quorum_leader(address: Place, timeout_s: float = 1.0) -> tuple[int, int] | None:
     """(leader's node id, epoch) if the controller at `address` leads the quorum, None if it does not. Raises OSError."""
     body = b"\x02" + compact("__cluster_metadata") + b"\x02" + struct.pack(">i", 0) + b"\x00\x00\x00"
     reply = ask(address, _DESCRIBE_QUORUM, 0, body, timeout_s, flexible=True)
@@ -116,7 +125,7 @@ def quorum_leader(address: Address, timeout_s: float = 1.0) -> tuple[int, int] |
     return (leader, epoch) if error == 0 else None
 
 
-def find_coordinator(address: Address, kind: int, key: str, timeout_s: float = 2.0) -> int:
+def find_coordinator(address: Place, kind: int, key: str, timeout_s: float = 2.0) -> int:
     """Node id of the coordinator of a group or transactional id; asking makes the broker create the internal topic.
 
     Raises WireError while there is none.
@@ -130,7 +139,7 @@ def find_coordinator(address: Address, kind: int, key: str, timeout_s: float = 2
 
 
 def list_offsets(
-    address: Address, partitions: Iterable[Partition], *, when: int, committed: bool, timeout_s: float = 5.0
+    address: Place, partitions: Iterable[Partition], *, when: int, committed: bool, timeout_s: float = 5.0
 ) -> dict[str, int]:
     """First (EARLIEST) or end (LATEST) offset of each of these partitions that the broker at `address` leads.
 
@@ -157,18 +166,32 @@ def _partition(reply: Reply, topic: str) -> Partition:
 
 
 def ask(
-    address: Address, key: int, version: int, body: bytes, timeout_s: float, flexible: bool = False, plain_reply: bool = False
+    address: Place, key: int, version: int, body: bytes, timeout_s: float, flexible: bool = False, plain_reply: bool = False
 ) -> Reply:
     """One request on a connection of its own; `timeout_s` bounds all of it.
 
     plain_reply: the reply's header has no tagged fields although the request is flexible (ApiVersions).
     """
     deadline = time.monotonic() + timeout_s
+    connect = socket.create_connection(address, timeout_s) if isinstance(address, tuple) else address.connect(timeout_s)
+    with connect as connection:
+        return exchange(connection, key, version, body, deadline, flexible, plain_reply)
+
+
+def exchange(
+    connection: socket.socket,
+    key: int,
+    version: int,
+    body: bytes,
+    deadline: float,
+    flexible: bool = False,
+    plain_reply: bool = False,
+) -> Reply:
+    """One request and its reply. deadline: by the monotonic clock. Raises OSError."""
     request = struct.pack(">hhi", key, version, 1) + string(_CLIENT) + (b"\x00" if flexible else b"") + body
-    with socket.create_connection(address, timeout=timeout_s) as connection:
-        connection.sendall(struct.pack(">i", len(request)) + request)
-        (length,) = struct.unpack(">i", _receive(connection, 4, deadline))
-        reply = Reply(_receive(connection, length, deadline))
+    connection.sendall(struct.pack(">i", len(request)) + request)
+    (length,) = struct.unpack(">i", _receive(connection, 4, deadline))
+    reply = Reply(_receive(connection, length, deadline))
     reply.number(">i")  # correlation id
     if flexible and not plain_reply:
         reply.varint()  # tagged fields of the header

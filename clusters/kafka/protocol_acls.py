@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from clusters.kafka.protocol import Address, Reply, WireError, ask, string
+from clusters.kafka.protocol import Place, Reply, WireError, ask, string
 from harness.api import Right
 
 _DESCRIBE, _CREATE, _DELETE = 29, 30, 31
@@ -30,7 +30,7 @@ _NULL = struct.pack(">h", -1)
 _EVERYWHERE = string("*")  # hosts
 
 
-def rights(address: Address, principal: str, timeout_s: float = 5.0) -> tuple[Right, ...]:
+def rights(address: Place, principal: str, timeout_s: float = 5.0) -> tuple[Right, ...]:
     """The rights of a principal as the broker at `address` has them. Raises WireError when it has no authorizer."""
     which = struct.pack(">b", _ANY)
     wanted = which + _NULL + which + string(principal) + _NULL + 2 * which
@@ -52,7 +52,7 @@ def _right(permission: int, operation: int, kind: int, name: str) -> Right:
     return Right(words[0], words[1], words[2], name)
 
 
-def create(address: Address, principal: str, wanted: Iterable[Right], timeout_s: float = 5.0) -> None:
+def create(address: Place, principal: str, wanted: Iterable[Right], timeout_s: float = 5.0) -> None:
     """Let these rights (or prohibitions) be; one that is there is no error. Raises WireError when any is refused."""
     entries = [
         struct.pack(">b", _RESOURCES[one.resource])
@@ -68,7 +68,7 @@ def create(address: Address, principal: str, wanted: Iterable[Right], timeout_s:
     _demand_none("rights not given", reply.array(lambda: (reply.number(">h"), reply.text())))
 
 
-def delete(address: Address, principal: str, unwanted: Iterable[Right], timeout_s: float = 5.0) -> None:
+def delete(address: Place, principal: str, unwanted: Iterable[Right], timeout_s: float = 5.0) -> None:
     """Let these rights (or prohibitions) be no more; one that is not there is no error. Raises WireError when any is refused."""
     filters = [
         struct.pack(">b", _RESOURCES[one.resource])

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 
 from clusters.kafka import protocol
-from clusters.kafka.protocol import Address, Reply, WireError, ask, compact, string, varint
+from clusters.kafka.protocol import Place, Reply, WireError, ask, compact, string, varint
 
 _DESCRIBE_CONFIGS, _ELECT_LEADERS, _ALTER_CONFIGS, _REASSIGN, _UPDATE_FEATURES, _UNREGISTER = 32, 43, 44, 45, 57, 64
 _TOPIC, _BROKERS = 2, 4  # kinds of resource
@@ -26,17 +26,17 @@ _NO_TAGS = b"\x00"
 TopicPartition = tuple[str, int]  # topic, number
 
 
-def set_cluster_setting(address: Address, name: str, value: str, timeout_s: float = 5.0) -> None:
+def set_cluster_setting(address: Place, name: str, value: str, timeout_s: float = 5.0) -> None:
     """Set a dynamic setting of every broker, now and later. Raises WireError when it is refused."""
     _alter(address, _BROKERS, "", {name: value}, timeout_s)
 
 
-def set_topic_settings(address: Address, topic: str, settings: Mapping[str, str | None], timeout_s: float = 5.0) -> None:
+def set_topic_settings(address: Place, topic: str, settings: Mapping[str, str | None], timeout_s: float = 5.0) -> None:
     """Change a topic's own settings; None deletes one, so that the brokers' applies. Raises WireError when it is refused."""
     _alter(address, _TOPIC, topic, settings, timeout_s)
 
 
-def topic_settings(address: Address, topic: str, timeout_s: float = 5.0) -> dict[str, str]:
+def topic_settings(address: Place, topic: str, timeout_s: float = 5.0) -> dict[str, str]:
     """A topic's own settings, without what it inherits. Raises WireError when there is no such topic."""
     body = struct.pack(">ib", 1, _TOPIC) + string(topic) + struct.pack(">i?", -1, False)
     reply = ask(address, _DESCRIBE_CONFIGS, 1, body, timeout_s)
@@ -48,7 +48,7 @@ def topic_settings(address: Address, topic: str, timeout_s: float = 5.0) -> dict
     return {name: value for name, value, source in found if source == _OWN}
 
 
-def reassign(address: Address, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 5.0) -> None:
+def reassign(address: Place, replicas: Mapping[TopicPartition, Sequence[int]], timeout_s: float = 5.0) -> None:
     """Begin to move partitions to these brokers, the preferred leader first. Raises WireError when any is refused."""
     body = struct.pack(">i", _TIMEOUT_MS) + varint(len(by_topic := _by_topic(replicas)) + 1)
     for topic, numbers in by_topic.items():
@@ -69,7 +69,7 @@ def reassign(address: Address, replicas: Mapping[TopicPartition, Sequence[int]],
     _raise("replicas not reassigned", problems)
 
 
-def elect_preferred(address: Address, partitions: Iterable[TopicPartition], timeout_s: float = 5.0) -> None:
+def elect_preferred(address: Place, partitions: Iterable[TopicPartition], timeout_s: float = 5.0) -> None:
     """Let the first replica of each lead; one that leads already is no error. Raises WireError when any election failed."""
     body = struct.pack(">bi", _PREFERRED, len(by_topic := _by_topic(partitions)))
     for topic, numbers in by_topic.items():
@@ -86,14 +86,14 @@ def elect_preferred(address: Address, partitions: Iterable[TopicPartition], time
     _raise("leaders not elected", problems)
 
 
-def unregister(address: Address, broker: int, timeout_s: float = 5.0) -> None:
+def unregister(address: Place, broker: int, timeout_s: float = 5.0) -> None:
     """Unregister a broker that is down; it registers again when it starts. Raises WireError."""
     reply = ask(address, _UNREGISTER, 0, struct.pack(">i", broker) + _NO_TAGS, timeout_s, flexible=True)
     _, error = reply.numbers(">ih")
     _raise(f"broker {broker} not unregistered", [_refusal(error, reply.compact_text())])
 
 
-def set_feature(address: Address, name: str, level: int, timeout_s: float = 5.0) -> None:
+def set_feature(address: Place, name: str, level: int, timeout_s: float = 5.0) -> None:
     """Raise or lower a feature of the cluster. Raises WireError when it is refused, and when the level is the present one."""
     kind = _RAISE if level > protocol.features(address, timeout_s).get(name, 0) else _LOWER
     update = compact(name) + struct.pack(">hb", level, kind) + _NO_TAGS
@@ -108,7 +108,7 @@ def set_feature(address: Address, name: str, level: int, timeout_s: float = 5.0)
     _raise(f"{name} = {level} refused", problems)
 
 
-def _alter(address: Address, kind: int, name: str, settings: Mapping[str, str | None], timeout_s: float) -> None:
+def _alter(address: Place, kind: int, name: str, settings: Mapping[str, str | None], timeout_s: float) -> None:
     changes = b"".join(
         string(key) + struct.pack(">b", _DELETE if value is None else _SET) + (_NULL if value is None else string(value))
         for key, value in settings.items()

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from clusters.kafka.log_segments import batch_records, batches, is_transactional, last_offset
-from clusters.kafka.protocol import Address, Partition, WireError, ask, string
+from clusters.kafka.protocol import Partition, Place, WireError, ask, string
 from harness.api import LogRecord
 
 _FETCH, _CONSUMER, _UNCOMMITTED = 1, -1, 0
 _WAIT_MS, _LEAST_BYTES, _MOST_BYTES = 0, 0, 4 << 20
 
 
-def read_log(address: Address, partition: Partition, start: int, timeout_s: float = 5.0) -> Iterator[LogRecord]:
+def read_log(address: Place, partition: Partition, start: int, timeout_s: float = 5.0) -> Iterator[LogRecord]:
     """Every record from `start` up to the high watermark of a partition that the broker at `address` leads. Raises OSError."""
     while True:
         high, content = _fetch(address, partition, start, timeout_s)
@@ -49,7 +49,7 @@ def _record(partition: str, row: list[Any], transactional: bool) -> LogRecord:
     )
 
 
-def _fetch(address: Address, partition: Partition, offset: int, timeout_s: float) -> tuple[int, bytes]:
+def _fetch(address: Place, partition: Partition, offset: int, timeout_s: float) -> tuple[int, bytes]:
     """The high watermark of a partition, and batches from the one that holds the offset."""
     where = struct.pack(">iiqi", 1, partition.number, offset, _MOST_BYTES)
     body = struct.pack(">iiiib", _CONSUMER, _WAIT_MS, _LEAST_BYTES, _MOST_BYTES, _UNCOMMITTED)

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from clusters.kafka.protocol import Address, Reply, WireError, ask, compact, string, varint
+from clusters.kafka.protocol import Place, Reply, WireError, ask, compact, string, varint
 from harness.api import ActiveProducer, TransactionState
 
 _INIT_PRODUCER_ID, _END_TXN, _WRITE_TXN_MARKERS, _DESCRIBE_PRODUCERS, _DESCRIBE_TRANSACTIONS = 22, 26, 27, 61, 65
@@ -40,7 +40,7 @@ class RefusedError(WireError):
         self.code = code
 
 
-def init_producer(address: Address, transactional_id: str, timeout_ms: int, timeout_s: float = 5.0) -> tuple[int, int]:
+def init_producer(address: Place, transactional_id: str, timeout_ms: int, timeout_s: float = 5.0) -> tuple[int, int]:
     """The producer id and epoch of a new producer with this id; all before it are fenced. Raises RefusedError.
 
     timeout_ms: the transaction timeout that the coordinator keeps for the id until the next producer names another.
@@ -52,7 +52,7 @@ def init_producer(address: Address, transactional_id: str, timeout_ms: int, time
 
 
 def end_transaction(
-    address: Address, transactional_id: str, producer: tuple[int, int], commit: bool, timeout_s: float = 5.0
+    address: Place, transactional_id: str, producer: tuple[int, int], commit: bool, timeout_s: float = 5.0
 ) -> None:
     """Commit or abort the open transaction of a producer (id, epoch). Raises RefusedError."""
     body = string(transactional_id) + struct.pack(">qh?", *producer, commit)
@@ -60,7 +60,7 @@ def end_transaction(
     _demand_none(error, f"the transaction of {transactional_id} was not ended")
 
 
-def list_transactions(address: Address, timeout_s: float = 5.0) -> dict[str, tuple[str, int]]:
+def list_transactions(address: Place, timeout_s: float = 5.0) -> dict[str, tuple[str, int]]:
     """Every transactional id that a broker coordinates, with its state and producer id.
 
     Raises RefusedError, also while the broker still loads the state of some ids.
@@ -73,7 +73,7 @@ def list_transactions(address: Address, timeout_s: float = 5.0) -> dict[str, tup
     return {name: (state, producer_id) for name, producer_id, state in rows}
 
 
-def describe_transactions(address: Address, ids: Iterable[str], timeout_s: float = 5.0) -> dict[str, TransactionState]:
+def describe_transactions(address: Place, ids: Iterable[str], timeout_s: float = 5.0) -> dict[str, TransactionState]:
     """What a coordinator knows of these transactional ids, without those of which it knows nothing. Raises RefusedError."""
     wanted = list(ids)
     body = varint(len(wanted) + 1) + b"".join(map(compact, wanted)) + _NO_TAGS
@@ -103,7 +103,7 @@ def _numbers_of_topic(reply: Reply) -> tuple[str, list[int]]:
     return reply.compact_text(), [reply.number(">i") for _ in range(reply.varint() - 1)]
 
 
-def describe_producers(address: Address, topic: str, number: int, timeout_s: float = 5.0) -> tuple[ActiveProducer, ...]:
+def describe_producers(address: Place, topic: str, number: int, timeout_s: float = 5.0) -> tuple[ActiveProducer, ...]:
     """The producers that the leader of a partition remembers. Raises RefusedError."""
     ((error, found),) = producers_of(address, [(topic, number)], timeout_s).values()
     _demand_none(error, f"the producers of {topic}-{number} are not told")
@@ -111,7 +111,7 @@ def describe_producers(address: Address, topic: str, number: int, timeout_s: flo
 
 
 def producers_of(
-    address: Address, partitions: Iterable[tuple[str, int]], timeout_s: float
+    address: Place, partitions: Iterable[tuple[str, int]], timeout_s: float
 ) -> dict[str, tuple[int, tuple[ActiveProducer, ...]]]:
     """The same of many partitions at once, each with the error code of its answer (0: none)."""
     topics: dict[str, list[int]] = {}
@@ -148,7 +148,7 @@ def _producer(reply: Reply) -> ActiveProducer:
     )
 
 
-def write_abort_marker(address: Address, topic: str, number: int, producer: ActiveProducer, timeout_s: float = 5.0) -> None:
+def write_abort_marker(address: Place, topic: str, number: int, producer: ActiveProducer, timeout_s: float = 5.0) -> None:
     """Write an abort marker for a producer's open transaction into one partition, by its leader. Raises RefusedError.
 
     The coordinator does not learn of it, which is why `kafka-transactions.sh abort` is for hanging transactions only (KIP-664).

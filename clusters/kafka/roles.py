@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from clusters.kafka import protocol
-from clusters.kafka.protocol import Address, Metadata, Partition
+from clusters.kafka.protocol import Metadata, Partition, Place
 from harness.api import ClusterError
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def coordinator_partition(key: str, partitions: int) -> int:
     return 0 if value == -(1 << 31) else abs(value) % partitions
 
 
-def ask_all(call: Callable[[Address], T], addresses: Mapping[str, Address]) -> dict[str, T]:
+def ask_all(call: Callable[[Place], T], addresses: Mapping[str, Place]) -> dict[str, T]:
     """The answer of every node that gives one, all asked at the same time."""
     with ThreadPoolExecutor(max_workers=max(1, len(addresses))) as pool:
         answers = {node: pool.submit(call, address) for node, address in addresses.items()}
@@ -65,8 +65,8 @@ class WireRoles:
     """`Roles` over the wire. `names`: Kafka's node id -> node; the others: node -> where to ask it."""
 
     names: Mapping[int, str]
-    brokers: Mapping[str, Address]
-    controllers: Mapping[str, Address]
+    brokers: Mapping[str, Place]
+    controllers: Mapping[str, Place]
 
     def partitions(self) -> dict[str, Partition]:
         """The newest known state of every partition. Raises ClusterError when no broker answers."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from clusters.kafka import protocol_transactions as protocol
-from clusters.kafka.protocol import Address
+from clusters.kafka.protocol import Place
 from clusters.kafka.roles import WireRoles
 from harness.api import ActiveProducer, ClusterError, TransactionState
 
@@ -58,11 +58,11 @@ class TransactionAdmin:
             partition, lambda address, topic, number: protocol.write_abort_marker(address, topic, number, producer, _ASK_S)
         )
 
-    def _of_leader(self, partition: str, call: Callable[[Address, str, int], T]) -> T:
+    def _of_leader(self, partition: str, call: Callable[[Place, str, int], T]) -> T:
         topic, _, number = partition.rpartition("-")
         return self._again(lambda: call(self._roles.brokers[self._roles.leader(topic, int(number))], topic, int(number)))
 
-    def _of_coordinator(self, transactional_id: str, call: Callable[[Address], T]) -> T:
+    def _of_coordinator(self, transactional_id: str, call: Callable[[Place], T]) -> T:
         return self._again(lambda: call(self._roles.brokers[self._roles.transaction_coordinator(transactional_id)]))
 
     def _again(self, call: Callable[[], T]) -> T:
@@ -79,7 +79,7 @@ class TransactionAdmin:
             time.sleep(_PAUSE_S)
 
 
-def _raised(address: Address, transactional_id: str, epoch: int) -> int:
+def _raised(address: Place, transactional_id: str, epoch: int) -> int:
     """The epoch that an id has when it has been initialised often enough, by one coordinator as long as it answers."""
     while True:
         _, found = protocol.init_producer(address, transactional_id, _FENCING_TIMEOUT_MS, _ASK_S)

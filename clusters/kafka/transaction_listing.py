@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from clusters.kafka import protocol_transactions as protocol
-from clusters.kafka.protocol import Address, WireError
+from clusters.kafka.protocol import Place, WireError
 from clusters.kafka.roles import WireRoles, ask_all
 from harness.api import (
     UNDER_WAY,
@@ -33,7 +33,7 @@ def transaction_listing(roles: WireRoles, partitions: Iterable[str]) -> Transact
     )
 
 
-def _coordinated(address: Address) -> list[CoordinatedTransaction]:
+def _coordinated(address: Place) -> list[CoordinatedTransaction]:
     """What one broker coordinates; of what is under way all details. Raises OSError, also if one of these has just moved."""
     listed = protocol.list_transactions(address, _ASK_S)
     ids = [name for name, (state, _) in listed.items() if state in UNDER_WAY]
@@ -50,7 +50,7 @@ def _opened(roles: WireRoles, wanted: set[str]) -> dict[str, list[OpenTransactio
         known = [one for one in roles.partitions().values() if one.name in wanted and one.leader in roles.names]
     except ClusterError:
         return {}
-    led: dict[Address, list[tuple[str, int]]] = {}
+    led: dict[Place, list[tuple[str, int]]] = {}
     for one in known:
         led.setdefault(roles.brokers[roles.names[one.leader]], []).append((one.topic, one.number))
     leaders = {str(address): address for address in led}

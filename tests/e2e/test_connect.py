@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support.fencepost_command import fencepost, verdict
 
@@ -106,3 +108,21 @@ def test_a_mirror_between_two_clusters_copies_every_committed_record_once(tmp_pa
     assert violated == set()
     assert answers["phantom-output"]["compared"] > 100
     assert answers["unprocessed"]["compared"] > 100
+
+
+def test_a_worker_that_runs_already_is_judged_with_what_it_stores(tmp_path, monkeypatch):
+    """A broker and a worker of somebody's own, without faults: its records and their stored offsets are in one transaction."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples" / "reproducers")
+    from own_offsets_topic import running
+
+    file = ("connector=org.apache.kafka.connect.file.FileStreamSourceConnector", "source_by=", "position_by=regex ^([0-9]{11})$")
+    stored = ("offset_position=/position", "offset_unit=12", "next_offset=true", "tasks=1", "lines=200000")
+    config = 'config={file="{file}",topic="{topic}","batch.size"=20}'
+    with running("4.3.0", tmp_path) as (bootstrap, url):
+        where = ("--cluster", "external", "--cluster-set", f"bootstrap={bootstrap}")
+        theirs = (f'rest=["{url}"]', 'internal_topics=["connect-configs", "connect-offsets"]', config)
+        options = [part for option in (*file, *stored, *theirs) for part in ("--set", option)]
+        answers, violated = run(tmp_path / "results", *where, *options, time_s=15)
+    assert violated == set()
+    assert answers["source-offset-torn"]["compared"] > 100
+    assert answers["connect-promise"]["verdict"] == "not exercised"

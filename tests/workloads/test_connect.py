@@ -116,12 +116,13 @@ def test_workers_that_run_already_are_asked_and_not_started():
     assert not any(role.runs for role in workload.roles())
     (conductor,) = [role for role in workload.roles() if role.conducts]
     assert (conductor.rest, conductor.connect.support) == (("http://w:8083",), "preparing")
-    assert {"my-configs", "my-offsets"} <= set(workload.logs("fp-"))
+    assert workload.logs("fp-") == ("fp-records", "fp-records-source-offsets", "my-offsets")
     created = next(workload.operations(conductor, ["fp-r-records-0"], Random(1)))
     assert created.request["path"] == "/connectors/fp-r-records-source/config", "nobody's own connector has this name"
-    assert workload.entry(log_record("my-configs", b"commit-source", b'{"tasks":3}'), "fp-") == LogEntry(
-        "generation", "source", 3
-    )
+    stored = [
+        log_record("my-offsets", b'["%s",{"source":"3"}]' % name, b'{"number":17}') for name in (b"fp-records-source", b"theirs")
+    ]
+    assert [workload.entry(record, "fp-") for record in stored] == [LogEntry("offset", "3", 17), None]
 
 
 # --------------------------------------------------------------------------------------------------

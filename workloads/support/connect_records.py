@@ -87,6 +87,15 @@ class SourceRecords:
         return replaced(offset, self.offset_position, value), LogEntry("offset", self._name(partition), number)
 
 
+def connector_of(record: LogRecord) -> str:
+    """The connector of a record of an offsets topic; empty when it tells none."""
+    try:
+        name, _ = json.loads(record.key or b"null")
+    except _NOTHING:
+        return ""
+    return str(name)
+
+
 def replaced(document: Any, pointer: str, value: Any) -> Any:
     """A copy of a document with another value where a JSON pointer leads."""
     _, first, *rest = pointer.split("/")

@@ -272,6 +272,11 @@ def test_it_tells_of_offsets_leaders_and_coordinators(somebodys, tmp_path):
         ends = [cluster.admin().end_offsets(cluster.topics, level)["fencepost-a-t-1"] for level in Isolation]
         assert ends == [0, 1]
         producer.abort_transaction(30)
+        written, marker = cluster.log("fencepost-a-t-1")
+        assert (written.kind, written.value, written.transactional, marker.kind) == ("record", b"x", True, "ABORT")
+        assert written.producer_id == marker.producer_id >= 0
+        assert len(cluster.partitions_of("__transaction_state")) == 3
+        assert cluster.partitions_of("nowhere") == []
         assert cluster.admin().log_start_offsets(cluster.topics) == {"fencepost-a-t-0": 0, "fencepost-a-t-1": 0}
         assert cluster.admin().lagging(["fencepost-a-t"]) == {}
         roles = cluster.roles()
@@ -317,7 +322,11 @@ def test_a_topic_that_is_there_is_an_error_and_stays(somebodys, tmp_path):
 def test_what_may_not_be_removed_is_named_with_the_remedy(somebodys, tmp_path):
     """The user loses the right to delete while the run goes on."""
     right = (ResourceType.TOPIC, PREFIX, ResourcePatternType.PREFIXED, f"User:{USER}", "*", AclOperation.DELETE)
-    with External(**somebodys.options()).up(tmp_path, {"fencepost-b-t": TopicSpec(partitions=1, replication=1)}):
+    with External(**somebodys.options()).up(tmp_path, {"fencepost-b-t": TopicSpec(partitions=1, replication=1)}) as cluster:
+        assert list(cluster.log("fencepost-b-t-0")) == []
+        assert cluster.partitions_of("__transaction_state") == []
+        with pytest.raises(ClusterError, match="__transaction_state-0 is not there, or may not be seen"):
+            cluster.log("__transaction_state-0")
         for future in somebodys.owner.delete_acls([AclBindingFilter(*right, AclPermissionType.ALLOW)]).values():
             future.result()
     (sentence,) = open_run(tmp_path).left_behind
