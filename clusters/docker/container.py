@@ -154,7 +154,7 @@ def _common(settings: Mapping[str, Any]) -> dict[str, Any]:
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges:true"],
         "read_only": True,
-        "tmpfs": {"/tmp": "rw,mode=1777"},
+        "tmpfs": {"/tmp": "rw,exec,mode=1777"},  # exec: Java unpacks native libraries there (RocksDB, zstd)
         "log_config": {"type": "none"},
     }
     if any(mount["Target"] == "/tmp" for mount in settings.get("mounts", ())):

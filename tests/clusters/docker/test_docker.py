@@ -240,7 +240,7 @@ def test_of_our_own_sources_the_packages_are_shown_and_not_what_lies_beside_them
 def test_a_module_directly_in_tmp_takes_the_place_of_the_containers_own():
     """Two mounts at one place are refused by Docker."""
     assert "tmpfs" not in _common({"mounts": [mount(Path("/tmp"))]})
-    assert _common({"mounts": [mount(Path("/tmp/fencepost"))]})["tmpfs"] == {"/tmp": "rw,mode=1777"}
+    assert _common({"mounts": [mount(Path("/tmp/fencepost"))]})["tmpfs"] == {"/tmp": "rw,exec,mode=1777"}
 
 
 class Registry:
