@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,19 +11,25 @@ import pyarrow as pa
 
 from checkers.arrays import Ints
 from checkers.partition.log import NONE, FinalRead, PartitionLog, Reads, Resets, Sends, Settings, position_type, slices
+from checkers.partition.threads import results
 from checkers.spark.scan import COLUMNS_OF, FINAL, FINISHED, READS, SENDS, TXN, UNCOMMITTED, UNNAMED, PackedPart, unpack
 
 SPARSE = 4  # offsets for every send, beyond which no table of them is made
 
 
 def unpack_log(
-    partition: str, parts: Sequence[PackedPart], final: FinalRead, settings: Settings, resets: Resets | None = None
+    partition: str,
+    parts: Sequence[PackedPart],
+    final: FinalRead,
+    settings: Settings,
+    resets: Resets | None = None,
+    threads: int = 1,
 ) -> PartitionLog:
     """Packed parts back to one partition's sorted arrays."""
-    sent, read = unpack(parts, SENDS), unpack(parts, READS)
+    read, sent = results([partial(unpack, parts, side) for side in (READS, SENDS)], threads)
     read["offset"] = _with_places(sent, read)
     pa.default_memory_pool().release_unused()
-    return sorted_log(partition, sent, read, final, settings, resets or Resets())
+    return sorted_log(partition, sent, read, final, settings, resets or Resets(), threads)
 
 
 def build_log(
@@ -35,10 +42,16 @@ def build_log(
 
 
 def sorted_log(
-    partition: str, sent: dict[str, Any], read: dict[str, Any], final: FinalRead, settings: Settings, resets: Resets
+    partition: str,
+    sent: dict[str, Any],
+    read: dict[str, Any],
+    final: FinalRead,
+    settings: Settings,
+    resets: Resets,
+    threads: int = 1,
 ) -> PartitionLog:
     """Sort sends by identity and reads by offset, and look up the send of each read. Empties both, to save memory."""
-    _sort(sent, _order(sent["v"]))
+    arrival, _ = results([partial(_sort, read, "offset"), partial(_sort, sent, "v")], threads)
     flags = sent.pop("flags")
     sends = Sends(
         **{name: sent.pop(name) for name in ("op", "v", "began", "ended", "decided", "over")},
@@ -47,8 +60,6 @@ def sorted_log(
         txn=(flags & TXN) > 0,
         finished=(flags & FINISHED) > 0,
     )
-    arrival = _order(read["offset"])
-    _sort(read, arrival)
     flags = read.pop("flags")
     uncommitted = UNCOMMITTED | UNNAMED if settings.read_uncommitted else UNCOMMITTED
     committed, last = (flags & uncommitted) == 0, (flags & FINAL) > 0
@@ -81,14 +92,12 @@ def _with_places(sent: dict[str, Any], read: dict[str, Any]) -> Any:
     return offset
 
 
-def _sort(columns: dict[str, Any], order: Any) -> None:
+def _sort(columns: dict[str, Any], by: str) -> Any:
+    """Sort columns by one of them, rows with equal values as they come. Returns where each row was."""
+    order = np.argsort(columns[by], kind="stable").astype(position_type(len(columns[by])))
     for name in list(columns):
         columns[name] = columns[name][order]
-
-
-def _order(values: Ints) -> Any:
-    """The positions of values in rising order, equal ones as they come."""
-    return np.argsort(values, kind="stable").astype(position_type(len(values)))
+    return order
 
 
 def _found(sends: Sends, v: Ints, offset: Ints) -> Any:

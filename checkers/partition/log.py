@@ -1,15 +1,15 @@
 """One Kafka partition as numpy arrays: what was sent to it, what was read from it, and in which order it lies.
 
-Everything that several checks need is computed once, on first use, and shared. Missing numbers are -1 (`NONE`).
-Offsets are sparse (markers and aborted records occupy offsets), so nothing here compares distances of offsets.
+Everything that several checks need is computed once, on first use, and shared, also between threads. Missing numbers are -1
+(`NONE`). Offsets are sparse (markers and aborted records occupy offsets), so nothing here compares distances of offsets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, TypeVar
+from threading import RLock
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,6 +145,20 @@ class Reads:
         return len(self.v)
 
 
+class shared_property(Generic[Made]):
+    """A property of a log that is computed on first use, once for all threads, and then kept."""
+
+    def __init__(self, make: Callable[[PartitionLog], Made]) -> None:
+        self._make, self.__doc__ = make, make.__doc__
+
+    @overload
+    def __get__(self, log: None, owner: type) -> shared_property[Made]: ...
+    @overload
+    def __get__(self, log: PartitionLog, owner: type) -> Made: ...
+    def __get__(self, log: PartitionLog | None, owner: type) -> Any:
+        return self if log is None else log.shared(self._make)
+
+
 @dataclass(frozen=True)
 class PartitionLog:
     """All that the history knows of one partition (`topic-number`)."""
@@ -155,16 +169,19 @@ class PartitionLog:
     final: FinalRead
     settings: Settings
     resets: Resets = field(default_factory=Resets)
+    _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _locks: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def shared(self, make: Callable[[PartitionLog], Made]) -> Made:
-        """What a function makes of this log: computed once, for the first check that needs it, and shared by all."""
-        if make not in self._made:
-            self._made[make] = make(self)
-        return self._made[make]  # type: ignore[no-any-return]
+        """What a function makes of this log: computed once, for the first check that needs it, and shared by all.
 
-    @cached_property
-    def _made(self) -> dict[Any, Any]:
-        return {}
+        A check in another thread that needs it meanwhile waits. A function may use what others make, but not in a circle.
+        """
+        if make not in self._made:
+            with self._locks.setdefault(make, RLock()):
+                if make not in self._made:
+                    self._made[make] = make(self)
+        return self._made[make]  # type: ignore[no-any-return]
 
     @property
     def written_late(self) -> bool:
@@ -172,7 +189,7 @@ class PartitionLog:
         times = (self.sends.began, self.sends.ended, self.sends.over)
         return max((int(time.max(initial=NONE)) for time in times), default=NONE) > self.final.begun
 
-    @cached_property
+    @shared_property
     def acked(self) -> Bools:
         """Sends with an acknowledgement."""
         return np.asarray(self.sends.ended != NONE)
@@ -184,22 +201,22 @@ class PartitionLog:
         seen[positions[positions >= 0]] = True
         return seen
 
-    @cached_property
+    @shared_property
     def seen(self) -> Bools:
         """Sends returned to anybody."""
         return self.seen_by(np.ones(len(self.reads), dtype=np.bool_))
 
-    @cached_property
+    @shared_property
     def seen_committed(self) -> Bools:
         """Sends returned to a reader that really was read_committed: evidence that their transaction committed."""
         return self.seen_by(self.reads.committed)
 
-    @cached_property
+    @shared_property
     def seen_final(self) -> Bools:
         """Sends returned by a complete read_committed final read."""
         return self.seen_by(self.reads.committed & self._by(self.final.committed))
 
-    @cached_property
+    @shared_property
     def seen_witness(self) -> Bools:
         """Sends returned by a complete read_uncommitted final read: what the log holds, aborted records included."""
         return self.seen_by(~self.reads.committed & self._by(self.final.uncommitted))
@@ -229,12 +246,12 @@ class PartitionLog:
         wanted = which[part] & (send >= 0) & (offset != NONE)
         return send[wanted], offset[wanted]
 
-    @cached_property
+    @shared_property
     def places_read(self) -> tuple[Ints, Ints]:
         """Lowest and highest offset at which each send was returned to anybody."""
         return self.span(np.ones(len(self.reads), dtype=np.bool_))
 
-    @cached_property
+    @shared_property
     def swallows(self) -> tuple[Ints, Ints]:
         """Sends (positions) that nobody got, acknowledged at an offset that holds an older record of the same producer; and for
         each the read (position) that returned the older one there.
@@ -244,14 +261,14 @@ class PartitionLog:
         read = holding_reads(sends.offset[unread], sends.v[unread], reads.offset, reads.v, reads.send)
         return unread[read != NO_READ], read[read != NO_READ]
 
-    @cached_property
+    @shared_property
     def swallowed(self) -> Bools:
         """Sends that are in `swallows`: they lie nowhere."""
         swallowed = np.zeros(len(self.sends), dtype=np.bool_)
         swallowed[self.swallows[0]] = True
         return swallowed
 
-    @cached_property
+    @shared_property
     def place(self) -> Ints:
         """Where each send lies: the lowest offset that an acknowledgement or a reader gave for it (NONE: unknown, or nowhere)."""
         read, _ = self.places_read
@@ -260,12 +277,12 @@ class PartitionLog:
         place[self.swallows[0]] = NONE
         return place
 
-    @cached_property
+    @shared_property
     def unsent_reads(self) -> Bools:
         """Reads of a record that nobody sent to this partition."""
         return np.asarray(self.reads.send < 0)
 
-    @cached_property
+    @shared_property
     def covered(self) -> Bools:
         """Sends that a complete read_committed final read had to return if they are committed.
 
@@ -276,7 +293,7 @@ class PartitionLog:
             everything &= (self.place != NONE) & (self.place < self.final.reach)
         return everything
 
-    @cached_property
+    @shared_property
     def promised(self) -> Bools:
         """Sends that are promises in any case: all of a committed transaction, acknowledged ones outside transactions."""
         return np.asarray(np.where(self.sends.txn, self.sends.status == COMMITTED, self.acked), dtype=np.bool_)

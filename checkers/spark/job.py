@@ -26,15 +26,17 @@ from checkers.failures import described
 from checkers.partition import several_records
 from checkers.partition.assembly import unpack_log
 from checkers.partition.log import FinalRead, PartitionLog, Resets, Settings
+from checkers.partition.threads import results as in_threads
 from checkers.partition.unseen import total_unseen, unseen_at
-from checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, gather_messages
-from checkers.spark.large_partitions import PackedParts, large_partition_lock
+from checkers.spark.gathering import ExecutorMessage, GatheredMessages, Gatherer, PartitionMessages, gather_messages
+from checkers.spark.large_partitions import PackedParts, is_large, large_partition_lock
 from checkers.spark.scan import NamedPart, PackedPart, scan, scan_locally
 from checkers.spark.source import Source, from_message, message
 
 BYTES_PER_TASK = 1 << 20  # packed, of a short history; to start a worker costs as much as to judge so many
 MOST_BYTES_IN_TASKS = 64 << 20  # packed, of all partitions of a short history; Spark sends no task of more than 128 MiB
 BUCKETS_PER_CORE = 4  # partitions are shared out among them
+MOST_THREADS = 2  # that judge one large partition: each needs some memory of its own
 PartitionJudge = Callable[[str, Sequence[PackedPart] | PackedParts], Iterator["PartitionResult | ExecutorMessage"]]
 
 
@@ -124,9 +126,10 @@ def run_partition_checks(
     bare = [replace(check, resolve=None, explain=None) for check in checks]  # what the workers need
     moments = np.empty(0, dtype=np.int64) if moments is None else moments
     gathered = gathered or GatheredMessages()
-    judge = _partition_judge(bare, dict(finals), settings, resets or Resets(), moments, gathered.gatherers)
+    judge = partial(_judged, bare, dict(finals), settings, resets or Resets(), moments, gathered.gatherers)
     groups = _scanned_here(history) if gathered.short else None
     if groups is None:
+        judge = partial(judge, threads=_threads(spark()))
         made = gathered.split(_scanned_and_judged(spark(), history, judge)).collect()
     elif here:
         made = [one for group in groups.items() for one in judge(*group)]
@@ -212,31 +215,59 @@ def no_rows() -> pd.DataFrame:
 # --------------------------------------------------------------------------------------------------
 # After the shuffle
 # --------------------------------------------------------------------------------------------------
-def _partition_judge(
+def _judged(
     checks: Sequence[Check[PartitionLog]],
     finals: Mapping[str, FinalRead],
     settings: Settings,
     resets: Resets,
     moments: Ints,
     gatherers: Sequence[Gatherer],
-) -> PartitionJudge:
-    """The function that unpacks one partition and runs every check on it."""
+    partition: str,
+    parts: Sequence[PackedPart] | PackedParts,
+    threads: int = 1,
+) -> Iterator[PartitionResult | ExecutorMessage]:
+    """Unpack one partition, and run every check and gatherer on it. threads: for a large one, of which a machine judges one."""
+    size = parts.size if isinstance(parts, PackedParts) else 0
+    threads = threads if is_large(size) else 1
+    with large_partition_lock(size):
+        packed = parts.take() if isinstance(parts, PackedParts) else parts
+        log = unpack_log(partition, packed, finals.get(partition, FinalRead()), settings, resets, threads)
+        del packed
+        late = log.written_late
+        log = replace(log, final=FinalRead()) if late else log
+        messages, error, results, unseen = _answers(checks, gatherers, moments, log, threads)
+        unsent = np.unique(log.reads.v[log.unsent_reads])
+        yield PartitionResult(partition, results, _counted(log), unsent, unseen, messages.to_driver, error, late)
+        yield from (ExecutorMessage(partition, name, message) for name, message in messages.on_executors)
 
-    def judge_partition(partition: str, parts: Sequence[PackedPart] | PackedParts) -> Iterator[PartitionResult | ExecutorMessage]:
-        with large_partition_lock(parts.size if isinstance(parts, PackedParts) else 0):
-            packed = parts.take() if isinstance(parts, PackedParts) else parts
-            log = unpack_log(partition, packed, finals.get(partition, FinalRead()), settings, resets)
-            del packed
-            late = log.written_late
-            log = replace(log, final=FinalRead()) if late else log
-            results = {check.name: _result(check, log) for check in checks}
-            messages, error = gather_messages(gatherers, log)
-            unsent = np.unique(log.reads.v[log.unsent_reads])
-            counts, unseen = _counted(log), unseen_at(log, moments)
-            yield PartitionResult(partition, results, counts, unsent, unseen, messages.to_driver, error, late)
-            yield from (ExecutorMessage(partition, name, message) for name, message in messages.on_executors)
 
-    return judge_partition
+def _threads(spark: SparkSession) -> int:
+    """How many threads may judge a large partition: of this machine's executors, whose other tasks wait meanwhile."""
+    context = spark.sparkContext
+    return min(MOST_THREADS, context.defaultParallelism) if context.master.startswith("local") else 1
+
+
+def _answers(
+    checks: Sequence[Check[PartitionLog]], gatherers: Sequence[Gatherer], moments: Ints, log: PartitionLog, threads: int
+) -> tuple[PartitionMessages, str, dict[str, PackedResult], Ints]:
+    """What is asked of a partition: messages and what a gatherer raised, the results of checks, and unseen records.
+
+    Checks of one module share most of what they compute, so one thread runs them; those of the largest module first.
+    """
+    modules: dict[str, list[Check[PartitionLog]]] = {}
+    for check in checks:
+        modules.setdefault(check.function.__module__, []).append(check)
+    groups = sorted(modules.values(), key=len, reverse=True)
+    questions: list[Callable[[], Any]] = [partial(gather_messages, gatherers, log), partial(unseen_at, log, moments)]
+    questions += [partial(_results, group, log) for group in groups]
+    (messages, error), unseen, *answers = in_threads(questions, threads)
+    found = {name: result for some in answers for name, result in some.items()}
+    return messages, error, {check.name: found[check.name] for check in checks}, unseen
+
+
+def _results(checks: Sequence[Check[PartitionLog]], log: PartitionLog) -> dict[str, PackedResult]:
+    """The results of some checks, one after the other."""
+    return {check.name: _result(check, log) for check in checks}
 
 
 def _result(check: Check[PartitionLog], log: PartitionLog) -> PackedResult:

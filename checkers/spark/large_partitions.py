@@ -20,13 +20,18 @@ from harness.api import liveness
 LARGE = 64 << 20  # bytes of packed rows; unpacked and sorted they need about six times as much
 
 
+def is_large(size: int) -> bool:
+    """Whether a partition of so many bytes is judged alone on its machine."""
+    return size >= LARGE
+
+
 @contextmanager
 def large_partition_lock(size: int) -> Iterator[None]:
     """For a partition of so many bytes: wait until no other large one is judged on this machine.
 
     The lock is the kernel's (`flock`), which frees it when a worker dies.
     """
-    if size < LARGE:
+    if not is_large(size):
         yield
         return
     release_freed_memory()

@@ -35,9 +35,11 @@ SETTINGS = {
     "spark.python.worker.reuse": "true",
     "spark.shuffle.compress": "false",  # what we send is compressed
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
-    # The C library of Python workers gives freed arrays of up to 32 MiB (its largest bound) back to the kernel only when 256 MiB
-    # are free. Else the kernel clears the same pages again and again: a tenth of all processor time.
-    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    # The C library of Python workers keeps freed memory, also that of large arrays and of all threads, and gives it back to the
+    # kernel only when 256 MiB are free at the end of it (or when told to: `large_partitions`). Else the kernel clears the same
+    # pages again and again: up to a third of a worker's processor time.
+    "spark.executorEnv.MALLOC_MMAP_MAX_": "0",
+    "spark.executorEnv.MALLOC_ARENA_MAX": "1",
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(256 << 20),
 }
 
