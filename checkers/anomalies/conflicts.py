@@ -80,7 +80,7 @@ def inconsistent_offset(log: PartitionLog) -> CheckResult:
     judged, returned, _ = final_witness(log)
     believed = (sends.offset != NONE) & ~(log.promised & judged & ~returned) & ~log.swallowed
     distinct = np.flatnonzero(np.diff(reads.offset, prepend=NONE))  # sorted: the first read of each offset that is known
-    disputed = _disputed(log, np.flatnonzero(believed))
+    disputed = _disputed(log, log.in_place_order(believed))
     if not len(disputed):
         return CheckResult(len(distinct))
     undisputed = np.setdiff1d(np.concatenate([reads.offset[distinct], sends.offset[believed]]), disputed)

@@ -86,7 +86,9 @@ def consecutive_reads(log: PartitionLog) -> ConsecutiveReads:
         back = continues & (log.reads.offset[pairs.after] <= log.reads.offset[pairs.before])
         found.returns.append(pairs.pick(back))
         level = log.reads.committed[pairs.after]
-        for committed in np.unique(level).tolist():
+        for committed in (False, True):
+            if not (level == committed).any():
+                continue
             if committed not in required:
                 required[committed] = _RequiredRecords(log, ranks, committed)
             found.skips.append(required[committed].skips(pairs.pick(level == committed)))
@@ -109,6 +111,7 @@ def _pairs(log: PartitionLog) -> Iterator[ReadPairs]:
     """
     reads = log.reads
     truncated = np.r_[log.shared(lost), False]  # `send` is NONE for records of nobody, and so looks up the last entry
+    any_lost = bool(truncated.any())
     for order in _in_order_of_return(log):
         process = reads.process[order]
         new_process = _changes(process)
@@ -129,7 +132,8 @@ def _pairs(log: PartitionLog) -> Iterator[ReadPairs]:
             last[at[at_start]] = NONE
             between_polls = _between_polls_of_members(log, last, after, ~crossing)
             known[between_polls] = False
-            known &= ~truncated[reads.send[after]] & ~((last != NONE) & truncated[reads.send[last]])
+            if any_lost:
+                known &= ~truncated[reads.send[after]] & ~((last != NONE) & truncated[reads.send[last]])
             yield ReadPairs(last[known], after[known], ~crossing[known], (int(reassigned.sum()), len(between_polls)))
 
 

@@ -54,10 +54,11 @@ def duplicate(log: PartitionLog) -> CheckResult:
     Slow twin: `duplicates` in tests/support/reference.py.
     """
     sends, reads = log.sends, log.reads
-    visible = reads.send >= 0  # a mask over the reads; of those with a send, the ones that count for it
+    visible = ~log.unsent_reads  # a mask over the reads; of those with a send, the ones that count for it
     if not log.settings.read_uncommitted:
-        visible[visible] &= reads.judged[visible] | ~sends.txn[reads.send[visible]]
-    low, high = log.span(visible)  # over the sends
+        unjudged = np.flatnonzero(visible & ~reads.judged)
+        visible[unjudged] = ~sends.txn[reads.send[unjudged]]
+    low, high = log.places_read if (visible | log.unsent_reads).all() else log.span(visible)  # over the sends
     elsewhere = (sends.offset != NONE) & (sends.status != ABORTED) & (low != NONE) & (sends.offset != low)
     elsewhere[elsewhere] = ~np.isin(sends.offset[elsewhere], reads.offset)  # acknowledged where nobody read anything
     twice = (low != high) | elsewhere

@@ -107,6 +107,8 @@ def _neighbours(log: PartitionLog, lost: Bools, survivors: Bools) -> Ints:
     A survivor *at* the place of a lost record parts nothing: after a truncation the offsets are given away again. Lost records
     of unknown place go together by operation: numbers from -2 downwards, which no stretch of places has.
     """
+    if not lost.any():
+        return log.place
     surviving = np.sort(log.place[survivors & (log.place != NONE)])
     places = np.unique(log.place[lost & (log.place != NONE)])
     return np.where(log.place == NONE, -2 - log.sends.op, stretch_numbers(places, surviving, log.place))

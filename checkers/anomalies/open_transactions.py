@@ -119,11 +119,20 @@ class _Opened:
         """The operations, rising, and of each its lowest send (as a number among these)."""
         return np.unique(self.op, return_index=True)  # sorted by place, so the first of each is its lowest
 
+    @cached_property
+    def _wrote(self) -> tuple[int, Bools]:
+        """The lowest operation, and of each from there on whether it is one of these; one entry at least."""
+        low = int(self.op.min(initial=np.iinfo(self.op.dtype).max))
+        wrote = np.zeros(max(1, int(self.op.max(initial=NONE)) - low + 1), dtype=np.bool_)
+        wrote[self.op - low] = True
+        return low, wrote
+
     def own_below(self, log: PartitionLog, reads: Ints) -> Ints:
         """For each read the lowest record of its own operation, if that lies below it (NONE: none does)."""
         reader = log.reads.op[reads]
         own = np.full(len(reads), NONE, dtype=np.int64)
-        both = np.isin(reader, self.op)
+        low, wrote = self._wrote
+        both = wrote[np.clip(reader - low, 0, len(wrote) - 1)] & (reader >= low) & (reader < low + len(wrote))
         if both.any():
             writers, lowest = self._lowest
             send = self.sends[lowest[np.searchsorted(writers, reader[both])]]

@@ -218,6 +218,14 @@ def int_nonmonotonic_send(log: PartitionLog) -> CheckResult:
     return _descents(log, same_operation=True)
 
 
+def _numbered_places(log: PartitionLog) -> Any:
+    """The places of visible sends, numbered from 0 in their order: an entry for every send, of the others 0."""
+    sent = log.in_place_order(log.shared(visible))
+    number = np.zeros(len(log.sends), dtype=sent.dtype)
+    number[sent[1:]] = np.cumsum(np.diff(log.place[sent]) > 0, dtype=sent.dtype)
+    return number
+
+
 def _explain_send_skip(finding: Finding, text: FindingText) -> str:
     low, high = finding.rows[0], finding.rows[-1]
     return f"{text.name(low.op)} sent {low.place} and next {high.place}; other producers' records lie between them."
@@ -246,10 +254,8 @@ def int_send_skip(log: PartitionLog) -> CheckResult:
     """
     before, after, same_operation = log.shared(_neighbours)
     before, after = before[same_operation], after[same_operation]
-    places = np.sort(log.place[log.shared(visible)])
-    # places below the later send, less those up to and with the earlier one: how many visible records lie between the two
-    between = np.searchsorted(places, log.place[after], "left") - np.searchsorted(places, log.place[before], "right")
-    skips = np.flatnonzero(between > 0)
+    number = _numbered_places(log)
+    skips = np.flatnonzero(number[after] - number[before] > 1)  # some visible record lies between the two
     examples = skips[:EXAMPLES]
     low, high = before[examples], after[examples]
     rows = pair_rows(log, np.r_[low, high], np.r_[high, high]) if len(examples) else {}

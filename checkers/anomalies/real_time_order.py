@@ -53,8 +53,7 @@ def real_time_inversion(log: PartitionLog) -> CheckResult:
 
     Slow twin: `real_time_inversions` in tests/support/reference.py.
     """
-    sent = np.flatnonzero(log.shared(visible) & (log.sends.began != NONE))
-    sent = sent[np.argsort(log.place[sent], kind="stable")]  # in the version order
+    sent = log.in_place_order(log.shared(visible) & (log.sends.began != NONE))
     if not len(sent):
         return CheckResult(0)
     began, process = log.sends.began[sent], record_ids.process_of(log.sends.v[sent])

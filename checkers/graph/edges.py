@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ import pyarrow as pa
 from checkers.arrays import Ints
 from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.layers import DIRTY_WR, RW, WR, WW
-from checkers.graph.passed_records import first_passed, passed_records
+from checkers.graph.passed_records import first_passed, last_reads, passed_records
 from checkers.partition.log import ABORTED, COMMITTED, FOREVER, NONE, PartitionLog, slices
 from checkers.partition.versions import committed_records
 from checkers.spark.gathering import PartitionMessages
@@ -55,7 +56,7 @@ def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessa
     edges = [(EDGES, encode(vars(some))) for some in partition_edges(log, brief) if len(some)]
     first, records = _first_returned(log), log.shared(committed_records)
     passed = first_passed(log, records)
-    edges.append((EDGES, encode(passed_records(log, brief, _over(log, records), passed).rows())))
+    edges.append((EDGES, encode(passed_records(log, brief, partial(_over, log), passed).rows())))
     known = first.copy()
     known[records] = np.minimum(known[records], passed)
     times = ((FIRSTS, _firsts(log, known)), (LATEST, _latest(log, first, brief)))
@@ -81,8 +82,7 @@ def versions(log: PartitionLog) -> tuple[Ints, Ints]:
     gone = log.covered & ~log.seen_final
     proven = np.where(sends.txn, log.seen_committed, log.seen)
     visible = (log.place != NONE) & (sends.status != ABORTED) & (proven | ((sends.status == COMMITTED) & ~gone))
-    which = np.flatnonzero(visible)
-    which = which[np.argsort(log.place[which], kind="stable")]
+    which = log.in_place_order(visible)
     place = log.place[which]
     new = np.ones(len(place), dtype=np.bool_)
     new[1:] = place[1:] != place[:-1]
@@ -127,7 +127,7 @@ def _rw(log: PartitionLog, offset: Ints, writer: Any, edge_filter: EdgeFilter | 
     position is found by binary search in the sorted offsets of the versions. Reads without offset (negative) are the first ones,
     as reads are sorted by offset; their operations have no position.
     """
-    lowest, last = _last_reads(log)
+    lowest, last = last_reads(log, np.ones(len(log.reads), dtype=np.bool_))
     readers = np.flatnonzero(last != NONE)  # as distances from the lowest reader, and then as history indices
     readers = readers if edge_filter is None else readers[edge_filter.stretches.of(readers + lowest) != NONE]
     position = log.reads.offset[last[readers]]
@@ -140,16 +140,6 @@ def _rw(log: PartitionLog, offset: Ints, writer: Any, edge_filter: EdgeFilter | 
     if edge_filter is not None:
         keep &= edge_filter.in_one_stretch(readers, writer[above])
     return _edges(readers[keep], writer[above][keep], RW, position[keep], offset[above][keep])
-
-
-def _last_reads(log: PartitionLog) -> tuple[int, Any]:
-    """The lowest reader (history index), and of each from there on the position of its last read in the log's order."""
-    op = log.reads.op
-    first = int(op.min(initial=np.iinfo(op.dtype).max))
-    last = np.full(max(0, int(op.max(initial=-1)) - first + 1), NONE, dtype=log.reads.arrival.dtype)
-    for part in slices(len(op)):
-        last[op[part] - first] = np.arange(part.start, part.stop)  # reads are sorted by offset, and the last assignment stays
-    return first, last
 
 
 def _edges(source: Any, target: Any, kind: Any, low: Ints, high: Ints) -> Edges:
@@ -181,7 +171,7 @@ def _firsts(log: PartitionLog, first: Ints) -> dict[str, Any]:
 def _latest(log: PartitionLog, first: Ints, edge_filter: EdgeFilter | None) -> dict[str, Any]:
     """For each reader the latest commit among the records that it got here: a call of commit, else the first return.
 
-    `latest` has an entry for every history index between the lowest and the highest reader, as `_last_reads` has.
+    `latest` has an entry for every history index between the lowest and the highest reader, as `last_reads` has.
     """
     reads, sends = log.reads, log.sends
     lowest = int(reads.op.min(initial=np.iinfo(reads.op.dtype).max))

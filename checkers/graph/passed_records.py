@@ -12,13 +12,13 @@ still polled.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from checkers.arrays import Ints
+from checkers.arrays import Bools, Ints
 from checkers.graph.edge_filter import EdgeFilter
 from checkers.graph.layers import LSO
 from checkers.partition.log import FOREVER, NONE, PartitionLog, slices
@@ -71,8 +71,10 @@ def first_passed(log: PartitionLog, records: Ints) -> Ints:
     return passed
 
 
-def passed_records(log: PartitionLog, edge_filter: EdgeFilter | None, over: Ints, passed: Ints) -> PassedRecords:
-    """What a partition hands out. over, passed: of each of the `committed_records` when it was surely over, and first passed.
+def passed_records(
+    log: PartitionLog, edge_filter: EdgeFilter | None, over: Callable[[Ints], Ints], passed: Ints
+) -> PassedRecords:
+    """What a partition hands out. over: when some sends were surely over; passed: when each of the `committed_records` first was.
 
     With a filter the readers of processes that never write stay only if somebody began to write after they read; if there are
     no others, so do only the transactions that were passed before they were surely over.
@@ -82,11 +84,23 @@ def passed_records(log: PartitionLog, edge_filter: EdgeFilter | None, over: Ints
     if edge_filter is not None:
         idle = np.concatenate([some[:0], *(np.isin(reads.process[part], edge_filter.read_only) for part in slices(len(reads)))])
         if not (some & ~idle).any():
-            sends = sends[over > passed]
+            early = [over(sends[part]) > passed[part] for part in slices(len(sends))]
+            sends = sends[np.concatenate([np.empty(0, dtype=np.bool_), *early])]
         some &= ~idle | (reads.ended < edge_filter.last_write_began)
-    which = np.flatnonzero(some)
-    last = np.full(int(reads.op[which].max(initial=-1)) + 1, NONE, dtype=np.int64)
-    last[reads.op[which]] = reads.offset[which]  # sorted by offset, and the last assignment stays
+    first, last = last_reads(log, some)
     readers = np.flatnonzero(last != NONE)
     lowest = np.sort(np.unique(log.sends.op[sends], return_index=True)[1])
-    return PassedRecords(log.sends.op[sends[lowest]], log.place[sends[lowest]], readers, last[readers])
+    return PassedRecords(log.sends.op[sends[lowest]], log.place[sends[lowest]], readers + first, reads.offset[last[readers]])
+
+
+def last_reads(log: PartitionLog, which: Bools) -> tuple[int, Any]:
+    """Of some reads the lowest reader (history index), and of each from there on the position of its last one by offset (NONE:
+    it has none).
+    """
+    op = log.reads.op
+    first = int(op.min(initial=np.iinfo(op.dtype).max))
+    last = np.full(max(0, int(op.max(initial=-1)) - first + 1), NONE, dtype=log.reads.arrival.dtype)
+    for part in slices(len(op)):
+        some = part.start + np.flatnonzero(which[part])
+        last[op[some] - first] = some  # reads are sorted by offset, and the last assignment stays
+    return first, last

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from checkers.arrays import Bools, Ints
-from checkers.partition.log import FOREVER, NONE, PartitionLog
+from checkers.partition.log import FOREVER, NONE, PartitionLog, once
 from checkers.partition.passed_over import passed_from_start, passed_over
 from checkers.partition.positions import Positions
 
@@ -16,6 +16,7 @@ NO_PASSING = (
 )
 
 
+@once
 def final_witness(log: PartitionLog) -> tuple[Bools, Bools, str]:
     """Three answers about the sends of a partition: `judged`, `returned`, and in words what was lacking to judge them all.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import wraps
 from threading import RLock
 from typing import Any, Generic, TypeVar, overload
 
@@ -196,10 +197,11 @@ class PartitionLog:
 
     def seen_by(self, which: Bools) -> Bools:
         """Sends that were returned by at least one of these reads."""
-        seen = np.zeros(len(self.sends), dtype=np.bool_)
-        positions = self.reads.send[which]
-        seen[positions[positions >= 0]] = True
-        return seen
+        seen = np.zeros(len(self.sends) + 1, dtype=np.bool_)  # `send` is NONE for records of nobody, and so marks the last entry
+        for part in slices(len(self.reads)):
+            some = which[part]
+            seen[self.reads.send[part] if some.all() else self.reads.send[part][some]] = True
+        return seen[:-1]
 
     @shared_property
     def seen(self) -> Bools:
@@ -222,7 +224,9 @@ class PartitionLog:
         return self.seen_by(~self.reads.committed & self._by(self.final.uncommitted))
 
     def _by(self, processes: tuple[int, ...]) -> Bools:
-        return np.asarray(self.reads.final & np.isin(self.reads.process, processes), dtype=np.bool_)
+        found, final = np.zeros(len(self.reads), dtype=np.bool_), np.flatnonzero(self.reads.final)
+        found[final] = np.isin(self.reads.process[final], processes)
+        return found
 
     def span(self, which: Bools) -> tuple[Ints, Ints]:
         """Lowest and highest offset at which each send was returned by these reads (NONE: by none).
@@ -244,7 +248,7 @@ class PartitionLog:
         """Of some reads those wanted whose send and offset are known: the position of the send, and the offset."""
         send, offset = self.reads.send[part], self.reads.offset[part]
         wanted = which[part] & (send >= 0) & (offset != NONE)
-        return send[wanted], offset[wanted]
+        return (send, offset) if wanted.all() else (send[wanted], offset[wanted])
 
     @shared_property
     def places_read(self) -> tuple[Ints, Ints]:
@@ -278,6 +282,15 @@ class PartitionLog:
         return place
 
     @shared_property
+    def by_place(self) -> Any:
+        """Positions of all sends by their place, of equal places as they come; those without a place first."""
+        return np.argsort(self.place, kind="stable").astype(position_type(len(self.sends)))
+
+    def in_place_order(self, which: Bools) -> Any:
+        """Positions of some sends by their place, of equal places as they come."""
+        return self.by_place[which[self.by_place]]
+
+    @shared_property
     def unsent_reads(self) -> Bools:
         """Reads of a record that nobody sent to this partition."""
         return np.asarray(self.reads.send < 0)
@@ -297,3 +310,13 @@ class PartitionLog:
     def promised(self) -> Bools:
         """Sends that are promises in any case: all of a committed transaction, acknowledged ones outside transactions."""
         return np.asarray(np.where(self.sends.txn, self.sends.status == COMMITTED, self.acked), dtype=np.bool_)
+
+
+def once(make: Callable[[PartitionLog], Made]) -> Callable[[PartitionLog], Made]:
+    """A function of a log that computes its answer once (`PartitionLog.shared`); nobody may change the answer."""
+
+    @wraps(make)
+    def shared(log: PartitionLog) -> Made:
+        return log.shared(make)
+
+    return shared

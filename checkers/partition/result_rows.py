@@ -14,9 +14,9 @@ from checkers.partition.log import NONE, PartitionLog
 def send_rows(log: PartitionLog, which: Bools, cause: Ints, role: str, time: Ints | None = None) -> dict[str, Any]:
     """Rows for some sends; `cause` has one entry per send of the log, and so has `time`, if it is not when they ended."""
     sends = log.sends
-    time = sends.ended if time is None else time
-    time = np.where(time != NONE, time, sends.began)[which]
-    rows = {"cause": cause[which], "op": sends.op[which], "v": sends.v[which], "offset": log.place[which], "time": time}
+    time, at = sends.ended if time is None else time, np.flatnonzero(which)
+    time = np.where(time[at] != NONE, time[at], sends.began[at])
+    rows = {"cause": cause[at], "op": sends.op[at], "v": sends.v[at], "offset": log.place[at], "time": time}
     return {**rows, "role": np.full(len(time), role, dtype=object)}
 
 
@@ -24,7 +24,8 @@ def read_rows(log: PartitionLog, which: Bools, cause: Ints) -> dict[str, Any]:
     """Rows for some reads; `cause` has one entry per read of the log."""
     reads = log.reads
     rows = {"cause": cause, "op": reads.op, "v": reads.v, "offset": reads.offset, "time": reads.ended}
-    rows = {name: values[which] for name, values in rows.items()}
+    at = np.flatnonzero(which)
+    rows = {name: values[at] for name, values in rows.items()}
     return {**rows, "role": np.full(len(rows["op"]), "read", dtype=object)}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from checkers.arrays import Bools, Ints
 from checkers.partition.final_witness import final_witness
-from checkers.partition.log import ABORTED, NONE, PartitionLog, position_type
+from checkers.partition.log import ABORTED, NONE, PartitionLog
 
 
 def fixed(log: PartitionLog) -> Bools:
@@ -43,8 +43,7 @@ def committed_records(log: PartitionLog) -> Any:
     """Sends (positions) in transactions that committed, by their place, which is known: ok, or a read_committed reader got the
     record.
     """
-    which = np.flatnonzero(log.sends.txn & log.shared(visible) & (log.promised | log.seen_committed))
-    return which[np.argsort(log.place[which], kind="stable")].astype(position_type(len(log.sends)))
+    return log.in_place_order(log.sends.txn & log.shared(visible) & (log.promised | log.seen_committed))
 
 
 def placed_reads(log: PartitionLog) -> Bools:

@@ -152,17 +152,31 @@ def unpack(parts: Sequence[PackedPart], side: int) -> dict[str, Any]:
     if not mine:
         return {name: np.empty(0, dtype=TYPES.get(name, np.int64)) for name in COLUMNS_OF[side]}
     counts = [_column(part.shared, 0) for part in mine]
+    ends = np.cumsum([int(count.sum()) for count in counts])
     columns: dict[str, Any] = {}
     for name in COLUMNS_OF[side]:
         if name in OWN[side]:
-            columns[name] = np.concatenate([_column(part.own, OWN[side].index(name)) for part in mine])
+            values = (_column(part.own, OWN[side].index(name)) for part in mine)
+            columns[name] = _joined(values, ends, np.int64)
         else:
-            at = 1 + SHARED[side].index(name)
-            columns[name] = np.concatenate([_column(part.shared, at) for part in mine]).astype(TYPES.get(name, np.int64))
-            if name == "op" and columns[name].max(initial=0) < np.iinfo(np.int32).max:
-                columns[name] = columns[name].astype(np.int32)
-            columns[name] = np.repeat(columns[name], np.concatenate(counts))
+            of_operations = [_column(part.shared, 1 + SHARED[side].index(name)) for part in mine]
+            kind = _op_type(of_operations) if name == "op" else TYPES.get(name, np.int64)
+            columns[name] = _joined(map(np.repeat, of_operations, counts), ends, kind)
     return columns
+
+
+def _joined(parts: Iterable[Any], ends: Any, kind: Any) -> Any:
+    """Some arrays as one, in which each ends at its place: made one by one, so that little more than the whole is in memory."""
+    whole, start = np.empty(int(ends[-1]), dtype=kind), 0
+    for part, end in zip(parts, ends.tolist(), strict=True):
+        whole[start:end] = part
+        start = end
+    return whole
+
+
+def _op_type(parts: Sequence[Any]) -> Any:
+    """The type of history indices: 32 bits where that is enough."""
+    return np.int32 if max(int(part.max(initial=0)) for part in parts) < np.iinfo(np.int32).max else np.int64
 
 
 def _column(packed: bytes | memoryview, number: int) -> Any:
