@@ -46,7 +46,7 @@ class Words:
 
     def among(self, *words: str) -> npt.NDArray[np.bool_]:
         """Which operations have one of these words."""
-        return np.isin(self.codes, np.flatnonzero(np.isin(self.names, words)))
+        return np.asarray(np.isin(self.names, words)[self.codes])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,7 @@ class ReportData:
         found = self.values.to_table(columns=["v", "value"], filter=wanted)
         return {v: value or "" for v, value in zip(found["v"].to_pylist(), found["value"].to_pylist(), strict=True)}
 
-    @property
+    @cached_property
     def origin_ns(self) -> int:
         """The zero of every time on the page: the first operation's invocation, or else the first thing known."""
         if self.ops is not None and len(self.ops):
@@ -145,7 +145,7 @@ class ReportData:
         known += [f["time"] for f in self.findings if (f.get("time") or 0) > 0]
         return min(known, default=0)
 
-    @property
+    @cached_property
     def end_ns(self) -> int:
         """The last thing that is known to have happened."""
         ends = [self.origin_ns]

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from checkers.anomalies import consecutive_reads, producer_order
+from checkers.api import partition_check
 from checkers.lawful_history import write_lawful
 from checkers.partition import log
+from checkers.partition.log import Resets, Settings
+from checkers.partition.threads import results
+from checkers.partition.unseen import moments
 from checkers.registry import installed_checks
 from checkers.selfcheck.damages import DAMAGES
 from checkers.selfcheck.history_rows import HistoryRows, read_rows, write_rows
-from checkers.spark import large_partitions
+from checkers.spark import job, large_partitions
 from checkers.spark.large_partitions import PackedParts
+from checkers.spark.overview import read_overview
 from checkers.spark.scan import PackedPart, scan_locally
 from checkers.spark.source import LocalSource
 from checkers.verdict.judge import judge
@@ -68,6 +77,68 @@ def test_a_damaged_history_is_judged_the_same_however_few_rows_are_looked_at_at_
         monkeypatch.setattr(module, "SLICE", 61)
     assert name in whole[1]["anomaly"].to_pylist()
     assert judged(tmp_path) == whole
+
+
+# --------------------------------------------------------------------------------------------------
+# Two threads
+# --------------------------------------------------------------------------------------------------
+@partition_check("broken")
+def broken(log):
+    """A check that raises."""
+    raise ValueError(f"nothing can be said of {log.partition}")
+
+
+def of_partitions(folder: Path, threads: int, *more) -> list[Any]:
+    """What leaves a worker that judges large partitions with so many threads, as text."""
+    source, checks = LocalSource(folder / "history.parquet"), [check for check in CHECKS if check.scope == "partition"]
+    overview = read_overview(source)
+    gatherers = [check.gather for check in CHECKS if check.name == "G0"]
+    judge = partial(job._judged, [*checks, *more], overview.final_reads, Settings(), Resets(), moments(overview), gatherers)
+    found = []
+    for name, some in scan_locally(source).items():
+        parts = PackedParts()
+        for part in some:
+            parts.append(part)
+        found += judge(name, parts, threads)
+    return found
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Every partition is large, and waits for no other one of this machine."""
+    monkeypatch.setattr(large_partitions, "LARGE", 1)
+    monkeypatch.setattr(job, "large_partition_lock", lambda size: nullcontext())
+
+
+@pytest.mark.parametrize("name", ["poll-skip", "torn-transaction", "order-inversion"])
+def test_two_threads_find_what_one_finds(history, rows, tmp_path, large, name):
+    damage = next(damage for damage in DAMAGES if name in damage.expects)
+    write_rows(damage.plant(rows, Random(2)).rows, tmp_path / "history.parquet")
+    one, two = (of_partitions(tmp_path, threads) for threads in (1, 2))
+    assert any(part.results[name].rows for part in one if isinstance(part, job.PartitionResult))
+    assert repr(two) == repr(one)
+
+
+def test_a_check_that_raises_in_a_thread_takes_no_other_answer_with_it(history, large):
+    one, two = (of_partitions(history.parent, threads, broken) for threads in (1, 2))
+    errors = [part.results["broken"].error for part in two if isinstance(part, job.PartitionResult)]
+    assert len(errors) == 2
+    assert all(error.startswith("ValueError: nothing can be said of t-") for error in errors)
+    assert all("test_large_partitions.py, line" in error for error in errors)
+    assert repr(two) == repr(one)
+
+
+def test_threads_share_the_cores_of_this_machine_only():
+    def threads(master: str, cores: int) -> int:
+        return job._threads(SimpleNamespace(sparkContext=SimpleNamespace(master=master, defaultParallelism=cores)))
+
+    assert [threads("local[1,2]", 1), threads("local[2,2]", 2), threads("local[*]", 64)] == [1, 2, 2]
+    assert threads("spark://host:7077", 64) == 1
+
+
+def test_a_small_partition_is_judged_by_one_thread(history, monkeypatch):
+    monkeypatch.setattr(job, "in_threads", lambda functions, threads: results(functions, {1: 1}[threads]))
+    assert of_partitions(history.parent, 2)
 
 
 def judged(folder):
