@@ -146,6 +146,11 @@ class Reads:
         return len(self.v)
 
 
+def _once(values: Ints, others: Ints) -> Ints:
+    """The values of an array; those of another one that is equal to it, so that only one is in memory."""
+    return others if np.array_equal(values, others) else values
+
+
 class shared_property(Generic[Made]):
     """A property of a log that is computed on first use, once for all threads, and then kept."""
 
@@ -242,7 +247,7 @@ class PartitionLog:
         for part in reversed(parts):
             position, offset = self._placed(which, part)
             low[position[::-1]] = offset[::-1]
-        return low, high
+        return low, _once(high, low)
 
     def _placed(self, which: Bools, part: slice) -> tuple[Any, Ints]:
         """Of some reads those wanted whose send and offset are known: the position of the send, and the offset."""
@@ -279,7 +284,7 @@ class PartitionLog:
         both = np.where(read == NONE, self.sends.offset, read)
         place = np.where((self.sends.offset != NONE) & (self.sends.offset < both), self.sends.offset, both)
         place[self.swallows[0]] = NONE
-        return place
+        return _once(_once(place, read), self.sends.offset)
 
     @shared_property
     def by_place(self) -> Any:
