@@ -63,6 +63,7 @@ UNKEEPABLE = (  # what the numbered source answers, so that a configuration whic
 )
 ALTER_TRIES = 8  # of a request that is refused until all tasks have stopped
 ALTERED_BY = 40  # at most so many positions to and fro
+BAD_REQUEST, MOST_REFUSALS = 400, 5  # a connector's own check may fail once or twice for something that is not there yet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,7 +357,7 @@ class Conductor:
 
     def operations(self) -> Asking:
         """Create the connector; then look at it again and again, restart what has failed, and change it now and then."""
-        yield from self._until_ok(lambda: self._configured(self.workload.tasks, think_s=STATUS_S))
+        yield from self._created()
         for look in itertools.count(1):
             seen = yield self._planned("GET", "/status", think_s=STATUS_S)
             if self.workload.restart_failed and seen and failed(seen.value.get("answer")):
@@ -364,6 +365,15 @@ class Conductor:
             over = seen is not None and seen.closing
             if self.workload.changes and not over and look % max(1, round(self.workload.change_every_s / STATUS_S)) == 0:
                 yield from self._change(self.rng.choice(self.workload.changes))
+
+    def _created(self) -> Asking:
+        """The connector. One that is refused for its configuration, again and again, ends the run with the reason."""
+        refused = 0
+        while (ended := (yield self._configured(self.workload.tasks, think_s=STATUS_S))) and ended.outcome is not Outcome.OK:
+            refused = refused + 1 if ended.value.get("status") == BAD_REQUEST else 0
+            if refused == MOST_REFUSALS:
+                reason = (ended.value.get("answer") or {}).get("message", "no reason is given")
+                ended.broken = f"Connect refuses the configuration of the connector (`config` of the workload): {reason}"
 
     def _change(self, change: Change) -> Asking:
         pause = self.rng.uniform(0.5, 3.0)

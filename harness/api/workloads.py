@@ -182,6 +182,7 @@ class Operation:
     operator: Operator | None = None
     producers: Sequence[Client] = ()
     outcome: Outcome | None = None  # how it ended
+    broken: str = ""  # why the run cannot go on: the workload says so, and the run ends with it as its error
     closing: bool = False  # the workload is over when it ends: what was changed is to be put right, and nothing changed any more
     rebalances: list[tuple[str, list[str]]] = field(default_factory=list)  # of the consumer, while it was under way
 

@@ -301,6 +301,8 @@ class WorkerLoop:
             yield op
             op.closing = self._control.closing.is_set()
             planned = plans.send(op) if hasattr(plans, "send") else next(plans)
+            if op.broken:
+                self._report({"broken": secrets.mask(op.broken)})
 
     def _perform(self, op: Operation, client: Client) -> bool:
         """One operation, written ahead; whether the process ends with it."""

@@ -149,6 +149,17 @@ def test_the_connector_is_created_until_it_is_and_then_looked_at():
     assert asked(Connect(tasks=2), answers, 5) == [("PUT", "/config", "2")] * 3 + [("GET", "/status", None)] * 2
 
 
+@pytest.mark.parametrize(("status", "broken"), [(400, True), (409, False)])
+def test_a_connector_that_is_refused_for_its_configuration_ends_the_run(status, broken):
+    plans = Connect().operations(CONDUCTOR, PARTITIONS, Random(1))
+    planned = next(plans)
+    for _ in range(5):
+        op = Operation.of(3, 0, planned)
+        op.outcome, op.value["status"], op.value["answer"] = Outcome.FAIL, status, {"message": "topic: missing"}
+        planned = plans.send(op)
+    assert op.broken.endswith("(`config` of the workload): topic: missing") == broken
+
+
 def test_tasks_that_have_failed_are_restarted_unless_that_is_not_wanted():
     failed = {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "FAILED"}]}
     answers = [(Outcome.OK, None), (Outcome.OK, failed)]
