@@ -27,7 +27,6 @@ from checkers.verdict.wording import FindingText
 NO_CONNECTOR = "no records of a connector were read back"
 NOT_READ_BACK = "not every partition of the topic was read back by a complete read_committed final read"
 NOT_STORED = "no stored offset was read from the leaders' logs"
-UNTOLD = "the final read has records that do not tell their position"
 ALTERED = "the connector's offsets were altered or reset on request, and it is not known which records came before"
 
 
@@ -103,7 +102,7 @@ def source_loss(run: RunView) -> CheckResult:
     if log is None:
         return answer
     if log.strange:
-        return CheckResult(0, lacking=UNTOLD)
+        return CheckResult(0, lacking=log.strange)
     columns = ["part", "number", "partition", "offset", "op", "end"]
     records, stored = (_in_parts(log, one)[columns] for one in (log.visible, log.offsets))
     last = stored.sort_values("number").drop_duplicates("part", keep="last")
@@ -251,7 +250,8 @@ def _judged(run: RunView) -> tuple[SourceLog | None, CheckResult]:
     if not has_connector(run):
         return None, CheckResult(0)
     log = run.shared(SourceLog)
-    lacking = ALTERED if log.unordered else "" if log.read_back else NOT_READ_BACK
+    seen = "" if log.read_back else NOT_READ_BACK
+    lacking = ALTERED if log.unordered else seen or (log.strange if log.visible.empty else "")
     return (None if lacking else log), CheckResult(0, lacking=lacking)
 
 

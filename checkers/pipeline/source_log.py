@@ -127,6 +127,14 @@ class Known:
     place: str
 
 
+def _strange_one(entries: pd.DataFrame) -> str:
+    """The first that does not tell its position: where it is, and why."""
+    found = entries[entries["kind"] == STRANGE].head(1)
+    return "".join(
+        f"{row.partition}@{row.offset}: {row.name}" for row in found[["partition", "offset", "name"]].itertuples(index=False)
+    )
+
+
 def unread_logs(run: RunView) -> str:
     """Why no answer can be given by the leaders' logs: some of them could not be read; empty when all were."""
     asked = run.history.select(("f", "type"), ds.field("f") == "read-log").to_pylist()
@@ -235,18 +243,23 @@ class SourceLog:
         """Why the leaders' logs do not show every record and every stored offset; empty when they do."""
         mine = self.stored["partition"].isin(self.targets) | self.stored["kind"].isin(("offset", STRANGE))
         logs = self.stored[self.stored["partition"].isin(self.stored["partition"][mine].unique())]
-        if (logs["kind"] == STRANGE).any() or logs["kind"].str.endswith(" batch").any():
-            return "a record or a stored offset in the leaders' logs does not tell its position"
+        if example := _strange_one(logs):
+            return f"a record or a stored offset in the leaders' logs does not tell its position ({example})"
+        if logs["kind"].str.endswith(" batch").any():
+            return (
+                "a batch in the leaders' logs is compressed in a way that is not read, so its records do not tell their positions"
+            )
         spans = logs.groupby("partition")["offset"].agg(["min", "max", "size"])
         if (spans["min"] != 0).any() or (spans["max"] + 1 != spans["size"]).any():
             return "the leaders' logs have lost entries, by compaction or retention"
         return ""
 
     @cached_property
-    def strange(self) -> bool:
-        """Whether the final read has records that do not tell their position."""
+    def strange(self) -> str:
+        """That the final read has records that do not tell their position, with the first one; empty when all do."""
         read = self.entries.read
-        return bool((read["final"] & (read["kind"] == STRANGE)).any())
+        example = _strange_one(read[read["final"]])
+        return f"the final read has records that do not tell their position ({example})" if example else ""
 
     @cached_property
     def _places(self) -> dict[tuple[str, int], Known]:

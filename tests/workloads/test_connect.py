@@ -297,7 +297,7 @@ def test_a_reader_records_what_each_record_says():
     ((kind, partition, (first, strange)),) = op.value
     assert (kind, partition) == ("entries", "records-0")
     assert first == [5, 9, None, None, None, "record", "3", 17]
-    assert (strange[5], strange[7]) == ("strange", -1)
+    assert strange[5:] == ["strange", "Expecting value: line 1 column 1 (char 0); key None, value 'noise'", -1]
 
 
 def log_record(topic, key, value):
@@ -333,6 +333,11 @@ def state(name, state, timeout=10000):
 )
 def test_a_record_of_each_topic_is_understood(record, entry):
     assert Connect().entry(log_record(*record), "fp-") == entry
+
+
+def test_a_record_without_the_place_that_was_named_shows_how_it_begins():
+    found = Connect().entry(log_record("records", b"1", b"17"), "fp-")
+    assert found == LogEntry("strange", "there is no /source; key '1', value '17'", -1)
 
 
 def test_stored_offsets_may_be_those_of_the_next_record():

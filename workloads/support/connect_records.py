@@ -28,6 +28,7 @@ _CONFIG_KINDS = (  # beginnings of keys, the longest of those that share a begin
     ("restart-connector-", "restart", ""),
 )
 _STATE = struct.Struct(">hqhib")  # version, producer id and epoch, timeout, state: the same in both versions
+_SHOWN, _MOST_SHOWN = 40, 200  # bytes of a key or value, characters of a sentence
 _NOTHING = (ValueError, LookupError, TypeError)
 
 
@@ -62,7 +63,7 @@ class SourceRecords:
         try:
             return LogEntry("record", name(record), number(record))
         except _NOTHING as error:
-            return LogEntry(STRANGE, f"{error}"[:100], -1)
+            return _strange(record, error)
 
     def offset(self, record: LogRecord) -> LogEntry | None:
         """What a record of an offsets topic says; None: it is of something else."""
@@ -71,7 +72,7 @@ class SourceRecords:
             name = self._name(partition)
             number = -1 if record.value is None else self._number(json.loads(record.value))
         except _NOTHING as error:
-            return LogEntry(STRANGE, f"{error}"[:100], -1)
+            return _strange(record, error)
         return LogEntry("offset", name, number)
 
     def _name(self, partition: Any) -> str:
@@ -85,6 +86,12 @@ class SourceRecords:
         number = max(0, self._number(offset) + by)
         value = (number + self.next_offset) * self.offset_unit
         return replaced(offset, self.offset_position, value), LogEntry("offset", self._name(partition), number)
+
+
+def _strange(record: Polled | LogRecord, error: Exception) -> LogEntry:
+    """A record that tells no position: why, and how it begins."""
+    key, value = (None if one is None else one[:_SHOWN].decode("utf-8", "replace") for one in (record.key, record.value))
+    return LogEntry(STRANGE, f"{error}; key {key!r}, value {value!r}"[:_MOST_SHOWN], -1)
 
 
 def connector_of(record: LogRecord) -> str:

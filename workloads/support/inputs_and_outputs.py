@@ -106,8 +106,11 @@ def pointed(value: Any, pointer: str) -> Any:
 
 
 def _at(value: Any, steps: list[str]) -> Any:
-    for step in steps:
-        value = value[int(step)] if isinstance(value, list) else value[step]
+    try:
+        for step in steps:
+            value = value[int(step)] if isinstance(value, list) else value[step]
+    except (LookupError, TypeError, ValueError) as error:
+        raise LookupError(f"there is no /{'/'.join(steps)}") from error
     return value
 
 

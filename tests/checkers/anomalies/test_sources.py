@@ -195,9 +195,14 @@ def test_where_the_offsets_topic_was_compacted_no_offset_is_missed(tmp_path):
 def test_a_record_that_tells_no_position_may_be_the_one_that_is_missing(tmp_path):
     target = [WHOLE[0], row("t-0", 1, "no number", -1, "strange"), row("t-0", 2, "a", 2), commit("t-0", 3)]
     document = connector(tmp_path, target, [row("o-0", 0, "a", 2, "offset"), commit("o-0", 1)])
-    assert "do not tell their position" in told(document)["source-loss"][1]
-    assert "does not tell its position" in told(document)["source-offset-torn"][1]
+    assert "do not tell their position (t-0@1: no number)" in told(document)["source-loss"][1]
+    assert "does not tell its position (t-0@1: no number)" in told(document)["source-offset-torn"][1]
     assert violated(document) == []
+
+
+def test_where_no_record_tells_its_position_the_first_one_is_shown(tmp_path):
+    document = connector(tmp_path, [row("t-0", 0, "no number", -1, "strange"), commit("t-0", 1)], [])
+    assert told(document)["source-duplicate"][1].endswith("do not tell their position (t-0@0: no number)")
 
 
 def test_without_a_connector_nothing_is_compared(tmp_path):
