@@ -123,6 +123,8 @@ def zombie_commit(run: RunView) -> CheckResult:
     Slow twin: `zombie_commits` in tests/support/reference.py.
     """
     operations, zombies = run.shared(fenced_operations), run.shared(visible_zombies)
+    if operations.empty:
+        return CheckResult(0, lacking=_lacking(run))
     compared = int((operations["decided"] > operations["fenced"]).sum())
     return CheckResult(compared, _rows(zombies[~zombies["wrote"]], "decided"), _lacking(run))
 
@@ -166,6 +168,8 @@ def zombie_write(run: RunView) -> CheckResult:
     Slow twin: `zombie_writes` in tests/support/reference.py.
     """
     records, zombies = run.shared(zombie_records), run.shared(visible_zombies)
+    if records.empty:
+        return CheckResult(0, lacking=_lacking(run))
     return CheckResult(int(records["late"].sum()), _rows(zombies[zombies["late"]], "began"), _lacking(run))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -122,6 +123,8 @@ def _surely_later(known: dict[str, Ints], over: Ints, at: int, others: Ints) -> 
 def fenced_operations(run: RunView) -> pd.DataFrame:
     """Transactions of instances that were fenced before they ended: op, fenced (when, ns), fenced_by, decided, status."""
     overview, found = run.overview, run.shared(instances)
+    if (found.fenced == FOREVER).all():
+        return _no_operations()
     at = np.flatnonzero(overview.txn & np.isin(overview.process, found.process))
     op = overview.index[at].astype(np.int64)
     own = found.at(overview.process[at], op)
@@ -130,6 +133,11 @@ def fenced_operations(run: RunView) -> pd.DataFrame:
     columns = {"fenced": found.fenced[own], "fenced_by": found.fenced_by[own]}
     columns |= {"decided": overview.decided[at], "status": overview.status[at]}
     return pd.DataFrame({"op": op, **columns})[late & (found.fenced[own] != FOREVER)]
+
+
+@cache
+def _no_operations() -> pd.DataFrame:
+    return pd.DataFrame({name: np.empty(0, dtype=np.int64) for name in ("op", "fenced", "fenced_by", "decided", "status")})
 
 
 def fenced_commits(run: RunView) -> Ints:

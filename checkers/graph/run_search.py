@@ -134,7 +134,7 @@ def _backward(shared: SharedOrder) -> Job:
             if _holds_lists(part):
                 lists = PassedRecords.of_rows(decode(message))
                 spans = merge(*backward_ranges(lists, orders))
-                yield _batch(BACKWARD_RANGES, len(spans), family=FAMILIES.index(READS), low=spans.low, high=spans.high)
+                yield from _ranges(READS, spans)
                 yield _count_batch(_leading(orders, LSO, passing_readers(lists)))
                 continue
             for families in ((READS,), (WRITES,), (ANTI, ANTI_TIME)):
@@ -143,11 +143,16 @@ def _backward(shared: SharedOrder) -> Job:
                 for family in families:
                     start, stop = (orders.ranks(family)[end] for end in ends)
                     back = start > stop
-                    spans = merge(stop[back].astype(np.int64), start[back].astype(np.int64))
-                    yield _batch(BACKWARD_RANGES, len(spans), family=FAMILIES.index(family), low=spans.low, high=spans.high)
+                    yield from _ranges(family, merge(stop[back].astype(np.int64), start[back].astype(np.int64)))
             yield _count_batch(_counts(orders, part))
 
     return job
+
+
+def _ranges(family: str, spans: SpanSet) -> Iterator[pa.RecordBatch]:
+    """The batch of a family's ranges; none where there are none, as in most partitions."""
+    if len(spans):
+        yield _batch(BACKWARD_RANGES, len(spans), family=FAMILIES.index(family), low=spans.low, high=spans.high)
 
 
 def _count_batch(counts: Mapping[int, int]) -> pa.RecordBatch:
@@ -219,6 +224,8 @@ def _edges_inside(tasks: Sequence[SearchTask], buckets: Ints, places: Mapping[st
             part = decode(message)
             for number, task in enumerate(tasks):
                 columns, span = (_lso_inside if _holds_lists(part) else _inside)(task, part, orders)
+                if not len(span):
+                    continue
                 bucket = buckets[number] + span % (buckets[number + 1] - buckets[number])
                 yield _batch(EDGES_INSIDE, len(span), bucket=bucket, task=number, span=span, place=places[partition], **columns)
 

@@ -123,12 +123,20 @@ class Pipeline:
         if run.gathered.error:
             raise RuntimeError(run.gathered.error)  # nobody knows which records are visible
         self.run, self.chains = run, chains_of(run)
-        tables = [from_message(message) for name, message in run.gathered.to_driver if name == PLACES]
+
+    @cached_property
+    def _places(self) -> pd.DataFrame:
+        """Where each gathered record is, by its identity, and whether it is `visible`."""
+        tables = [from_message(message) for name, message in self.run.gathered.to_driver if name == PLACES]
         partitions = [table.schema.metadata[b"partition"].decode() for table in tables]
         places = [table.to_pandas().assign(partition=name) for name, table in zip(partitions, tables, strict=True)]
         nothing = _no_records()[["v", "partition", "offset"]].assign(visible=np.empty(0, dtype=np.bool_))
-        self._places = pd.concat([nothing, *places] if places else [nothing]).set_index("v")
-        self.visible = self._places[self._places["visible"].astype(np.bool_)]
+        return pd.concat([nothing, *places] if places else [nothing]).set_index("v")
+
+    @cached_property
+    def visible(self) -> pd.DataFrame:
+        """The rows of `_places` that a read_committed reader got."""
+        return self._places[self._places["visible"].astype(np.bool_)]
 
     def placed(self, outputs: pd.DataFrame) -> pd.DataFrame:
         """Rows with an `output`: `v`, `partition` and `offset` are those of the output now."""

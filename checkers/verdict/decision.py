@@ -40,18 +40,26 @@ class JudgedProperty:
 
 
 def judge_property(
-    name: str, rule: Rule, compared: int, findings: Sequence[Finding], *, error: str = "", lacking: str = ""
+    name: str,
+    rule: Rule,
+    compared: int,
+    findings: Sequence[Finding],
+    *,
+    error: str = "",
+    lacking: str = "",
+    definition: str = "",
+    table: Sequence[Mapping[str, Any]] = (),
 ) -> JudgedProperty:
     """violated, held, not exercised or unknown. Findings stand even when the check broke elsewhere: they are evidence."""
     if rule.judged == INAPPLICABLE:
-        return JudgedProperty(name, rule, Property.NOT_EXERCISED, 0, rule.reason)
+        return JudgedProperty(name, rule, Property.NOT_EXERCISED, 0, rule.reason, definition=definition, table=table)
     if findings:
-        return JudgedProperty(name, rule, Property.VIOLATED, compared, error, findings)
+        return JudgedProperty(name, rule, Property.VIOLATED, compared, error, findings, definition, table)
     if error:
-        return JudgedProperty(name, rule, Property.UNKNOWN, compared, error)
-    if not compared:
-        return JudgedProperty(name, rule, Property.NOT_EXERCISED, 0, lacking)
-    return JudgedProperty(name, rule, Property.HELD, compared)
+        verdict, reason = Property.UNKNOWN, error
+    else:
+        verdict, reason = (Property.HELD, "") if compared else (Property.NOT_EXERCISED, lacking)
+    return JudgedProperty(name, rule, verdict, compared, reason, definition=definition, table=table)
 
 
 def decide(judged: Iterable[JudgedProperty], unread: Sequence[str] = (), unseen: int = 0) -> tuple[Verdict, str]:

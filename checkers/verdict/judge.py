@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -202,8 +201,12 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
         [one for one, is_certain in zip(findings, certain, strict=True) if is_certain is kind] for kind in (True, False)
     )
     parts = [(strict, binding)] * bool(binding) + [(rule, others)] * bool(others or not binding)
-    judged = [judge_property(check.name, by, result.compared, some, error=reason, lacking=lacking) for by, some in parts]
-    return [dataclasses.replace(one, definition=check.summary, table=result.table) for one in judged]
+    return [
+        judge_property(
+            check.name, by, result.compared, some, error=reason, lacking=lacking, definition=check.summary, table=result.table
+        )
+        for by, some in parts
+    ]
 
 
 def _sentence(check: Check[Any], finding: Finding, text: FindingText) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from checkers.partition.log import Settings
 from checkers.verdict.evidence import FINAL_READS, READS
@@ -472,12 +473,12 @@ def full_contract(planned: Mapping[str, str], given: Mapping[str, str] | None = 
 
 def rule_for(anomaly: str, contract: Mapping[str, str]) -> Rule:
     """The rule that decides about an anomaly under a full contract, as long as no evidence stands against it (`Rule.unless`)."""
-    return next(row for row in _applicable(anomaly, contract))
+    return _rules(anomaly, tuple(contract.items()))[0]
 
 
 def rule_on_evidence(anomaly: str, contract: Mapping[str, str]) -> Rule:
     """The rule that decides about findings that the evidence shows against `rule_for`."""
-    return next(row for row in _applicable(anomaly, contract) if not row.unless)
+    return _rules(anomaly, tuple(contract.items()))[1]
 
 
 # Judged by what brokers answer and by what lies in logs; the other rules are about what our own producers and readers recorded.
@@ -488,8 +489,18 @@ _NO_PRODUCER = Rule(
 )
 
 
+_OF_PRODUCERS = RULES.keys() - BY_LOGS - OF_CONNECTORS
+
+
+@lru_cache(maxsize=4096)  # each verdict asks several times for each anomaly
+def _rules(anomaly: str, clauses: tuple[tuple[str, str], ...]) -> tuple[Rule, Rule]:
+    """The first applicable rule under a contract's clauses, and the first one that needs no evidence."""
+    rows = list(_applicable(anomaly, dict(clauses)))
+    return rows[0], next(row for row in rows if not row.unless)
+
+
 def _applicable(anomaly: str, contract: Mapping[str, str]) -> Iterator[Rule]:
-    first = (_NO_PRODUCER,) if anomaly in RULES.keys() - BY_LOGS - OF_CONNECTORS else ()
+    first = (_NO_PRODUCER,) if anomaly in _OF_PRODUCERS else ()
     return (row for row in (*first, *RULES.get(anomaly, ()), *PLUGIN_RULES) if _holds(row, contract))
 
 

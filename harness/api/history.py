@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +189,11 @@ def schema(columns: Sequence[Column]) -> pa.Schema:
     return pa.schema([(column.name, arrow_type(column.type)) for column in columns])
 
 
+@lru_cache(maxsize=16)
+def _schema(columns: tuple[Column, ...]) -> pa.Schema:
+    return schema(columns)
+
+
 def demand_columns(path: Path, columns: Sequence[Column]) -> None:
     """Raises OSError when a file is no Parquet table that has all these columns, with their types.
 
@@ -201,7 +207,7 @@ def demand_columns(path: Path, columns: Sequence[Column]) -> None:
     except pa.ArrowException as error:
         raise OSError(f"it is no whole Parquet file: {error}") from error
     optional = {column.name for column in columns if column.optional}
-    for field in schema(columns):
+    for field in _schema(tuple(columns)):
         if field.name not in found.names and field.name in optional:
             continue
         if field.name not in found.names:

@@ -20,7 +20,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -216,10 +216,26 @@ def _entries(group: str) -> tuple[EntryPoint, ...]:
 
 
 @lru_cache(maxsize=64)
-def _installed(_path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
-    """The entry points of everything installed along `sys.path`, by group: looked up once, though a campaign asks for many."""
-    found = entry_points()
-    return {group: tuple(found.select(group=group)) for group in found.groups if group.startswith("fencepost.")}
+def _installed(path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
+    """The entry points of everything installed along `sys.path`, by group: looked up once, though a campaign asks for many.
+
+    Of several distributions with one name the first counts, as for `importlib.metadata.entry_points`.
+    """
+    by_distribution: dict[str, tuple[EntryPoint, ...]] = {}
+    for name, entries in (pair for directory in path for pair in _installed_in(directory).items()):
+        by_distribution.setdefault(name, entries)
+    ours = [entry for entries in by_distribution.values() for entry in entries]
+    return {group: tuple(entry for entry in ours if entry.group == group) for group in {entry.group for entry in ours}}
+
+
+@lru_cache(maxsize=64)
+def _installed_in(directory: str) -> dict[str, tuple[EntryPoint, ...]]:
+    """The entry points for us of what is installed in one directory of `sys.path`, by the distribution's name."""
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for one in distributions(path=[directory]):
+        if ours := tuple(entry for entry in one.entry_points if entry.group.startswith("fencepost.")):
+            found.setdefault(one.name, ours)
+    return found
 
 
 def _full(group: str) -> str:

@@ -12,11 +12,12 @@ from harness.api import Partitionable
 from harness.api.python_command import module_command
 
 
-@pytest.fixture(autouse=True)
-def fresh_trial():
-    sandbox.namespace_support.cache_clear()
-    yield
-    sandbox.namespace_support.cache_clear()
+@pytest.fixture
+def another_machine(monkeypatch, tmp_path):
+    """A directory that comes first in PATH; the trial is made anew, and its result is that of this test alone."""
+    monkeypatch.setattr(sandbox, "namespace_support", sandbox.namespace_support.__wrapped__)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return tmp_path
 
 
 def sysctl(directory, name, value):
@@ -42,19 +43,18 @@ def test_without_a_known_cause_the_remedy_is_about_containers(tmp_path):
     assert "--privileged" in sandbox.remedy(tmp_path)
 
 
-def test_without_unshare_the_reason_names_the_package(monkeypatch, tmp_path):
+def test_without_unshare_the_reason_names_the_package(monkeypatch, another_machine):
     """Then only the supervisor goes before the command, and partitions are missing."""
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("PATH", str(another_machine))
     assert "install util-linux" in Local().missing()[Partitionable]
     assert sandbox.command(["x"]) == module_command("clusters.local.init", "--", "x")
 
 
-def test_the_error_of_the_trial_is_in_the_reason(monkeypatch, tmp_path):
+def test_the_error_of_the_trial_is_in_the_reason(another_machine):
     """What unshare said stands in the reason."""
-    refusing = tmp_path / "unshare"
+    refusing = another_machine / "unshare"
     refusing.write_text("#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2\nexit 1\n")
     refusing.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert "unshare failed: Operation not permitted" in Local().missing()[Partitionable]
 
 

@@ -68,7 +68,7 @@ def test_two_nodes_at_one_address_are_refused():
 
 
 class Watched:
-    """A watcher that keeps rules by name, and hears a datagram of ours over the first link of every series."""
+    """A watcher that keeps rules by name, and hears both datagrams of ours over the first link of every series."""
 
     def __init__(self, rules_trouble=""):
         self.rules_trouble, self.rules, self.slow, self.answers_lost = rules_trouble, {}, {}, False
@@ -84,7 +84,7 @@ class Watched:
             self.slow[request["number"], request["address"]] = request["rules"]
         if do == "unslow":
             del self.slow[request["number"], request["address"]]
-        heard = [[0, 0, 1.0, "192.0.2.9", 5]] if do == "received" else []
+        heard = [[0, packet, 1.0, "192.0.2.9", 5] for packet in (0, 1)] if do == "received" else []
         return {"received": heard, "packets": dict.fromkeys(self.rules, (9, 7)), "counted": (5, 1)}
 
 
