@@ -18,7 +18,7 @@ check: $(READY)  ## for every save: lint, types, and all tests that need no brok
 	@$(MAKE) --no-print-directory --jobs 2 lint everyday-tests
 
 everyday-tests: $(READY)
-	$(BIN)/python -m pytest --numprocesses 3 -m "not cluster and not spark and not browser and not nightly"
+	$(BIN)/python -m pytest --numprocesses auto -m "not cluster and not spark and not browser and not nightly"
 
 test: setup  ## all tests, those on real clusters included
 	$(BIN)/python -m pytest --numprocesses 3

@@ -6,6 +6,7 @@ import gc
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 gc.set_threshold(20_000, 20, 20)  # thousands of tests are millions of objects, which live until the end: see below
+
+MEMORY = Path("/dev/shm")
 
 # What one process runs from its first test to its last, since it shares what takes seconds to start; the longest first.
 # Under each name how paths of files begin, and `@provider` for that provider's part of clusters/test_providers.py.
@@ -48,6 +51,20 @@ def spark() -> Iterator[SparkSession]:
     session = start_session("local[2]")
     yield session
     session.stop()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without brokers the tests' files lie in memory, where there is room: thousands of small ones, which each run makes anew."""
+    if "not cluster" in config.option.markexpr and _has_room(MEMORY):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether programs may be written and executed there (not in a container, often), and a gigabyte is free."""
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        return False
+    found = os.statvfs(folder)
+    return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= 1 << 30
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -288,7 +288,7 @@ class _Component:
         for length in range(shortest, min(DETOUR_LENGTH, members) + 1):
             if found.cycle and length >= len(found.cycle):
                 return
-            if first is not None and self._simple_cycle((start,), first, {start.source, start.target}, length, budget, found):
+            if first is not None and self._simple_cycle([start], first, {start.source, start.target}, length, budget, found):
                 return
             if budget[0] < 0:
                 break
@@ -296,26 +296,37 @@ class _Component:
         found.unfinished += int(budget[0] < 0 or members > DETOUR_LENGTH)
 
     def _simple_cycle(
-        self, walk: tuple[Edge, ...], state: int, seen: set[int], length: int, budget: list[int], found: BestCycle
+        self, walk: list[Edge], state: int, seen: set[int], length: int, budget: list[int], found: BestCycle
     ) -> bool:
-        """Depth first: whether a walk can be closed within so many edges, without a second visit anywhere. Keeps the cycle."""
+        """Depth first: whether a walk can be closed within so many edges, without a second visit anywhere. Keeps the cycle.
+
+        walk, seen: as they were given when it cannot.
+        """
         goal, onward = walk[0].source, self._all_onward(walk[-1].target, state)
-        if len(walk) + 1 == length and not found.cycle:
+        last, shorter = len(walk) + 1 == length, found.cycle
+        if last and not shorter:
             return self._closed(walk, onward, budget, found)
         for edge, after in onward.edges:
             budget[0] -= 1
-            found.count_step()
-            if budget[0] < 0 or (found.cycle and found.good_enough):
+            if shorter:
+                found.count_step()
+            if budget[0] < 0 or (shorter and found.good_enough):
                 return False
-            if edge.target == goal and self.is_cycle(after):
+            target = edge.target
+            if target == goal and self.is_cycle(after):
                 found.offer((*walk, edge))
                 return True
-            longer = len(walk) + 1 < length and edge.target not in seen
-            if longer and self._simple_cycle((*walk, edge), after, seen | {edge.target}, length, budget, found):
+            if last or target in seen:
+                continue
+            walk.append(edge)
+            seen.add(target)
+            if self._simple_cycle(walk, after, seen, length, budget, found):
                 return True
+            walk.pop()
+            seen.remove(target)
         return False
 
-    def _closed(self, walk: tuple[Edge, ...], onward: _Onward, budget: list[int], found: BestCycle) -> bool:
+    def _closed(self, walk: Sequence[Edge], onward: _Onward, budget: list[int], found: BestCycle) -> bool:
         """Whether an edge closes a walk, at the cost of looking at one after the other: the last step, as most steps are."""
         for at in onward.places.get(walk[0].source, ()):
             edge, after = onward.edges[at]
@@ -328,9 +339,10 @@ class _Component:
 
     def _all_onward(self, op: int, state: int) -> _Onward:
         """Every edge from an operation, listed once: a detour comes by again and again."""
-        if (op, state) not in self.onward:
-            self.onward[op, state] = _Onward(list(self._edges_onward(op, state, {})))
-        return self.onward[op, state]
+        found = self.onward.get((op, state))
+        if found is None:
+            found = self.onward[op, state] = _Onward(list(self._edges_onward(op, state, {})))
+        return found
 
 
 def _path(parents: Mapping[tuple[int, int], tuple[tuple[int, int], Edge] | None], state: tuple[int, int]) -> list[Edge]:

@@ -131,17 +131,23 @@ lost-letter = strange_things:torn
 """
 
 
-@pytest.fixture
-def stranger(tmp_path, monkeypatch):
-    """Installs the stranger's package, and works in an empty directory; returns that directory."""
-    site = tmp_path / "site"
+@pytest.fixture(scope="session")
+def strange_site(tmp_path_factory):
+    """A directory of `sys.path` with the stranger's package: one for all tests of a process, since none changes it."""
+    site = tmp_path_factory.mktemp("site")
     information = site / "strange_things-1.0.dist-info"
-    information.mkdir(parents=True)
+    information.mkdir()
     (site / "strange_things.py").write_text(textwrap.dedent(THINGS))
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: strange-things\nVersion: 1.0\n")
     (information / "entry_points.txt").write_text(ENTRY_POINTS)
-    monkeypatch.syspath_prepend(str(site))
-    monkeypatch.setenv("PYTHONPATH", str(site))
+    return site
+
+
+@pytest.fixture
+def stranger(tmp_path, monkeypatch, strange_site):
+    """Installs the stranger's package, and works in an empty directory; returns that directory."""
+    monkeypatch.syspath_prepend(str(strange_site))
+    monkeypatch.setenv("PYTHONPATH", str(strange_site))
     monkeypatch.setenv("FENCEPOST_PLUGIN_PATH", "")
     monkeypatch.delenv("FENCEPOST_RESULTS", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -149,7 +155,8 @@ def stranger(tmp_path, monkeypatch):
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
+    before = set(sys.modules)
     yield work
-    for name, module in list(sys.modules.items()):
-        if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+    for name in sys.modules.keys() - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith((str(tmp_path), str(strange_site))):
             del sys.modules[name]

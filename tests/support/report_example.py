@@ -372,15 +372,15 @@ def empty(folder: Path) -> Path:
 
 
 @written_once
-def large(folder: Path, operations: int = 20_000) -> Path:
-    """Many operations, many faults, and more findings than a page shows at once."""
+def large(folder: Path, operations: int = 20_000, between: int = 300) -> Path:
+    """Many operations, many faults, and more findings than a page shows at once: of one transaction in so many."""
     seconds = operations / 20 * 0.1
     rows = steady(seconds * 1.05, 20, seed=4, stalled=(seconds * 0.4, seconds * 0.42), each_ms=100)
     rows = ordered(rows + final_reads(seconds * 1.1, 20, rows))
     faults = [fault(n, ("kill", "pause", "isolate")[n % 3], 3 + n * seconds / 20, seconds / 30) for n in range(18)]
     found = [
         torn_finding(n, row, rows[-1])
-        for n, row in enumerate([r for r in rows if r["type"] == "ok" and r["f"] == "txn"][50::300], 1)
+        for n, row in enumerate([r for r in rows if r["type"] == "ok" and r["f"] == "txn"][50::between], 1)
     ]
     judged = verdict(rows, faults, verdict="invalid", expectation_met=False, findings=found[:60], test="large")
     judged["reason"] = f"{len(found)} transactions are visible in part only (torn-transaction)."

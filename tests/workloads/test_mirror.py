@@ -62,7 +62,8 @@ def test_of_the_logs_only_connects_own_state_is_kept():
     assert {"mirror.in", "fp-connect-configs"} <= set(workload.logs("fp-"))
 
 
-def test_the_source_may_be_another_cluster():
+def test_the_source_may_be_another_cluster(monkeypatch):
+    monkeypatch.setattr("workloads.connect.clock.sleep", lambda _: None)
     workload = Mirror(source_cluster="second", readers=2, writers=3)
     assert {name: spec.cluster for name, spec in workload.topics().items()} == {"in": "second", "mirror.in": ""}
     places = [(one.name, one.cluster) for one in workload.roles() if one.name != "instance"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -14,25 +15,28 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.anomalies import consecutive_reads, producer_order
-from checkers.api import partition_check
+from checkers.api import CheckResult, partition_check
+from checkers.graph.edges import decode
 from checkers.lawful_history import write_lawful
 from checkers.partition import log
 from checkers.partition.log import Resets, Settings
 from checkers.partition.threads import results
 from checkers.partition.unseen import moments
 from checkers.registry import installed_checks
+from checkers.run_view import RunView
 from checkers.selfcheck.damages import DAMAGES
 from checkers.selfcheck.history_rows import HistoryRows, read_rows, write_rows
 from checkers.spark import job, large_partitions
 from checkers.spark.large_partitions import PackedParts
 from checkers.spark.overview import read_overview
 from checkers.spark.scan import PackedPart, scan_locally
-from checkers.spark.source import LocalSource
+from checkers.spark.source import LocalSource, from_message
 from checkers.verdict.judge import judge
 from harness.runs.directory import open_run
 
 SLICED = ("dirty-read", "duplicate", "real-time-inversion", "lso-overrun", "order-inversion", "poll-skip", "nonmonotonic-poll")
-CHECKS = [check for check in installed_checks()[0] if check.scope == "partition" or check.gather is not None]
+CHECKS = [check for check in installed_checks()[0] if check.scope == "partition"]
+GATHERING = [check for check in installed_checks()[0] if check.gather is not None]
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +94,10 @@ def broken(log):
 
 def of_partitions(folder: Path, threads: int, *more) -> list[Any]:
     """What leaves a worker that judges large partitions with so many threads, as text."""
-    source, checks = LocalSource(folder / "history.parquet"), [check for check in CHECKS if check.scope == "partition"]
+    source = LocalSource(folder / "history.parquet")
     overview = read_overview(source)
-    gatherers = [check.gather for check in CHECKS if check.name == "G0"]
-    judge = partial(job._judged, [*checks, *more], overview.final_reads, Settings(), Resets(), moments(overview), gatherers)
+    gatherers = [check.gather for check in GATHERING if check.name == "G0"]
+    judge = partial(job._judged, [*CHECKS, *more], overview.final_reads, Settings(), Resets(), moments(overview), gatherers)
     found = []
     for name, some in scan_locally(source).items():
         parts = PackedParts()
@@ -142,6 +146,18 @@ def test_a_small_partition_is_judged_by_one_thread(history, monkeypatch):
 
 
 def judged(folder):
-    """What every check of partitions, or of what is gathered of them, compared and found; and the rows of its findings."""
-    document = judge(open_run(folder), here=True, checks=CHECKS)
-    return document["properties"], pq.read_table(folder / "anomalies.parquet")
+    """What every check of partitions compared and found, the rows of its findings, and what is gathered for checks of the run."""
+    gathered: dict[str, list[tuple[int, ...]]] = {}  # by partition or name; what run checks compare follows from it
+
+    def noted(run: RunView) -> CheckResult:
+        assert not run.gathered.error
+        gathered.clear()
+        for one in run.gathered.collected:
+            gathered.setdefault(one.partition, []).extend(zip(*decode(one.message).values(), strict=True))
+        for name, message in run.gathered.to_driver:
+            gathered.setdefault(name, []).extend(zip(*from_message(message).to_pydict().values(), strict=True))
+        return CheckResult(0)
+
+    document = judge(open_run(folder), here=True, checks=[*CHECKS, *(replace(one, function=noted) for one in GATHERING)])
+    assert gathered.keys() > {"t-0", "t-1"}
+    return document["properties"], pq.read_table(folder / "anomalies.parquet"), {one: sorted(gathered[one]) for one in gathered}

@@ -78,8 +78,9 @@ def _asked(made):
 
 
 @pytest.mark.parametrize("error", [NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE])
-def test_a_group_whose_coordinator_has_moved_is_asked_again(error):
+def test_a_group_whose_coordinator_has_moved_is_asked_again(error, monkeypatch):
     """librdkafka's admin client ends the process at such an answer."""
+    monkeypatch.setattr(group_offsets, "_PAUSE_S", 0.01)
     with coordinator(error, 0) as made:
         assert _asked(made) == {"t-0": 7}
         assert made.asked >= 2

@@ -46,10 +46,23 @@ ASKED = [
 ]
 
 
+def environment(words):
+    """What bash sets when it asks."""
+    return {"_FENCEPOST_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+
+
 @pytest.mark.parametrize(("words", "answer"), ASKED)
-def test_what_bash_asks_is_answered(words, answer):
-    """As bash asks: by the environment."""
-    asked = {"_FENCEPOST_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+def test_what_bash_asks_is_answered(words, answer, capsys, monkeypatch):
+    for name, value in environment(words).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit) as left:
+        main.main([])
+    assert left.value.code == 0
+    assert sorted(capsys.readouterr().out.split()) == sorted(answer)
+
+
+def test_bash_is_answered_by_a_process_of_its_own():
+    words, answer = ASKED[1]
     command = [sys.executable, "-m", "harness.cli"]
-    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True)
+    done = subprocess.run(command, env={**os.environ, **environment(words)}, capture_output=True, text=True)
     assert sorted(done.stdout.split()) == sorted(answer), done.stderr

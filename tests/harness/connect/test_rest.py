@@ -44,7 +44,7 @@ def server():
             """Quiet."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as made:
-        threading.Thread(target=made.serve_forever, daemon=True).start()
+        threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{made.server_port}"
         asleep.set()
         made.shutdown()

@@ -106,7 +106,7 @@ def test_a_card_names_the_anomalies_that_are_part_of_its_finding(tmp_path):
 
 def test_findings_that_do_not_fit_on_the_page_are_counted(tmp_path):
     """100 findings, 60 of them in the verdict, 20 open, 40 folded, the rest named."""
-    (group,) = page(read(open_run(example.large(tmp_path, operations=20_000)))).groups
+    (group,) = page(read(open_run(example.large(tmp_path, operations=5_000, between=70)))).groups
     assert (len(group.open), len(group.folded)) == (20, group.shown - 20)
     assert group.total > group.shown
     text = render(open_run(tmp_path)).read_text("utf-8")
