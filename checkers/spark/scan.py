@@ -58,9 +58,8 @@ def scan_locally(history: Source) -> dict[str, list[PackedPart]]:
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[NamedPart]:
     """Parts of batches of operations (`COLUMNS`), in order."""
     for batch in batches:
-        filled = batch.filter(pc.greater(pc.fill_null(pc.list_value_length(batch.column("mops")), 0), 0))
-        if len(filled):
-            yield from _packed(filled)
+        if pc.any(pc.greater(pc.list_value_length(batch.column("mops")), 0)).as_py():
+            yield from _packed(batch)
 
 
 def _packed(batch: pa.RecordBatch) -> Iterator[NamedPart]:

@@ -192,18 +192,18 @@ def _mop_count(metadata: pq.FileMetaData, group: int) -> int:
 
 def _reader(path: str, columns: Sequence[str], job: Job) -> Callable[[Sequence[int]], Iterator[Any]]:
     def read(groups: Sequence[int]) -> Iterator[Any]:
-        for group in groups:
-            yield from job(_read_group(path, group, columns))
+        with pq.ParquetFile(path, read_dictionary=DICTIONARY_COLUMNS) as file:
+            for group in groups:
+                yield from job(_read_group(file, group, columns))
 
     return read
 
 
-def _read_group(path: str, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def _read_group(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """One row group's operations, texts dictionary-encoded, in batches of about `MOPS_PER_BATCH` micro-operations."""
-    with pq.ParquetFile(path, read_dictionary=DICTIONARY_COLUMNS) as file:
-        rows = file.metadata.row_group(group).num_rows
-        size = max(1, int(MOPS_PER_BATCH * rows / max(1, _mop_count(file.metadata, group))))
-        yield from file.iter_batches(size, row_groups=[group], columns=list(columns), use_threads=False)
+    rows = file.metadata.row_group(group).num_rows
+    size = max(1, int(MOPS_PER_BATCH * rows / max(1, _mop_count(file.metadata, group))))
+    yield from file.iter_batches(size, row_groups=[group], columns=list(columns), use_threads=False)
 
 
 def _may_hold(group: pq.RowGroupMetaData, wanted: Ints) -> bool:
