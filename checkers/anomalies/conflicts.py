@@ -85,7 +85,7 @@ def inconsistent_offset(log: PartitionLog) -> CheckResult:
         return CheckResult(len(distinct))
     undisputed = np.setdiff1d(np.concatenate([reads.offset[distinct], sends.offset[believed]]), disputed)
     read = np.isin(reads.offset, disputed)
-    read[read] &= first_of_each(reads.offset[read], reads.v[read])
+    read[read] &= first_of_each(reads.offset[read], reads.identities(read))
     sent = believed & np.isin(sends.offset, disputed)
     read_cause, sent_cause = (stretch_numbers(disputed, undisputed, one.offset) for one in (reads, sends))
     acknowledged = send_rows(log, sent, sent_cause, "sent")
@@ -105,11 +105,12 @@ def _disputed(log: PartitionLog, believed: Ints) -> Ints:
     disputed = []
     for part in slices(len(reads) - 1):
         one, next_one = slice(part.start, part.stop), slice(part.start + 1, part.stop + 1)
-        differ = (reads.offset[one] == reads.offset[next_one]) & (reads.v[one] != reads.v[next_one]) & (reads.offset[one] != NONE)
-        disputed.append(reads.offset[one][differ])
+        same = np.flatnonzero((reads.offset[one] == reads.offset[next_one]) & (reads.offset[one] != NONE))
+        differ = reads.identities(part.start + same) != reads.identities(part.start + same + 1)
+        disputed.append(reads.offset[one][same[differ]])
     for part in slices(len(believed) if len(reads) else 0):
         first_read = np.minimum(np.searchsorted(reads.offset, offset[part]), len(reads) - 1)  # at this offset, or above it
-        differ = (reads.offset[first_read] == offset[part]) & (reads.v[first_read] != v[part])
+        differ = (reads.offset[first_read] == offset[part]) & (reads.identities(first_read) != v[part])
         disputed.append(offset[part][differ])
     disputed.append(offset[1:][(offset[1:] == offset[:-1]) & (v[1:] != v[:-1])])
     return np.unique(np.concatenate(disputed))

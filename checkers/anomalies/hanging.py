@@ -266,8 +266,8 @@ def reads_above(log: PartitionLog, brief: Mapping[str, Sequence[tuple[int, int]]
     for offset, before in facts:
         above = which[np.searchsorted(reads.offset[which], offset, side="right") :]
         if len(above) and reads.ended[first := above[reads.ended[above].argmin()]] < before:
-            values = [int(column[first]) for column in (reads.op, reads.v, reads.offset, reads.ended)]
-            found.append((log.partition, offset, *values))
+            op, when = int(reads.op[first]), int(reads.ended[first])
+            found.append((log.partition, offset, op, int(reads.identities([first])[0]), int(reads.offset[first]), when))
     if not found:
         return PartitionMessages()
     columns = zip(("partition", "open", "op", "v", "offset", "ended"), zip(*found, strict=True), strict=True)

@@ -16,7 +16,7 @@ def _unsent(log: PartitionLog) -> CheckResult:
     """Every distinct record read here that nobody sent here; which of them are phantoms is decided over all partitions."""
     which = log.unsent_reads.copy()
     if which.any():
-        which[which] &= first_of_each(log.reads.offset[which], log.reads.v[which])
+        which[which] &= first_of_each(log.reads.offset[which], log.reads.identities(which))
     return CheckResult(len(log.reads), read_rows(log, which, log.reads.offset))
 
 

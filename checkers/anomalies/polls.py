@@ -33,7 +33,7 @@ def _pair_rows(log: PartitionLog, pairs: ReadPairs) -> dict[str, Any]:
     some = pairs.before != NONE
     which, cause = np.r_[pairs.before[some], pairs.after], np.r_[pairs.after[some], pairs.after]
     reads = log.reads
-    rows = {"op": reads.op[which], "v": reads.v[which], "offset": reads.offset[which], "time": reads.ended[cause]}
+    rows = {"op": reads.op[which], "v": reads.identities(which), "offset": reads.offset[which], "time": reads.ended[cause]}
     return {"cause": cause, **rows, "role": np.full(len(which), "read", dtype=object)}
 
 

@@ -75,7 +75,7 @@ def _stale(log: PartitionLog, process: int, final: int, began: int) -> CheckResu
     nothing = np.int64(NONE)
     rows = {
         "op": np.r_[np.int64(final), reads.op[witness], sends.op[missing]],
-        "v": np.r_[nothing, reads.v[witness], sends.v[missing]],
+        "v": np.r_[nothing, reads.identities(witness), sends.v[missing]],
         "offset": np.r_[nothing, reads.offset[witness], log.place[missing]],
     }
     role = np.array(["read"] * (1 + len(witness)) + ["missing"] * len(missing), dtype=object)

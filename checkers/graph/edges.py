@@ -57,9 +57,9 @@ def gather(log: PartitionLog, brief: EdgeFilter | None = None) -> PartitionMessa
     first, records = _first_returned(log), log.shared(committed_records)
     passed = first_passed(log, records)
     edges.append((EDGES, encode(passed_records(log, brief, partial(_over, log), passed).rows())))
-    known = first.copy()
-    known[records] = np.minimum(known[records], passed)
-    times = ((FIRSTS, _firsts(log, known)), (LATEST, _latest(log, first, brief)))
+    latest = _latest(log, first, brief)
+    first[records] = np.minimum(first[records], passed)
+    times = ((FIRSTS, _firsts(log, first)), (LATEST, latest))
     return PartitionMessages(edges, [(name, encode(columns)) for name, columns in times if len(columns["op"])])
 
 

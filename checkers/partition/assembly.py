@@ -63,14 +63,21 @@ def sorted_log(
     flags = read.pop("flags")
     uncommitted = UNCOMMITTED | UNNAMED if settings.read_uncommitted else UNCOMMITTED
     committed, last = (flags & uncommitted) == 0, (flags & FINAL) > 0
+    send, v = _found(sends, read["v"], read["offset"]), read.pop("v")
+    unsent = np.flatnonzero(send < 0)
+    unsent_v = v[unsent]
+    del v
     reads = Reads(
-        **{name: read[name] for name in ("op", "process", "v", "offset", "ended")},
+        **{name: read[name] for name in ("op", "process", "offset", "ended")},
         committed=committed,
         judged=committed | ~last if settings.all_readers else committed,
         final=last,
-        send=_found(sends, read["v"], read["offset"]),
+        send=send,
         status=flags & 3,
         arrival=arrival,
+        sent_v=sends.v,
+        unsent=unsent,
+        unsent_v=unsent_v,
     )
     return PartitionLog(partition, sends, reads, final, settings, resets)
 

@@ -125,14 +125,14 @@ class Sends:
 class Reads:
     """Records returned by polls, sorted by offset.
 
-    send: position in `Sends` of the record, NONE when it was not sent to this partition. committed: the reader is
+    send: position in `Sends` of the record, NONE when it was not sent to this partition. sent_v: the identities of `Sends`;
+    unsent, unsent_v: the reads without a send (positions, rising), and their identities. committed: the reader is
     read_committed. judged: the contract judges it as read_committed. final: a reader of the final phase. status: what became of
     the operation that polled. arrival: a number that grows from record to record of one operation, as they were returned.
     """
 
     op: Any
     process: NDArray[np.int32]
-    v: Ints
     offset: Ints
     ended: Ints
     committed: Bools
@@ -141,9 +141,27 @@ class Reads:
     send: Any
     status: NDArray[np.int8]
     arrival: Any
+    sent_v: Ints
+    unsent: Ints
+    unsent_v: Ints
 
     def __len__(self) -> int:
-        return len(self.v)
+        return len(self.offset)
+
+    @property
+    def v(self) -> Ints:
+        """The identities of all records: made anew with each use, so that they need no memory meanwhile."""
+        return self.identities(slice(None))
+
+    def identities(self, which: Any) -> Ints:
+        """The identities of some records (a mask, positions or a slice)."""
+        send = self.send[which]
+        found = self.sent_v[send] if len(self.sent_v) else np.full(len(send), NONE, dtype=np.int64)
+        if len(self.unsent):
+            nobody = np.flatnonzero(send < 0)
+            positions = np.arange(len(self))[which][nobody]
+            found[nobody] = self.unsent_v[np.searchsorted(self.unsent, positions)]
+        return found
 
 
 def _once(values: Ints, others: Ints) -> Ints:
@@ -267,7 +285,7 @@ class PartitionLog:
         """
         sends, reads = self.sends, self.reads
         unread = np.flatnonzero((sends.offset != NONE) & ~self.seen)
-        read = holding_reads(sends.offset[unread], sends.v[unread], reads.offset, reads.v, reads.send)
+        read = holding_reads(sends.offset[unread], sends.v[unread], reads.offset, reads.identities, reads.send)
         return unread[read != NO_READ], read[read != NO_READ]
 
     @shared_property

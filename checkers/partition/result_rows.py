@@ -23,10 +23,15 @@ def send_rows(log: PartitionLog, which: Bools, cause: Ints, role: str, time: Int
 def read_rows(log: PartitionLog, which: Bools, cause: Ints) -> dict[str, Any]:
     """Rows for some reads; `cause` has one entry per read of the log."""
     reads = log.reads
-    rows = {"cause": cause, "op": reads.op, "v": reads.v, "offset": reads.offset, "time": reads.ended}
     at = np.flatnonzero(which)
-    rows = {name: values[at] for name, values in rows.items()}
-    return {**rows, "role": np.full(len(rows["op"]), "read", dtype=object)}
+    rows = {
+        "cause": cause[at],
+        "op": reads.op[at],
+        "v": reads.identities(at),
+        "offset": reads.offset[at],
+        "time": reads.ended[at],
+    }
+    return {**rows, "role": np.full(len(at), "read", dtype=object)}
 
 
 def reads_with_writers(

@@ -236,7 +236,7 @@ def _judged(
         late = log.written_late
         log = replace(log, final=FinalRead()) if late else log
         messages, error, results, unseen = _answers(checks, gatherers, moments, log, threads)
-        unsent = np.unique(log.reads.v[log.unsent_reads])
+        unsent = np.unique(log.reads.unsent_v)
         yield PartitionResult(partition, results, _counted(log), unsent, unseen, messages.to_driver, error, late)
         yield from (ExecutorMessage(partition, name, message) for name, message in messages.on_executors)
 

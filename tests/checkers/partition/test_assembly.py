@@ -7,6 +7,8 @@ from checkers.partition import log as logs
 from checkers.partition.assembly import sorted_log
 from checkers.partition.log import NONE, FinalRead, Resets, Settings
 from checkers.spark.scan import COLUMNS_OF, READS, SENDS
+from checkers.testing import PartitionBuilder
+from harness.api import record_id
 
 
 def sends_of_reads(sent, read) -> list[int]:
@@ -61,3 +63,17 @@ def test_reads_match_the_sends_that_a_plain_search_finds(highest_offset, slice_,
         )
         read += [(v, offset) for v, offset in sent if rng.random() < 0.7]
         assert sends_of_reads(sent, read) == searched(sent, read)
+
+
+@pytest.mark.parametrize("sent", [0, 3])
+def test_the_identities_of_reads_are_those_that_were_read_also_where_nobody_sent_them(sent):
+    partition = PartitionBuilder()
+    known = [partition.send(offset=2 * number) for number in range(sent)]
+    read = [*known, record_id(9, 9, 9), -5, *known]
+    for offset, v in enumerate(read):
+        partition.read(v, offset)
+    reads = partition.log().reads
+    assert reads.v.tolist() == read
+    for which in (slice(1, 3), reads.offset > 1, np.array([len(read) - 1, 0, 1]), [1]):
+        assert reads.identities(which).tolist() == np.array(read)[which].tolist()
+    assert reads.unsent_v.tolist() == read[sent : sent + 2]
