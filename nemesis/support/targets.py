@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from harness.api import SECOND, Cluster, ClusterError, ConnectDuties, RunningConnect, Scalable, SecondCluster, second_of
+from nemesis.support.waiting import poll_until
 
 SPELLINGS = {
     "random": "random",
@@ -28,6 +29,7 @@ BROKERS = (*ONE_BROKER, "all")
 ONE_CLIENT = ("client", "instance", "connect-leader", "connect-task")
 ANY = (*BROKERS, *ONE_CLIENT)
 SEVERAL = ("random", "client", "instance")  # with a count
+REBALANCED_S = 3.0  # in so much time most rebalances of Connect's workers are over
 
 
 AnyCluster = Cluster | SecondCluster
@@ -116,15 +118,20 @@ def _duties(cluster: Cluster) -> Mapping[str, ConnectDuties]:
     return cluster.connect_duties()
 
 
+def _workers_with(duty: Callable[[ConnectDuties], bool], cluster: Cluster) -> list[str]:
+    """The workers of Connect with some duty; asked again for a while, as nobody has any while their group is rebalanced."""
+    return poll_until(lambda: sorted(node for node, duties in _duties(cluster).items() if duty(duties)), bool, REBALANCED_S)
+
+
 def _connect_leader(_name: str, cluster: Cluster, _rng: Random) -> str:
-    leaders = [node for node, duties in _duties(cluster).items() if duties.leads]
+    leaders = _workers_with(lambda duties: duties.leads, cluster)
     return _choose(leaders, "leader of Kafka Connect's workers", _rng)
 
 
 def _connect_task(name: str, cluster: Cluster, rng: Random) -> str:
     """A worker that has a task (of this number)."""
-    wanted = {node for node, duties in _duties(cluster).items() for _, task in duties.tasks if not name or task == int(name)}
-    return _choose(sorted(wanted), f"worker of Kafka Connect with task {name}" if name else "worker with a task", rng)
+    wanted = _workers_with(lambda duties: any(not name or task == int(name) for _, task in duties.tasks), cluster)
+    return _choose(wanted, f"worker of Kafka Connect with task {name}" if name else "worker with a task", rng)
 
 
 def _sample(nodes: Sequence[str], count: int, what: str, rng: Random) -> tuple[str, ...]:

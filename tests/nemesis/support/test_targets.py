@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from harness.api import ClusterError, ConnectDuties
+from nemesis.support import targets
 from nemesis.support.targets import ANY, BROKERS, ONE_BROKER, check, find
 from nemesis.testing import FakeCluster
 
@@ -75,7 +76,8 @@ class ConnectCluster(FakeCluster):
         return {"c1": ConnectDuties(leads=True, connectors=("s",)), "c2": ConnectDuties(leads=False, tasks=(("s", 0), ("s", 1)))}
 
 
-def test_workers_of_connect_are_found_by_what_they_do():
+def test_workers_of_connect_are_found_by_what_they_do(monkeypatch):
+    monkeypatch.setattr(targets, "REBALANCED_S", 0.0)
     cluster = ConnectCluster(clients=4)
     cluster.note_instances({"c1": True, "c2": True, "c3": False})
     assert find("connect-leader", cluster, Random(1)) == ("c1",)
@@ -85,6 +87,12 @@ def test_workers_of_connect_are_found_by_what_they_do():
         find("connect-task:7", cluster, Random(1))
     with pytest.raises(ClusterError, match="nobody knows the workers of Kafka Connect"):
         find("connect-leader", FakeCluster(), Random(1))
+
+
+def test_workers_whose_group_is_rebalanced_are_asked_again():
+    cluster, answers = ConnectCluster(clients=4), iter([{}, {}, {"c1": ConnectDuties(leads=True)}])
+    cluster.connect_duties = lambda: next(answers)
+    assert find("connect-leader", cluster, Random(1)) == ("c1",)
 
 
 def test_random_targets_are_distinct_and_decided_by_the_seed():
