@@ -79,10 +79,12 @@ def inconsistent_offset(log: PartitionLog) -> CheckResult:
     sends, reads = log.sends, log.reads
     judged, returned, _ = final_witness(log)
     believed = (sends.offset != NONE) & ~(log.promised & judged & ~returned) & ~log.swallowed
-    distinct = np.flatnonzero(np.diff(reads.offset, prepend=NONE))  # sorted: the first read of each offset that is known
+    distinct = reads.offset != NONE  # a mask over the reads, which are sorted: the first one of each offset that is known
+    distinct[1:] &= reads.offset[1:] != reads.offset[:-1]
+    compared = int(distinct.sum())
     disputed = _disputed(log, log.in_place_order(believed))
     if not len(disputed):
-        return CheckResult(len(distinct))
+        return CheckResult(compared)
     undisputed = np.setdiff1d(np.concatenate([reads.offset[distinct], sends.offset[believed]]), disputed)
     read = np.isin(reads.offset, disputed)
     read[read] &= first_of_each(reads.offset[read], reads.identities(read))
@@ -90,7 +92,7 @@ def inconsistent_offset(log: PartitionLog) -> CheckResult:
     read_cause, sent_cause = (stretch_numbers(disputed, undisputed, one.offset) for one in (reads, sends))
     acknowledged = send_rows(log, sent, sent_cause, "sent")
     acknowledged["offset"] = sends.offset[sent]
-    return CheckResult(len(distinct), join_rows(read_rows(log, read, read_cause), acknowledged))
+    return CheckResult(compared, join_rows(read_rows(log, read, read_cause), acknowledged))
 
 
 def _disputed(log: PartitionLog, believed: Ints) -> Ints:

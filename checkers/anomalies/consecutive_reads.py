@@ -200,6 +200,10 @@ def _sorted_by(key: Any, order: Any) -> Any:
 
 def _with_place(log: PartitionLog, order: Any) -> Any:
     """Those reads that have a place in the version order of their own isolation level."""
+    return np.concatenate([order[:0], *(_those_with_place(log, order[part]) for part in slices(len(order)))])
+
+
+def _those_with_place(log: PartitionLog, order: Any) -> Any:
     order = order[(log.reads.send[order] >= 0) & (log.reads.offset[order] != NONE)]
     writer = log.reads.send[order]
     return order[log.shared(fixed)[writer] & ~(log.shared(aborted)[writer] & log.reads.committed[order])]
@@ -274,7 +278,9 @@ class _RequiredRecords:
 def _ranks(log: PartitionLog) -> Any:
     """The rank of each read's offset among all offsets that were read. Reads are sorted by offset."""
     changes = _changes(log.reads.offset)
-    return np.cumsum(changes, dtype=log.reads.arrival.dtype) - log.reads.arrival.dtype.type(1)
+    ranks = np.cumsum(changes, dtype=log.reads.arrival.dtype)
+    ranks -= 1
+    return ranks
 
 
 def _ranges(start: Ints, stop: Ints) -> Ints:

@@ -160,12 +160,17 @@ def _first_returned(log: PartitionLog) -> Ints:
 
 def _firsts(log: PartitionLog, first: Ints) -> dict[str, Any]:
     """Only those that say more than the operation's own end does."""
-    returned = np.flatnonzero(first != FOREVER)
-    early = returned[first[returned] <= _over(log, returned)]
+    early = np.concatenate([np.empty(0, dtype=np.int64), *(_early(log, first, part) for part in slices(len(first)))])
     ops, of_op = np.unique(log.sends.op[early], return_inverse=True)
     earliest = np.full(len(ops), FOREVER)
     np.minimum.at(earliest, of_op, first[early])
     return {"op": ops, "time": earliest}
+
+
+def _early(log: PartitionLog, first: Ints, part: slice) -> Any:
+    """Those of some sends that were returned when their operations were not surely over."""
+    returned = part.start + np.flatnonzero(first[part] != FOREVER)
+    return returned[first[returned] <= _over(log, returned)]
 
 
 def _latest(log: PartitionLog, first: Ints, edge_filter: EdgeFilter | None) -> dict[str, Any]:

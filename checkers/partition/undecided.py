@@ -15,7 +15,7 @@ import pandas as pd
 
 from checkers.arrays import Bools, Ints
 from checkers.partition.final_witness import last_sent
-from checkers.partition.log import FOREVER, INFO, NONE, PartitionLog
+from checkers.partition.log import FOREVER, INFO, NONE, PartitionLog, slices
 from checkers.partition.result_rows import send_rows
 
 PROOF, UNREAD = "proof", "unread"  # roles of rows between the two steps of a check
@@ -43,8 +43,8 @@ def undecided_rows(log: PartitionLog, promised: Bools, judged: Bools, returned: 
 def _first_read(log: PartitionLog, which: Bools) -> Ints:
     """When some sends were first returned at read_committed (others: FOREVER)."""
     reads, first = log.reads, np.full(len(log.sends), FOREVER)
-    if which.any():
-        known = np.flatnonzero(reads.committed & (reads.send >= 0) & (reads.ended != NONE))
+    for part in slices(len(reads) if which.any() else 0):
+        known = part.start + np.flatnonzero(reads.committed[part] & (reads.send[part] >= 0) & (reads.ended[part] != NONE))
         known = known[which[reads.send[known]]]
         np.minimum.at(first, reads.send[known], reads.ended[known])
     return first
