@@ -13,7 +13,6 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-import pyarrow.dataset as ds
 
 from checkers.arrays import Bools, Ints
 from checkers.partition.log import FOREVER, NONE
@@ -61,8 +60,8 @@ class Instances:
 
 def instances(run: RunView) -> Instances:
     """The instances of a run's history; none where no `initialise` is recorded."""
-    table = run.history.select(COLUMNS, (ds.field("f") == "initialise") & ds.field("transactional_id").is_valid())
-    rows = sorted(table.to_pylist(), key=lambda row: (row["process"], row["index"]))
+    named = (row for row in run.history.of_kind(COLUMNS, "initialise").to_pylist() if row["transactional_id"] is not None)
+    rows = sorted(named, key=lambda row: (row["process"], row["index"]))
     if not rows:
         return Instances()
     names = {name: number for number, name in enumerate(sorted({row["transactional_id"] for row in rows}))}

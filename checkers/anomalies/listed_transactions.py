@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 import msgspec
-import pyarrow.dataset as ds
 
 from checkers.run_view import RunView
 from harness.api import ClockAhead, CoordinatedTransaction, OpenTransaction
@@ -70,7 +69,7 @@ class Sighting:
 
 def listings(run: RunView) -> list[Listing]:
     """The whole answers of a run, in order. What is not as documented is none."""
-    rows = run.history.select(COLUMNS, ds.field("f") == "list-transactions").sort_by("index").to_pylist()
+    rows = run.history.of_kind(COLUMNS, "list-transactions").sort_by("index").to_pylist()
     found = [_listing(row) for row in rows if row["type"] == "ok" and row["detail"] and row["end"] is not None]
     return [_after_clocks(one, run.clocks or ()) for one in found if one is not None]
 
@@ -98,12 +97,12 @@ def _listing(row: Mapping[str, Any]) -> Listing | None:
 
 def has_questions(run: RunView) -> bool:
     """Whether anybody asked, whatever the answers."""
-    return bool(run.history.select(("index", "f"), ds.field("f") == "list-transactions").num_rows)
+    return bool(run.history.of_kind(("index", "f"), "list-transactions").num_rows)
 
 
 def questions_ended(run: RunView) -> str:
     """That asking broke off with an error, in words, with what was not asked any more; empty when it did not."""
-    rows = run.history.select(COLUMNS, ds.field("f") == "list-transactions").sort_by("index").to_pylist()
+    rows = run.history.of_kind(COLUMNS, "list-transactions").sort_by("index").to_pylist()
     broken = [error for row in rows if (error := _error(row["detail"]))]
     if not broken:
         return ""

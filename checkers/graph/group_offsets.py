@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow.dataset as ds
 
 from checkers.graph.edges import FIRSTS, encode
 from checkers.graph.layers import RW, WR, WW
@@ -148,7 +147,7 @@ def _commits(run: RunView) -> Iterator[tuple[str, Commit]]:
 
 
 def _fetched(run: RunView) -> Iterator[tuple[str, tuple[int, int, int]]]:
-    asked = run.history.select(("index", "f", "type", "end", "detail"), ds.field("f").isin(list(FETCHES)))
+    asked = run.history.of_kind(("index", "f", "type", "end", "detail"), *FETCHES)
     for row in asked.sort_by("index").to_pylist():
         if row["type"] == "ok" and row["detail"]:
             for partition, offset in json.loads(row["detail"])["offsets"].items():

@@ -59,7 +59,7 @@ def _read(run: RunView) -> Outputs:
 
 
 def _declared(run: RunView) -> tuple[dict[str, Any], tuple[int, int]]:
-    rows = run.history.select(("index", "f", "end", "detail"), ds.field("f") == "drain").sort_by("index").to_pylist()
+    rows = run.history.of_kind(("index", "f", "end", "detail"), "drain").sort_by("index").to_pylist()
     known = [row for row in rows if row["detail"] and "outputs" in json.loads(row["detail"])]
     return (json.loads(known[-1]["detail"]), (known[-1]["index"], known[-1]["end"])) if known else ({}, (NONE, NONE))
 

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from checkers.arrays import Bools, Ints
 from checkers.partition.log import ABORTED, COMMITTED, INFO, NONE, PartitionLog
@@ -108,7 +107,7 @@ def _committed_offsets(run: RunView) -> tuple[dict[str, int], tuple[int, int]]:
     """The group's offsets as they were at the end, and who looked when."""
     found: dict[str, int] = {}
     at = (NONE, NONE)
-    looks = run.history.select(("index", "f", "type", "end", "detail"), ds.field("f") == "group-offsets")
+    looks = run.history.of_kind(("index", "f", "type", "end", "detail"), "group-offsets")
     for row in looks.sort_by("index").to_pylist():
         if row["type"] == "ok" and row["detail"]:
             found |= {partition: int(offset) for partition, offset in json.loads(row["detail"])["offsets"].items()}
@@ -194,7 +193,7 @@ class Pipeline:
         if not has_members(self.run):
             return _no_looks()
         columns = ("index", "f", "type", "time", "end", "detail")
-        rows = self.run.history.select(columns, ds.field("f") == "committed").sort_by("index").to_pylist()
+        rows = self.run.history.of_kind(columns, "committed").sort_by("index").to_pylist()
         known = [(row, json.loads(row["detail"])["offsets"]) for row in rows if row["type"] == "ok" and row["detail"]]
         found = [
             (row["index"], partition, NONE if offset is None else offset, row["time"], row["end"])

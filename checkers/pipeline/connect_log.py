@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow.dataset as ds
 
 from checkers.arrays import Ints
 from checkers.partition.log import NONE
@@ -389,7 +388,7 @@ class ConnectLog:
     def requests(self) -> list[dict[str, Any]]:
         """Requests to Connect in order: `method`, `path`, `body`, `status`, `answer`, and `op`, `end`, the operation's."""
         columns = ("index", "f", "end", "detail")
-        asked = self.run.history.select(columns, ds.field("f") == "rest").sort_by("index").to_pylist()
+        asked = self.run.history.of_kind(columns, "rest").sort_by("index").to_pylist()
         return [{**document(one["detail"]), "op": one["index"], "end": one["end"] or 0} for one in asked]
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from checkers.partition.log import NONE
 from checkers.run_view import RunView
@@ -137,7 +136,7 @@ def _strange_one(entries: pd.DataFrame) -> str:
 
 def unread_logs(run: RunView) -> str:
     """Why no answer can be given by the leaders' logs: some of them could not be read; empty when all were."""
-    asked = run.history.select(("f", "type"), ds.field("f") == "read-log").to_pylist()
+    asked = run.history.of_kind(("f", "type"), "read-log").to_pylist()
     broken = sum(one["type"] != "ok" for one in asked)
     return f"{broken} of the leaders' logs could not be read" if broken else ""
 
@@ -183,7 +182,7 @@ class SourceLog:
     def _requests(self) -> pd.DataFrame:
         """`name`, `number` of each offset that somebody has asked to store (-1, of any name: to remove all; UNSAID: the history
         does not say which), and whether that is `certain`: answered with a success."""
-        asked = self.run.history.select(("f", "type", "detail"), ds.field("f") == "rest").to_pylist()
+        asked = self.run.history.of_kind(("f", "type", "detail"), "rest").to_pylist()
         found = []
         for one in (one for one in asked if one["type"] != "fail"):
             request = document(one["detail"])

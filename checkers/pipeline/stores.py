@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import pandas as pd
-import pyarrow.dataset as ds
 
 from checkers.partition.log import NONE
 from checkers.pipeline.source_log import COMMITTED, MARKERS, OPEN, PLAIN, STRANGE, entries_of
@@ -72,7 +71,7 @@ class StateStores:
     @cached_property
     def problem(self) -> str:
         """Why the copies of some instance are not known; empty when all are."""
-        asked = self.run.history.select(("f", "type", "detail"), ds.field("f") == READ_STORE).to_pylist()
+        asked = self.run.history.of_kind(("f", "type", "detail"), READ_STORE).to_pylist()
         failed = [json.loads(one["detail"] or "{}") for one in asked if one["type"] != "ok"]
         return "; ".join(f"{one.get('node', 'an instance')}: {one.get('problem', 'nobody knows')}" for one in failed)
 

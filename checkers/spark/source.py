@@ -60,6 +60,9 @@ class Source(Protocol):
     def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
         """Some columns of the operations for which a condition (on the same columns) holds."""
 
+    def of_kind(self, columns: Sequence[str], *kinds: str) -> pa.Table:
+        """Some columns (`f` among them) of the operations whose `f` is one of these."""
+
     def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Some columns (`index` among them) of a few operations by history index."""
 
@@ -124,6 +127,11 @@ class LocalSource:
             return _filtered(self._small.columns(columns), condition)
         return ds.dataset(self.path).to_table(columns=list(columns), filter=condition)
 
+    def of_kind(self, columns: Sequence[str], *kinds: str) -> pa.Table:
+        if self._small and self._small.kinds.isdisjoint(kinds):
+            return self._small.columns(columns).slice(0, 0)
+        return self.select(columns, ds.field("f").isin(kinds))
+
     def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = np.unique(ops)
         for batch in self._operations_near(wanted, columns):
@@ -159,6 +167,11 @@ class SmallFile:
         self._file = pq.ParquetFile(pa.BufferReader(content))
         self._read: dict[str, pa.ChunkedArray] = {}
         self.names, self.rows = self._file.schema_arrow.names, self._file.metadata.num_rows
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """What the operations' `f` are: of most kinds there is none in most histories."""
+        return frozenset(self.columns(["f"])["f"].unique().to_pylist())
 
     def columns(self, names: Sequence[str], texts: Sequence[str] = ()) -> pa.Table:
         """Some columns, `texts` dictionary-encoded."""
@@ -255,6 +268,9 @@ class SparkSource:
     def select(self, columns: Sequence[str], condition: pc.Expression) -> pa.Table:
         chosen = self._table.select(*columns)
         return whole_table(_collected(chosen, condition)[1], chosen)
+
+    def of_kind(self, columns: Sequence[str], *kinds: str) -> pa.Table:
+        return self.select(columns, ds.field("f").isin(kinds))
 
     def operations(self, ops: Ints, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         wanted = np.unique(ops)
