@@ -40,8 +40,8 @@ def ask(process, **request):
 def test_without_requests_the_agent_ends_after_its_lease(agent):
     """With requests it outlives its lease; then it writes why it ends."""
     process = agent(1.0)
-    for _ in range(3):
-        time.sleep(0.4)
+    for _ in range(5):
+        time.sleep(0.25)
         assert ask(process, do="renew") == {}
     assert json.loads(process.stdout.readline()) == {"error": "the harness has not renewed the lease for 1 s"}
     assert process.wait(30) == 0
