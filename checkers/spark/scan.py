@@ -58,8 +58,10 @@ def scan_locally(history: Source) -> dict[str, list[PackedPart]]:
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[NamedPart]:
     """Parts of batches of operations (`COLUMNS`), in order."""
     for batch in batches:
-        if pc.any(pc.greater(pc.list_value_length(batch.column("mops")), 0)).as_py():
-            yield from _packed(batch)
+        lists = batch.column("mops")
+        filled = batch.filter(lists.is_valid()) if lists.null_count else batch  # what a null covers is no record
+        if pc.any(pc.greater(pc.list_value_length(filled.column("mops")), 0)).as_py():
+            yield from _packed(filled)
 
 
 def _packed(batch: pa.RecordBatch) -> Iterator[NamedPart]:
