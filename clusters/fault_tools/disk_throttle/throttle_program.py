@@ -89,9 +89,17 @@ def serve(listener: Listener, disk: OperationQueue, data: str) -> None:
             disk.add(call, call.size if call.number in writes else 0, now_s)
         elif call:
             listener.let_go(call)
-        for held, size, arrived_s, numbers in disk.due(now_s):
-            if listener.let_go(held):
-                disk.count(size, time.monotonic() - arrived_s, numbers)
+        if due := disk.due(now_s):
+            _release(listener, disk, due)
+
+
+def _release(listener: Listener, disk: OperationQueue, due: Sequence[tuple[SystemCall, int, float, list[int]]]) -> None:
+    """Let operations continue, and count them. Who continues may end at once; its end is heard of when all are counted."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    for held, size, arrived_s, numbers in due:
+        if listener.let_go(held):
+            disk.count(size, time.monotonic() - arrived_s, numbers)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])
 
 
 class _Ended(Exception):

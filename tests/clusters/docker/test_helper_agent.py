@@ -39,12 +39,21 @@ def ask(process, **request):
 
 def test_without_requests_the_agent_ends_after_its_lease(agent):
     """With requests it outlives its lease; then it writes why it ends."""
-    process = agent(1.0)
-    for _ in range(5):
-        time.sleep(0.25)
-        assert ask(process, do="renew") == {}
+    process = next(filter(None, (renewed_in_time(agent) for _ in range(20))))
     assert json.loads(process.stdout.readline()) == {"error": "the harness has not renewed the lease for 1 s"}
     assert process.wait(30) == 0
+
+
+def renewed_in_time(agent):
+    """An agent that has been asked all through its lease of a second; None: this process was held up for most of one."""
+    process, asked, late = agent(1.0), time.monotonic(), False
+    for _ in range(5):
+        time.sleep(0.25)
+        late |= time.monotonic() - asked > 0.8
+        if not late:
+            assert ask(process, do="renew") == {}
+        asked = time.monotonic()
+    return None if late else process
 
 
 def test_the_agent_ends_with_its_standard_input(agent):
