@@ -22,8 +22,8 @@ class MoveLeaders:
     needs: ClassVar[tuple[type, ...]] = ()
     counts: ClassVar[str] = "partitions"  # what `count` counts, where it is not brokers
 
-    target: str = "random"  # the partitions: random, all (of the workload), or partition:orders-0
-    count: Annotated[int, Between(1, 5000)] = 1  # how many, with the target random
+    target: str = "random"  # the partitions: random, all (of the workload), partition:orders-0, internal:connect-offsets
+    count: Annotated[int, Between(1, 5000)] = 1  # how many, with the targets random and internal:NAME
 
     def __post_init__(self) -> None:
         demand_bounds(self)

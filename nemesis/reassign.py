@@ -27,8 +27,8 @@ class Reassign:
     needs: ClassVar[tuple[type, ...]] = ()
     counts: ClassVar[str] = "partitions"  # what `count` counts, where it is not brokers
 
-    target: str = "random"  # the partitions: random, all (of the workload), or partition:orders-0
-    count: Annotated[int, Between(1, 5000)] = 1  # how many, with the target random
+    target: str = "random"  # the partitions: random, all (of the workload), partition:orders-0, internal:connect-offsets
+    count: Annotated[int, Between(1, 5000)] = 1  # how many, with the targets random and internal:NAME
     moved_within_s: Wait = 10.0  # how long to wait for the move
     back_within_s: Wait = 30.0  # how long healing waits for the way back
 

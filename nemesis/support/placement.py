@@ -24,26 +24,38 @@ class PlacementChanges(OverlappingChanges[str, Placement]):
 
 
 def check(target: str, count: int = 1) -> None:
-    """Raise ValueError unless the target is `random` (so many of the workload's partitions), `all`, or `partition:orders-0`."""
+    """Raise ValueError unless the target is one that `find` knows."""
     head, _, name = target.partition(":")
     topic, _, number = name.rpartition("-")
-    if not (target in ("random", "all") or (head == "partition" and topic and number.isdigit())):
-        raise ValueError(f'unknown target "{target}". Allowed: random, all, partition:TOPIC-PARTITION')
+    named = (head == "internal" and name) or (head == "partition" and topic and number.isdigit())
+    if not (target in ("random", "all") or named):
+        raise ValueError(f'unknown target "{target}". Allowed: random, all, partition:TOPIC-PARTITION, internal:NAME')
     if count < 1:
         raise ValueError(f"count = {count}: at least one partition must be moved")
-    if count > 1 and target != "random":
-        raise ValueError(f'count = {count} goes with the target "random" only, not with "{target}"')
+    if count > 1 and target != "random" and head != "internal":
+        raise ValueError(f'count = {count} goes with the targets "random" and "internal:NAME" only, not with "{target}"')
 
 
 def find(target: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[str, ...]:
-    """The partitions meant. Raises ClusterError when there are too few."""
+    """The partitions meant. Raises ClusterError when there are too few.
+
+    random: so many of the workload's; all: all of these; partition:orders-0: this one; internal:NAME: so many of a topic
+    that is not the workload's: NAME is its name, or the end of it after the run's prefix (`connect-offsets`).
+    """
+    head, _, name = target.partition(":")
     if target == "all":
         return tuple(cluster.topics)
-    if target != "random":
-        return (target.partition(":")[2],)
-    if len(cluster.topics) < count:
-        raise ClusterError(f"{count} partition(s) wanted, but the workload has {len(cluster.topics)}")
-    return tuple(rng.sample(list(cluster.topics), count))
+    if head == "partition":
+        return (name,)
+    known = _partitions_of(name, cluster) if head == "internal" else list(cluster.topics)
+    if len(known) < count:
+        raise ClusterError(f"{count} partition(s) wanted, but {f'topic {name}' if name else 'the workload'} has {len(known)}")
+    return tuple(rng.sample(known, count))
+
+
+def _partitions_of(topic: str, cluster: Cluster) -> list[str]:
+    found = {name: name.rpartition("-")[0] for name in cluster.admin().placements()}
+    return sorted(name for name, own in found.items() if own == topic or own.endswith(f"-{topic}"))
 
 
 def placements_of(cluster: Cluster, partitions: Iterable[str]) -> dict[str, Placement]:
