@@ -183,8 +183,8 @@ def wrong_states(h: ApplicationHistory) -> Found:
         last, undecided = values(log_of(h, partition), END)
         said |= last
         unknown |= undecided
-    if not any(one["kind"] in ("counted", "last") for one in said.values()):
-        return set()
+    if not any(one["kind"] in ("counted", "last") for name, one in said.items() if name not in unknown):
+        return set()  # nothing that is decided tells what the values mean
     claimed = sorted((v for v in h.inputs if h.claimed(v)), key=lambda v: h.inputs[v])
     known = set(h.at_end) if h.declared["group"] else {h.inputs[v][0] for v in claimed}
     names = {v: "/".join(map(str, key(h, v))) for v in claimed}
