@@ -105,12 +105,12 @@ class ExternalCluster(RunningInstances):
     # ---- the leaders' logs
 
     def partitions_of(self, topic: str) -> Sequence[str]:
-        return partition_names(self._brokers_asked_directly(), topic)
+        return partition_names(self._wire_roles(), topic)
 
     def log(self, partition: str) -> Sequence[LogRecord]:
-        return leaders_log(self._brokers_asked_directly(), partition)
+        return leaders_log(self._wire_roles(), partition)
 
-    def _brokers_asked_directly(self) -> WireRoles:
+    def _wire_roles(self) -> WireRoles:
         """The brokers in service, for our own protocol code. Raises ClusterError with the reason when none lets us in."""
         settings, known = self._connection.settings(), {number: name for name, number in self._ids.items()}
         found = {known.get(number, str(number)): (number, address) for number, address in self._connection.nodes().items()}

@@ -15,6 +15,7 @@ import ssl
 import struct
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,14 +42,16 @@ class GuardedAddress:
         """
         deadline = time.monotonic() + timeout_s
         protocol = str(self.settings.get("security.protocol", "plaintext")).lower()
-        plain = socket.create_connection((self.host, self.port), timeout=timeout_s)
-        try:
-            connection = encrypted(plain, self.host, self.settings) if protocol.endswith("ssl") else plain
-            if protocol.startswith("sasl"):
-                log_in(connection, self.settings, deadline)
-        except BaseException:
-            plain.close()
-            raise
+        with ExitStack() as opened:
+            connection = opened.enter_context(socket.create_connection((self.host, self.port), timeout=timeout_s))
+            try:
+                if protocol.endswith("ssl"):
+                    connection = opened.enter_context(encrypted(connection, self.host, self.settings))
+                if protocol.startswith("sasl"):
+                    log_in(connection, self.settings, deadline)
+            except (ValueError, TypeError) as error:  # no text, no certificate, no base64
+                raise WireError(f"the login or its settings cannot be read: {error}") from error
+            opened.pop_all()
         return connection
 
 

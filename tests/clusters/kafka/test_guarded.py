@@ -57,6 +57,15 @@ def test_a_mechanism_that_the_broker_does_not_take_is_the_reason():
         assert no_way_in([address]) == f"{host}:{port}: the broker does not take sasl.mechanism PLAIN: error 33"
 
 
+def test_an_answer_that_cannot_be_read_is_a_reason_and_no_crash():
+    settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
+    with broker(struct.pack(">hi", 0, 0)) as ((host, port), _):  # it takes the mechanism, and then ends
+        assert no_way_in([GuardedAddress(host, port, settings)]).startswith(f"{host}:{port}: ")
+    with pytest.raises(WireError, match="the login or its settings cannot be read"):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            GuardedAddress(*server.getsockname(), {"security.protocol": "SSL", "ssl.ca.pem": "größer"}).connect(1.0)
+
+
 def test_one_broker_that_answers_is_a_way_in():
     with socket.create_server(("127.0.0.1", 0)) as server:
         good = GuardedAddress(*server.getsockname(), settings={})
