@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import confluent_kafka as ck
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource, NewTopic
 
 from clusters.external.connection import REQUEST_S, RequestRefused
 from clusters.external.metadata import ClusterMetadata, has_leader, topic_and_number
@@ -53,6 +53,24 @@ class ExternalPlacementAdmin(ClusterMetadata):
 
     def set_feature(self, name: str, level: int) -> None:
         raise ClusterError(f"{name} is a feature of the whole cluster, and not ours to change")
+
+    def topic_ids(self, topic: str) -> dict[str, str]:
+        """As one broker has it, whichever librdkafka asked."""
+        try:
+            return {"a broker": str(self.description(topic).topic_id)}
+        except RequestRefused as error:
+            if error.code == ck.KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return {"a broker": ""}
+            raise
+
+    def create_placed_topic(self, topic: str, replicas: Sequence[Sequence[str]], settings: Mapping[str, str]) -> None:
+        self._require_ours({topic})
+        ids = {node: number for number, node in self.names.items()}
+        nodes = [[ids[node] for node in some] for some in replicas]
+        new = NewTopic(topic, len(nodes), replica_assignment=nodes, config=dict(settings))
+        self.connection.ask(
+            f"create the topic {topic}", lambda client: client.create_topics([new], request_timeout=REQUEST_S)[topic]
+        )
 
     def topic_settings(self, topic: str) -> dict[str, str]:
         """A topic's own settings, without what it inherits."""

@@ -6,7 +6,7 @@ librdkafka caches leaders and would go on asking a dead one.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout  # a class of its own before Python 3.11
 from functools import partial
@@ -50,6 +50,15 @@ class KafkaAdmin(PlacementAdmin, TransactionAdmin):
 
     def delete_topic(self, name: str) -> None:
         self._change(f"delete topic {name}", partial(self._client.delete_topics, [name], request_timeout=_REQUEST_S))
+
+    def create_placed_topic(self, topic: str, replicas: Sequence[Sequence[str]], settings: Mapping[str, str]) -> None:
+        ids = {node: number for number, node in self._roles.names.items()}
+        nodes = [[ids[node] for node in some] for some in replicas]
+        new = NewTopic(topic, len(nodes), replica_assignment=nodes, config=dict(settings))
+        try:
+            self._client.create_topics([new], request_timeout=_REQUEST_S)[topic].result(timeout=2 * _REQUEST_S)
+        except (KafkaException, FutureTimeout) as error:
+            raise ClusterError(f"could not create topic {topic}: {error}") from error
 
     def await_leaders(self, topics: Mapping[str, int | None]) -> None:
         """Wait until each topic has its partitions (None: any number), all led and in sync. Raises ClusterError."""

@@ -54,6 +54,11 @@ class PlacementAdmin:
             lambda address: protocol_admin.set_topic_settings(address, topic, settings, _ASK_S),
         )
 
+    def topic_ids(self, topic: str) -> dict[str, str]:
+        if found := ask_all(lambda address: protocol.topic_ids(address, [topic], _ASK_S).get(topic, ""), self._roles.brokers):
+            return found
+        raise ClusterError(f"the id of {topic} is not told: no broker answers")
+
     def features(self) -> dict[str, dict[str, int]]:
         if found := ask_all(protocol.features, self._roles.brokers):
             return found

@@ -1,7 +1,7 @@
 """The few Kafka requests that no installed client offers, written to a socket directly.
 
 Each asks one given broker and uses no cache: whether it answers at all and its features (ApiVersions, KIP-35, KIP-584), what it
-knows of topics (Metadata, with leader epochs of KIP-320), where logs begin and end (ListOffsets, with the isolation of KIP-98),
+knows of topics (Metadata, with leader epochs of KIP-320, or with ids of KIP-516), where logs begin and end (ListOffsets, with the isolation of KIP-98),
 who leads the KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or a group (FindCoordinator). Each uses the oldest
 version that brokers 3.0 to 4.x share. Requests that change something are in `protocol_admin.py`, those about transactions in
 `protocol_transactions.py`.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -35,6 +36,7 @@ GROUP, TRANSACTION = 0, 1  # kinds of coordinator
 LATEST, EARLIEST = -1, -2  # instead of a time
 _KNOWN_FEATURES, _FINALIZED_FEATURES = 0, 2  # tags of fields
 _CONSUMER = -1  # instead of a replica's id
+_WITH_IDS, _ID_BYTES = 10, 16  # the first version of Metadata with ids of topics
 
 
 class WireError(OSError):
@@ -110,6 +112,28 @@ def metadata(address: Place, timeout_s: float = 2.0) -> Metadata:
     controller = reply.number(">i")
     topics = reply.array(lambda: _topic(reply))
     return Metadata(tuple(brokers), tuple(p for partitions in topics for p in partitions), controller)
+
+
+def topic_ids(address: Place, topics: Iterable[str], timeout_s: float = 2.0) -> dict[str, str]:
+    """The ids of these topics as the broker at `address` knows them (KIP-516), without unknown ones. Raises OSError."""
+    wanted = list(topics)
+    named = b"".join(bytes(_ID_BYTES) + compact(name) + b"\x00" for name in wanted)
+    body = varint(len(wanted) + 1) + named + struct.pack(">???", False, False, False) + b"\x00"
+    reply = ask(address, _METADATA, _WITH_IDS, body, timeout_s, flexible=True)
+    reply.number(">i")  # throttle time
+    reply.compact_array(lambda: (reply.number(">i"), reply.compact_text(), reply.number(">i"), reply.compact_text(), reply.tags()))
+    reply.compact_text(), reply.number(">i")  # cluster id, controller
+    found = reply.compact_array(lambda: _topic_id(reply))
+    return {name: topic_id for error, name, topic_id in found if not error}
+
+
+def _topic_id(reply: Reply) -> tuple[int, str, str]:
+    """The error, name and id of a topic; its partitions are left out."""
+    error, name, topic_id = reply.number(">h"), reply.compact_text(), str(uuid.UUID(bytes=reply.take(_ID_BYTES)))
+    reply.number(">b")  # whether it is Kafka's own
+    reply.compact_array(lambda: (reply.numbers(">hiii"), *(reply.compact_array(lambda: reply.number(">i")) for _ in "rio"), reply.tags()))
+    reply.number(">i"), reply.tags()  # what the asking user may do
+    return error, name, topic_id
 
 
 def quorum_leader(address: Place, timeout_s: float = 1.0) -> tuple[int, int] | None:

@@ -140,6 +140,20 @@ class Admin(Protocol):
     def delete_topic(self, name: str) -> None:
         """Delete a topic; one that is not there is no error. Brokers learn of it one by one. Raises ClusterError."""
 
+    @looks
+    def topic_ids(self, topic: str) -> dict[str, str]:
+        """Node -> a topic's id (KIP-516) as each broker that answers has it; empty: of a broker that knows no such topic.
+
+        Raises ClusterError when no broker answers, or none tells of ids.
+        """
+
+    @prepares
+    def create_placed_topic(self, topic: str, replicas: Sequence[Sequence[str]], settings: Mapping[str, str]) -> None:
+        """Create a topic whose partitions, the first one first, are on these nodes, the preferred leader first.
+
+        Waits for nobody. Raises ClusterError, also when the topic is there already.
+        """
+
     # What operators see of transactions, and do to them.
 
     @looks

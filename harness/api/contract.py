@@ -172,6 +172,15 @@ _TABLE = (
         planned=False,
     ),
     ContractKey(
+        name="topic_deletions",
+        values=("records", "offsets"),
+        listed=True,
+        default="",
+        meaning="What topics hold that are deleted and created again during the run: `records` of the workload, or `offsets` that "
+        "Kafka Connect has stored for a connector.",
+        planned=False,
+    ),
+    ContractKey(
         name="compaction",
         values=_FLAG,
         default="false",

@@ -38,7 +38,7 @@ ASPECTS: dict[str, tuple[Aspect, ...]] = {  # call -> where it shows; nothing: i
     "revoke": ((snapshot.RIGHTS, CHANGED),),
     "lose_unsynced": (),
     "fence_producer": ((snapshot.EPOCH, CHANGED),),
-    "delete_topic": (),
+    "delete_topic": ((snapshot.TOPIC, CHANGED),),
     "end_transaction": (),
     "abort_on_partition": (),
 }
@@ -212,8 +212,15 @@ def _epoch(name: str, was: Any, now: Any, seen: Observations) -> Comparison:
         yield snapshot.EPOCH, said, said if tuple(map(int, said)) <= tuple(map(int, saw)) else saw
 
 
+def _topic_id(topic: str, was: Any, now: Any, seen: Observations) -> Comparison:
+    """Ids of a topic, under `ids`: broker -> id, empty where it has none."""
+    saw = seen.during.of(snapshot.TOPIC).get(topic)
+    if saw is not None and isinstance(now, Mapping) and isinstance(ids := now.get("ids"), Mapping) and ids:
+        yield snapshot.TOPIC, " ".join(sorted(set(ids.values()))) if all(ids.values()) else "gone", saw
+
+
 _COMPARED: tuple[Callable[[str, Any, Any, Observations], Comparison], ...] = (
-    *(_process, _state, _leader, _settings, _feature, _epoch),
+    *(_process, _state, _leader, _settings, _feature, _epoch, _topic_id),
 )
 
 

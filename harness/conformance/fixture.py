@@ -194,11 +194,20 @@ class Fixture:
             return
         try:
             self.cluster.heal()
+            self._restore_topics()
             self._restore_placements_and_settings()
             self._restore_features()
             self.require_whole(f"after the story `{after}`")
         except HarnessError as error:
             raise ClusterUnusable(f"the cluster could not be healed after the story `{after}`: {error}") from error
+
+    def _restore_topics(self) -> None:
+        """Create topics again that are gone."""
+        settings, orders = self._normal.of(snapshot.SETTINGS), self._normal.of(snapshot.ORDER)
+        for topic, topic_id in take(self.cluster, snapshot.TOPIC).of(snapshot.TOPIC).items():
+            mine = sorted((name for name in orders if name.rpartition("-")[0] == topic), key=lambda one: int(one.rpartition("-")[2]))
+            if topic_id == "gone":
+                self.cluster.admin().create_placed_topic(topic, [orders[name] for name in mine], settings.get(topic, {}))
 
     def _restore_placements_and_settings(self) -> None:
         """Restore replicas and topic settings, which `cluster.heal` leaves alone."""

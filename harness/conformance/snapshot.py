@@ -28,9 +28,10 @@ PROCESS, STATE, ANSWERS, NETWORK = "process", "state", "answers", "network"
 CLOCK, DISK, REPLICAS, ORDER, SETTINGS, FEATURES = "clock", "disk", "replicas", "order of replicas", "settings", "level"
 RIGHTS = "rights"
 LEADER, SERVICE, DATA, VERSION, EPOCH = "leader", "service", "data", "version", "producer id and epoch"
+TOPIC = "id of topic"
 RESTORED = (CLOCK, DISK, REPLICAS, ORDER, SETTINGS, FEATURES, SERVICE, RIGHTS)  # each must be again what it was when all was well
 BY_THEMSELVES = (ANSWERS, LEADER, SERVICE, ORDER, VERSION, EPOCH)  # may change without a fault, or hurt nobody
-SHOWN_ONLY = (LEADER, DATA, EPOCH)  # nothing must be restored of them
+SHOWN_ONLY = (LEADER, DATA, EPOCH, TOPIC)  # nothing must be restored of them
 FROZEN = "T"
 CLOCK_TOLERANCE_S = 2.0  # a clock that is read over the network is known to about a second
 FULL_BYTES = 64 << 10  # so few free bytes are none
@@ -190,7 +191,12 @@ def _replicas(cluster: Cluster) -> dict[str, tuple[str, ...]]:
 
 def _settings(cluster: Cluster) -> dict[str, Any]:
     """What the workload's topics have of their own."""
-    return _of_each(lambda topic: cluster.admin().topic_settings(topic), {name.rpartition("-")[0] for name in cluster.topics})
+    return _of_each(lambda topic: cluster.admin().topic_settings(topic), _topics(cluster))
+
+
+def _topics(cluster: Cluster) -> set[str]:
+    """The workload's."""
+    return {name.rpartition("-")[0] for name in cluster.topics}
 
 
 def features(levels: Iterable[Mapping[str, int]]) -> dict[str, str]:
@@ -211,7 +217,7 @@ def _features(cluster: Cluster) -> dict[str, str]:
 
 def _rights(cluster: Any) -> dict[str, tuple[str, ...]]:
     """What clients may do and may not, of each name and of every one (`*`), by all brokers that answer."""
-    topics = {name.rpartition("-")[0] for name in cluster.topics}
+    topics = _topics(cluster)
     known = {right for rights in cluster.rights().values() for right in rights}
     names = sorted({"*", *topics, *cluster.transactional_ids, *cluster.groups})
     return {name: tuple(str(right) for right in sorted(known) if right.name == name) for name in names}
@@ -221,6 +227,12 @@ def _epoch(cluster: Cluster, transactional_id: str) -> tuple[str, str]:
     """-1 for an id of which the coordinator knows nothing."""
     state = cluster.admin().transactions([transactional_id]).get(transactional_id)
     return (str(state.producer_id), str(state.epoch)) if state else ("-1", "-1")
+
+
+def _topic_id(cluster: Cluster, topic: str) -> str:
+    """`gone` when a broker that answers has no such topic; all ids when brokers differ."""
+    ids = set(cluster.admin().topic_ids(topic).values())
+    return " ".join(sorted(ids)) if all(ids) else "gone"
 
 
 def _of_each(look: Callable[[str], Any], subjects: Iterable[str]) -> dict[str, Any]:
@@ -252,6 +264,7 @@ _LOOKS: dict[str, tuple[type | None, Callable[[Any], Mapping[str, Any]]]] = {
     SERVICE: (None, _service),
     DATA: (Wipeable, lambda cluster: _of_each(lambda node: _data(cluster, node), cluster.brokers)),
     EPOCH: (None, lambda cluster: _of_each(lambda name: _epoch(cluster, name), cluster.transactional_ids)),
+    TOPIC: (None, lambda cluster: _of_each(lambda topic: _topic_id(cluster, topic), _topics(cluster))),
     RIGHTS: (Authorizing, _rights),
     VERSION: (Upgradable, lambda cluster: {node: cluster.version(node) for node in servers(cluster)}),
 }

@@ -47,13 +47,14 @@ def find(target: str, cluster: Cluster, rng: Random, count: int = 1) -> tuple[st
         return tuple(cluster.topics)
     if head == "partition":
         return (name,)
-    known = _partitions_of(name, cluster) if head == "internal" else list(cluster.topics)
+    known = partitions_of(name, cluster) if head == "internal" else list(cluster.topics)
     if len(known) < count:
         raise ClusterError(f"{count} partition(s) wanted, but {f'topic {name}' if name else 'the workload'} has {len(known)}")
     return tuple(rng.sample(known, count))
 
 
-def _partitions_of(topic: str, cluster: Cluster) -> list[str]:
+def partitions_of(topic: str, cluster: Cluster) -> list[str]:
+    """The partitions of a topic by its name, or the end of it after the run's prefix."""
     found = {name: name.rpartition("-")[0] for name in cluster.admin().placements()}
     return sorted(name for name, own in found.items() if own == topic or own.endswith(f"-{topic}"))
 

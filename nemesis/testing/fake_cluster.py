@@ -83,6 +83,7 @@ class FakeCluster(FakeEnvironment):
         self.mute_for: dict[str, int] = {}
         self.missing: dict[type, str] = {} if controllers else {Wipeable: "a combined controller's disk holds its vote"}
         self.upgrades: set[str] = {"newer"}
+        self._made: set[str] = set()  # topics beside the workload's
         self._pids: dict[str, int] = {}
         self._statuses: dict[str, int] = {}
         self._versions: dict[str, str] = {}
@@ -95,6 +96,7 @@ class FakeCluster(FakeEnvironment):
         self.placements, self.in_service = self._partitions.placements, self._partitions.in_service
         self.reassign, self.elect = self._partitions.reassign, self._partitions.elect
         self.topic_settings, self.set_topic_settings = self._partitions.topic_settings, self._partitions.set_topic_settings
+        self.topic_ids, self.create_placed_topic = self._partitions.topic_ids, self._partitions.create_placed_topic
         self.features, self.set_feature = self._partitions.features, self._partitions.set_feature
         self.coordinated = FakeTransactions(self._done)
         self.transactions, self.producers = self.coordinated.transactions, self.coordinated.producers
@@ -247,7 +249,8 @@ class FakeCluster(FakeEnvironment):
     def whole(self) -> bool:
         """Whether nothing is dead, frozen, or hurt around it: what every `heal` must lead to."""
         nodes = (*self.servers, *self.clients)
-        return self.environment_whole() and self.client_rights.whole() and all(self.awake(node) for node in nodes)
+        there = not self._partitions.gone - self._made
+        return there and self.environment_whole() and self.client_rights.whole() and all(self.awake(node) for node in nodes)
 
     def leader(self, topic: str, partition: int) -> str:
         if f"{topic}-{partition}" not in self.topics:
@@ -280,11 +283,13 @@ class FakeCluster(FakeEnvironment):
 
     def create_topics(self, topics: Mapping[str, TopicSpec]) -> None:
         made = [f"{name}-{number}" for name, spec in topics.items() for number in range(spec.partitions)]
+        self._made |= topics.keys()
         self.topics = tuple(dict.fromkeys((*self.topics, *made)))
 
     def delete_topic(self, name: str) -> None:
-        self._done("delete_topic", name)
-        self.topics = tuple(one for one in self.topics if one.rpartition("-")[0] != name)
+        self._partitions.delete_topic(name)
+        if name in self._made:
+            self.topics = tuple(one for one in self.topics if one.rpartition("-")[0] != name)
 
     def lagging(self, topics: Iterable[str]) -> dict[str, str]:
         """Every partition lags while a broker is dead or frozen."""

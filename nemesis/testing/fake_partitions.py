@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from harness.api import ClusterError, Placement
@@ -15,7 +16,8 @@ class FakePartitions:
     """`Admin`'s arrangement of a fake cluster. A moved replica is there, and in sync, at once.
 
     The leader is the one elected last, while it is awake and a replica; else the first replica that is awake.
-    unregistered: brokers that were unregistered and have not started since. levels: of the cluster's features.
+    unregistered: brokers that were unregistered and have not started since. levels: of the cluster's features. deleted: how often
+    each topic was deleted; gone: those that were not created again.
     """
 
     def __init__(
@@ -31,6 +33,8 @@ class FakePartitions:
         self._settings: dict[str, dict[str, str]] = {}
         self.levels = {"transaction.version": 2}
         self.unregistered: set[str] = set()
+        self.deleted: Counter[str] = Counter()
+        self.gone: set[str] = set()
 
     def replicas(self, partition: str) -> tuple[str, ...]:
         """As reassigned last; at first the brokers from the partition's number on, at most three."""
@@ -50,7 +54,8 @@ class FakePartitions:
 
     def placements(self, partitions: Iterable[str] | None = None) -> dict[str, Placement]:
         logs = [f"{log}-{number}" for log in LOGS for number in range(len(self._brokers))]
-        known = dict.fromkeys([*self._topics(), *logs])
+        there = [name for name in self._topics() if name.rpartition("-")[0] not in self.gone]
+        known = dict.fromkeys([*there, *logs])
         return {name: self._placement(name) for name in (known if partitions is None else partitions) if name in known}
 
     def in_service(self) -> tuple[str, ...]:
@@ -76,7 +81,34 @@ class FakePartitions:
         self._done("unregister", node)
         self.unregistered.add(node)
 
+    def delete_topic(self, name: str) -> None:
+        """It is gone at once, with its settings and the order of its replicas."""
+        self._done("delete_topic", name)
+        self.deleted[name] += 1
+        self.gone.add(name)
+        self._settings.pop(name, None)
+        for partition in [one for one in self._replicas if one.rpartition("-")[0] == name]:
+            del self._replicas[partition]
+
+    def topic_ids(self, topic: str) -> dict[str, str]:
+        """Of the brokers that are awake, at once the same. Raises ClusterError when none is."""
+        there = any(name.rpartition("-")[0] == topic for name in self._topics()) and topic not in self.gone
+        if found := {node: f"{topic}#{self.deleted[topic]}" * there for node in self._brokers if self._awake(node)}:
+            return found
+        raise ClusterError("no broker answers")
+
+    def create_placed_topic(self, topic: str, replicas: Sequence[Sequence[str]], settings: Mapping[str, str]) -> None:
+        """Only one that was there before. Raises ClusterError for any other, and for one that is there."""
+        self._done("create_placed_topic", topic)
+        if topic not in self.gone:
+            raise ClusterError(f"could not create topic {topic}")
+        self.gone.remove(topic)
+        self._replicas |= {f"{topic}-{number}": tuple(nodes) for number, nodes in enumerate(replicas)}
+        self._settings[topic] = dict(settings)
+
     def topic_settings(self, topic: str) -> dict[str, str]:
+        if topic in self.gone:
+            raise ClusterError(f"there is no topic {topic}")
         return dict(self._settings.get(topic, {}))
 
     def set_topic_settings(self, topic: str, settings: Mapping[str, str | None]) -> None:

@@ -267,7 +267,7 @@ def test_every_call_that_hurts_shows_in_an_aspect_or_is_measured_or_is_known_to_
     hurting = {name for name, effect in effects_of([*CAPABILITIES, Admin]).items() if effect.hurts}
     assert hurting == {*ASPECTS, *MEASURED}
     assert [call for call, aspects in ASPECTS.items() if not aspects] == [
-        *("lose_unsynced", "delete_topic", "end_transaction", "abort_on_partition"),
+        *("lose_unsynced", "end_transaction", "abort_on_partition"),
     ]
 
 

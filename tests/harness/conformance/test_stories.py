@@ -36,6 +36,7 @@ PUT_THROUGH: dict[str, dict[str, object]] = {
     **{key: {} for key in ("latency", "bandwidth", "power-off", "clock-skew")},
     **{key: {"notice_s": 0.1} for key in ("disk-full", "slow-disk")},
     "fence-producers": {},
+    "delete-topic": {"gone_within_s": 0.1, "back_within_s": 0.1},
     "revoke-acl": {},
     "scale": {"within_s": 0.1},
     "connect-support": {"within_s": 0.1},

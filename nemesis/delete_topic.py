@@ -1,0 +1,169 @@
+"""Delete topic: an operator deletes a topic that is in use, and creates it again, as it was but empty."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, ClassVar
+
+from harness.api import Cluster, ClusterError, ClusterView, HarnessError, Receipt, Wait, demand_bounds
+from nemesis.support import placement
+from nemesis.support.attempts import no_target
+from nemesis.support.healing import healed
+from nemesis.support.waiting import poll_until
+
+RECORDS, OFFSETS = "records", "offsets"  # what a deleted topic holds, in the words of the contract
+KAFKAS, CONFIGURATION = "__", "-configs"
+
+
+@dataclass
+class TopicLayouts:
+    """How topics were before the first fault that deleted them: topic -> its layout. lock: held from reading to changing."""
+
+    lock: Any = field(default_factory=threading.RLock)
+    known: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteTopic:
+    """Deletes a topic with all its records; healing creates it again, with the same partitions, replicas and settings.
+
+    What the topic held is gone, so the test has to say so in its contract: `topic_deletions = "records"`, or `"offsets"` where
+    `internal:NAME` is an offsets topic of Kafka Connect's. When somebody else has created the topic meanwhile, healing gives it
+    its replicas and settings. Kafka's own topics, and Connect's configuration topic, are refused. Evidence: the topic's id
+    (KIP-516) as each broker has it, before, during and after, and when it was deleted and was known again.
+    """
+
+    needs: ClassVar[tuple[type, ...]] = ()
+
+    target: str = "random"  # the topic: random (one of the workload's), topic:NAME, internal:connect-offsets
+    gone_within_s: Wait = 10.0  # how long to wait until every broker that answers has learnt of it
+    back_within_s: Wait = 30.0  # how long healing waits until it is led, in sync, and known to every broker
+
+    def __post_init__(self) -> None:
+        demand_bounds(self)
+        head, _, name = self.target.partition(":")
+        if self.target != "random" and not (head in ("topic", "internal") and name):
+            raise ValueError(f'unknown target "{self.target}". Allowed: random, topic:NAME, internal:NAME')
+        if head == "internal" and (name.startswith(KAFKAS) or name.endswith(CONFIGURATION)):
+            raise ValueError(f'target "{self.target}": Kafka, or Connect, cannot go on without it, and nothing is promised then')
+
+    def demanded_contract(self) -> Mapping[str, str]:
+        """See `harness.api.DemandsContract`."""
+        return {"topic_deletions": OFFSETS if self.target.startswith("internal:") else RECORDS}
+
+    def inject(self, cluster: ClusterView, rng: Random) -> Receipt:
+        """Delete it, and look until every broker that answers has learnt of it."""
+        layouts = cluster.shared(TopicLayouts)
+        with layouts.lock:
+            try:
+                topic = self._topic(cluster, rng)
+                before = {"ids": cluster.admin().topic_ids(topic), **_layout(cluster, topic)}
+                began = {"topic": topic, "began_ms": _now_ms()}
+                layouts.known.setdefault(topic, _layout(cluster, topic))
+                cluster.admin().delete_topic(topic)
+            except HarnessError as error:
+                return no_target(self.target, error)
+        old = set(before["ids"].values())
+        during = poll_until(lambda: _ids(cluster, topic), lambda ids: bool(ids) and not old & set(ids.values()), self.gone_within_s)
+        late = sorted(node for node, topic_id in during.items() if topic_id in old)
+        return Receipt(
+            role=self.target,
+            targets=_holders(before),
+            evidence={"before": {topic: before}, "during": {topic: {"ids": during}}, "deletions": [began]},
+            effective=bool(during) and not late,
+            note="; ".join(f"{node} still has {topic}" for node in late) if during else "no broker tells of topics",
+        )
+
+    def heal(self, cluster: ClusterView, receipt: Receipt) -> Receipt:
+        """Create it again, unless it is there, with its former layout, and wait until every broker knows it."""
+        if not receipt.evidence.get("deletions"):
+            return receipt
+        topic, layouts = receipt.evidence["deletions"][0]["topic"], cluster.shared(TopicLayouts)
+        layout = layouts.known.get(topic, receipt.evidence["before"][topic])
+        with layouts.lock:
+            problems = poll_until(lambda: _restored(cluster, topic, layout), lambda found: not found, self.back_within_s)
+        old = set(receipt.evidence["before"][topic]["ids"].values())
+        after = poll_until(
+            lambda: _ids(cluster, topic), lambda ids: len(ids) >= len(cluster.brokers) and _is_back(ids, old), self.back_within_s
+        )
+        known = {"known_ms": _now_ms()} if len(after) >= len(cluster.brokers) and _is_back(after, old) else {}
+        known = {**known, **receipt.healing.get("again", {})}
+        left = [] if _is_back(after, old) and not problems else [topic]
+        return healed(receipt, {"after": {topic: {"ids": after}}, "again": known}, problems, left)
+
+    def _topic(self, cluster: Cluster, rng: Random) -> str:
+        """Raises ClusterError when there is none."""
+        head, _, name = self.target.partition(":")
+        workload = sorted({one.rpartition("-")[0] for one in cluster.topics})
+        if head == "internal":
+            workload, name = sorted({one.rpartition("-")[0] for one in placement.partitions_of(name, cluster)}), ""
+        if not workload:
+            raise ClusterError(f"there is no topic for {self.target}")
+        return name or rng.choice(workload)
+
+
+def _now_ms() -> int:
+    """Milliseconds since 1970, as brokers stamp markers."""
+    return time.time_ns() // 1_000_000
+
+
+def _layout(cluster: Cluster, topic: str) -> dict[str, Any]:
+    """The replicas of each partition, and the topic's own settings. Raises ClusterError when there is no such topic."""
+    places = cluster.admin().placements()
+    mine = {name: place for name, place in places.items() if name.rpartition("-")[0] == topic}
+    if not mine:
+        raise ClusterError(f"there is no topic {topic}")
+    replicas = [list(mine[f"{topic}-{number}"].replicas) for number in range(len(mine))]
+    return {"replicas": replicas, "settings": cluster.admin().topic_settings(topic)}
+
+
+def _holders(layout: Mapping[str, Any]) -> tuple[str, ...]:
+    """The nodes that held a replica."""
+    return tuple(sorted({node for nodes in layout["replicas"] for node in nodes if node}))
+
+
+def _ids(cluster: Cluster, topic: str) -> dict[str, str]:
+    """The topic's id as each broker that answers has it; nothing when none does."""
+    try:
+        return cluster.admin().topic_ids(topic)
+    except HarnessError:
+        return {}
+
+
+def _is_back(ids: Mapping[str, str], old: set[str]) -> bool:
+    """Whether all who answer have one new id."""
+    return len(set(ids.values())) == 1 and all(ids.values()) and not old & set(ids.values())
+
+
+def _restored(cluster: Cluster, topic: str, layout: Mapping[str, Any]) -> list[str]:
+    """Order what the topic lacks of its layout; what it still lacks, in words."""
+    try:
+        if not any(cluster.admin().topic_ids(topic).values()):
+            cluster.admin().create_placed_topic(topic, layout["replicas"], layout["settings"])
+        now = _layout(cluster, topic)
+        if other := _otherwise(now["settings"], layout["settings"]):
+            cluster.admin().set_topic_settings(topic, other)
+        if len(now["replicas"]) != len(layout["replicas"]):
+            return [f"{topic} has {len(now['replicas'])} partitions instead of {len(layout['replicas'])}"]
+        if moved := _moved(topic, now["replicas"], layout["replicas"]):
+            cluster.admin().reassign(moved)
+        behind = cluster.admin().lagging([topic])
+    except HarnessError as error:
+        return [str(error)]
+    return [f"{name} is {text}" for name, text in behind.items()]
+
+
+def _otherwise(now: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str | None]:
+    """What has to change of a topic's own settings."""
+    found = {**dict.fromkeys(now), **wanted}
+    return {name: value for name, value in found.items() if now.get(name) != value}
+
+
+def _moved(topic: str, now: Sequence[Sequence[str]], wanted: Sequence[Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    """Partitions that are elsewhere than they were, with where they were."""
+    pairs = enumerate(zip(now, wanted, strict=True))
+    return {f"{topic}-{number}": tuple(old) for number, (new, old) in pairs if list(new) != list(old)}
