@@ -25,7 +25,7 @@ from checkers.spark.gathering import SHORT_HISTORY, GatheredMessages
 from checkers.spark.lookup import MOPS, READ_COLUMNS, READ_TEXTS, records_of, returned
 from checkers.spark.overview import Overview
 from checkers.spark.source import READ_ERRORS, Source
-from harness.api import MAX_OP, ClockAhead, Evidence, Isolation, record_ids
+from harness.api import MAX_OP, ClockAhead, Deletion, Evidence, Isolation, record_ids
 
 NO_MASTER = "none: this process judged a short history"
 Made = TypeVar("Made")
@@ -46,7 +46,8 @@ class RunView:
     missing: kinds of evidence that the history lacks in part, or may lack.
     stored: the table of what the brokers' logs hold (docs/history.md); there may be none. transaction_timeout_s: the producers'.
     fencings: what operators did to transactional ids; None: nobody knows. clocks: those that faults had set ahead, likewise.
-    clock_error_s: by how much faults made a clock wrong, at most; None: nobody knows.
+    clock_error_s: by how much faults made a clock wrong, at most; None: nobody knows. deletions: the topics that faults deleted,
+    likewise.
     unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
     gathered: what run checks gathered of each partition, likewise.
     original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
@@ -67,6 +68,7 @@ class RunView:
         fencings: Sequence[Fencing] | None = (),
         clocks: Sequence[ClockAhead] | None = (),
         clock_error_s: float | None = 0.0,
+        deletions: Sequence[Deletion] | None = (),
         here: bool = False,
     ) -> None:
         self.history, self.overview, self.contract = history, overview, contract
@@ -75,6 +77,7 @@ class RunView:
         self.missing = frozenset(missing)
         self.stored, self.transaction_timeout_s = stored, transaction_timeout_s
         self.fencings, self.clocks, self.clock_error_s = fencings, clocks, clock_error_s
+        self.deletions = deletions
         self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()
         self.original_values: dict[int, str] = {}

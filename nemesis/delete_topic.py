@@ -68,7 +68,9 @@ class DeleteTopic:
             except HarnessError as error:
                 return no_target(self.target, error)
         old = set(before["ids"].values())
-        during = poll_until(lambda: _ids(cluster, topic), lambda ids: bool(ids) and not old & set(ids.values()), self.gone_within_s)
+        during = poll_until(
+            lambda: _ids(cluster, topic), lambda ids: bool(ids) and not old & set(ids.values()), self.gone_within_s
+        )
         late = sorted(node for node, topic_id in during.items() if topic_id in old)
         return Receipt(
             role=self.target,

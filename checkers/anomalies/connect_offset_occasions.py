@@ -11,20 +11,23 @@ from checkers.anomalies.connect_occasions import Occasions
 from checkers.anomalies.sources import source_offset_torn
 from checkers.partition.log import NONE
 from checkers.pipeline.connect_log import ConnectLog, Entry, entries_in
+from checkers.pipeline.deletions import RECORDS, TopicDeletions
 from checkers.pipeline.source_log import ABORTED, COMMITTED, PLAIN, SourceLog, in_second, of_workers
 from checkers.run_view import RunView
 
 
 def read_committed(run: RunView, log: ConnectLog) -> Occasions:
     """After an aborted offset the next producer of a source reads on from the last committed one."""
-    answer = Occasions()
+    answer, deletions = Occasions(), run.shared(TopicDeletions)
+    if deletions.unclear(RECORDS):
+        return answer
     stored = log.stored[(log.stored["kind"] == "offset") & log.stored["transactional"]]
     stored = stored.assign(session=log.sessions_of(stored))
     first = _first_records(log)
     for (_, name), rows in stored.groupby(["partition", "name"]):
         for committed, aborted, following in _after_abort(entries_in(rows), rows["session"].tolist()):
             began = first.get((name, *following.producer))
-            if began is None or aborted.number <= committed.number:
+            if began is None or aborted.number <= committed.number or deletions.may_have_lain_there(name, began.number):
                 continue
             answer.met += began.number == committed.number + 1
             answer.entries += [[(aborted, "read"), (began, "sent")]] if began.number == aborted.number + 1 else []
@@ -56,7 +59,7 @@ def copied(run: RunView, log: ConnectLog) -> Occasions:
     stored = log.stored[log.stored["kind"] == "offset"]
     shared = of_workers(log.stored["partition"])[stored.index]
     own, copies = stored[~shared], stored[shared & (stored["ended"] == PLAIN)]
-    if own.empty or not (own["ended"] == COMMITTED).any():
+    if own.empty or run.shared(TopicDeletions).of_offsets or not (own["ended"] == COMMITTED).any():
         return Occasions()
     fate: dict[tuple[str, int], set[int]] = defaultdict(set)
     for entry in entries_in(own):
@@ -78,7 +81,7 @@ def stored_there(run: RunView, log: ConnectLog) -> Occasions:
 def migrated(run: RunView, log: ConnectLog) -> Occasions:
     """The first task that stores offsets in the connector's own topic reads on from the last one in the workers' topic."""
     answer = Occasions()
-    if run.shared(SourceLog).altered or log.slack_ms is None:
+    if run.shared(SourceLog).altered or log.slack_ms is None or run.shared(TopicDeletions).there_are:
         return answer
     stored = log.stored[(log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED)]
     shared = of_workers(log.stored["partition"])[stored.index]
@@ -100,7 +103,7 @@ def altered(run: RunView, log: ConnectLog) -> Occasions:
     Not judged: requests without an answer, as they may be carried out when the connector goes on.
     """
     source, answer = run.shared(SourceLog), Occasions()
-    if not source.altered or source.unordered:
+    if not source.altered or source.unordered or run.shared(TopicDeletions).there_are:
         return answer
     asked = source.alterations["certain"]
     stored = log.stored[(log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED)]

@@ -19,6 +19,7 @@ from checkers.api import CheckResult, join_rows, run_check
 from checkers.arrays import Ints
 from checkers.partition.log import NONE
 from checkers.pipeline.chains import rows_of
+from checkers.pipeline.deletions import OFFSETS, RECORDS, TopicDeletions
 from checkers.pipeline.source_log import COMMITTED, PLAIN, SourceLog, has_connector, unread_logs
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding, FindingRecord
@@ -47,6 +48,8 @@ def _explain_duplicate(finding: Finding, text: FindingText) -> str:
 def source_duplicate(run: RunView) -> CheckResult:
     """A position of a source is in the target topic more than once.
 
+    Where a topic with stored offsets was deleted, tasks may begin again: a position may be there once for each incarnation of it.
+
     compared: records that the complete read_committed final read has. One cause: a stretch of positions of a source.
 
     Example::
@@ -61,31 +64,37 @@ def source_duplicate(run: RunView) -> CheckResult:
     log, answer = _judged(run)
     if log is None:
         return answer
-    visible = _in_parts(log, log.visible).sort_values(["part", "number", "partition", "offset"])
-    found = visible[visible.duplicated(["part", "number"], keep=False)]
+    deletions = run.shared(TopicDeletions)
+    if unclear := deletions.unclear(OFFSETS):
+        return CheckResult(0, unknown=unclear)
+    compared = len(_in_parts(log, log.visible))
+    found = _in_parts(log, deletions.repeated).sort_values(["part", "number", "partition", "offset"])
     if found.empty:
-        return CheckResult(len(visible))
+        return CheckResult(compared)
     found = found.assign(cause=_runs(found), v=NONE, time=found["end"])
-    return CheckResult(len(visible), rows_of(found, "read"))
+    return CheckResult(compared, rows_of(found, "read"))
 
 
 def _explain_loss(finding: Finding, text: FindingText) -> str:
     log = text.run.shared(SourceLog)
     known = sorted((log.at(row) for row in finding.rows), key=lambda one: one.number)
     below, above = known[0], known[-1]
-    first, last = below.number + 1, above.number - (above.kind == "record")
+    first, last = below.number + (below.kind == "record"), above.number - (above.kind == "record")
     what = f"Record {first}" if first == last else f"Records {first} to {last}"
-    verb = "is" if first == last else "are"
-    beyond = "" if above.kind == "record" else "and the stored offset "
-    found = f"the complete read_committed final read has {below.number} at {below.place}"
-    return f"{what} of source {above.name} {verb} not there: {found}, {beyond}{above.number} at {above.place}."
+    read, stored = (
+        [f"{one.number} at {one.place}" for one in (below, above) if one.kind == kind] for kind in ("record", "offset")
+    )
+    seen = [f"the complete read_committed final read has {' and '.join(read)}"] * bool(read)
+    seen += [f"the stored offset{'s' * (len(stored) > 1)} {' and '.join(stored)}"] * bool(stored)
+    return f"{what} of source {above.name} {'is' if first == last else 'are'} not there: {', and '.join(seen)}."
 
 
 @run_check("source-loss", across=True, explain=_explain_loss, needs=NO_CONNECTOR)
 def source_loss(run: RunView) -> CheckResult:
     """A position of a source is not in the target topic, though a later one is, or is stored as the connector's offset.
 
-    Positions below the first one that was read are not judged.
+    Positions below the first one that was read are not judged. Where the target topic was deleted during the run, the first
+    stored offset of a source is known, too: what lay in the deleted topic is found, and permitted.
 
     compared: positions from the first one read to the last one known, of each source. One cause: a stretch of positions.
 
@@ -101,17 +110,20 @@ def source_loss(run: RunView) -> CheckResult:
     log, answer = _judged(run)
     if log is None:
         return answer
-    if log.strange:
-        return CheckResult(0, lacking=log.strange)
-    columns = ["part", "number", "partition", "offset", "op", "end"]
+    deletions = run.shared(TopicDeletions)
+    if log.strange or (unclear := deletions.unclear(RECORDS)):
+        return CheckResult(0, lacking=log.strange, unknown="" if log.strange else unclear)
+    columns = ["part", "name", "number", "partition", "offset", "op", "end"]
     records, stored = (_in_parts(log, one)[columns] for one in (log.visible, log.offsets))
     last = stored.sort_values("number").drop_duplicates("part", keep="last")
     beyond = last[last["number"] > last["part"].map(records.groupby("part")["number"].max())]
-    known = pd.concat([records.assign(stored=False), beyond.assign(stored=True)])
+    marks = deletions.marks[columns] if deletions.floors else beyond.iloc[:0]
+    known = pd.concat([records.assign(stored=False), marks.assign(stored=True), beyond.assign(stored=True)])
     known = known.drop_duplicates(["part", "number"]).sort_values(["part", "number"], ignore_index=True)
     step = known.groupby("part")["number"].diff().fillna(1).to_numpy(dtype=np.int64)
-    compared = int(step.sum())
-    above = np.flatnonzero((step > 1) | known["stored"].to_numpy())
+    missing = ((step > 1) | known["stored"].to_numpy()) & known.duplicated("part").to_numpy()
+    deleted = missing & (known["number"] <= known["name"].map(deletions.floors).fillna(NONE)).to_numpy()
+    compared, above = int(step[~deleted].sum()), np.flatnonzero(missing)
     if not len(above):
         return CheckResult(compared)
     pairs = known.iloc[np.column_stack([above - 1, above]).ravel()]
@@ -143,7 +155,8 @@ def source_offset_torn(run: RunView) -> CheckResult:
 
     The records up to a stored offset, from the one before on, are those of its transaction: they have its producer's id and
     epoch, and no transaction has records of two such stretches of a source. Where an offset is stored several times, as after
-    an abort, the records are of one of these transactions.
+    an abort, the records are of one of these transactions. Where the topic with the offsets was deleted, records are judged whose
+    transaction surely began when it was there again.
 
     compared: committed records. One cause: a stretch between two stored offsets.
 
@@ -159,8 +172,11 @@ def source_offset_torn(run: RunView) -> CheckResult:
     log, answer = _stored(run)
     if log is None:
         return answer
+    deletions = run.shared(TopicDeletions)
+    if unclear := deletions.unclear(RECORDS) or deletions.unclear(OFFSETS):
+        return CheckResult(0, unknown=unclear)
     stored = log.offsets[log.offsets["number"] >= 0]
-    records = log.records[log.records["ended"].isin((PLAIN, COMMITTED))]
+    records = log.records[log.records["ended"].isin((PLAIN, COMMITTED)) & deletions.judged_offsets]
     found, compared = [], 0
     for (name, part), some in records.groupby(["name", "part"], sort=True):
         compared += len(some)
@@ -271,8 +287,10 @@ def _in_parts(log: SourceLog, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _runs(rows: pd.DataFrame) -> Ints:
-    """A cause for each row, the same for neighbouring positions of one source; rows are in their order."""
+    """A cause for each row, the same for neighbouring positions of one source that a deletion explains, or does not; rows are in
+    their order."""
     new = (rows["part"] != rows["part"].shift()) | ~rows["number"].diff().isin((0, 1))
+    new |= rows["certain"] != rows["certain"].shift()
     return np.asarray(-2 - new.cumsum(), dtype=np.int64)
 
 

@@ -33,7 +33,8 @@ class Entries:
     """read: what readers got, a row for each time: `partition`, `offset`, `kind`, `name`, `number`, `op`, `end` (ns), `final`,
     `isolation`. stored: what the leaders have, by partition and offset: these columns, `timestamp` (ms), `producer_id`,
     `producer_epoch`, `transactional`, and for what is in a transaction `txn` (a number, the same for all of the transaction's
-    entries in a partition; NONE outside) and `ended` (PLAIN, OPEN, ABORTED, COMMITTED).
+    entries in a partition; NONE outside), `ended` (PLAIN, OPEN, ABORTED, COMMITTED), and when (ms, NONE: never) the marker of
+    the transaction was written there, `ended_ms`, and that of the producer's transaction before, `before_ms`.
     """
 
     read: pd.DataFrame
@@ -101,19 +102,24 @@ def producer_text(producer: int) -> str:
 
 
 def _with_transactions(stored: pd.DataFrame) -> pd.DataFrame:
-    """Adds `txn` and `ended`. A producer has one transaction at a time in a partition, and its marker ends it."""
+    """Adds `txn`, `ended`, `ended_ms` and `before_ms`. A producer has one transaction at a time in a partition, and its marker
+    ends it."""
     code = stored["kind"].map(MARKERS).fillna(0).to_numpy(dtype=np.int64)
     keys = stored.groupby(["partition", "producer_id"], sort=False).ngroup().to_numpy()
     marks = np.zeros(len(stored), dtype=np.int64)
     ended = np.full(len(stored), OPEN, dtype=np.int64)
+    times, ended_ms, before_ms = stored["timestamp"].to_numpy(), *np.full((2, len(stored)), NONE, dtype=np.int64)
     for rows in pd.Series(np.arange(len(stored))).groupby(keys).indices.values():
         marker = code[rows] > 0
         marks[rows] = np.cumsum(marker) - marker  # how many markers lie before
         following = np.append(code[rows][marker], OPEN)
         ended[rows] = following[marks[rows]]
+        ended_ms[rows] = np.append(times[rows][marker], NONE)[marks[rows]]
+        before_ms[rows] = np.append(NONE, times[rows][marker])[marks[rows]]
     inside = stored["transactional"].to_numpy() & ~np.asarray(stored["kind"].isin((*MARKERS, "control")))
     txn = pd.Series(list(zip(keys, marks, strict=True)), dtype=object).factorize()[0] if len(stored) else marks
-    return stored.assign(txn=np.where(inside, txn, NONE), ended=np.where(inside, ended, PLAIN))
+    times_in = {"ended_ms": np.where(inside, ended_ms, NONE), "before_ms": np.where(inside, before_ms, NONE)}
+    return stored.assign(txn=np.where(inside, txn, NONE), ended=np.where(inside, ended, PLAIN), **times_in)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ Where acknowledgements bind nobody (acks=0 or 1), what readers got still does: i
 a log may be cut off even below what was read (unclean elections, power failures), the final reads still bind each other: they
 come after healing, when no log is cut off any more. So two records at one offset, or one record at two, are judged again by
 these reads.
+
+Where a topic was deleted, records and offsets that surely lie in its last incarnation still bind.
 """
 
 from __future__ import annotations
@@ -13,17 +15,22 @@ from collections.abc import Callable, Mapping, Sequence
 import pandas as pd
 from pyspark.sql import functions as F
 
+from checkers.pipeline.deletions import TopicDeletions
 from checkers.run_view import RunView
 from checkers.verdict.findings import Finding
 from harness.api import Isolation
 
 READS, FINAL_READS = "reads", "final reads"
+DELETIONS = "deletions"  # findings that no deletion of a topic explains
 COLUMNS = ("partition", "offset", "v")
 Shows = Callable[[Finding, pd.DataFrame], bool]
 
 
 def shown(anomaly: str, findings: Sequence[Finding], evidence: str, run: RunView) -> list[bool]:
     """Of each finding, whether the evidence shows it by itself. Raises what the reading of the history raises."""
+    if evidence == DELETIONS:
+        deletions = run.shared(TopicDeletions)
+        return [not deletions.explains(anomaly, finding.rows) for finding in findings]
     if not findings or anomaly not in SHOWS:
         return [False] * len(findings)
     reads = _reads_of(findings, evidence, run)

@@ -25,7 +25,7 @@ from checkers.spark.session import start_session
 from checkers.spark.source import READ_ERRORS, Source, SparkSource, last_cause, source_of
 from checkers.verdict import expectation
 from checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
-from checkers.verdict.evidence import shown
+from checkers.verdict.evidence import DELETIONS, shown
 from checkers.verdict.findings import SLACK_NS, Finding, group
 from checkers.verdict.progress import count_operations, progress
 from checkers.verdict.rules import FORBIDDEN, rule_for, rule_on_evidence
@@ -46,6 +46,7 @@ from harness.api import (
     RunFile,
     clock_error_s,
     clocks_ahead,
+    deletions_in,
     missing_evidence,
     overlaid_contract,
     planned_contract,
@@ -110,6 +111,7 @@ def judge(
         fencings=None if _faults_unknown(run) else _fencings(receipts),
         clocks=None if _faults_unknown(run) else clocks_ahead(receipts),
         clock_error_s=None if _faults_unknown(run) else clock_error_s(receipts),
+        deletions=None if _faults_unknown(run) else deletions_in(receipts),
         here=here and not run.is_remote,
     )
     job = run_checks(view, found)
@@ -179,7 +181,8 @@ def _overview(history: Source, isolation: str) -> Overview:
 def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: Receipts) -> list[JudgedProperty]:
     """A check's result as a property: its findings, with a sentence and the faults around each, under the rule that decides.
 
-    Two properties where the rule allows some findings, and evidence that it leaves intact shows others.
+    Two properties where the rule allows some findings, and evidence that it leaves intact shows others; or could show them, of
+    what lies around a deletion.
     """
     rule, strict = rule_for(check.name, run.contract), rule_on_evidence(check.name, run.contract)
     findings = group(check.name, result.rows, run.original_values, check.across)
@@ -200,7 +203,8 @@ def _judged(check: Check[Any], result: CombinedResult, run: RunView, receipts: R
     binding, others = (
         [one for one, is_certain in zip(findings, certain, strict=True) if is_certain is kind] for kind in (True, False)
     )
-    parts = [(strict, binding)] * bool(binding) + [(rule, others)] * bool(others or not binding)
+    apart = bool(binding) or rule.unless == DELETIONS
+    parts = [(strict, binding)] * apart + [(rule, others)] * bool(others or not apart)
     return [
         judge_property(
             check.name, by, result.compared, some, error=reason, lacking=lacking, definition=check.summary, table=result.table

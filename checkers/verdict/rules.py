@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from checkers.partition.log import Settings
-from checkers.verdict.evidence import FINAL_READS, READS
+from checkers.verdict.evidence import DELETIONS, FINAL_READS, READS
 from harness.api import overlaid_contract, planned_contract
 
 FORBIDDEN, ALLOWED, INAPPLICABLE = "forbidden", "allowed", "inapplicable"
@@ -90,6 +90,13 @@ _ALONE = Rule(
     "replicas in sync (KIP-101), and binds",
     {"acks": "!all"},
     unless=READS,
+)
+_RECORDS_DELETED, _OFFSETS_DELETED = (
+    Rule(ALLOWED, reason, {"topic_deletions": f"has:{what}"}, unless=DELETIONS)
+    for what, reason in (
+        ("records", "what lay in a topic that was deleted is gone, and a transaction that was open then is torn there"),
+        ("offsets", "the topic with the stored offsets was deleted: after each deletion tasks may begin again"),
+    )
 )
 _KEPT = Rule(
     FORBIDDEN,
@@ -276,6 +283,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _NO_CONNECTOR,
         *_cut_off("with the stored offsets, so that tasks read on from older ones"),
         *_UNFENCED,
+        _OFFSETS_DELETED,
         Rule(
             FORBIDDEN,
             "records and stored offsets are one transaction, and tasks read on from these (KIP-618)",
@@ -289,12 +297,14 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _COMPACTED,
         _RETAINED,
         *_cut_off("records may be gone, and the offset that was committed with them not"),
+        _RECORDS_DELETED,
         Rule(FORBIDDEN, "an offset is stored after its records, or with them (KIP-618)"),
     ),
     "source-offset-torn": (
         _NO_CONNECTOR,
         *_cut_off("with the stored offsets, and not with the records, or the other way round"),
         *_UNFENCED,
+        _RECORDS_DELETED,
         Rule(FORBIDDEN, "the records of a task and their offsets are one transaction (KIP-618)"),
     ),
     "source-offset-regression": (

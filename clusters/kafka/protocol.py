@@ -1,10 +1,10 @@
 """The few Kafka requests that no installed client offers, written to a socket directly.
 
 Each asks one given broker and uses no cache: whether it answers at all and its features (ApiVersions, KIP-35, KIP-584), what it
-knows of topics (Metadata, with leader epochs of KIP-320, or with ids of KIP-516), where logs begin and end (ListOffsets, with the isolation of KIP-98),
-who leads the KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or a group (FindCoordinator). Each uses the oldest
-version that brokers 3.0 to 4.x share. Requests that change something are in `protocol_admin.py`, those about transactions in
-`protocol_transactions.py`.
+knows of topics (Metadata, with leader epochs of KIP-320, or with ids of KIP-516), where logs begin and end (ListOffsets, with the
+isolation of KIP-98), who leads the KRaft quorum (DescribeQuorum, KIP-595) and who coordinates an id or a group (FindCoordinator).
+Each uses the oldest version that brokers 3.0 to 4.x share. Requests that change something are in `protocol_admin.py`, those about
+transactions in `protocol_transactions.py`.
 Layouts: https://kafka.apache.org/protocol
 """
 
@@ -121,19 +121,30 @@ def topic_ids(address: Place, topics: Iterable[str], timeout_s: float = 2.0) -> 
     body = varint(len(wanted) + 1) + named + struct.pack(">???", False, False, False) + b"\x00"
     reply = ask(address, _METADATA, _WITH_IDS, body, timeout_s, flexible=True)
     reply.number(">i")  # throttle time
-    reply.compact_array(lambda: (reply.number(">i"), reply.compact_text(), reply.number(">i"), reply.compact_text(), reply.tags()))
+    reply.compact_array(lambda: _broker(reply))
     reply.compact_text(), reply.number(">i")  # cluster id, controller
     found = reply.compact_array(lambda: _topic_id(reply))
     return {name: topic_id for error, name, topic_id in found if not error}
+
+
+def _broker(reply: Reply) -> None:
+    reply.number(">i"), reply.compact_text(), reply.number(">i"), reply.compact_text(), reply.tags()
 
 
 def _topic_id(reply: Reply) -> tuple[int, str, str]:
     """The error, name and id of a topic; its partitions are left out."""
     error, name, topic_id = reply.number(">h"), reply.compact_text(), str(uuid.UUID(bytes=reply.take(_ID_BYTES)))
     reply.number(">b")  # whether it is Kafka's own
-    reply.compact_array(lambda: (reply.numbers(">hiii"), *(reply.compact_array(lambda: reply.number(">i")) for _ in "rio"), reply.tags()))
+    reply.compact_array(lambda: _flexible_partition(reply))
     reply.number(">i"), reply.tags()  # what the asking user may do
     return error, name, topic_id
+
+
+def _flexible_partition(reply: Reply) -> None:
+    reply.numbers(">hiii")
+    for _ in ("replicas", "in sync", "offline"):
+        reply.compact_array(lambda: reply.number(">i"))
+    reply.tags()
 
 
 def quorum_leader(address: Place, timeout_s: float = 1.0) -> tuple[int, int] | None:

@@ -67,6 +67,7 @@ from harness.api.clusters import (
 from harness.api.connect import ConnectAnswer, ConnectClient, ConnectDuties, ConnectWorker, RunningConnect
 from harness.api.contract import CONTRACT_KEYS, ContractKey
 from harness.api.contract_layers import contract_mistakes, overlaid_contract, planned_contract
+from harness.api.deletions import Deletion, deletions_in
 from harness.api.errors import (
     CampaignError,
     ClusterError,
@@ -168,6 +169,7 @@ __all__ = [
     "ConnectWorker",
     "ContractKey",
     "CoordinatedTransaction",
+    "Deletion",
     "Delivered",
     "DemandsContract",
     "DockerImage",
@@ -269,6 +271,7 @@ __all__ = [
     "cluster_and_name",
     "consumer_group",
     "contract_mistakes",
+    "deletions_in",
     "demand_bounds",
     "demand_columns",
     "evidence_of",

@@ -176,7 +176,7 @@ _TABLE = (
         values=("records", "offsets"),
         listed=True,
         default="",
-        meaning="What topics hold that are deleted and created again during the run: `records` of the workload, or `offsets` that "
+        meaning="What topics hold that are deleted and created again in a run: `records` of the workload, or `offsets` that "
         "Kafka Connect has stored for a connector.",
         planned=False,
     ),

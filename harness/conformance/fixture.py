@@ -205,8 +205,8 @@ class Fixture:
         """Create topics again that are gone."""
         settings, orders = self._normal.of(snapshot.SETTINGS), self._normal.of(snapshot.ORDER)
         for topic, topic_id in take(self.cluster, snapshot.TOPIC).of(snapshot.TOPIC).items():
-            mine = sorted((name for name in orders if name.rpartition("-")[0] == topic), key=lambda one: int(one.rpartition("-")[2]))
             if topic_id == "gone":
+                mine = [f"{topic}-{number}" for number in range(sum(name.rpartition("-")[0] == topic for name in orders))]
                 self.cluster.admin().create_placed_topic(topic, [orders[name] for name in mine], settings.get(topic, {}))
 
     def _restore_placements_and_settings(self) -> None:

@@ -40,6 +40,26 @@ def test_metadata_has_brokers_and_partitions():
     assert seen.partitions == (protocol.Partition("t", 0, 2, 7, (1, 2), (2,), 0),)
 
 
+def test_a_broker_has_ids_of_the_topics_it_knows():
+    """Metadata version 10 is flexible; UNKNOWN_TOPIC_OR_PARTITION is error 3. A topic asked for has no id in the request."""
+
+    def topic(error, name, number, *partitions):
+        rows = bytes([len(partitions) + 1]) + b"".join(partitions)
+        return struct.pack(">h", error) + compact(name) + bytes([number] * 16) + b"\x00" + rows + ints(0) + b"\x00"
+
+    partition = struct.pack(">h", 0) + ints(0, 2, 7) + b"\x03" + ints(1, 2) + b"\x02" + ints(2) + b"\x01" + b"\x00"
+    brokers = b"\x02" + ints(1) + compact("h") + ints(9092) + b"\x00" + b"\x00"
+    topics = b"\x03" + topic(0, "t", 7, partition) + topic(3, "u", 0)
+    with broker(b"\x00" + ints(0) + brokers + compact("c") + ints(1) + topics + ints(0) + b"\x00") as (address, heard):
+        assert protocol.topic_ids(address, ["t", "u"]) == {"t": "07070707-0707-0707-0707-070707070707"}
+    named = b"".join(bytes(16) + compact(name) + b"\x00" for name in ("t", "u"))
+    assert heard == [struct.pack(">hhi", 3, 10, 1) + text("fencepost") + b"\x00" + b"\x03" + named + b"\x00\x00\x00" + b"\x00"]
+
+
+def compact(value):
+    return bytes([len(value) + 1]) + value.encode()
+
+
 def test_offsets_of_partitions_led_elsewhere_are_left_out():
     """NOT_LEADER_OR_FOLLOWER is error 6; the isolation level is the byte after the replica id."""
     rows = [(0, 0, -1, 17), (1, 6, -1, -1)]

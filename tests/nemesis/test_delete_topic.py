@@ -1,0 +1,131 @@
+"""A topic that is deleted while it is in use, and created again as it was, but empty."""
+
+from random import Random
+
+import pytest
+
+from harness.api import CampaignError, ClusterError, SharedState, deletions_in
+from harness.campaign import campaign
+from nemesis.delete_topic import DeleteTopic
+from nemesis.testing import FakeCluster
+
+QUICK = {"gone_within_s": 0.0, "back_within_s": 0.0}
+PARTITIONS = ("t-0", "t-1", "u-0")
+
+
+def inject(cluster, **options):
+    fault = DeleteTopic(**{**QUICK, **options})
+    return fault, fault.inject(cluster, Random(3))
+
+
+def test_a_topic_is_gone_and_back_as_it_was():
+    cluster = FakeCluster(topics=PARTITIONS)
+    cluster.set_topic_settings("t", {"retention.ms": "5"})
+    cluster.reassign({"t-1": ("n3", "n1", "n2")})
+    fault, receipt = inject(cluster, target="topic:t")
+    assert (receipt.effective, receipt.note, receipt.targets) == (True, "", ("n1", "n2", "n3"))
+    assert receipt.evidence["during"] == {"t": {"ids": dict.fromkeys(cluster.brokers, "")}}
+    assert set(cluster.placements(PARTITIONS)) == {"u-0"}
+    assert not cluster.whole()
+    healed = fault.heal(cluster, receipt)
+    assert (healed.note, "left" in healed.healing, cluster.whole()) == ("", False, True)
+    assert cluster.topic_settings("t") == {"retention.ms": "5"}
+    assert cluster.placements()["t-1"].replicas == ("n3", "n1", "n2")
+    before, after = (set(one["t"]["ids"].values()) for one in (receipt.evidence["before"], healed.healing["after"]))
+    assert len(before) == len(after) == 1
+    assert before != after
+
+
+def test_what_it_leaves_as_evidence_is_a_deletion_with_its_times():
+    cluster = FakeCluster(topics=PARTITIONS)
+    fault, receipt = inject(cluster, target="topic:u")
+    healed = fault.heal(cluster, receipt)
+    (one,) = deletions_in([{"evidence": healed.evidence, "healing": healed.healing}])
+    assert one.topic == "u"
+    assert one.known_ms >= one.began_ms > 0
+    again = fault.heal(cluster, healed)
+    assert again.healing["again"] == healed.healing["again"]
+
+
+def test_while_a_broker_is_away_nobody_knows_whether_all_know_the_new_topic():
+    cluster = FakeCluster(topics=PARTITIONS)
+    fault, receipt = inject(cluster, target="topic:u")
+    cluster.kill("n2")
+    healed = fault.heal(cluster, receipt)
+    (one,) = deletions_in([{"evidence": healed.evidence, "healing": healed.healing}])
+    assert one.known_ms is None
+    cluster.start("n2")
+    assert "known_ms" in fault.heal(cluster, healed).healing["again"]
+
+
+def test_a_topic_that_somebody_else_has_created_meanwhile_gets_its_settings_and_places():
+    cluster = FakeCluster(topics=PARTITIONS)
+    cluster.set_topic_settings("u", {"retention.ms": "5"})
+    fault, receipt = inject(cluster, target="topic:u")
+    cluster.create_placed_topic("u", [("n3", "n2", "n1")], {"segment.ms": "9"})
+    assert fault.heal(cluster, receipt).note == ""
+    assert (cluster.topic_settings("u"), cluster.placements()["u-0"].replicas) == ({"retention.ms": "5"}, ("n1", "n2", "n3"))
+
+
+def test_a_topic_that_cannot_be_created_is_left():
+    cluster = FakeCluster(topics=PARTITIONS)
+    fault, receipt = inject(cluster, target="topic:t")
+
+    def refuse(topic, replicas, settings):
+        raise ClusterError("no controller")
+
+    cluster.create_placed_topic = refuse
+    healed = fault.heal(cluster, receipt)
+    assert (healed.healing["left"], healed.note) == (["t"], "no controller")
+
+
+def test_one_that_was_deleted_twice_gets_the_layout_that_it_had_at_first():
+    cluster, shared = FakeCluster(topics=PARTITIONS), SharedState()
+    cluster.shared = shared.get
+    cluster.set_topic_settings("u", {"retention.ms": "5"})
+    first, one = inject(cluster, target="topic:u")
+    cluster.create_placed_topic("u", [("n3", "n2", "n1")], {})
+    second, other = inject(cluster, target="topic:u")
+    assert first.heal(cluster, one).note == second.heal(cluster, other).note == ""
+    assert cluster.topic_settings("u") == {"retention.ms": "5"}
+
+
+def test_of_a_topic_that_is_not_there_nothing_is_deleted():
+    cluster = FakeCluster(topics=PARTITIONS)
+    fault, receipt = inject(cluster, target="internal:connect-offsets")
+    assert (receipt.effective, receipt.note) == (False, "no target: there is no topic for internal:connect-offsets")
+    assert fault.heal(cluster, receipt) == receipt
+    assert not [call for call in cluster.calls if call[0] == "delete_topic"]
+
+
+def test_a_topic_of_clients_is_found_by_the_end_of_its_name():
+    cluster = FakeCluster(topics=(*PARTITIONS, "fp-x-connect-offsets-0"))
+    _, receipt = inject(cluster, target="internal:connect-offsets")
+    assert [one["topic"] for one in receipt.evidence["deletions"]] == ["fp-x-connect-offsets"]
+
+
+@pytest.mark.parametrize("target", ["all", "topic:", "internal:__consumer_offsets", "internal:connect-configs"])
+def test_what_cannot_be_meant_is_refused(target):
+    with pytest.raises(ValueError, match=target.rstrip(":")):
+        DeleteTopic(target=target)
+
+
+CAMPAIGN = '[[test]]\nname = "a"\n[test.workload]\nkind = "connect"\n[[test.nemesis]]\nkind = "delete-topic"\ntarget = "%s"\n'
+PERMIT = '[test.contract]\ntopic_deletions = "%s"\n'
+
+
+def mistakes(tmp_path, text):
+    (tmp_path / "c.toml").write_text(text)
+    try:
+        campaign.read(tmp_path / "c.toml")
+    except CampaignError as error:
+        return error.mistakes
+    return ()
+
+
+@pytest.mark.parametrize(("target", "what"), [("topic:records", "records"), ("internal:connect-offsets", "offsets")])
+def test_the_test_has_to_say_what_the_deleted_topic_holds(tmp_path, target, what):
+    (mistake,) = mistakes(tmp_path, CAMPAIGN % target)
+    assert f'topic_deletions = "{what}"' in mistake
+    assert mistakes(tmp_path, CAMPAIGN % target + PERMIT % what) == ()
+    assert mistakes(tmp_path, CAMPAIGN % target + PERMIT % "offsets, records") == ()
