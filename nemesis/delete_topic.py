@@ -62,7 +62,7 @@ class DeleteTopic:
             try:
                 topic = self._topic(cluster, rng)
                 before = {"ids": cluster.admin().topic_ids(topic), **_layout(cluster, topic)}
-                began = {"topic": topic, "began_ms": _now_ms()}
+                began = {"topic": topic, **_now("began")}
                 layouts.known.setdefault(topic, _layout(cluster, topic))
                 cluster.admin().delete_topic(topic)
             except HarnessError as error:
@@ -86,13 +86,12 @@ class DeleteTopic:
             return receipt
         topic, layouts = receipt.evidence["deletions"][0]["topic"], cluster.shared(TopicLayouts)
         layout = layouts.known.get(topic, receipt.evidence["before"][topic])
-        with layouts.lock:
-            problems = poll_until(lambda: _restored(cluster, topic, layout), lambda found: not found, self.back_within_s)
+        problems = poll_until(lambda: _restored(cluster, topic, layout), lambda found: not found, self.back_within_s)
         old = set(receipt.evidence["before"][topic]["ids"].values())
         after = poll_until(
             lambda: _ids(cluster, topic), lambda ids: len(ids) >= len(cluster.brokers) and _is_back(ids, old), self.back_within_s
         )
-        known = {"known_ms": _now_ms()} if len(after) >= len(cluster.brokers) and _is_back(after, old) else {}
+        known = _now("known") if len(after) >= len(cluster.brokers) and _is_back(after, old) else {}
         known = {**known, **receipt.healing.get("again", {})}
         left = [] if _is_back(after, old) and not problems else [topic]
         return healed(receipt, {"after": {topic: {"ids": after}}, "again": known}, problems, left)
@@ -108,9 +107,9 @@ class DeleteTopic:
         return name or rng.choice(workload)
 
 
-def _now_ms() -> int:
-    """Milliseconds since 1970, as brokers stamp markers."""
-    return time.time_ns() // 1_000_000
+def _now(what: str) -> dict[str, int]:
+    """This moment by both clocks: as brokers stamp markers (ms since 1970), and as histories have it (CLOCK_MONOTONIC ns)."""
+    return {f"{what}_ms": time.time_ns() // 1_000_000, f"{what}_ns": time.monotonic_ns()}
 
 
 def _layout(cluster: Cluster, topic: str) -> dict[str, Any]:
@@ -141,11 +140,12 @@ def _is_back(ids: Mapping[str, str], old: set[str]) -> bool:
     return len(set(ids.values())) == 1 and all(ids.values()) and not old & set(ids.values())
 
 
-def _restored(cluster: Cluster, topic: str, layout: Mapping[str, Any]) -> list[str]:
+def _restored(cluster: ClusterView, topic: str, layout: Mapping[str, Any]) -> list[str]:
     """Order what the topic lacks of its layout; what it still lacks, in words."""
     try:
-        if not any(cluster.admin().topic_ids(topic).values()):
-            cluster.admin().create_placed_topic(topic, layout["replicas"], layout["settings"])
+        with cluster.shared(TopicLayouts).lock:
+            if not any(cluster.admin().topic_ids(topic).values()):
+                cluster.admin().create_placed_topic(topic, layout["replicas"], layout["settings"])
         now = _layout(cluster, topic)
         if other := _otherwise(now["settings"], layout["settings"]):
             cluster.admin().set_topic_settings(topic, other)

@@ -9,12 +9,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A topic was deleted. Times in milliseconds since 1970: before the request, and when every broker knew the new topic
-    (None: that was not seen)."""
+    """A topic was deleted. began: before the request; known: when every broker knew the new topic (None: that was not seen).
+
+    Both as brokers stamp what they write (ms since 1970), and known also as histories have times (CLOCK_MONOTONIC ns).
+    """
 
     topic: str
     began_ms: int
     known_ms: int | None
+    known_ns: int | None = None
 
 
 def deletions_in(receipts: Iterable[Mapping[str, Any]]) -> list[Deletion]:
@@ -34,5 +37,9 @@ def _deletion(call: Any, receipt: Mapping[str, Any]) -> Deletion | None:
         return None
     healing = receipt.get("healing")
     again = healing.get("again") if isinstance(healing, Mapping) else None
-    known = again.get("known_ms") if isinstance(again, Mapping) else None
-    return Deletion(str(call["topic"]), call["began_ms"], known if isinstance(known, int) else None)
+    known = again if isinstance(again, Mapping) else {}
+    return Deletion(str(call["topic"]), call["began_ms"], *(_number(known.get(name)) for name in ("known_ms", "known_ns")))
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
