@@ -27,6 +27,7 @@ from checkers.verdict import expectation
 from checkers.verdict.decision import JudgedProperty, decide, judge_property, weaknesses
 from checkers.verdict.evidence import DELETIONS, shown
 from checkers.verdict.findings import SLACK_NS, Finding, group
+from checkers.verdict.present_topics import PresentTopics, present_topics
 from checkers.verdict.progress import count_operations, progress
 from checkers.verdict.rules import FORBIDDEN, rule_for, rule_on_evidence
 from checkers.verdict.run_checks import run_checks
@@ -37,6 +38,7 @@ from harness.api import (
     OPERATIONS,
     VERDICT_SCHEMA,
     CampaignError,
+    Deletion,
     Evidence,
     HistoryError,
     Plan,
@@ -100,6 +102,9 @@ def judge(
     history = source_of(run, session)
     overview = _overview(history, full["isolation"])
     receipts = run.known_receipts()
+    deletions = None if _faults_unknown(run) else deletions_in(receipts)
+    present = _present(run, history, overview, full, deletions)
+    history, full = present.history, present.contract
     view = RunView(
         history,
         session,
@@ -111,18 +116,18 @@ def judge(
         fencings=None if _faults_unknown(run) else _fencings(receipts),
         clocks=None if _faults_unknown(run) else clocks_ahead(receipts),
         clock_error_s=None if _faults_unknown(run) else clock_error_s(receipts),
-        deletions=None if _faults_unknown(run) else deletions_in(receipts),
+        deletions=deletions,
         here=here and not run.is_remote,
     )
     job = run_checks(view, found)
     judged = [one for check in found for one in _judged(check, job.results[check.name], view, receipts)]
     view.release()
     judged += [judge_property(one.name, rule_for(one.name, full), 0, [], error=one.reason) for one in broken]
-    judged = [weaken(one, run.gaps, full) for one in judged]
+    judged = [present.judged(weaken(one, run.gaps, full)) for one in judged]
     unread = _unread(run.plan, overview, view.gathered.partitions) if full["final_read"] == "true" else []
     tail = _unread_promises(job) if full["final_read"] != "true" else 0
     document = _document(run, overview, job.counts, judged, unread, tail, job.written_late)
-    document["weakened"] += filter(None, [questions_ended(view)])
+    document["weakened"] += filter(None, [questions_ended(view), present.note])
     document["unseen"] = job.unseen
     document["timing"] = {"merge_s": 0.0, "check_s": round(time.monotonic() - begun, 3)}
     document["checker"] = {"spark": pyspark.__version__, "master": view.master}
@@ -162,6 +167,15 @@ def _calls_of(receipt: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = evidence.get("fencings") if isinstance(evidence, Mapping) else None
     calls = [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
     return [one for one in calls if isinstance(one.get("began_ns"), int) and "transactional_id" in one]
+
+
+def _present(
+    run: Run, history: Source, overview: Overview, full: dict[str, str], deletions: Sequence[Deletion] | None
+) -> PresentTopics:
+    try:
+        return present_topics(history, overview, full, deletions, run.path(RunFile.PRESENT))
+    except (OSError, pa.ArrowException) as error:
+        raise HistoryError(f"{history}: what lay in deleted topics cannot be left out ({last_cause(error)})") from error
 
 
 def _overview(history: Source, isolation: str) -> Overview:

@@ -28,6 +28,7 @@ class RunFile:
     LINES = "history"  # the directory of the writers' lines
     FAULT_LINES = "faults.jsonl"  # in that directory
     HISTORY = "history.parquet"
+    PRESENT = "present.parquet"  # the same without what lay in topics that were deleted, where there were any
     RECEIPTS = "faults.parquet"
     MANIFEST = "manifest.json"
     DAMAGE = "damage.json"

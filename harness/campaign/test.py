@@ -337,11 +337,17 @@ class _Rules:
         for key, value in made.demanded_contract().items() if isinstance(made, DemandsContract) else ():
             if value not in str(self.test.contract.get(key, "")).replace(" ", "").split(","):
                 self.wrong(keys, f'breaks a promise by itself, so the test has to say in [test.contract]: {key} = "{value}"')
+        if isinstance(made, DemandsContract) and made.demanded_contract().get("topic_deletions") == "records" and self.grouped():
+            self.wrong((*keys, "target"), "what a group read from a topic that was deleted, or made of it, is not judged")
         if fault.when and self.workload is not None and not self.transactional():
             self.wrong((*keys, "when"), "this workload has no transactions")
         dense = schedule.too_dense(fault.every_s, fault.lasts_s)
         if text := dense or schedule.too_many(fault.every_s, fault.lasts_s, self.test.time_s):
             self.wrong(keys, text)
+
+    def grouped(self) -> bool:
+        """Whether members of a group, or a program, read topics of the workload."""
+        return self.workload is not None and any(role.group or role.program for role in self.workload.roles())
 
     def lane(self, name: str, lane: Lane) -> None:
         used = schedule.lanes(self.test.nemesis)

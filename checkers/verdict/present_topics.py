@@ -1,0 +1,131 @@
+"""Runs in which a topic of the workload was deleted and created again: their history without what lay in the deleted one.
+
+Each incarnation of a topic has offsets of its own, from 0 on. An operation that began when every broker knew the new topic wrote
+to that one, and so the identity of a record tells its incarnation. What earlier operations sent to the topic is left out,
+wherever somebody got it: it may lie in either, or in none. So is what brokers answered about transactions until then. A consumer
+may go on anywhere in the new topic. Records of a connector are told apart by `checkers.pipeline.deletions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from checkers.arrays import Bools, Ints
+from checkers.partition.log import FOREVER
+from checkers.pipeline.deletions import NOT_KNOWN, RECORDS
+from checkers.spark.overview import Overview
+from checkers.spark.source import LocalSource, Source
+from checkers.verdict.decision import JudgedProperty
+from harness.api import Deletion, Property, record_ids, replacing
+
+LISTING = "list-transactions"
+GROUPS = "the input or the output of a group was deleted: its offsets before and after are not told apart"
+ELSEWHERE = "a topic was deleted, and its history lies on another file system: before and after are not told apart"
+
+
+@dataclass(frozen=True)
+class PresentTopics:
+    """What is judged of a run. note: what is left out; unknown: why nothing can be judged. Both are empty where all is."""
+
+    history: Source
+    contract: dict[str, str]
+    note: str = ""
+    unknown: str = ""
+
+    def judged(self, one: JudgedProperty) -> JudgedProperty:
+        """A property's answer, as far as it stands."""
+        if not self.unknown or one.verdict is Property.NOT_EXERCISED:
+            return one
+        return replace(one, verdict=Property.UNKNOWN, findings=[], reason=self.unknown)
+
+
+def present_topics(
+    history: Source, overview: Overview, contract: dict[str, str], deletions: Sequence[Deletion] | None, target: Path
+) -> PresentTopics:
+    """A run without what lay in deleted topics. target: where its history goes, when anything is left out.
+
+    Raises OSError and ArrowException.
+    """
+    whole = PresentTopics(history, contract)
+    if RECORDS not in contract["topic_deletions"].split(",") or deletions == () or deletions == []:
+        return whole
+    if why := _unknown(history, contract, deletions):
+        return replace(whole, unknown=why)
+    if contract["connect"] != "none":
+        return whole
+    assert isinstance(history, LocalSource)
+    assert deletions is not None
+    since = {one.topic: FOREVER if one.known_ns is None else one.known_ns for one in deletions}
+    left_out = _without(history.path, overview, since, target)
+    topics = ", ".join(sorted(since))
+    note = f"{topics} was deleted: {left_out} sends and reads of what was sent before every broker knew it again are not compared"
+    return PresentTopics(LocalSource(target), {**contract, "first_poll": "anywhere"}, note if left_out else "")
+
+
+def _unknown(history: Source, contract: Mapping[str, str], deletions: Sequence[Deletion] | None) -> str:
+    grouped = contract["application"] != "none" or contract["consumption"] != "assigned"
+    if contract["connect"] != "none" and not grouped:
+        return ""
+    if deletions is None:
+        return NOT_KNOWN
+    return GROUPS if grouped else "" if isinstance(history, LocalSource) else ELSEWHERE
+
+
+def _without(path: Path, overview: Overview, since: Mapping[str, int], target: Path) -> int:
+    """Write a history without the records of operations that began too early in topics; how many were left out."""
+    count, first = 0, min(since.values())
+    keys, times = _beginnings(overview)
+    with pq.ParquetFile(path) as file, replacing(target) as part, pq.ParquetWriter(part, file.schema_arrow) as writer:
+        for group in range(file.metadata.num_row_groups):
+            table = file.read_row_group(group).combine_chunks()
+            for batch in table.to_batches():
+                kept, dropped = _present(batch, keys, times, since)
+                writer.write_batch(_without_listings(kept, first if FOREVER not in since.values() else FOREVER))
+                count += dropped
+    return count
+
+
+def _beginnings(overview: Overview) -> tuple[Ints, Ints]:
+    """The operations that write, by their keys (`record_ids.operation_key`) in order, and when each began."""
+    writers = overview.txn | overview.send
+    keys = record_ids.operation_key(overview.process[writers].astype(np.int64), overview.op[writers] & record_ids.MAX_OP)
+    order = np.argsort(keys, kind="stable")
+    return keys[order], overview.time[writers][order]
+
+
+def _present(batch: pa.RecordBatch, keys: Ints, times: Ints, since: Mapping[str, int]) -> tuple[pa.RecordBatch, int]:
+    """Operations without the records that were sent too early, and how many those are."""
+    mops = batch.column("mops")
+    flat, parents = mops.flatten(), pc.list_parent_indices(mops).to_numpy(zero_copy_only=False)
+    early = _early(flat, keys, times, since)
+    counts = np.bincount(parents[~early], minlength=len(batch))
+    offsets = pa.array(np.append(0, np.cumsum(counts)), pa.int32())
+    kept = pa.ListArray.from_arrays(offsets, flat.filter(pa.array(~early)), type=mops.type, mask=mops.is_null())
+    return batch.set_column(batch.schema.get_field_index("mops"), batch.schema.field("mops"), kept), int(early.sum())
+
+
+def _early(mops: pa.StructArray, keys: Ints, times: Ints, since: Mapping[str, int]) -> Bools:
+    """Which records were sent by operations that began before their topic was known again."""
+    partition = pc.struct_field(mops, "partition").dictionary_encode()
+    known = [since.get(str(name).rpartition("-")[0], -1) for name in partition.dictionary.to_pylist()]
+    codes = pc.fill_null(partition.indices, len(known)).to_numpy(zero_copy_only=False)
+    from_then = np.asarray([*known, -1], dtype=np.int64)[codes]
+    identities = pc.fill_null(pc.struct_field(mops, "v"), -1).to_numpy(zero_copy_only=False)
+    sender = record_ids.operation_key_of(identities)
+    at = np.minimum(np.searchsorted(keys, sender), max(0, len(keys) - 1))
+    ours = (identities >= 0) & (keys[at] == sender) if len(keys) else np.zeros(len(sender), dtype=np.bool_)
+    return ours & (times[at] < from_then) if len(keys) else ours
+
+
+def _without_listings(batch: pa.RecordBatch, until: int) -> pa.RecordBatch:
+    """Operations without answers about open transactions that were asked for before a time."""
+    early = pc.and_(pc.equal(batch.column("f"), LISTING), pc.less(batch.column("time"), until))
+    detail = pc.if_else(pc.fill_null(early, False), pa.scalar(None, batch.schema.field("detail").type), batch.column("detail"))
+    return batch.set_column(batch.schema.get_field_index("detail"), batch.schema.field("detail"), detail)
