@@ -203,11 +203,11 @@ class Fixture:
 
     def _restore_topics(self) -> None:
         """Create topics again that are gone."""
-        settings, orders = self._normal.of(snapshot.SETTINGS), self._normal.of(snapshot.ORDER)
-        for topic, topic_id in take(self.cluster, snapshot.TOPIC).of(snapshot.TOPIC).items():
-            if topic_id == "gone":
+        admin, settings, orders = self.cluster.admin(), self._normal.of(snapshot.SETTINGS), self._normal.of(snapshot.ORDER)
+        for topic in take(self.cluster, snapshot.TOPIC).of(snapshot.TOPIC):
+            if not any(admin.topic_ids(topic).values()):
                 mine = [f"{topic}-{number}" for number in range(sum(name.rpartition("-")[0] == topic for name in orders))]
-                self.cluster.admin().create_placed_topic(topic, [orders[name] for name in mine], settings.get(topic, {}))
+                admin.create_placed_topic(topic, [orders[name] for name in mine], settings.get(topic, {}))
 
     def _restore_placements_and_settings(self) -> None:
         """Restore replicas and topic settings, which `cluster.heal` leaves alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,40 @@ def test_tasks_that_lack_a_right_fail_with_the_reason(tmp_path):
     assert violated == set()
     met, _ = promised(answers, "a permission is missing")
     assert met > 0
+
+
+def permitted(results):
+    """The findings of a run that its contract permits, by name."""
+    (path,) = results.glob("*/*/verdict.json")
+    return {one["name"]: one["count"] for one in json.loads(path.read_text())["allowed"] if one["count"]}
+
+
+def deletions(target, what):
+    """A topic deleted twice in a run, and what the contract says that it holds."""
+    return "-n", f"delete-topic,target={target},every_s=[9,11],lasts_s=[1,3],lane=topics", "--contract", f"topic_deletions={what}"
+
+
+def test_what_lay_in_a_deleted_target_topic_is_gone_and_what_comes_later_is_there(tmp_path):
+    answers, violated = run(tmp_path, *deletions("topic:records", "records"), *KILL_TASKS, "--set", "workers=2", time_s=40)
+    assert violated == set()
+    assert permitted(tmp_path)["source-loss"] >= 1
+    assert answers["source-duplicate"]["compared"] > 100
+    assert answers["source-loss"]["compared"] > 100
+    assert answers["source-offset-torn"]["compared"] > 100
+
+
+def test_after_its_offsets_topic_was_deleted_a_connector_may_begin_again(tmp_path):
+    own = ("--set", "own_offsets=true", "--set", "workers=2")
+    answers, violated = run(tmp_path, *deletions("internal:records-source-offsets", "offsets"), *KILL_TASKS, *own, time_s=40)
+    assert violated == set()
+    assert permitted(tmp_path)["source-duplicate"] >= 1
+    assert answers["source-loss"]["compared"] > 100
+
+
+def test_a_source_that_skips_is_caught_beside_deletions_of_its_topic(tmp_path):
+    lie = ("--set", 'config={"skip.every"=50}', "--set", "workers=2")
+    _, violated = run(tmp_path, *deletions("topic:records", "records"), *lie, time_s=40)
+    assert violated == {"source-loss"}
 
 
 def test_a_mirror_copies_every_committed_record_once_and_none_that_was_aborted(tmp_path):
