@@ -48,6 +48,8 @@ class RunView:
     fencings: what operators did to transactional ids; None: nobody knows. clocks: those that faults had set ahead, likewise.
     clock_error_s: by how much faults made a clock wrong, at most; None: nobody knows. deletions: the topics that faults deleted,
     likewise.
+    faults: from when to when each one was active (ns; until None: to the end); None: nobody knows. fencing_s: how long a round
+    of fencing by the leader of Connect's workers may take, by their settings; None: nobody knows.
     unsent: identities that were read in partitions to which they were not sent; known once the partition checks ran.
     gathered: what run checks gathered of each partition, likewise.
     original_values: identity -> the value it stands for, of records in findings of a history from elsewhere; known once all
@@ -69,6 +71,8 @@ class RunView:
         clocks: Sequence[ClockAhead] | None = (),
         clock_error_s: float | None = 0.0,
         deletions: Sequence[Deletion] | None = (),
+        faults: Sequence[tuple[int, int | None]] | None = (),
+        fencing_s: float | None = None,
         here: bool = False,
     ) -> None:
         self.history, self.overview, self.contract = history, overview, contract
@@ -78,6 +82,7 @@ class RunView:
         self.stored, self.transaction_timeout_s = stored, transaction_timeout_s
         self.fencings, self.clocks, self.clock_error_s = fencings, clocks, clock_error_s
         self.deletions = deletions
+        self.faults, self.fencing_s = faults, fencing_s
         self.unsent: Ints = np.empty(0, dtype=np.int64)
         self.gathered = GatheredMessages()
         self.original_values: dict[int, str] = {}

@@ -92,6 +92,7 @@ class Connect:
     changes: what the conductor does meanwhile, one at random every change_every_s (own-offsets: it sets `offsets.storage.topic`;
     alter-offsets, reset-offsets: it stops the connector, sets stored offsets to and fro, or removes them all, and lets it go on;
     preflight: it asks for another numbered source that says it cannot keep its configuration).
+    most_changes: after so many it makes none any more; 0: no limit.
     restart_failed: the conductor restarts tasks that have failed, as an operator does.
     readers: read_committed processes that only poll. transaction_timeout_s: of the tasks' producers.
     rest: where workers answer that run already, like http://worker-1:8083; none is started then, `support` says what they are.
@@ -123,6 +124,7 @@ class Connect:
     lines: Annotated[int, Between(0, 10_000_000)] = 0
     changes: tuple[Change, ...] = ()
     change_every_s: Annotated[float, Between(1, 3600)] = 10.0
+    most_changes: Annotated[int, Between(0, 1_000_000)] = 0
     restart_failed: bool = True
     readers: Annotated[int, Between(0, 200)] = 1
     rest: tuple[str, ...] = ()
@@ -349,6 +351,7 @@ class Conductor:
     topic: str
     rng: Random
     own: bool = False  # the connector has an offsets topic of its own by now
+    tasks: int = 0  # how many the last request has set
 
     @property
     def name(self) -> str:
@@ -363,8 +366,14 @@ class Conductor:
             if self.workload.restart_failed and seen and failed(seen.value.get("answer")):
                 yield self._planned("POST", "/restart?includeTasks=true&onlyFailed=true")
             over = seen is not None and seen.closing
-            if self.workload.changes and not over and look % max(1, round(self.workload.change_every_s / STATUS_S)) == 0:
+            if not over and self._due(look):
                 yield from self._change(self.rng.choice(self.workload.changes))
+
+    def _due(self, look: int) -> bool:
+        """Whether a change follows this look at the connector's state."""
+        number, rest = divmod(look, max(1, round(self.workload.change_every_s / STATUS_S)))
+        allowed = not self.workload.most_changes or number <= self.workload.most_changes
+        return bool(self.workload.changes) and not rest and allowed
 
     def _created(self) -> Asking:
         """The connector. One that is refused for its configuration, again and again, ends the run with the reason."""
@@ -378,7 +387,8 @@ class Conductor:
     def _change(self, change: Change) -> Asking:
         pause = self.rng.uniform(0.5, 3.0)
         if change == "tasks":
-            yield self._configured(self.rng.randint(1, 2 * self.workload.tasks))
+            others = [one for one in range(1, 2 * self.workload.tasks + 1) if one != self.tasks]
+            yield self._configured(self.rng.choice(others))
         elif change == "own-offsets":
             self.own = True
             yield self._configured(self.workload.tasks)
@@ -431,6 +441,7 @@ class Conductor:
             pass
 
     def _configured(self, tasks: int, think_s: float = 0.0) -> PlannedOperation:
+        self.tasks = tasks
         return self._planned("PUT", "/config", self.workload.configuration(self.topic, tasks, self.own), think_s)
 
     def _planned(self, method: str, path: str, body: Any = None, think_s: float = 0.0, **more: Any) -> PlannedOperation:

@@ -25,12 +25,13 @@ FENCING, DENIED = re.compile("zombie fencing|fenceZombie"), "AuthorizationExcept
 @dataclass
 class Occasions:
     """How a promise was kept. entries, requests: what shows each violation. elsewhere: violations that are no findings here, as
-    another check finds them, or they harm no record."""
+    another check finds them, or they harm no record. measured: what the table says besides, in words."""
 
     met: int = 0
     entries: list[list[tuple[Entry, str]]] = field(default_factory=list)
     requests: list[Mapping[str, Any]] = field(default_factory=list)
     elsewhere: int = 0
+    measured: str = ""
 
     @property
     def violated(self) -> int:
@@ -59,13 +60,16 @@ def fenced(run: RunView, log: ConnectLog) -> Occasions:
     slack = log.slack_ms
     if slack is None or log.compacted:
         return answer
+    took = []
     for before, count in log_rounds(log):
         if before is None or before.tasks <= 0 or fencing_skipped(log, before, count):
             continue
         span = pending(log, before, count)[0].since - slack, count.since + slack
+        took.append(count.since - pending(log, before, count)[-1].since)
         missing = [number for number in range(before.tasks) if not _initialised(log, count.connector, number, span)]
         answer.met += not missing
         answer.entries += [[(before.entry, "read"), (count.entry, "sent")]] if missing else []
+    answer.measured = f"here {max(took) / 1000:.1f} s after configurations at most" if took else ""
     return answer
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from checkers.anomalies import connect_occasions as seen
 from checkers.anomalies import connect_offset_occasions as offsets
+from checkers.anomalies.connect_fencing_time import given_up_in_time
 from checkers.anomalies.connect_occasions import Occasions
 from checkers.api import CheckResult, join_rows, run_check
 from checkers.partition.log import NONE
@@ -82,9 +83,16 @@ PROMISES = (
     Promise(
         "the leader could not fence, and a task has failed",
         "status",
-        "FAILED, with the reason; for how long it tried is not judged",
+        "FAILED, with the reason",
         "Cannot fence out producers",
         seen.clear,
+    ),
+    Promise(
+        "the leader cannot fence, for as long as it tries",
+        "status, configuration topic, coordinators' log",
+        "it gives up, and the tasks fail; not after half a session timeout, as no release fences within a rebalance",
+        "Cannot fence out producers",
+        given_up_in_time,
     ),
     Promise(
         "a restart of tasks comes while their worker's view is old, or they are gone",
@@ -178,7 +186,8 @@ def judged(run: RunView) -> list[tuple[Promise, Occasions]]:
 
 
 def _row(promise: Promise, found: Occasions) -> dict[str, Any]:
-    words = {name: getattr(promise, name) for name in ("situation", "calls", "demanded")}
+    demanded = f"{promise.demanded} ({found.measured})" if found.measured else promise.demanded
+    words = {"situation": promise.situation, "calls": promise.calls, "demanded": demanded}
     return {**words, "source": promise.place, "met": found.met, "violated": found.violated}
 
 

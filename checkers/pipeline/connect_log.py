@@ -379,6 +379,10 @@ class ConnectLog:
         known = read[(read["timestamp"] > 0) & ~read["final"]]
         return int((known["end"] - known["timestamp"] * 1_000_000).min()) if len(known) else None
 
+    def wall_ms(self, moment_ns: int) -> float | None:
+        """When something of CLOCK_MONOTONIC was by the brokers' clocks, about; None: nobody knows."""
+        return None if self._epoch_ns is None else (moment_ns - self._epoch_ns) / 1e6
+
     def moment(self, entry: Entry) -> int:
         """When an entry was written, about (CLOCK_MONOTONIC ns); when it was read, where nobody knows."""
         return entry.end if self._epoch_ns is None else max(0, entry.timestamp * 1_000_000 + self._epoch_ns)

@@ -117,6 +117,8 @@ def judge(
         clocks=None if _faults_unknown(run) else clocks_ahead(receipts),
         clock_error_s=None if _faults_unknown(run) else clock_error_s(receipts),
         deletions=deletions,
+        faults=None if _faults_unknown(run) else _spans(receipts),
+        fencing_s=_fencing_s(run.plan),
         here=here and not run.is_remote,
     )
     job = run_checks(view, found)
@@ -149,6 +151,18 @@ def _timeout_s(plan: Plan) -> float:
     """The producers' transaction.timeout.ms; Kafka's default where the plan says nothing."""
     producer: Mapping[str, Any] = (plan.get("client") or {}).get("producer") or {}
     return float(producer.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)) / 1000
+
+
+def _fencing_s(plan: Plan) -> float | None:
+    """How long a round of fencing by a leader of Connect may take, by the settings of its workers; None: nobody knows."""
+    found = [one.get("fencing_s") for one in (plan.get("connect") or {}).values()]
+    known = [one for one in found if one is not None]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def _spans(receipts: Receipts) -> list[tuple[int, int | None]]:
+    """From when to when each fault was active (ns)."""
+    return [(int(one["injected_ns"]), one["healed_ns"]) for one in receipts if one["injected_ns"]]
 
 
 def _faults_unknown(run: Run) -> bool:

@@ -100,11 +100,15 @@ class DriverPlan(TypedDict, total=False):
 
 
 class ConnectPlan(TypedDict, total=False):
-    """A version of Kafka Connect: the directory of its jars, each with its SHA-256, and the Java that runs it."""
+    """A version of Kafka Connect: the directory of its jars, each with its SHA-256, and the Java that runs it.
+
+    fencing_s: how long a round of fencing may take by the settings of its workers.
+    """
 
     directory: str
     java: str
     jars: Mapping[str, str]
+    fencing_s: float
 
 
 class TopicPlan(TypedDict, total=False):

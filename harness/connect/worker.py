@@ -19,6 +19,16 @@ from harness.fetching.java import directories
 MAIN = "org.apache.kafka.connect.cli.ConnectDistributed"
 ADDRESS = "rest"  # in an instance's directory: where its REST interface is
 FIRST_PORT = 8083
+ADMIN_S, WRITE_S = 90.0, 30.0  # constants of Connect 3.3 to 4.3: see `fencing_s`
+SYNC = "worker.sync.timeout.ms"
+_TIMES = {  # a dead worker is noticed within a run, and its tasks are given away
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "1500",
+    "rebalance.timeout.ms": "10000",
+    "scheduled.rebalance.max.delay.ms": "3000",
+    "task.shutdown.graceful.timeout.ms": "5000",
+    "offset.flush.interval.ms": "1000",
+}
 _FLAGS = (
     "-Xms64m",
     "-Xmx256m",
@@ -76,18 +86,28 @@ def properties(worker: ConnectWorker, plan: Mapping[str, Any], connection: Mappi
         "plugin.path": ",".join(worker.plugins),
         "plugin.discovery": "service_load" if worker.ours else "hybrid_warn",
         "connector.client.config.override.policy": "All",
-        "session.timeout.ms": "6000",  # a dead worker is noticed within a run, and its tasks are given away
-        "heartbeat.interval.ms": "1500",
-        "rebalance.timeout.ms": "10000",
-        "scheduled.rebalance.max.delay.ms": "3000",
-        "task.shutdown.graceful.timeout.ms": "5000",
-        "offset.flush.interval.ms": "1000",
+        **_TIMES,
         "producer.transaction.timeout.ms": str(round(worker.transaction_timeout_s * 1000)),
         "producer.max.block.ms": "60000",
         "producer.delivery.timeout.ms": "120000",
         **clients,
         **dict(worker.settings),
     }
+
+
+def fencing_s(worker: ConnectWorker) -> float | None:
+    """How long a round of fencing may take (s), from a task's request for it to its task-count record, or until it is given up.
+
+    `Admin.fenceProducers` gets 90 s, as long as a worker waits for an answer of its leader (`DEFAULT_REST_REQUEST_TIMEOUT_MS`):
+    no setting changes it. The leader reads the configuration topic to its end before and after it, and then writes the record
+    (`READ_WRITE_TOTAL_TIMEOUT_MS`, 30 s). Both steps are its main thread's, which may be in a rebalance. A task whose worker is
+    lost asks only when it is given away. None: a setting is no number, as where the worker looks it up elsewhere (`${file:...}`).
+    """
+    times = {SYNC: "3000", **_TIMES, **dict(worker.settings)}
+    twice = [times[key] for key in (SYNC, "rebalance.timeout.ms", "task.shutdown.graceful.timeout.ms")]
+    once = [times[key] for key in ("session.timeout.ms", "scheduled.rebalance.max.delay.ms")]
+    known = all(map(str.isdecimal, twice + once))
+    return ADMIN_S + WRITE_S + sum(map(int, [*twice, *twice, *once])) / 1000 if known else None
 
 
 def prepare(

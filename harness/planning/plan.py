@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
 from typing import Any, cast
@@ -16,6 +16,7 @@ from harness.api import (
     SECOND,
     CampaignError,
     ChangesTopicSettings,
+    ConnectWorker,
     JudgesSettings,
     Obtains,
     Plan,
@@ -28,6 +29,7 @@ from harness.api import (
 from harness.api.plans import declared
 from harness.api.run import ConnectPlan, InjectionPlan
 from harness.connect import jars
+from harness.connect.worker import fencing_s
 from harness.planning import derived_contract, schedule
 from harness.planning.clients import client_plan, member_settings, unsuited
 from harness.plugins import registry
@@ -80,9 +82,16 @@ def connect_versions(roles: Iterable[Role]) -> list[str]:
     return list(dict.fromkeys(role.worker.version for role in roles if role.worker))
 
 
-def _connect_plan(roles: Iterable[Role]) -> dict[str, ConnectPlan]:
+def _connect_plan(roles: Sequence[Role]) -> dict[str, ConnectPlan]:
     """The versions of Kafka Connect that are run, as they lie in the cache. Raises ClusterError when one is not there."""
-    return {name: jars.planned(name) for name in connect_versions(roles)}
+    return {name: _version_plan(name, [role.worker for role in roles if role.worker]) for name in connect_versions(roles)}
+
+
+def _version_plan(name: str, workers: Iterable[ConnectWorker]) -> ConnectPlan:
+    times = [fencing_s(one) for one in workers if one.version == name]
+    bounds = [one for one in times if one is not None]
+    known: ConnectPlan = {"fencing_s": max(bounds)} if len(bounds) == len(times) else {}
+    return {**jars.planned(name), **known}
 
 
 def plain_values(test: Test) -> Plan:

@@ -109,6 +109,18 @@ def promised(answers, beginning):
     return next((row["met"], row["violated"]) for row in rows if row["situation"].startswith(beginning))
 
 
+def test_tasks_fail_in_time_while_their_leader_cannot_fence(tmp_path):
+    """No transaction ends while a broker is away, as the topic demands all three replicas. The tasks are restarted after that."""
+    change = ("--set", 'changes=["tasks"]', "--set", "change_every_s=15", "--set", "most_changes=1", "--set", "workers=2")
+    away = ("-n", "kill,target=random,every_s=14,lasts_s=112", "--topic", "min.insync.replicas=3")
+    answers, violated = run(tmp_path, *change, *away, time_s=130)
+    assert violated == set()
+    met, broken = promised(answers, "the leader cannot fence")
+    assert (met > 0, broken) == (True, 0)
+    assert promised(answers, "the leader could not fence")[0] > 0
+    assert promised(answers, "configurations follow") == (1, 0)
+
+
 FAULTS_OF_BOTH = ("-n", "kill,target=second:random,lane=second", "-n", "kill,target=leader,every_s=[8,10],lasts_s=2")
 
 

@@ -186,6 +186,16 @@ def test_a_change_is_made_every_so_often_and_undone(change, requests):
     assert found[-1][:2] == ("GET", "/status")
 
 
+def test_no_more_changes_are_made_than_are_wanted():
+    found = asked(Connect(changes=("restart",), change_every_s=2, most_changes=2), [], 30)
+    assert sum(path == "/restart?includeTasks=true" for _, path, _ in found) == 2
+
+
+def test_another_number_of_tasks_is_another_one():
+    found = asked(Connect(tasks=1, changes=("tasks",), change_every_s=1), [], 20)
+    assert [tasks for _, path, tasks in found if path == "/config"][:4] == ["1", "2", "1", "2"]
+
+
 STORED = {"offsets": [{"partition": {"source": "3"}, "offset": {"number": 100}}, {"partition": {"source": "4"}, "offset": None}]}
 
 

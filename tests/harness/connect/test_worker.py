@@ -10,7 +10,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from harness.api import ConnectWorker
-from harness.connect.worker import addresses, jar_directories, own_address, prepare, properties, serves, transactional_ids
+from harness.connect.worker import (
+    addresses,
+    fencing_s,
+    jar_directories,
+    own_address,
+    prepare,
+    properties,
+    serves,
+    transactional_ids,
+)
 
 FOUND = {"directory": "/cache/connect/4.3.0", "java": "/opt/java/bin/java", "jars": {"b.jar": "", "a.jar": ""}}
 PLAN = {"prefix": "fp-ab12-", "bootstrap": "127.0.0.1:9092", "connection": {}, "connect": {"4.3.0": FOUND}}
@@ -41,6 +50,13 @@ def test_every_client_of_a_worker_gets_what_it_needs_to_connect():
 def test_no_more_replicas_are_asked_for_than_there_are_brokers():
     found = properties(WORKER, {**PLAN, "brokers": 1}, {}, "http://h:1")
     assert {found[f"{kind}.storage.replication.factor"] for kind in ("config", "offset", "status")} == {"1"}
+
+
+def test_a_round_of_fencing_ends_by_constants_of_connect_and_the_workers_settings():
+    assert fencing_s(WORKER) == 90 + 30 + 2 * (3 + 10 + 5) + 6 + 3
+    settings = (("worker.sync.timeout.ms", "4000"), ("rebalance.timeout.ms", "60000"))
+    assert fencing_s(replace(WORKER, settings=settings)) == 90 + 30 + 2 * (4 + 60 + 5) + 6 + 3
+    assert fencing_s(replace(WORKER, settings=(("session.timeout.ms", "${file:/run/secrets:session}"),))) is None
 
 
 def test_a_life_begins_with_settings_in_its_directory(tmp_path):
