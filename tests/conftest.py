@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -87,6 +88,21 @@ def unit(nodeid: str) -> str:
 def pytest_collection_finish() -> None:
     """What was imported and collected is garbage at no time: each full collection would spend a quarter of a second on it."""
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """One message about a test that passed, from the process that ran it to the one that counts: pytest-xdist sends five.
+
+    Who asks for durations or for a file of all phases gets them all.
+    """
+    wants_all = any(item.config.getoption(name, None) is not None for name in ("durations", "xmlpath"))
+    if wants_all or not hasattr(item.config, "workerinput"):
+        return None
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
 
 
 @pytest.hookimpl(optionalhook=True)

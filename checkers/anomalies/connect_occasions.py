@@ -105,7 +105,7 @@ def single(run: RunView, log: ConnectLog) -> Occasions:
 
 def dethroned(run: RunView, log: ConnectLog) -> Occasions:
     """Leaders that another has followed; what they write after it is `config-topic-writer`."""
-    wrong = config_topic_writer.function(run)
+    wrong = run.shared(config_topic_writer.function)
     late = len(set(wrong.rows["cause"][wrong.rows["role"] == "read"])) if wrong.count else 0
     return Occasions(max(0, sum(one.after is not None for one in log.leaders) - late), elsewhere=late)
 

@@ -23,10 +23,9 @@ def read_committed(run: RunView, log: ConnectLog) -> Occasions:
         return answer
     stored = log.stored[(log.stored["kind"] == "offset") & log.stored["transactional"]]
     stored = stored.assign(session=log.sessions_of(stored))
-    first = _first_records(log)
     for (_, name), rows in stored.groupby(["partition", "name"]):
         for committed, aborted, following in _after_abort(entries_in(rows), rows["session"].tolist()):
-            began = first.get((name, *following.producer))
+            began = log.first_records.get((name, *following.producer))
             if began is None or aborted.number <= committed.number or deletions.may_have_lain_there(name, began.number):
                 continue
             answer.met += began.number == committed.number + 1
@@ -45,13 +44,6 @@ def _after_abort(rows: Sequence[Entry], sessions: Sequence[int]) -> Iterator[tup
             if committed is not None and aborted is not None and session != aborted[1]:
                 yield committed, aborted[0], entry
             committed, aborted = entry, None
-
-
-def _first_records(log: ConnectLog) -> dict[tuple[str, int, int], Entry]:
-    """The lowest position of a source among the committed records that a producer wrote in an epoch."""
-    table = log.stored[(log.stored["kind"] == "record") & (log.stored["ended"] == COMMITTED)].sort_values("number")
-    table = table.drop_duplicates(["name", "producer_id", "producer_epoch"])
-    return {(one.name, *one.producer): one for one in entries_in(table)}
 
 
 def copied(run: RunView, log: ConnectLog) -> Occasions:
@@ -74,7 +66,7 @@ def stored_there(run: RunView, log: ConnectLog) -> Occasions:
     if not in_second(log.configuration["partition"]).any():
         return Occasions()
     mine = (log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED) & ~in_second(log.stored["partition"])
-    torn = source_offset_torn.function(run)
+    torn = run.shared(source_offset_torn.function)
     return Occasions(int(mine.sum()), elsewhere=len(set(torn.rows["cause"])) if torn.count else 0)
 
 
@@ -85,10 +77,9 @@ def migrated(run: RunView, log: ConnectLog) -> Occasions:
         return answer
     stored = log.stored[(log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED)]
     shared = of_workers(log.stored["partition"])[stored.index]
-    first = _first_records(log)
     for name, rows in stored[~shared].sort_values("timestamp").groupby("name"):
         own, before = entries_in(rows.iloc[:1])[0], stored[shared & (stored["name"] == name)]
-        began = first.get((name, *own.producer))
+        began = log.first_records.get((name, *own.producer))
         if before.empty or began is None or int(before["timestamp"].max()) + log.slack_ms >= own.timestamp:
             continue
         last = entries_in(before.sort_values("offset").iloc[-1:])[0]
@@ -108,11 +99,10 @@ def altered(run: RunView, log: ConnectLog) -> Occasions:
     asked = source.alterations["certain"]
     stored = log.stored[(log.stored["kind"] == "offset") & (log.stored["ended"] == COMMITTED)]
     stored = stored.assign(certain=asked.reindex(stored.index), session=log.sessions_of(stored))
-    first = _first_records(log)
     for (_, name), rows in stored.groupby(["partition", "name"]):
-        origin = first.get((name, *entries_in(rows.iloc[:1])[0].producer))
+        origin = log.first_records.get((name, *entries_in(rows.iloc[:1])[0].producer))
         for alteration, following in _following(rows):
-            began = first.get((name, *following.producer))
+            began = log.first_records.get((name, *following.producer))
             begin = alteration.number + 1 if alteration.number >= 0 else origin and origin.number
             if began is not None and begin is not None:
                 answer.met += began.number == begin

@@ -110,6 +110,9 @@ def _decided_late(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:
 
 def _written_late(log: ConnectLog) -> Iterator[tuple[Session, Cause]]:
     """Committed records that lie in their partition after what a later session of their task has there."""
+    ids = [one.transactional_id for one in log.sessions if not one.is_leader]
+    if len(set(ids)) == len(ids):
+        return  # no task has a later session
     table = log.stored[log.stored["kind"].isin(("record", "offset", "COMMIT", "ABORT")) & (log.stored["producer_id"] >= 0)]
     table = table.assign(session=log.sessions_of(table))
     table = table[table["session"] != NONE]

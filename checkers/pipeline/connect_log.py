@@ -8,11 +8,12 @@ much two may be wrong: what is nearer is not judged.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +21,9 @@ import pandas as pd
 
 from checkers.arrays import Ints
 from checkers.partition.log import NONE
-from checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, document, entries_of, has_connector, in_second, unread_logs
+from checkers.pipeline.source_log import COMMITTED, MARKERS, PLAIN, document, entries_of, has_connector, unread_logs
 from checkers.run_view import RunView
+from harness.api import SECOND
 
 ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = 1, 2, 3, 4, 5  # `TransactionState`
 LEADER = "connect-cluster-"  # the transactional id of a leader begins so
@@ -62,7 +64,7 @@ class Entry(NamedTuple):
 
 def entries_in(table: pd.DataFrame) -> list[Entry]:
     """The entries of a table, in its order."""
-    return [Entry(*row) for row in table[list(Entry._fields)].itertuples(index=False, name=None)]
+    return [Entry(*row) for row in zip(*(table[name].tolist() for name in Entry._fields), strict=True)]
 
 
 @dataclass(eq=False)
@@ -208,14 +210,18 @@ class ConnectLog:
         return self.stored[chosen].sort_values(["partition", "offset"])
 
     @cached_property
-    def sessions(self) -> list[Session]:
-        """Every session of every transactional id, those of one id in their order.
+    def _of_ids(self) -> list[list[Entry]]:
+        """The same by transactional id. An id is two where two Kafka clusters have it."""
+        found: dict[tuple[str, bool], list[Entry]] = defaultdict(list)
+        for entry in entries_in(self._transitions):
+            if isinstance(entry.name, str):
+                found[entry.name, entry.partition.startswith(f"{SECOND}/")].append(entry)
+        return [found[one] for one in sorted(found)]
 
-        The same id is two where two Kafka clusters have it.
-        """
-        table = self._transitions
-        groups = table.groupby(["name", in_second(table["partition"])], sort=True)
-        return [one for _, rows in groups for one in sessions_in(entries_in(rows))]
+    @cached_property
+    def sessions(self) -> list[Session]:
+        """Every session of every transactional id, those of one id in their order."""
+        return [one for rows in self._of_ids for one in sessions_in(rows)]
 
     @cached_property
     def leaders(self) -> list[Session]:
@@ -353,24 +359,31 @@ class ConnectLog:
 
     @cached_property
     def _contradiction_ms(self) -> int:
-        names = ["producer_id", "producer_epoch"]
-        decisions = self._transitions[self._transitions["number"].between(PREPARE_COMMIT, COMPLETE_ABORT)]
-        following = decisions.groupby(["name", in_second(decisions["partition"])], sort=False)[
-            [*names, "number", "timestamp"]
-        ].shift(-1)
-        same = (following[names] == decisions[names]).all(axis=1) & (following["number"] == decisions["number"] + 2)
-        known = decisions.assign(decided=decisions["timestamp"], completed=following["timestamp"])[same].sort_values("decided")
-        known = known[[*names, "decided", "completed"]]
-        marks = self.stored[self.stored["kind"].isin(tuple(MARKERS))][[*names, "timestamp"]].sort_values("timestamp")
-        marks = marks[pd.MultiIndex.from_frame(marks[names]).isin(pd.MultiIndex.from_frame(known[names]))]
-        if marks.empty:
-            return 0
-        earlier = pd.merge_asof(marks, known, left_on="timestamp", right_on="decided", by=names)
-        later = pd.merge_asof(marks, known, left_on="timestamp", right_on="decided", by=names, direction="forward")
-        after = (earlier["timestamp"] - earlier["completed"]).fillna(np.inf)
-        ahead = (later["decided"] - later["timestamp"]).fillna(np.inf)
-        wrong = float(np.minimum(after, ahead).max())
-        return max(0, round(wrong)) if np.isfinite(wrong) else 0
+        """How far the marker that is farthest outside lies from the nearest transaction of its producer and epoch."""
+        marks = self.stored[self.stored["kind"].isin(tuple(MARKERS))]
+        columns = (marks[name].tolist() for name in ("producer_id", "producer_epoch", "timestamp"))
+        spans = self._completions
+        known = (one for one in zip(*columns, strict=True) if one[:2] in spans)
+        return max([0, *(_outside(at, *spans[number, epoch]) for number, epoch, at in known)])
+
+    @cached_property
+    def _completions(self) -> dict[tuple[int, int], tuple[list[int], list[int]]]:
+        """By producer and epoch: when its transactions were decided, in order, and when each was complete (ms)."""
+        found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        for rows in self._of_ids:
+            decisions = (one for one in rows if PREPARE_COMMIT <= one.number <= COMPLETE_ABORT)
+            for one, following in pairwise(decisions):
+                if one.producer == following.producer and following.number == one.number + 2:
+                    found[one.producer].append((one.timestamp, following.timestamp))
+        ordered = {producer: sorted(spans) for producer, spans in found.items()}
+        return {producer: ([one for one, _ in spans], [one for _, one in spans]) for producer, spans in ordered.items()}
+
+    @cached_property
+    def first_records(self) -> dict[tuple[str, int, int], Entry]:
+        """The lowest position of a source among the committed records that a producer wrote in an epoch."""
+        table = self.stored[(self.stored["kind"] == "record") & (self.stored["ended"] == COMMITTED)].sort_values("number")
+        table = table.drop_duplicates(["name", "producer_id", "producer_epoch"])
+        return {(one.name, *one.producer): one for one in entries_in(table)}
 
     @cached_property
     def _epoch_ns(self) -> int | None:
@@ -394,6 +407,14 @@ class ConnectLog:
         columns = ("index", "f", "end", "detail")
         asked = self.run.history.of_kind(columns, "rest").sort_by("index").to_pylist()
         return [{**document(one["detail"]), "op": one["index"], "end": one["end"] or 0} for one in asked]
+
+
+def _outside(at: int, decided: Sequence[int], completed: Sequence[int]) -> int:
+    """How far a time is from the nearest transaction, before its decision or after its completion (ms)."""
+    last, following = bisect_right(decided, at) - 1, bisect_left(decided, at)
+    after = [at - completed[last]] if last >= 0 else []
+    ahead = [decided[following] - at] if following < len(decided) else []
+    return min(after + ahead)
 
 
 def _from_beginning(rows: pd.DataFrame) -> bool:

@@ -26,6 +26,9 @@ UNSAID = -2
 CHANGING = ("PATCH", "DELETE")  # requests that alter or reset offsets
 _PRODUCER = ["producer_id", "producer_epoch"]
 _NUMBERS = ("offset", "timestamp", "producer_id", "producer_epoch", "number", "op", "end")
+_FLAGS = ("transactional", "final")
+_TYPES = dict.fromkeys(("partition", "kind", "name", "f", "isolation"), pa.string())
+_TYPES |= dict.fromkeys(_NUMBERS, pa.int64()) | dict.fromkeys(_FLAGS, pa.bool_())
 
 
 @dataclass(frozen=True)
@@ -64,22 +67,26 @@ def _flat(batch: pa.RecordBatch, run: RunView) -> pd.DataFrame:
     lists = batch.column("entries")
     rows = dict(zip((one.name for one in lists.type.value_type), lists.flatten().flatten(), strict=True))
     parents = pc.list_parent_indices(lists)
-    rows["op"], rows["end"] = (batch.column(name).take(parents).cast(pa.int64()) for name in ("index", "end"))
-    rows["f"] = batch.column("f").take(parents)
-    rows["final"] = pc.fill_null(batch.column("final").take(parents), False)
+    rows["op"], rows["end"], rows["f"], rows["final"] = (
+        batch.column(name).take(parents) for name in ("index", "end", "f", "final")
+    )
     rows["isolation"] = pc.fill_null(batch.column("isolation").take(parents), run.contract["isolation"])
     return _flat_of(rows)
 
 
 def _flat_of(rows: dict[str, pa.Array]) -> pd.DataFrame:
-    table = pa.table(rows).to_pandas() if rows else pd.DataFrame(columns=["partition", "kind", "name", "f", "isolation"])
-    for name in _NUMBERS:
-        table[name] = table.get(name, pd.Series(dtype=np.int64)).fillna(NONE).astype(np.int64)
-    for name in ("transactional", "final"):
-        table[name] = np.asarray(table.get(name, pd.Series(dtype=np.bool_)) == True)  # noqa: E712 - null is false
-    elsewhere = in_second(table["partition"]) & (table["producer_id"] >= 0)
-    table["producer_id"] += np.where(elsewhere, SECOND_PRODUCERS, 0)
-    return table
+    count = len(rows["op"]) if rows else 0
+    columns = {**{name: pa.nulls(count, kind) for name, kind in _TYPES.items() if name not in rows}, **rows}
+    table = pd.DataFrame({name: _values(name, column) for name, column in columns.items()})
+    elsewhere = in_second(table["partition"]).to_numpy() & (table["producer_id"].to_numpy() >= 0)
+    return table.assign(producer_id=table["producer_id"] + elsewhere * SECOND_PRODUCERS) if elsewhere.any() else table
+
+
+def _values(name: str, column: pa.Array) -> Any:
+    """A column as an array: numbers with NONE, and flags with false, where there is none."""
+    if name in _NUMBERS:
+        return pc.fill_null(column.cast(pa.int64()), NONE).to_numpy(zero_copy_only=False)
+    return pc.fill_null(column, False).to_numpy(zero_copy_only=False) if name in _FLAGS else column.to_numpy(zero_copy_only=False)
 
 
 def in_second(partitions: pd.Series) -> pd.Series:
@@ -104,22 +111,29 @@ def producer_text(producer: int) -> str:
 def _with_transactions(stored: pd.DataFrame) -> pd.DataFrame:
     """Adds `txn`, `ended`, `ended_ms` and `before_ms`. A producer has one transaction at a time in a partition, and its marker
     ends it."""
-    code = stored["kind"].map(MARKERS).fillna(0).to_numpy(dtype=np.int64)
-    keys = stored.groupby(["partition", "producer_id"], sort=False).ngroup().to_numpy()
-    marks = np.zeros(len(stored), dtype=np.int64)
-    ended = np.full(len(stored), OPEN, dtype=np.int64)
-    times, ended_ms, before_ms = stored["timestamp"].to_numpy(), *np.full((2, len(stored)), NONE, dtype=np.int64)
-    for rows in pd.Series(np.arange(len(stored))).groupby(keys).indices.values():
-        marker = code[rows] > 0
-        marks[rows] = np.cumsum(marker) - marker  # how many markers lie before
-        following = np.append(code[rows][marker], OPEN)
-        ended[rows] = following[marks[rows]]
-        ended_ms[rows] = np.append(times[rows][marker], NONE)[marks[rows]]
-        before_ms[rows] = np.append(NONE, times[rows][marker])[marks[rows]]
-    inside = stored["transactional"].to_numpy() & ~np.asarray(stored["kind"].isin((*MARKERS, "control")))
-    txn = pd.Series(list(zip(keys, marks, strict=True)), dtype=object).factorize()[0] if len(stored) else marks
-    times_in = {"ended_ms": np.where(inside, ended_ms, NONE), "before_ms": np.where(inside, before_ms, NONE)}
-    return stored.assign(txn=np.where(inside, txn, NONE), ended=np.where(inside, ended, PLAIN), **times_in)
+    kind, outside = stored["kind"], {"txn": NONE, "ended": PLAIN, "ended_ms": NONE, "before_ms": NONE}
+    marks = sum((kind == name).to_numpy() * ended for name, ended in MARKERS.items())
+    places = pd.factorize(stored["partition"])[0], stored["producer_id"].to_numpy()
+    inside = stored["transactional"].to_numpy() & (marks == 0) & (kind != "control").to_numpy()
+    found = zip(outside.items(), _transactions(*places, marks, stored["timestamp"].to_numpy()), strict=True)
+    return stored.assign(**{name: np.where(inside, values, none) for (name, none), values in found})
+
+
+def _transactions(partition: Any, producer: Any, marks: Any, times: Any) -> Any:
+    """Of entries, by offset in each partition, the number of the transaction of each, how and when it ended, and when the one
+    before it did. marks: what a marker says; 0: no marker."""
+    order = np.lexsort((producer, partition))
+    marks, times, places = marks[order], times[order], np.stack([partition, producer])[:, order]
+    first, other = np.ones((2, len(order)), dtype=np.bool_)  # of its transaction; of its producer in its partition
+    other[1:] = (places[:, 1:] != places[:, :-1]).any(axis=0)
+    first[1:] = other[1:] | (marks[:-1] > 0)
+    last = np.roll(first, -1)  # of each transaction, where its marker is if it has one
+    ended_ms = np.where(marks[last] > 0, times[last], NONE)
+    of_each = np.where(marks[last] > 0, marks[last], OPEN), ended_ms, np.where(other[first], NONE, np.roll(ended_ms, 1))
+    found = np.empty((4, len(order)), dtype=np.int64)
+    number = np.cumsum(first) - 1
+    found[:, order] = number, *(values[number] for values in of_each)
+    return found
 
 
 @dataclass(frozen=True)
@@ -208,10 +222,12 @@ class SourceLog:
 
         With `certain`: all requests of this kind were answered with a success, so the connector had not gone on before.
         """
+        if not self.altered:
+            return self.stored.iloc[:0].assign(certain=True)
         found = self.stored[self.stored["kind"] == "offset"]
         found = found.assign(asked=np.where(found["number"] < 0, "", found["name"]))
         certain = self._requests.groupby(["name", "number"])["certain"].all()
-        found = found.join(certain, on=["asked", "number"]) if len(certain) else found.assign(certain=np.nan)
+        found = found.join(certain, on=["asked", "number"])
         records = self.stored[self.stored["kind"] == "record"]
         wrote = pd.MultiIndex.from_frame(found[_PRODUCER]).isin(pd.MultiIndex.from_frame(records[_PRODUCER]))
         return found[found["certain"].notna() & ~wrote]
